@@ -1,0 +1,81 @@
+//! Ids handed out together. Whoever holds an [`IdRange`] owns its ids: it cannot be cloned, only split and spent.
+
+use std::num::NonZeroU64;
+
+/// `count` ids: `first`, `first + step`, ... All of them fit in a `u64`; that is checked when the range is made.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "ids that are not used are lost"]
+pub struct IdRange {
+    first: u64,
+    step: NonZeroU64,
+    count: NonZeroU64,
+}
+
+impl IdRange {
+    /// `None` where the last id would not fit in a `u64`.
+    pub fn new(first: u64, step: NonZeroU64, count: NonZeroU64) -> Option<Self> {
+        let width = step.get().checked_mul(count.get() - 1)?;
+        first.checked_add(width)?;
+        Some(IdRange { first, step, count })
+    }
+
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    pub fn last(&self) -> u64 {
+        self.first + self.step.get() * (self.count.get() - 1)
+    }
+
+    pub fn step(&self) -> u64 {
+        self.step.get()
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count.get()
+    }
+
+    /// The `k`-th id, counted from 0; `None` behind the last one.
+    pub fn nth(&self, k: u64) -> Option<u64> {
+        (k < self.count.get()).then(|| self.first + self.step.get() * k)
+    }
+
+    /// Takes the first `n` ids out of this range. `None`, and nothing taken, where fewer than `n + 1` are left: a range
+    /// is never empty, so its last ids are taken by giving the range itself away.
+    pub fn split_to(&mut self, n: NonZeroU64) -> Option<IdRange> {
+        let rest = NonZeroU64::new(self.count.get().checked_sub(n.get())?)?;
+        let head = IdRange { first: self.first, step: self.step, count: n };
+        self.first += self.step.get() * n.get();
+        self.count = rest;
+        Some(head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::IdRange;
+    use std::num::NonZeroU64;
+
+    fn n(x: u64) -> NonZeroU64 {
+        NonZeroU64::new(x).unwrap()
+    }
+
+    #[test]
+    fn a_split_leaves_nothing_out_and_nothing_twice() {
+        let mut rest = IdRange::new(10, n(3), n(5)).unwrap();
+        let head = rest.split_to(n(2)).unwrap();
+        assert_eq!((head.first(), head.last(), head.count()), (10, 13, 2));
+        assert_eq!((rest.first(), rest.last(), rest.count()), (16, 22, 3));
+        assert_eq!((0..4).map(|k| rest.nth(k)).collect::<Vec<_>>(), [Some(16), Some(19), Some(22), None]);
+        assert_eq!(rest.split_to(n(3)), None);
+        assert_eq!(rest.count(), 3);
+    }
+
+    #[test]
+    fn a_range_that_would_wrap_is_not_made() {
+        assert!(IdRange::new(u64::MAX, n(1), n(1)).is_some());
+        assert!(IdRange::new(u64::MAX, n(1), n(2)).is_none());
+        assert!(IdRange::new(1, n(u64::MAX), n(2)).is_none());
+        assert!(IdRange::new(0, n(u64::MAX), n(3)).is_none());
+    }
+}

@@ -1,0 +1,34 @@
+//! The monotonic sequence.
+
+use std::num::NonZeroU64;
+
+/// How many ids a store write reserves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Batch {
+    /// 10 minutes of demand, 1,000 to 10,000,000.
+    Auto,
+    Fixed(NonZeroU64),
+}
+
+/// Where a sequence that is not yet in the store starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seed {
+    /// Above max(MAX(id), AUTO_INCREMENT counter) of its tables.
+    Tables,
+    /// At `start`.
+    None,
+}
+
+/// A sequence as its rule describes it: ids `id >= start` with `id % step == offset % step`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SequenceSpec {
+    pub start: u64,
+    pub step: NonZeroU64,
+    pub offset: u64,
+    pub batch: Batch,
+    /// Share of one batch, above 0 and at most 1: when so much is left, the next batch is reserved.
+    pub low_water: f64,
+    /// The last id that may be issued; `None`: what the columns hold.
+    pub max: Option<u64>,
+    pub seed: Seed,
+}

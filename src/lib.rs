@@ -1,0 +1,28 @@
+//! Rowstamp: a MySQL-protocol proxy that fills id columns of INSERTs from an embedded id generator.
+//!
+//! The modules in reading order; each imports only from those above it (ARCHITECTURE.md draws the table and
+//! `tests/tidy.rs` holds the code to it).
+//!
+//! * [`address`]: where a socket is, TCP or Unix.
+//! * [`mysql`]: the wire's words: packets, handshakes, commands, responses, prepared statements.
+//! * [`sql`]: bytes to tokens with spans, tokens to the shape of an INSERT, edits spliced back in.
+//! * [`store`]: where bounds live; one compare-and-set.
+//! * [`ids`]: ranges of ids and the generators that own them.
+//! * [`rules`]: which table's column is filled by which generator.
+//! * [`rewrite`]: shape + rule -> plan; plan + range -> bytes or parameters. Pure.
+//! * [`schema`]: the columns of live tables, read through the control account.
+//! * [`proxy`]: listener, sessions, login, the pump.
+//! * [`config`]: what was written in rowstamp.toml -> what can act.
+//! * [`cli`]: one file a command.
+
+pub mod address;
+pub mod cli;
+pub mod config;
+pub mod ids;
+pub mod mysql;
+pub mod proxy;
+pub mod rewrite;
+pub mod rules;
+pub mod schema;
+pub mod sql;
+pub mod store;

@@ -1,0 +1,4 @@
+//! The wire's words, as the MySQL and MariaDB manuals name them.
+
+pub mod packet;
+pub mod reader;

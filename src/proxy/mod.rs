@@ -1,0 +1,3 @@
+//! The proxy: listener, sessions, login, the pump.
+
+pub mod settings;

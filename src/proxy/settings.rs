@@ -1,0 +1,88 @@
+//! What the proxy needs to know to act; `config` makes it from what was written in rowstamp.toml.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::address::Address;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    pub listen: Address,
+    /// Whether the address was written in the file: then it must be had, else its being taken is a warning.
+    pub listen_is_written: bool,
+    pub listen_tls: ListenTls,
+    pub backend: Backend,
+    pub limits: Limits,
+    /// This proxy's identity in the store and the logs.
+    pub name: String,
+    /// Folder of local marks and of the self-signed certificate; made on first start.
+    pub state_path: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListenTlsMode {
+    /// Not offered.
+    Disabled,
+    /// Offered; a client may go on without it.
+    Preferred,
+    /// A client that does not ask for it is turned away.
+    Required,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenTls {
+    pub mode: ListenTlsMode,
+    /// Certificate chain and key (PEM); `None`: self-signed, made on first start in the state folder.
+    pub identity: Option<TlsIdentity>,
+    /// Set: clients must show a certificate that one of these (PEM) signed.
+    pub client_ca: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsIdentity {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackendTlsMode {
+    Disabled,
+    /// Where the server offers it; its certificate is not verified.
+    Preferred,
+    /// Always; its certificate is not verified.
+    Required,
+    /// Always; the certificate must lead to `ca`.
+    VerifyCa,
+    /// Always; the certificate must lead to `ca` and name the host.
+    VerifyIdentity,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendTls {
+    pub mode: BackendTlsMode,
+    pub ca: Option<PathBuf>,
+    pub identity: Option<TlsIdentity>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backend {
+    /// Tried in order at each connect; never empty.
+    pub addresses: Vec<Address>,
+    pub tls: BackendTls,
+    pub connect_timeout: Duration,
+}
+
+/// Zero means no limit where the type says "0: none".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    pub connections_max: usize,
+    /// 0: none.
+    pub connections_per_user_max: usize,
+    /// 0: none.
+    pub connections_per_address_max: usize,
+    pub handshake_timeout: Duration,
+    pub idle_timeout: Duration,
+    pub write_timeout: Duration,
+    pub statement_bytes_max: usize,
+    pub drain_timeout: Duration,
+}

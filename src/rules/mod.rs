@@ -1,0 +1,3 @@
+//! Which table's column is filled by which generator.
+
+pub mod model;

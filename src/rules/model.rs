@@ -1,0 +1,120 @@
+//! Rules as they act: immutable, shared by all sessions, swapped whole on a reload.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::ids::sequence::SequenceSpec;
+
+/// A generator's identity in the store: `schema.name`, whatever file defines it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GeneratorName {
+    pub schema: String,
+    pub name: String,
+}
+
+impl fmt::Display for GeneratorName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.schema, self.name)
+    }
+}
+
+/// Where a rule was written, for messages. Lines count from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    pub file: PathBuf,
+    pub line: usize,
+}
+
+/// What becomes of ids that the client writes itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Explicit {
+    /// Stored as written.
+    Keep,
+    /// Stored as written, after the generator's bound was raised past it.
+    Advance,
+    /// Refused with 1235.
+    Reject,
+}
+
+/// Who learns the id that a statement got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InsertId {
+    /// The OK packet and `LAST_INSERT_ID()`.
+    Session,
+    /// The OK packet only.
+    Packet,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    On,
+    /// Planned and counted; the statement goes on as it came.
+    Shadow,
+    Off,
+}
+
+/// What becomes of a statement for which there is no id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unavailable {
+    /// 1467.
+    Refuse,
+    /// The statement goes on as it came: the table keeps its AUTO_INCREMENT.
+    Native,
+}
+
+/// A table's (or a pattern of tables') column and the generator that fills it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    pub schema: String,
+    /// A name, or a pattern with `*` and `?`.
+    pub table: String,
+    pub column: String,
+    pub generator: GeneratorName,
+    pub explicit: Explicit,
+    pub insert_id: InsertId,
+    pub mode: Mode,
+    pub unavailable: Unavailable,
+    pub origin: Origin,
+}
+
+/// A generator as its rules file describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GeneratorSpec {
+    pub name: GeneratorName,
+    pub kind: GeneratorKind,
+    pub origin: Origin,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum GeneratorKind {
+    Sequence(SequenceSpec),
+}
+
+/// How the backend compares names of schemas and tables: `lower_case_table_names`, 0 or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameCase {
+    Sensitive,
+    Insensitive,
+}
+
+/// A column of a live table, as far as a rewrite must know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnShape {
+    pub name: String,
+    /// `information_schema.columns.data_type`, lower case: "bigint", "varchar".
+    pub data_type: String,
+    pub unsigned: bool,
+    pub auto_increment: bool,
+    /// GENERATED ALWAYS: an INSERT may only give it DEFAULT.
+    pub generated: bool,
+    /// Left out of an INSERT without a column list.
+    pub invisible: bool,
+}
+
+/// The columns of a live table, in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableShape {
+    pub columns: Vec<ColumnShape>,
+}
