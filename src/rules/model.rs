@@ -100,6 +100,7 @@ pub enum NameCase {
 }
 
 /// A column of a live table, as far as a rewrite must know it.
+#[allow(clippy::struct_excessive_bools)] // Independent facts of information_schema, not states.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnShape {
     pub name: String,
