@@ -1,4 +1,6 @@
 //! The wire's words, as the MySQL and MariaDB manuals name them.
 
+pub mod command;
 pub mod packet;
 pub mod reader;
+pub mod response;

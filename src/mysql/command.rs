@@ -1,0 +1,123 @@
+//! The commands a client may send, and what answers each.
+//! Source: MySQL manual, "Command Phase"; MariaDB knowledge base, "Text and Binary Protocol".
+
+/// First byte of a command's payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Command {
+    Quit = 0x01,
+    InitDb = 0x02,
+    Query = 0x03,
+    FieldList = 0x04,
+    CreateDb = 0x05,
+    DropDb = 0x06,
+    Refresh = 0x07,
+    Shutdown = 0x08,
+    Statistics = 0x09,
+    ProcessInfo = 0x0A,
+    ProcessKill = 0x0C,
+    Debug = 0x0D,
+    Ping = 0x0E,
+    ChangeUser = 0x11,
+    StmtPrepare = 0x16,
+    StmtExecute = 0x17,
+    StmtSendLongData = 0x18,
+    StmtClose = 0x19,
+    StmtReset = 0x1A,
+    SetOption = 0x1B,
+    StmtFetch = 0x1C,
+    ResetConnection = 0x1F,
+    /// MariaDB's COM_STMT_BULK_EXECUTE.
+    StmtBulkExecute = 0xFA,
+}
+
+/// The form of a command's response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// The server sends nothing.
+    None,
+    /// One packet, whatever it is: OK, ERR, EOF, or COM_STATISTICS's bare string.
+    Single,
+    /// OK, ERR, a LOCAL INFILE request or result sets, several of them in a row.
+    Query,
+    /// COM_STMT_PREPARE's OK with definitions, or ERR.
+    Prepare,
+    /// Rows to their EOF, or ERR.
+    Fetch,
+    /// Column definitions to their EOF, or ERR.
+    FieldList,
+    /// An authentication exchange that ends in OK or ERR.
+    Authentication,
+}
+
+impl Command {
+    /// `None`: a command that this proxy does not know, or refuses to relay (replication streams, COM_MULTI, clones),
+    /// because it could not follow what comes after it.
+    pub fn from_byte(byte: u8) -> Option<Command> {
+        use Command as C;
+        Some(match byte {
+            0x01 => C::Quit,
+            0x02 => C::InitDb,
+            0x03 => C::Query,
+            0x04 => C::FieldList,
+            0x05 => C::CreateDb,
+            0x06 => C::DropDb,
+            0x07 => C::Refresh,
+            0x08 => C::Shutdown,
+            0x09 => C::Statistics,
+            0x0A => C::ProcessInfo,
+            0x0C => C::ProcessKill,
+            0x0D => C::Debug,
+            0x0E => C::Ping,
+            0x11 => C::ChangeUser,
+            0x16 => C::StmtPrepare,
+            0x17 => C::StmtExecute,
+            0x18 => C::StmtSendLongData,
+            0x19 => C::StmtClose,
+            0x1A => C::StmtReset,
+            0x1B => C::SetOption,
+            0x1C => C::StmtFetch,
+            0x1F => C::ResetConnection,
+            0xFA => C::StmtBulkExecute,
+            _ => return None,
+        })
+    }
+
+    pub fn reply(self) -> Reply {
+        use Command as C;
+        match self {
+            C::Quit | C::StmtSendLongData | C::StmtClose => Reply::None,
+            C::Query | C::ProcessInfo | C::StmtExecute | C::StmtBulkExecute => Reply::Query,
+            C::StmtPrepare => Reply::Prepare,
+            C::StmtFetch => Reply::Fetch,
+            C::FieldList => Reply::FieldList,
+            C::ChangeUser => Reply::Authentication,
+            C::InitDb
+            | C::CreateDb
+            | C::DropDb
+            | C::Refresh
+            | C::Shutdown
+            | C::Statistics
+            | C::ProcessKill
+            | C::Debug
+            | C::Ping
+            | C::StmtReset
+            | C::SetOption
+            | C::ResetConnection => Reply::Single,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Command;
+
+    #[test]
+    fn a_byte_is_one_command() {
+        let known: Vec<u8> = (0..=255).filter(|&b| Command::from_byte(b).is_some()).collect();
+        assert_eq!(known.len(), 23);
+        for byte in known {
+            assert_eq!(Command::from_byte(byte).map(|c| c as u8), Some(byte));
+        }
+    }
+}

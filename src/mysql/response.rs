@@ -1,0 +1,427 @@
+//! Following a response packet by packet, to know where it ends, without looking into its rows.
+//!
+//! A [`Follower`] is asked for each packet what it [is](Follower::classify), from its length and first byte alone; rows and
+//! definitions then pass unread, and only the few packets that steer the response are read whole by
+//! [`advance`](Follower::advance).
+//! Sources: MySQL manual, "Text Protocol", "Prepared Statements", "EOF_Packet"; MariaDB knowledge base, "Result Set
+//! Packets"; shared facts on DEPRECATE_EOF, cursors and progress reports were measured on MariaDB 10.11 and MySQL 9.
+
+use super::command::Reply;
+use super::packet::PAYLOAD_BYTES_MAX;
+use super::reader::{Malformed, Reader};
+
+/// SERVER_MORE_RESULTS_EXISTS
+pub const STATUS_MORE_RESULTS: u16 = 0x0008;
+/// SERVER_STATUS_CURSOR_EXISTS
+pub const STATUS_CURSOR_EXISTS: u16 = 0x0040;
+/// MariaDB's progress report travels as an error of this number and ends nothing.
+const PROGRESS_REPORT: u16 = 0xFFFF;
+
+/// What was negotiated and changes the form of responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Forms {
+    /// CLIENT_DEPRECATE_EOF: no EOF behind definitions; an OK with header 0xFE ends the rows.
+    pub deprecate_eof: bool,
+    /// A flag behind the column count tells whether definitions follow (CLIENT_OPTIONAL_RESULTSET_METADATA,
+    /// MARIADB_CLIENT_CACHE_METADATA).
+    pub metadata_flag: bool,
+    /// CLIENT_OPTIONAL_RESULTSET_METADATA: the flag stands in COM_STMT_PREPARE's OK too.
+    pub metadata_flag_in_prepare: bool,
+}
+
+/// What a packet is, as far as the relay must know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A row: passes unread.
+    Row,
+    /// A definition of a column or a parameter: passes unread.
+    Definition,
+    /// Steers the response: read whole, and given to [`Follower::advance`].
+    Control(Control),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    Ok,
+    Err,
+    /// A classic EOF packet, or with DEPRECATE_EOF the OK packet (header 0xFE) that ends rows.
+    Eof,
+    /// LOCAL INFILE request.
+    Infile,
+    ColumnCount,
+    PrepareOk,
+    /// A packet that ends the response whatever it is.
+    Any,
+    /// A step of an authentication exchange.
+    Authentication,
+}
+
+/// Where the response stands after a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// More packets of this response follow.
+    Continues,
+    /// A result ended, another one of the same command follows.
+    NextResult,
+    /// The client sends a file's bytes now, then the server goes on.
+    ClientSendsFile,
+    /// The client's turn in an authentication exchange.
+    ClientAuthenticates,
+    /// The response is complete.
+    Done,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    First,
+    Columns { left: u64 },
+    ColumnsEof,
+    Rows,
+    PrepareFirst,
+    PrepareParams { left: u16, columns: u16 },
+    PrepareParamsEof { columns: u16 },
+    PrepareColumns { left: u16 },
+    PrepareColumnsEof,
+    FieldList,
+    Single,
+    Authentication,
+}
+
+/// COM_STMT_PREPARE's OK. Source: MySQL manual, "COM_STMT_PREPARE Response".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrepareOk {
+    pub statement_id: u32,
+    pub columns: u16,
+    pub params: u16,
+    /// Whether definitions follow.
+    pub definitions: bool,
+}
+
+impl PrepareOk {
+    /// Where the number of parameters stands in the payload: two bytes.
+    pub const PARAMS_AT: usize = 7;
+
+    pub fn parse(payload: &[u8], forms: Forms) -> Result<PrepareOk, Malformed> {
+        let mut r = Reader::new(payload);
+        r.u8("header of a prepare response")?;
+        let statement_id = r.u32("statement id")?;
+        let columns = r.u16("number of columns")?;
+        let params = r.u16("number of parameters")?;
+        // A filler and the warning count; MySQL's flag comes behind them.
+        r.u8("filler")?;
+        r.u16("warning count")?;
+        let definitions = !forms.metadata_flag_in_prepare || r.is_empty() || r.u8("metadata flag")? != 0;
+        Ok(PrepareOk { statement_id, columns, params, definitions })
+    }
+}
+
+/// Follows one command's response.
+#[derive(Debug, Clone, Copy)]
+pub struct Follower {
+    state: State,
+    forms: Forms,
+    /// The last packet was of full length, so the next one continues its payload.
+    continuing: bool,
+}
+
+impl Follower {
+    /// `None` where the command has no response.
+    pub fn new(reply: Reply, forms: Forms) -> Option<Follower> {
+        let state = match reply {
+            Reply::None => return None,
+            Reply::Single => State::Single,
+            Reply::Query => State::First,
+            Reply::Prepare => State::PrepareFirst,
+            Reply::Fetch => State::Rows,
+            Reply::FieldList => State::FieldList,
+            Reply::Authentication => State::Authentication,
+        };
+        Some(Follower { state, forms, continuing: false })
+    }
+
+    /// What the packet of this length and first byte is; `first` is `None` for an empty payload. Must be asked once for each
+    /// packet, in order; where the answer is [`Kind::Control`], `advance` must follow with the payload.
+    pub fn classify(&mut self, payload_bytes: usize, first: Option<u8>) -> Kind {
+        let continued = std::mem::replace(&mut self.continuing, payload_bytes == PAYLOAD_BYTES_MAX);
+        if continued {
+            return Kind::Row;
+        }
+        match (self.state, first) {
+            (State::Single, _) => Kind::Control(Control::Any),
+            (State::Authentication, _) => Kind::Control(Control::Authentication),
+            (_, Some(0xFF)) => Kind::Control(Control::Err),
+            (State::First, Some(0x00)) => Kind::Control(Control::Ok),
+            (State::First, Some(0xFB)) => Kind::Control(Control::Infile),
+            (State::First, _) => Kind::Control(Control::ColumnCount),
+            (State::PrepareFirst, _) => Kind::Control(Control::PrepareOk),
+            (State::ColumnsEof | State::PrepareParamsEof { .. } | State::PrepareColumnsEof, _) => {
+                Kind::Control(Control::Eof)
+            }
+            // A row may begin with 0xFE too, but then its first value alone is 16 MiB or longer.
+            (State::Rows | State::FieldList, Some(0xFE)) if self.is_eof(payload_bytes) => {
+                Kind::Control(Control::Eof)
+            }
+            (State::Rows, _) => Kind::Row,
+            (State::FieldList, _) => Kind::Definition,
+            (State::Columns { left }, _) => {
+                self.state = self.after_columns(left.saturating_sub(1));
+                Kind::Definition
+            }
+            (State::PrepareParams { left, columns }, _) => {
+                self.state = self.after_params(left.saturating_sub(1), columns);
+                Kind::Definition
+            }
+            (State::PrepareColumns { left }, _) => {
+                self.state = self.after_prepare_columns(left.saturating_sub(1));
+                Kind::Definition
+            }
+        }
+    }
+
+    /// Whether the last definition just passed and the response ends with it: COM_STMT_PREPARE under DEPRECATE_EOF.
+    pub fn ended_with_definition(&self) -> bool {
+        self.forms.deprecate_eof && matches!(self.state, State::PrepareColumnsEof)
+    }
+
+    fn is_eof(&self, payload_bytes: usize) -> bool {
+        if self.forms.deprecate_eof { payload_bytes < PAYLOAD_BYTES_MAX } else { payload_bytes < 9 }
+    }
+
+    fn after_columns(&self, left: u64) -> State {
+        match left {
+            0 if self.forms.deprecate_eof => State::Rows,
+            0 => State::ColumnsEof,
+            left => State::Columns { left },
+        }
+    }
+
+    fn after_params(&self, left: u16, columns: u16) -> State {
+        match left {
+            0 if self.forms.deprecate_eof => self.after_prepare_columns(columns),
+            0 => State::PrepareParamsEof { columns },
+            left => State::PrepareParams { left, columns },
+        }
+    }
+
+    fn after_prepare_columns(&self, left: u16) -> State {
+        match left {
+            0 => State::PrepareColumnsEof,
+            left => State::PrepareColumns { left },
+        }
+    }
+
+    /// Takes a control packet's whole payload.
+    pub fn advance(&mut self, control: Control, payload: &[u8]) -> Result<Progress, Malformed> {
+        match control {
+            Control::Any => Ok(Progress::Done),
+            Control::Err => {
+                Ok(if error_code(payload)? == PROGRESS_REPORT { Progress::Continues } else { Progress::Done })
+            }
+            Control::Ok => Ok(self.end_result(ok_status(payload)?)),
+            Control::Infile => Ok(Progress::ClientSendsFile),
+            Control::Authentication => Ok(match payload.first() {
+                Some(0x00 | 0xFF) => Progress::Done,
+                Some(0x01 | 0xFE) => Progress::ClientAuthenticates,
+                _ => return Err(Malformed::Bad("step of the authentication")),
+            }),
+            Control::ColumnCount => self.column_count(payload),
+            Control::PrepareOk => self.prepare_ok(payload),
+            Control::Eof => self.eof(payload),
+        }
+    }
+
+    /// Back to the start after the client has sent its file.
+    pub fn file_sent(&mut self) {
+        self.state = State::First;
+    }
+
+    fn end_result(&mut self, status: u16) -> Progress {
+        if status & STATUS_MORE_RESULTS != 0 {
+            self.state = State::First;
+            Progress::NextResult
+        } else {
+            Progress::Done
+        }
+    }
+
+    fn column_count(&mut self, payload: &[u8]) -> Result<Progress, Malformed> {
+        let mut r = Reader::new(payload);
+        let columns = r.lenenc("column count")?;
+        let definitions = !self.forms.metadata_flag || r.is_empty() || r.u8("metadata flag")? != 0;
+        self.state = self.after_columns(if definitions { columns } else { 0 });
+        Ok(Progress::Continues)
+    }
+
+    fn prepare_ok(&mut self, payload: &[u8]) -> Result<Progress, Malformed> {
+        let ok = PrepareOk::parse(payload, self.forms)?;
+        self.state = match ok {
+            PrepareOk { definitions: false, .. } | PrepareOk { params: 0, columns: 0, .. } => {
+                return Ok(Progress::Done);
+            }
+            PrepareOk { params: 0, columns, .. } => State::PrepareColumns { left: columns },
+            PrepareOk { params, columns, .. } => State::PrepareParams { left: params, columns },
+        };
+        Ok(Progress::Continues)
+    }
+
+    fn eof(&mut self, payload: &[u8]) -> Result<Progress, Malformed> {
+        let status = eof_status(payload, self.forms.deprecate_eof)?;
+        Ok(match self.state {
+            State::ColumnsEof if status & STATUS_CURSOR_EXISTS != 0 => Progress::Done,
+            State::ColumnsEof => {
+                self.state = State::Rows;
+                Progress::Continues
+            }
+            State::PrepareParamsEof { columns: 0 } => Progress::Done,
+            State::PrepareParamsEof { columns } => {
+                self.state = State::PrepareColumns { left: columns };
+                Progress::Continues
+            }
+            State::Rows => self.end_result(status),
+            _ => Progress::Done,
+        })
+    }
+}
+
+/// Code of an ERR packet.
+pub fn error_code(payload: &[u8]) -> Result<u16, Malformed> {
+    let mut r = Reader::new(payload);
+    r.u8("header of an error")?;
+    r.u16("error code")
+}
+
+/// Status of an OK packet, whatever its header byte.
+fn ok_status(payload: &[u8]) -> Result<u16, Malformed> {
+    let mut r = Reader::new(payload);
+    r.u8("header of an OK")?;
+    r.lenenc("affected rows")?;
+    r.lenenc("insert id")?;
+    r.u16("status")
+}
+
+fn eof_status(payload: &[u8], deprecate_eof: bool) -> Result<u16, Malformed> {
+    if deprecate_eof {
+        return ok_status(payload);
+    }
+    let mut r = Reader::new(payload);
+    r.u8("header of an EOF")?;
+    r.u16("warning count")?;
+    r.u16("status")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Follower, Forms, Kind, PrepareOk, Progress, Reply};
+    use proptest::prelude::{any, proptest};
+
+    const CLASSIC: Forms =
+        Forms { deprecate_eof: false, metadata_flag: false, metadata_flag_in_prepare: false };
+    const MODERN: Forms = Forms { deprecate_eof: true, ..CLASSIC };
+    const OK: &[u8] = &[0, 1, 0, 2, 0, 0, 0];
+    const OK_MORE: &[u8] = &[0, 1, 0, 0x0A, 0, 0, 0];
+    const EOF: &[u8] = &[0xFE, 0, 0, 2, 0];
+    const EOF_MORE: &[u8] = &[0xFE, 0, 0, 0x0A, 0];
+    const EOF_CURSOR: &[u8] = &[0xFE, 0, 0, 0x42, 0];
+    const OK_EOF: &[u8] = &[0xFE, 0, 0, 2, 0, 0, 0];
+    const OK_EOF_CURSOR: &[u8] = &[0xFE, 0, 0, 0x42, 0, 0, 0];
+    const ERR: &[u8] = &[0xFF, 0x28, 0x04, b'#', b'4', b'2', b'0', b'0', b'0', b'x'];
+    const PROGRESS: &[u8] = &[0xFF, 0xFF, 0xFF, 1, 1, 1, 0, 0, 0, 0];
+    const DEF: &[u8] = b"\x03def";
+    const ROW: &[u8] = b"\x01a";
+
+    /// Letters a packet: d definition, r row, c continues, n next result, f file, a authenticates, D done.
+    #[track_caller]
+    fn check(reply: Reply, forms: Forms, packets: &[&[u8]], expect: &str) {
+        let mut follower = Follower::new(reply, forms).unwrap();
+        let mut seen = String::new();
+        for packet in packets {
+            seen.push(match follower.classify(packet.len(), packet.first().copied()) {
+                Kind::Definition if follower.ended_with_definition() => 'D',
+                Kind::Definition => 'd',
+                Kind::Row => 'r',
+                Kind::Control(control) => match follower.advance(control, packet).unwrap() {
+                    Progress::Continues => 'c',
+                    Progress::NextResult => 'n',
+                    Progress::ClientSendsFile => {
+                        follower.file_sent();
+                        'f'
+                    }
+                    Progress::ClientAuthenticates => 'a',
+                    Progress::Done => 'D',
+                },
+            });
+        }
+        assert_eq!(seen, expect);
+    }
+
+    #[test]
+    fn queries() {
+        check(Reply::Query, CLASSIC, &[OK], "D");
+        check(Reply::Query, CLASSIC, &[ERR], "D");
+        check(Reply::Query, CLASSIC, &[PROGRESS, PROGRESS, OK], "ccD");
+        check(Reply::Query, CLASSIC, &[&[2], DEF, DEF, EOF, ROW, ROW, EOF], "cddcrrD");
+        check(Reply::Query, CLASSIC, &[&[1], DEF, EOF, ERR], "cdcD");
+        check(Reply::Query, MODERN, &[&[2], DEF, DEF, ROW, OK_EOF], "cddrD");
+        check(Reply::Query, CLASSIC, &[OK_MORE, &[1], DEF, EOF, EOF_MORE, OK], "ncdcnD");
+        check(Reply::Query, CLASSIC, &[&[0xFB, b'f'], OK], "fD");
+        let flagged = Forms { metadata_flag: true, ..MODERN };
+        check(Reply::Query, flagged, &[&[2, 0], ROW, OK_EOF], "crD");
+        check(Reply::Query, flagged, &[&[1, 1], DEF, OK_EOF], "cdD");
+    }
+
+    #[test]
+    fn cursors_end_behind_their_definitions() {
+        check(Reply::Query, CLASSIC, &[&[1], DEF, EOF_CURSOR], "cdD");
+        check(Reply::Query, MODERN, &[&[1], DEF, OK_EOF_CURSOR], "cdD");
+        check(Reply::Fetch, CLASSIC, &[&[0, 0], EOF], "rD");
+    }
+
+    #[test]
+    fn prepares() {
+        let ok = |columns: u8, params: u8| [0, 1, 0, 0, 0, columns, 0, params, 0, 0, 0, 0];
+        check(Reply::Prepare, CLASSIC, &[&ok(0, 0)], "D");
+        check(Reply::Prepare, CLASSIC, &[&ok(0, 2), DEF, DEF, EOF], "cddD");
+        check(Reply::Prepare, CLASSIC, &[&ok(1, 1), DEF, EOF, DEF, EOF], "cdcdD");
+        check(Reply::Prepare, MODERN, &[&ok(1, 1), DEF, DEF], "cdD");
+        check(Reply::Prepare, MODERN, &[&ok(0, 1), DEF], "cD");
+        check(Reply::Prepare, MODERN, &[ERR], "D");
+        let flagged = Forms { metadata_flag: true, metadata_flag_in_prepare: true, ..MODERN };
+        let mut none = ok(1, 1).to_vec();
+        none.push(0);
+        check(Reply::Prepare, flagged, &[&none], "D");
+    }
+
+    #[test]
+    fn the_rest() {
+        check(Reply::Single, CLASSIC, &[b"Uptime: 3"], "D");
+        check(Reply::FieldList, CLASSIC, &[DEF, DEF, EOF], "ddD");
+        check(Reply::Authentication, CLASSIC, &[&[0xFE, b'p', 0], &[1, 4], OK], "aaD");
+    }
+
+    #[test]
+    fn a_long_row_is_no_end() {
+        let mut follower = Follower::new(Reply::Fetch, MODERN).unwrap();
+        assert_eq!(follower.classify(0xFF_FFFF, Some(0xFE)), Kind::Row);
+        // Its last piece begins with whatever the value holds.
+        assert_eq!(follower.classify(5, Some(0xFE)), Kind::Row);
+        assert!(matches!(follower.classify(7, Some(0xFE)), Kind::Control(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_an_error_never_a_panic(packets: Vec<Vec<u8>>, deprecate_eof in any::<bool>(), flag in any::<bool>()) {
+            let forms = Forms { deprecate_eof, metadata_flag: flag, metadata_flag_in_prepare: flag };
+            for reply in [Reply::Query, Reply::Prepare, Reply::Fetch, Reply::FieldList, Reply::Authentication] {
+                let mut follower = Follower::new(reply, forms).unwrap();
+                for packet in &packets {
+                    if let Kind::Control(control) = follower.classify(packet.len(), packet.first().copied()) {
+                        let _ = follower.advance(control, packet);
+                    }
+                }
+            }
+            for packet in &packets {
+                let _ = PrepareOk::parse(packet, forms);
+            }
+        }
+    }
+}
