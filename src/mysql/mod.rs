@@ -2,5 +2,6 @@
 
 pub mod command;
 pub mod packet;
+pub mod prepared;
 pub mod reader;
 pub mod response;
