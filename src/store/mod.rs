@@ -1,1 +1,129 @@
-//! store
+//! Where bounds live: small versioned records behind one compare-and-set.
+//!
+//! Whatever implements [`Store`] must pass `conformance`. The generators' safety rests on three of its properties:
+//! a write that was answered with [`Outcome::Written`] survives any crash, [`Store::load`] sees every write that was
+//! answered before it began, and of two writes that expect the same revision at most one is done.
+
+#[cfg(test)]
+pub(crate) mod conformance;
+pub mod embedded;
+pub mod memory;
+pub mod record;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+
+pub use record::{BindingRecord, GeneratorRecord};
+
+/// The newest format of the store that this build reads and writes.
+pub const FORMAT: u64 = 1;
+
+/// A record's name. The same in every kind of store; etcd puts its prefix in front.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(String);
+
+impl Key {
+    pub const GENERATORS: &'static str = "generators/";
+    pub const BINDINGS: &'static str = "bindings/";
+
+    pub fn format() -> Self {
+        Key("format".to_owned())
+    }
+
+    /// `name` is `schema.generator`.
+    pub fn generator(name: &str) -> Self {
+        Key(format!("{}{name}", Self::GENERATORS))
+    }
+
+    /// `table` is `schema.table`.
+    pub fn binding(table: &str) -> Self {
+        Key(format!("{}{table}", Self::BINDINGS))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// When a record was last written, on the store's own count (etcd's `mod_revision`). Only equality means anything to
+/// a generator; a store never gives one record the same revision twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision(pub u64);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Versioned<T> {
+    pub revision: Revision,
+    pub value: T,
+}
+
+/// What a record holds: JSON, read and written by [`record`].
+pub type Json = Vec<u8>;
+
+/// The answer to a compare-and-set that is known to have been done or not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done, and durable.
+    Written(Revision),
+    /// Not done: the record was not at the expected revision. What stands there now; `None`: nothing.
+    Conflict(Option<Versioned<Json>>),
+}
+
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// What stands under `key`, every answered write included.
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError>;
+
+    /// All records whose keys start with `prefix`, in the order of their keys.
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError>;
+
+    /// Writes `value` if the record is at `expected` (`None`: if there is none), in one atomic, durable step.
+    /// [`StoreError::UnknownOutcome`]: it may have been done, or may yet be. A future that is dropped leaves the
+    /// outcome unknown too.
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<Revision>,
+        value: &[u8],
+    ) -> Result<Outcome, StoreError>;
+}
+
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+pub enum StoreError {
+    #[error("the store ({store}) does not answer: {reason}")]
+    Unavailable { store: String, reason: String },
+    #[error("the store ({store}) did not say whether a write of {key} was done: {reason}")]
+    UnknownOutcome { store: String, key: Key, reason: String },
+    #[error(
+        "{place} in the store is damaged: {reason}; bring the store back from a copy, then raise the floors above \
+         the tables' ids"
+    )]
+    Corrupt { place: String, reason: String },
+    #[error(
+        "{place} has format {found}, this rowstamp knows up to {known}: run the rowstamp that wrote it, or a newer one"
+    )]
+    NewerFormat { place: String, found: u64, known: u64 },
+    #[error(
+        "{} is in use by another rowstamp: stop that one, or give this one its own store.path (two proxies that share \
+         tables need store.kind = \"etcd\")",
+        path.display()
+    )]
+    InUse { path: PathBuf },
+    #[error("cannot open the store {}: {reason}; {remedy}", path.display())]
+    Open { path: PathBuf, reason: String, remedy: String },
+    /// A bound lower than one that was committed: a restored copy, or somebody wrote by hand.
+    #[error(
+        "{key} in the store went back: {reason}; nothing is issued from it until its floor is raised above the tables' \
+         ids"
+    )]
+    SteppedBack { key: Key, reason: String },
+    #[error("{key} in the store is a generator of kind {found:?}, not {expected:?}: give the new generator another name")]
+    WrongKind { key: Key, found: String, expected: String },
+}

@@ -1,0 +1,414 @@
+//! One proxy's store: a redb file, each write synced to disk before it is answered.
+//!
+//! * **One process.** redb locks the file; whoever comes second gets [`StoreError::InUse`].
+//! * **First creation is all or nothing**: made under another name, then linked to its own. So a file that is empty or
+//!   no redb file was damaged or is somebody else's, and is never initialized anew: that would forget every bound.
+//! * **After a failed write** redb answers nothing more; the file is opened again at the next call. A failed fsync
+//!   leaves pages in the system's cache that read back well and are on no disk, and the next fsync does not report
+//!   them again. Therefore each opening writes every record anew and syncs before the first answer is given. The same
+//!   write shows a full or read-only disk at start instead of at the first id.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition, TableError};
+
+use super::record::{check_format, encode_format};
+use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+
+/// Key -> (revision, JSON).
+const RECORDS: TableDefinition<&str, (u64, &[u8])> = TableDefinition::new("records");
+/// The count of writes, which gives each its revision.
+const COUNTS: TableDefinition<&str, u64> = TableDefinition::new("counts");
+const REVISION: &str = "revision";
+
+/// A few thousand records of 200 bytes each; redb's default of 1 GiB is for databases.
+const CACHE_BYTES: usize = 4 << 20;
+
+/// Whether a failed step can have changed the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    BeforeCommit,
+    Commit,
+}
+
+#[derive(Debug)]
+struct Failed {
+    step: Step,
+    error: redb::Error,
+}
+
+impl Failed {
+    fn before<E: Into<redb::Error>>(error: E) -> Self {
+        Failed { step: Step::BeforeCommit, error: error.into() }
+    }
+}
+
+pub struct EmbeddedStore {
+    file: Arc<StoreFile>,
+}
+
+struct StoreFile {
+    path: PathBuf,
+    /// `None`: closed by a failed write, opened again by the next call.
+    database: Mutex<Option<Database>>,
+}
+
+impl EmbeddedStore {
+    /// Opens the file, or creates it (mode 0600). Blocks for a few fsyncs: for the start of a process.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let database = match open_existing(path) {
+            Err(Opening::Absent) => create(path)?,
+            Err(Opening::Refused(error)) => return Err(error),
+            Ok(database) => database,
+        };
+        Ok(EmbeddedStore {
+            file: Arc::new(StoreFile { path: path.to_owned(), database: Mutex::new(Some(database)) }),
+        })
+    }
+
+    /// Runs one transaction on a thread that may block.
+    async fn run<T, F>(&self, key: Option<&Key>, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Database) -> Result<T, Failed> + Send + 'static,
+    {
+        let file = Arc::clone(&self.file);
+        let done = tokio::task::spawn_blocking(move || file.with(work)).await;
+        let store = self.file.path.display().to_string();
+        let unknown = |key: &Key, reason: String| StoreError::UnknownOutcome {
+            store: store.clone(),
+            key: key.clone(),
+            reason,
+        };
+        match (done, key) {
+            (Ok(Ok(value)), _) => Ok(value),
+            (Ok(Err(Refusal::Store(error))), _) => Err(error),
+            (Ok(Err(Refusal::Failed(failed))), Some(key)) if failed.step == Step::Commit => {
+                Err(unknown(key, failed.error.to_string()))
+            }
+            (Ok(Err(Refusal::Failed(failed))), _) => {
+                Err(StoreError::Unavailable { store, reason: failed.error.to_string() })
+            }
+            // The runtime ended.
+            (Err(lost), Some(key)) => Err(unknown(key, lost.to_string())),
+            (Err(lost), None) => Err(StoreError::Unavailable { store, reason: lost.to_string() }),
+        }
+    }
+}
+
+enum Refusal {
+    Store(StoreError),
+    Failed(Failed),
+}
+
+impl Drop for StoreFile {
+    fn drop(&mut self) {
+        let slot = self.database.get_mut().unwrap_or_else(PoisonError::into_inner);
+        slot.take().map(discard);
+    }
+}
+
+impl StoreFile {
+    fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, Failed>) -> Result<T, Refusal> {
+        let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let database = match slot.take() {
+            Some(database) => database,
+            None => self.reopen().map_err(Refusal::Store)?,
+        };
+        let panicked = || Failed { step: Step::Commit, error: redb::Error::Corrupted(GAVE_UP.to_owned()) };
+        match guarded(|| work(&database)).unwrap_or_else(|| Err(panicked())) {
+            Ok(value) => {
+                *slot = Some(database);
+                Ok(value)
+            }
+            Err(failed) => {
+                discard(database);
+                tracing::warn!(store = %self.path.display(), error = %failed.error, "the store failed; opening it anew");
+                Err(Refusal::Failed(failed))
+            }
+        }
+    }
+
+    fn reopen(&self) -> Result<Database, StoreError> {
+        open_existing(&self.path).map_err(|opening| match opening {
+            Opening::Absent => StoreError::Open {
+                path: self.path.clone(),
+                reason: "the file is gone".to_owned(),
+                remedy: "bring it back and restart".to_owned(),
+            },
+            Opening::Refused(error) => error,
+        })
+    }
+}
+
+enum Opening {
+    Absent,
+    Refused(StoreError),
+}
+
+fn open_existing(path: &Path) -> Result<Database, Opening> {
+    let file = match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(Opening::Absent),
+        Err(e) => return Err(Opening::Refused(no_access(path, &e))),
+    };
+    let length_bytes = file.metadata().map_err(|e| Opening::Refused(no_access(path, &e)))?.len();
+    if length_bytes == 0 {
+        return Err(Opening::Refused(damaged(path, "the file is empty")));
+    }
+    let mut database = guarded(|| database_in(path, file))
+        .unwrap_or_else(|| Err(damaged(path, GAVE_UP)))
+        .map_err(Opening::Refused)?;
+    match guarded(|| check(path, &mut database)).unwrap_or_else(|| Err(damaged(path, GAVE_UP))) {
+        Ok(()) => Ok(database),
+        Err(error) => {
+            discard(database);
+            Err(Opening::Refused(error))
+        }
+    }
+}
+
+const GAVE_UP: &str = "redb panicked on it";
+
+/// redb checks what it reads, but some damage gets past its checks and ends in a panic; `None` then. The database is
+/// never dropped by the unwinding itself: a second panic would end the process.
+fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
+}
+
+/// Closing writes, and so may panic on damage like anything else.
+fn discard(database: Database) {
+    let _ = guarded(|| drop(database));
+}
+
+fn database_in(path: &Path, file: File) -> Result<Database, StoreError> {
+    redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file).map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => StoreError::InUse { path: path.to_owned() },
+        DatabaseError::Storage(StorageError::Io(e)) if e.kind() != io::ErrorKind::InvalidData => {
+            no_access(path, &e)
+        }
+        other => damaged(path, &other.to_string()),
+    })
+}
+
+/// Every checksum, the format, and a write (module page). A repair here would mean that an answered write is lost: what
+/// a crash leaves behind was mended before, when redb opened the file.
+fn check(path: &Path, database: &mut Database) -> Result<(), StoreError> {
+    match database.check_integrity() {
+        Ok(true) => {}
+        Ok(false) => return Err(damaged(path, "its checksums do not match")),
+        Err(error) => return Err(unreadable(path, Unreadable::Failed(Failed::before(error)))),
+    }
+    write_all_anew(database).map_err(|why| unreadable(path, why))
+}
+
+/// Reads every record, and writes it again as it is (module page). An unknown format is refused before.
+fn write_all_anew(database: &Database) -> Result<(), Unreadable> {
+    let records = records_from(database, "")?;
+    let format = records.iter().find(|(key, _)| *key == Key::format());
+    check_format(format.map_or(b"".as_slice(), |(_, found)| &found.value)).map_err(Unreadable::Store)?;
+    let write = database.begin_write().map_err(Failed::before)?;
+    {
+        let mut table = write.open_table(RECORDS).map_err(Failed::before)?;
+        for (key, found) in &records {
+            table.insert(key.as_str(), (found.revision.0, found.value.as_slice())).map_err(Failed::before)?;
+        }
+        let mut counts = write.open_table(COUNTS).map_err(Failed::before)?;
+        let count = counts.get(REVISION).map_err(Failed::before)?.map_or(0, |n| n.value());
+        counts.insert(REVISION, count).map_err(Failed::before)?;
+    }
+    write.commit().map_err(Failed::before)?;
+    Ok(())
+}
+
+enum Unreadable {
+    Store(StoreError),
+    Failed(Failed),
+}
+
+impl From<Failed> for Unreadable {
+    fn from(failed: Failed) -> Self {
+        Unreadable::Failed(failed)
+    }
+}
+
+fn unreadable(path: &Path, why: Unreadable) -> StoreError {
+    match why {
+        Unreadable::Store(StoreError::Corrupt { place, reason }) => {
+            damaged(path, &format!("{place}: {reason}"))
+        }
+        Unreadable::Store(error) => error,
+        Unreadable::Failed(Failed { error: redb::Error::Io(e), .. }) => no_access(path, &e),
+        Unreadable::Failed(failed) => damaged(path, &failed.error.to_string()),
+    }
+}
+
+/// Makes a new file under a name of its own and links it to `path`, so that no half-made file ever stands there and of
+/// two processes one wins.
+fn create(path: &Path) -> Result<Database, StoreError> {
+    let mut making = path.as_os_str().to_owned();
+    making.push(format!(".new-{}-{:08x}", std::process::id(), rand::random::<u32>()));
+    let making = PathBuf::from(making);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&making)
+        .map_err(|e| no_folder_or_access(path, &e))?;
+    let made = database_in(path, file).and_then(|database| {
+        initialize(&database).map_err(|failed| unreadable(path, Unreadable::Failed(failed)))?;
+        Ok(database)
+    });
+    let linked = made.and_then(|database| match std::fs::hard_link(&making, path) {
+        Ok(()) => sync_folder(path).map(|()| Some(database)).map_err(|e| no_access(path, &e)),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+        Err(e) => Err(no_access(path, &e)),
+    });
+    // A leftover file of this name is in nobody's way; failing for it would be worse.
+    let _ = std::fs::remove_file(&making);
+    match linked? {
+        Some(database) => Ok(database),
+        None => open_existing(path).map_err(|opening| match opening {
+            Opening::Absent => StoreError::InUse { path: path.to_owned() },
+            Opening::Refused(error) => error,
+        }),
+    }
+}
+
+fn initialize(database: &Database) -> Result<(), Failed> {
+    let write = database.begin_write().map_err(Failed::before)?;
+    {
+        let mut records = write.open_table(RECORDS).map_err(Failed::before)?;
+        records.insert(Key::format().as_str(), (1, encode_format().as_slice())).map_err(Failed::before)?;
+        let mut counts = write.open_table(COUNTS).map_err(Failed::before)?;
+        counts.insert(REVISION, 1).map_err(Failed::before)?;
+    }
+    write.commit().map_err(Failed::before)
+}
+
+/// A new name is durable once its folder is.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(folder_of(path))?.sync_all()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn damaged(path: &Path, reason: &str) -> StoreError {
+    StoreError::Corrupt { place: path.display().to_string(), reason: reason.to_owned() }
+}
+
+fn no_access(path: &Path, error: &io::Error) -> StoreError {
+    let remedy = match error.kind() {
+        io::ErrorKind::PermissionDenied => "give this user the right to read and write it",
+        io::ErrorKind::IsADirectory => "store.path names a folder: name a file in it",
+        io::ErrorKind::StorageFull => "make room on its disk",
+        _ => "check store.path and its disk",
+    };
+    StoreError::Open { path: path.to_owned(), reason: error.to_string(), remedy: remedy.to_owned() }
+}
+
+fn no_folder_or_access(path: &Path, error: &io::Error) -> StoreError {
+    if error.kind() != io::ErrorKind::NotFound {
+        return no_access(path, error);
+    }
+    let folder = folder_of(path).display();
+    StoreError::Open {
+        path: path.to_owned(),
+        reason: format!("its folder {folder} does not exist"),
+        remedy: "create the folder, or correct store.path".to_owned(),
+    }
+}
+
+fn records_from(database: &Database, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, Failed> {
+    let read = database.begin_read().map_err(Failed::before)?;
+    let table = match read.open_table(RECORDS) {
+        Ok(table) => table,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        Err(e) => return Err(Failed::before(e)),
+    };
+    let mut found = Vec::new();
+    for entry in table.range(prefix..).map_err(Failed::before)? {
+        let (key, value) = entry.map_err(Failed::before)?;
+        if !key.value().starts_with(prefix) {
+            break;
+        }
+        let (revision, json) = value.value();
+        let value = Versioned { revision: Revision(revision), value: json.to_vec() };
+        found.push((Key(key.value().to_owned()), value));
+    }
+    Ok(found)
+}
+
+fn load_from(database: &Database, key: &Key) -> Result<Option<Versioned<Json>>, Failed> {
+    let read = database.begin_read().map_err(Failed::before)?;
+    let table = read.open_table(RECORDS).map_err(Failed::before)?;
+    let found = table.get(key.as_str()).map_err(Failed::before)?;
+    Ok(found.map(|found| {
+        let (revision, json) = found.value();
+        Versioned { revision: Revision(revision), value: json.to_vec() }
+    }))
+}
+
+fn compare_and_set_in(
+    database: &Database,
+    key: &Key,
+    expected: Option<Revision>,
+    value: &[u8],
+) -> Result<Outcome, Failed> {
+    let write = database.begin_write().map_err(Failed::before)?;
+    let revision = {
+        let mut records = write.open_table(RECORDS).map_err(Failed::before)?;
+        let found = records.get(key.as_str()).map_err(Failed::before)?.map(|found| {
+            let (revision, json) = found.value();
+            Versioned { revision: Revision(revision), value: json.to_vec() }
+        });
+        if found.as_ref().map(|found| found.revision) != expected {
+            return Ok(Outcome::Conflict(found));
+        }
+        let mut counts = write.open_table(COUNTS).map_err(Failed::before)?;
+        let revision = counts.get(REVISION).map_err(Failed::before)?.map_or(0, |n| n.value()) + 1;
+        counts.insert(REVISION, revision).map_err(Failed::before)?;
+        records.insert(key.as_str(), (revision, value)).map_err(Failed::before)?;
+        revision
+    };
+    write.commit().map_err(|e| Failed { step: Step::Commit, error: e.into() })?;
+    Ok(Outcome::Written(Revision(revision)))
+}
+
+#[async_trait]
+impl Store for EmbeddedStore {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+        let key = key.clone();
+        self.run(None, move |database| load_from(database, &key)).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+        let prefix = prefix.to_owned();
+        self.run(None, move |database| records_from(database, &prefix)).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<Revision>,
+        value: &[u8],
+    ) -> Result<Outcome, StoreError> {
+        let (owned, value) = (key.clone(), value.to_vec());
+        self.run(Some(key), move |database| compare_and_set_in(database, &owned, expected, &value)).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

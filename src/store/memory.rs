@@ -1,0 +1,273 @@
+//! A store in memory that fails on purpose, from a seed: what the generators must survive, and nothing durable.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+
+/// How often each thing goes wrong, in calls of a thousand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// The write is done, the answer is lost.
+    pub lost_reply: u32,
+    /// The write is not done, and nobody says so.
+    pub lost_request: u32,
+    /// Nobody answers now; the write is tried later, behind the back of whoever sent it.
+    pub late_request: u32,
+    /// A conflict is reported although the expected revision stands.
+    pub false_conflict: u32,
+    /// The next few calls fail.
+    pub away: u32,
+    /// The call takes up to `delay_max`, before or after it acts.
+    pub delay: u32,
+    pub delay_max: Duration,
+}
+
+pub struct MemoryStore {
+    shared: Arc<Mutex<Shared>>,
+}
+
+struct Shared {
+    records: BTreeMap<Key, Versioned<Json>>,
+    revision: u64,
+    writes: u64,
+    faults: Faults,
+    random: StdRng,
+    /// Stopped by [`MemoryStore::set_away`].
+    stopped: bool,
+    /// Calls that still fail by [`Faults::away`].
+    away_calls: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Done,
+    LostReply,
+    LostRequest,
+    LateRequest,
+    FalseConflict,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemoryStore {
+    /// One that never fails.
+    pub fn new() -> Self {
+        Self::with_faults(0, Faults::default())
+    }
+
+    pub fn with_faults(seed: u64, faults: Faults) -> Self {
+        MemoryStore {
+            shared: Arc::new(Mutex::new(Shared {
+                records: BTreeMap::new(),
+                revision: 0,
+                writes: 0,
+                faults,
+                random: StdRng::seed_from_u64(seed),
+                stopped: false,
+                away_calls: 0,
+            })),
+        }
+    }
+
+    /// While away, every call fails at once.
+    pub fn set_away(&self, away: bool) {
+        self.lock().stopped = away;
+    }
+
+    pub fn set_faults(&self, faults: Faults) {
+        self.lock().faults = faults;
+    }
+
+    /// Writes that were done, answered or not.
+    pub fn writes(&self) -> u64 {
+        self.lock().writes
+    }
+
+    /// What stands under `key`, by no call of the store.
+    pub fn peek(&self, key: &Key) -> Option<Json> {
+        self.lock().records.get(key).map(|found| found.value.clone())
+    }
+
+    /// Writes by hand, as somebody would who restores an old copy; the revision goes on.
+    pub fn poke(&self, key: &Key, value: &[u8]) {
+        self.lock().write(key, value);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Delays before and after a call; an error if the store is away.
+    fn admit(&self) -> Result<(Duration, Duration), StoreError> {
+        let mut shared = self.lock();
+        let away = shared.faults.away;
+        if shared.away_calls > 0 {
+            shared.away_calls -= 1;
+        } else if shared.happens(away) {
+            shared.away_calls = shared.random.gen_range(1..20);
+        }
+        if shared.stopped || shared.away_calls > 0 {
+            return Err(StoreError::Unavailable { store: "memory".to_owned(), reason: "away".to_owned() });
+        }
+        Ok((shared.delay(), shared.delay()))
+    }
+}
+
+async fn pause(delay: Duration) {
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+}
+
+impl Shared {
+    fn happens(&mut self, of_a_thousand: u32) -> bool {
+        of_a_thousand > 0 && self.random.gen_range(0..1000) < of_a_thousand
+    }
+
+    fn delay(&mut self) -> Duration {
+        let (of_a_thousand, max) = (self.faults.delay, self.faults.delay_max);
+        if self.happens(of_a_thousand) { max.mul_f64(self.random.gen_range(0.0..1.0)) } else { Duration::ZERO }
+    }
+
+    fn fate(&mut self) -> Fate {
+        let faults = self.faults;
+        if self.happens(faults.lost_reply) {
+            Fate::LostReply
+        } else if self.happens(faults.lost_request) {
+            Fate::LostRequest
+        } else if self.happens(faults.late_request) {
+            Fate::LateRequest
+        } else if self.happens(faults.false_conflict) {
+            Fate::FalseConflict
+        } else {
+            Fate::Done
+        }
+    }
+
+    fn write(&mut self, key: &Key, value: &[u8]) -> Revision {
+        self.revision += 1;
+        self.writes += 1;
+        let revision = Revision(self.revision);
+        self.records.insert(key.clone(), Versioned { revision, value: value.to_vec() });
+        revision
+    }
+
+    fn compare_and_set(&mut self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Outcome {
+        let found = self.records.get(key);
+        if found.map(|found| found.revision) == expected {
+            Outcome::Written(self.write(key, value))
+        } else {
+            Outcome::Conflict(found.cloned())
+        }
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+        let (before, after) = self.admit()?;
+        pause(before).await;
+        let found = self.lock().records.get(key).cloned();
+        pause(after).await;
+        Ok(found)
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+        let (before, after) = self.admit()?;
+        pause(before).await;
+        let from = Key(prefix.to_owned());
+        let found = self
+            .lock()
+            .records
+            .range(from..)
+            .take_while(|(key, _)| key.as_str().starts_with(prefix))
+            .map(|(key, found)| (key.clone(), found.clone()))
+            .collect();
+        pause(after).await;
+        Ok(found)
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<Revision>,
+        value: &[u8],
+    ) -> Result<Outcome, StoreError> {
+        let (before, after) = self.admit()?;
+        pause(before).await;
+        let unknown = Err(StoreError::UnknownOutcome {
+            store: "memory".to_owned(),
+            key: key.clone(),
+            reason: "the connection was cut".to_owned(),
+        });
+        let (fate, late) = {
+            let mut shared = self.lock();
+            (shared.fate(), shared.faults.delay_max)
+        };
+        let answer = match fate {
+            Fate::Done => Ok(self.lock().compare_and_set(key, expected, value)),
+            Fate::LostReply => {
+                self.lock().compare_and_set(key, expected, value);
+                unknown
+            }
+            Fate::LostRequest => unknown,
+            Fate::LateRequest => {
+                let (shared, key, value) = (Arc::clone(&self.shared), key.clone(), value.to_vec());
+                tokio::spawn(async move {
+                    pause(late).await;
+                    let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                    shared.compare_and_set(&key, expected, &value);
+                });
+                unknown
+            }
+            Fate::FalseConflict => Ok(Outcome::Conflict(self.lock().records.get(key).cloned())),
+        };
+        pause(after).await;
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Faults, MemoryStore};
+    use crate::store::conformance;
+    use crate::store::{Key, Outcome, Store, StoreError};
+
+    #[tokio::test]
+    async fn it_is_a_store() {
+        conformance::all(&MemoryStore::new()).await;
+    }
+
+    #[tokio::test]
+    async fn each_fault_is_what_it_says() {
+        async fn one(faults: Faults) -> (Result<Outcome, StoreError>, bool) {
+            let store = MemoryStore::with_faults(1, faults);
+            let key = Key::generator("a.b");
+            let answer = store.compare_and_set(&key, None, b"x").await;
+            tokio::task::yield_now().await;
+            (answer, store.peek(&key).is_some())
+        }
+        let always = 1000;
+        assert!(matches!(one(Faults::default()).await, (Ok(Outcome::Written(_)), true)));
+        let (answer, done) = one(Faults { lost_reply: always, ..Faults::default() }).await;
+        assert!(matches!(answer, Err(StoreError::UnknownOutcome { .. })) && done);
+        let (answer, done) = one(Faults { lost_request: always, ..Faults::default() }).await;
+        assert!(matches!(answer, Err(StoreError::UnknownOutcome { .. })) && !done);
+        let (answer, done) = one(Faults { late_request: always, ..Faults::default() }).await;
+        assert!(matches!(answer, Err(StoreError::UnknownOutcome { .. })) && done);
+        let (answer, done) = one(Faults { false_conflict: always, ..Faults::default() }).await;
+        assert!(matches!(answer, Ok(Outcome::Conflict(None))) && !done);
+        let (answer, done) = one(Faults { away: always, ..Faults::default() }).await;
+        assert!(matches!(answer, Err(StoreError::Unavailable { .. })) && !done);
+    }
+}

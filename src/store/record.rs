@@ -1,0 +1,109 @@
+//! The records as JSON. Fields that this version does not know are kept, so that two versions work on one store.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{FORMAT, Json, Key, StoreError};
+
+/// `generators/SCHEMA.NAME`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorRecord {
+    pub v: u64,
+    pub kind: String,
+    /// Every id below may have been issued, none at or above has.
+    pub bound: u64,
+    /// Who wrote last; for people only.
+    pub owner: String,
+    /// Fresh with each write: whoever does not know whether its write was done finds it here or not.
+    pub token: String,
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+/// `bindings/SCHEMA.TABLE`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BindingRecord {
+    pub v: u64,
+    /// `schema.generator`
+    pub generator: String,
+    /// The generator's ids for this table are above it.
+    pub floor: u64,
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+/// Reads a record. A version is read before the rest, since a newer one may have other fields.
+pub fn decode<T: DeserializeOwned>(key: &Key, json: &[u8]) -> Result<T, StoreError> {
+    let damaged = |e: serde_json::Error| StoreError::Corrupt { place: key.to_string(), reason: e.to_string() };
+    #[derive(Deserialize)]
+    struct Version {
+        v: u64,
+    }
+    let Version { v } = serde_json::from_slice(json).map_err(damaged)?;
+    check_version(key, v)?;
+    serde_json::from_slice(json).map_err(damaged)
+}
+
+/// # Panics
+/// Never: strings, numbers and maps with string keys always serialize.
+pub fn encode<T: Serialize>(record: &T) -> Json {
+    serde_json::to_vec(record).expect("strings, numbers and maps with string keys serialize")
+}
+
+/// The record `format`: a bare number.
+pub fn encode_format() -> Json {
+    FORMAT.to_string().into_bytes()
+}
+
+pub fn check_format(json: &[u8]) -> Result<(), StoreError> {
+    let key = Key::format();
+    let found = serde_json::from_slice(json)
+        .map_err(|e| StoreError::Corrupt { place: key.to_string(), reason: e.to_string() })?;
+    check_version(&key, found)
+}
+
+fn check_version(key: &Key, found: u64) -> Result<(), StoreError> {
+    if found > FORMAT {
+        return Err(StoreError::NewerFormat { place: key.to_string(), found, known: FORMAT });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GeneratorRecord, check_format, decode, encode, encode_format};
+    use crate::store::{Key, StoreError};
+
+    fn read(json: &str) -> Result<GeneratorRecord, StoreError> {
+        decode(&Key::generator("shop.orders"), json.as_bytes())
+    }
+
+    #[test]
+    fn what_a_newer_version_added_survives_a_rewrite() {
+        let mut record =
+            read(r#"{"v":1,"kind":"sequence","bound":7,"owner":"a","token":"t","layout":[1,2],"x":null}"#).unwrap();
+        record.bound = 9_223_372_036_854_775_808;
+        let text = String::from_utf8(encode(&record)).unwrap();
+        assert_eq!(
+            text,
+            r#"{"v":1,"kind":"sequence","bound":9223372036854775808,"owner":"a","token":"t","layout":[1,2],"x":null}"#
+        );
+    }
+
+    #[test]
+    fn damaged_and_newer_records_are_told_apart() {
+        let kind = |json: &str| match read(json) {
+            Err(StoreError::Corrupt { place, .. }) => format!("damaged {place}"),
+            Err(StoreError::NewerFormat { place, found, known }) => format!("{place} {found} > {known}"),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(kind(r#"{"v":2,"bounds":[]}"#), "generators/shop.orders 2 > 1");
+        for text in ["", "{", "[]", "{}", r#"{"v":1}"#, r#"{"v":1,"kind":"sequence","bound":-1}"#, "\u{0}"] {
+            assert_eq!(kind(text), "damaged generators/shop.orders", "{text:?}");
+        }
+        assert_eq!(check_format(&encode_format()), Ok(()));
+        assert!(matches!(check_format(b"2"), Err(StoreError::NewerFormat { found: 2, .. })));
+        assert!(matches!(check_format(b"one"), Err(StoreError::Corrupt { .. })));
+    }
+}
