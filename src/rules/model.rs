@@ -1,9 +1,7 @@
 //! Rules as they act: immutable, shared by all sessions, swapped whole on a reload.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use crate::ids::sequence::SequenceSpec;
 
@@ -25,6 +23,12 @@ impl fmt::Display for GeneratorName {
 pub struct Origin {
     pub file: PathBuf,
     pub line: usize,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file.display(), self.line)
+    }
 }
 
 /// What becomes of ids that the client writes itself.

@@ -1,0 +1,219 @@
+//! All rules in force, and the one of a table.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::rules::model::{GeneratorName, GeneratorSpec, NameCase, Rule};
+use crate::rules::pattern;
+
+/// A table that two rules claim, so that neither may fill it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "table {table} has two rules, {:?} ({}) and {:?} ({}): give the table one of its own, by its exact name",
+    first.table, first.origin, second.table, second.origin
+)]
+pub struct Ambiguous {
+    /// `schema.table`
+    pub table: String,
+    pub first: Arc<Rule>,
+    pub second: Arc<Rule>,
+}
+
+/// Immutable; a reload makes a new one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RuleSet {
+    generators: BTreeMap<GeneratorName, GeneratorSpec>,
+    /// In the order of files and lines.
+    rules: Vec<Arc<Rule>>,
+    /// By names as they are written.
+    sensitive: Index,
+    /// By names in lower case.
+    insensitive: Index,
+}
+
+type Index = HashMap<String, SchemaRules>;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct SchemaRules {
+    /// More than one only where names differ in case and the server does not care.
+    exact: HashMap<String, Vec<Arc<Rule>>>,
+    patterns: Vec<(String, Arc<Rule>)>,
+}
+
+impl RuleSet {
+    /// That each rule's generator is among `generators` is checked by whoever reads the files.
+    pub fn new(
+        generators: impl IntoIterator<Item = GeneratorSpec>,
+        rules: impl IntoIterator<Item = Rule>,
+    ) -> Self {
+        let rules: Vec<_> = rules.into_iter().map(Arc::new).collect();
+        RuleSet {
+            generators: generators.into_iter().map(|spec| (spec.name.clone(), spec)).collect(),
+            sensitive: index(&rules, str::to_owned),
+            insensitive: index(&rules, str::to_lowercase),
+            rules,
+        }
+    }
+
+    /// The rule of a table; an exact name beats a pattern. Called for each INSERT: allocates nothing for names in lower
+    /// case or compared as they are.
+    pub fn find(&self, case: NameCase, schema: &str, table: &str) -> Result<Option<&Arc<Rule>>, Ambiguous> {
+        let Some(of_schema) = self.index(case).get(&*folded(case, schema)) else { return Ok(None) };
+        let folded_table = folded(case, table);
+        let mut found: &mut dyn Iterator<Item = &Arc<Rule>> = &mut of_schema
+            .patterns
+            .iter()
+            .filter(|(pattern, _)| pattern::matches(pattern, &folded_table))
+            .map(|(_, rule)| rule);
+        let mut exact = of_schema.exact.get(&*folded_table).map(|rules| rules.iter());
+        if let Some(exact) = &mut exact {
+            found = exact;
+        }
+        match (found.next(), found.next()) {
+            (Some(first), Some(second)) => Err(Ambiguous {
+                table: format!("{schema}.{table}"),
+                first: Arc::clone(first),
+                second: Arc::clone(second),
+            }),
+            (rule, _) => Ok(rule),
+        }
+    }
+
+    /// Whether any rule is about a table of this schema.
+    pub fn mentions_schema(&self, case: NameCase, schema: &str) -> bool {
+        self.index(case).contains_key(&*folded(case, schema))
+    }
+
+    pub fn rules(&self) -> impl ExactSizeIterator<Item = &Arc<Rule>> {
+        self.rules.iter()
+    }
+
+    /// By schema and name.
+    pub fn generators(&self) -> impl ExactSizeIterator<Item = &GeneratorSpec> {
+        self.generators.values()
+    }
+
+    pub fn generator(&self, name: &GeneratorName) -> Option<&GeneratorSpec> {
+        self.generators.get(name)
+    }
+
+    /// The rules that draw from this generator.
+    pub fn rules_of<'a>(&'a self, name: &'a GeneratorName) -> impl Iterator<Item = &'a Arc<Rule>> {
+        self.rules.iter().filter(move |rule| rule.generator == *name)
+    }
+
+    /// No rule: everything passes as it came.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    fn index(&self, case: NameCase) -> &Index {
+        match case {
+            NameCase::Sensitive => &self.sensitive,
+            NameCase::Insensitive => &self.insensitive,
+        }
+    }
+}
+
+fn index(rules: &[Arc<Rule>], fold: impl Fn(&str) -> String) -> Index {
+    let mut index = Index::new();
+    for rule in rules {
+        let of_schema = index.entry(fold(&rule.schema)).or_default();
+        let table = fold(&rule.table);
+        if pattern::is_pattern(&table) {
+            of_schema.patterns.push((table, Arc::clone(rule)));
+        } else {
+            of_schema.exact.entry(table).or_default().push(Arc::clone(rule));
+        }
+    }
+    index
+}
+
+fn folded(case: NameCase, name: &str) -> Cow<'_, str> {
+    let is_folded = |c: char| if c.is_ascii() { !c.is_ascii_uppercase() } else { c.to_lowercase().eq([c]) };
+    match case {
+        NameCase::Insensitive if !name.chars().all(is_folded) => Cow::Owned(name.to_lowercase()),
+        NameCase::Sensitive | NameCase::Insensitive => Cow::Borrowed(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RuleSet;
+    use crate::rules::model::NameCase::{self, Insensitive, Sensitive};
+    use crate::rules::model::{Explicit, GeneratorName, InsertId, Mode, Origin, Rule, Unavailable};
+
+    fn rule(schema: &str, table: &str) -> Rule {
+        Rule {
+            schema: schema.into(),
+            table: table.into(),
+            column: "id".into(),
+            generator: GeneratorName { schema: schema.into(), name: "ids".into() },
+            explicit: Explicit::Advance,
+            insert_id: InsertId::Session,
+            mode: Mode::On,
+            unavailable: Unavailable::Refuse,
+            origin: Origin { file: "rules/shop.toml".into(), line: 7 },
+        }
+    }
+
+    fn rules() -> RuleSet {
+        let tables = [
+            ("shop", "orders"),
+            ("shop", "order_*"),
+            ("shop", "*_log"),
+            ("shop", "order_log"),
+            ("Shop", "Orders"),
+            ("crm", "T\u{c4}*"),
+        ];
+        RuleSet::new([], tables.map(|(schema, table)| rule(schema, table)))
+    }
+
+    /// What the table's rule calls it, "-" for none, "a+b" for two.
+    #[track_caller]
+    fn check(case: NameCase, schema: &str, table: &str, expect: &str) {
+        let set = rules();
+        let found = match set.find(case, schema, table) {
+            Ok(rule) => rule.map_or_else(|| "-".to_owned(), |rule| rule.table.clone()),
+            Err(two) => format!("{}+{}", two.first.table, two.second.table),
+        };
+        assert_eq!(found, expect, "{case:?} {schema}.{table}");
+    }
+
+    #[test]
+    fn the_rule_of_a_table() {
+        check(Sensitive, "shop", "orders", "orders");
+        check(Sensitive, "shop", "Orders", "-");
+        check(Sensitive, "SHOP", "orders", "-");
+        check(Sensitive, "Shop", "Orders", "Orders");
+        check(Sensitive, "shop", "order_items", "order_*");
+        check(Sensitive, "shop", "order_old_log", "order_*+*_log");
+        check(Sensitive, "shop", "order_log", "order_log");
+        check(Sensitive, "shop", "customers", "-");
+        check(Sensitive, "crm", "t\u{e4}x", "-");
+        check(Insensitive, "CRM", "t\u{e4}x", "T\u{c4}*");
+        check(Insensitive, "crm", "T\u{c4}X", "T\u{c4}*");
+        check(Insensitive, "shop", "ORDER_items", "order_*");
+        check(Insensitive, "shop", "orders", "orders+Orders");
+    }
+
+    #[test]
+    fn two_rules_are_named_with_their_places() {
+        let error = rules().find(Sensitive, "shop", "order_x_log").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "table shop.order_x_log has two rules, \"order_*\" (rules/shop.toml:7) and \"*_log\" \
+             (rules/shop.toml:7): give the table one of its own, by its exact name"
+        );
+    }
+
+    #[test]
+    fn schemas() {
+        assert!(rules().mentions_schema(Insensitive, "SHOP"));
+        assert!(!rules().mentions_schema(Sensitive, "SHOP"));
+        assert!(!rules().mentions_schema(Insensitive, "sho"));
+        assert!(!rules().is_empty());
+        assert!(RuleSet::default().is_empty());
+    }
+}
