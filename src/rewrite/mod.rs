@@ -1,1 +1,10 @@
-//! rewrite
+//! Shape and rule to plan; plan and range to bytes or parameters. Pure: no runtime, no clock, no disk.
+//!
+//! [`plan::plan`] says what a packet needs; the caller takes the ids and calls [`plan::Plan::splice`], or prepares
+//! the statement with [`plan::Plan::prepare`] and decides at each execution.
+
+pub mod effects;
+pub mod plan;
+pub mod prepare;
+pub mod render;
+mod splice;

@@ -1,1 +1,3 @@
-//! sql
+//! Bytes to tokens with spans, tokens to the shape of a statement. Pure: no rules, no runtime, no clock.
+
+pub mod dialect;

@@ -1,0 +1,53 @@
+//! What a packet's statements do to the session that the next packet is read in, as far as their text shows.
+
+use std::sync::Arc;
+
+use super::plan::{Refusal, Target};
+use crate::sql::dialect::{ClientCharset, SqlMode};
+
+/// All of it is to be applied when the server has answered the packet without an error; where it failed half-way, the
+/// session's own tracking tells (WIRE.md, "Session state").
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// A schema may have changed: cached shapes are to be read again.
+    pub ddl: bool,
+    /// Something ran whose text is not there (CALL, EXECUTE): default database, `sql_mode` and character set are what
+    /// session tracking says they are.
+    pub opaque: bool,
+    /// The last `USE`.
+    pub schema: Option<String>,
+    /// The last `SET sql_mode`.
+    pub sql_mode: Option<SqlMode>,
+    /// The last `SET NAMES` or its like.
+    pub charset: Option<ClientCharset>,
+    /// `session_track_...` was set: the proxy's own list of tracked variables is to be put back.
+    pub tracking: bool,
+    /// Names that temporary tables hide from now on, or no longer, in the order of the text.
+    pub temporary: Vec<Temporary>,
+    /// What would have become of INSERTs under rules in shadow mode.
+    pub shadow: Vec<Shadow>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Temporary {
+    Created {
+        schema: String,
+        table: String,
+    },
+    /// Dropped, or renamed to another name (then `Created` follows if the old name was a temporary table's).
+    Gone {
+        schema: String,
+        table: String,
+    },
+    Renamed {
+        from: (String, String),
+        to: (String, String),
+    },
+}
+
+#[derive(Debug)]
+pub struct Shadow {
+    pub target: Arc<Target>,
+    /// How many ids would have been taken, or why it would have been refused.
+    pub outcome: Result<u32, Refusal>,
+}

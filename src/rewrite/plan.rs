@@ -1,0 +1,184 @@
+//! What a packet needs before it can go to the server.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::effects::Effects;
+use super::prepare::PreparedText;
+use crate::ids::range::IdRange;
+use crate::rules::model::{Rule, TableShape};
+use crate::sql::dialect::Dialect;
+
+/// A ruled table as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    pub rule: Arc<Rule>,
+    /// `None`: there is no control account to read it with.
+    pub shape: Option<Arc<TableShape>>,
+    /// Distance of the ids of one run: the sequence's step.
+    pub step: NonZeroU64,
+}
+
+/// What a name means to the rules.
+#[derive(Debug, Clone)]
+pub enum Lookup {
+    NotRuled,
+    Ruled(Arc<Target>),
+    /// Not known yet: the caller fetches it and plans again.
+    Unknown,
+    /// Ruled in a way that cannot be served: why, and what to write instead, without "rowstamp: ".
+    Refused(String),
+}
+
+/// The session as the packet finds it.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub dialect: &'a Dialect,
+    /// CLIENT_MULTI_STATEMENTS or COM_SET_OPTION.
+    pub multi_statements: bool,
+    pub default_schema: Option<&'a str>,
+    /// Whether there is any rule at all: without one nothing is ever refused.
+    pub any_rules: bool,
+    /// By schema and table, as the statement spells them; letter case is the callee's business.
+    pub tables: &'a dyn Fn(&str, &str) -> Lookup,
+    /// Whether a temporary table of this session hides that name.
+    pub hidden: &'a dyn Fn(&str, &str) -> bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// COM_QUERY
+    Text,
+    /// COM_STMT_PREPARE
+    Prepare,
+}
+
+/// Error 1235 (42000). Displays as "rowstamp: why; what to write instead".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal(pub(super) String);
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rowstamp: {}", self.0)
+    }
+}
+
+#[derive(Debug)]
+pub enum Planned {
+    /// Goes on as it came.
+    Untouched(Effects),
+    /// The caller fetches this table ([`Lookup::Unknown`]) and plans again.
+    NeedsTable {
+        schema: String,
+        table: String,
+    },
+    /// The text does not fit the table's columns as cached: refresh them once and plan again; after that, as
+    /// [`Planned::Unreadable`].
+    Stale {
+        schema: String,
+        table: String,
+        unreadable: Unreadable,
+    },
+    Refused(Refusal),
+    /// The server's COM_STMT_PREPARE is asked; its error goes back as it is, and if it has none, the refusal.
+    Unreadable(Unreadable),
+    Rewrite(Plan),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Bytes of the packet's text that are the statement.
+    pub statement: Range<usize>,
+    /// What to answer where the server can prepare it.
+    pub refusal: Refusal,
+}
+
+/// How the ids are written, and so what the OK packet and LAST_INSERT_ID() hold afterwards (INSERTS.md, "The insert id").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// `LAST_INSERT_ID(first)` in the first generated row: OK packet and function are right.
+    Wrapped,
+    /// Literals: the OK packet is to be patched, and `last_insert_id` set later.
+    Literal,
+    /// ON DUPLICATE KEY UPDATE of one row, wrapped, with `id=LAST_INSERT_ID(id)` in its list: our id in the OK packet
+    /// means inserted; another with 2 affected is the updated row's; otherwise send 0.
+    OdkuOne,
+    /// ON DUPLICATE KEY UPDATE of one row into an AUTO_INCREMENT column: a literal, and the OK packet is native.
+    OdkuNative,
+}
+
+/// What a packet with ruled INSERTs needs.
+#[derive(Debug)]
+pub struct Plan {
+    /// In the order of the text.
+    pub inserts: Vec<InsertPlan>,
+    pub effects: Effects,
+}
+
+/// One ruled INSERT or REPLACE.
+#[derive(Debug)]
+pub struct InsertPlan {
+    /// Counted from 0 within the packet; the n-th statement's OK packet is the n-th of the response.
+    pub statement: usize,
+    pub target: Arc<Target>,
+    /// How many ids to take; 0 where the client wrote all of them itself, or decides at execution.
+    pub ids: u32,
+    pub rows: u32,
+    /// Integers that the client wrote itself, in the order of the rows, for the rule's `explicit`. Values without a
+    /// known integer (strings of a string column) are left out.
+    pub explicit: Vec<i128>,
+    pub style: Style,
+    /// IGNORE or ON DUPLICATE KEY UPDATE: rows may be left out or updated.
+    pub may_skip: bool,
+    /// Answers with a result set whose last packet is the OK.
+    pub returning: bool,
+    pub(super) edits: Vec<Edit>,
+    /// The client's `?` in the whole statement.
+    pub(super) params: u32,
+    pub(super) id_params: Vec<super::prepare::IdParam>,
+}
+
+/// Bytes `start..end` of the text give way to `piece`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Edit {
+    pub(super) start: u32,
+    pub(super) end: u32,
+    /// The client's `?` in front of it.
+    pub(super) params_before: u32,
+    pub(super) piece: Piece,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// As it is.
+    Text(Box<str>),
+    /// The n-th id of the statement.
+    Id(u32),
+    /// A comma and the n-th id.
+    CommaId(u32),
+}
+
+/// What `text`, one packet's statements, needs.
+pub fn plan(text: &[u8], view: &View<'_>, protocol: Protocol) -> Planned {
+    let _ = (text, view, protocol);
+    Planned::Untouched(Effects::default())
+}
+
+impl Plan {
+    /// How many ranges [`Plan::splice`] takes, and how long: one for each insert with `ids > 0`, in order.
+    pub fn demands(&self) -> impl Iterator<Item = (&InsertPlan, u32)> {
+        self.inserts.iter().filter(|insert| insert.ids > 0).map(|insert| (insert, insert.ids))
+    }
+
+    /// The packet's text with its ids. `None` where `ranges` do not match [`Plan::demands`].
+    pub fn splice(&self, text: &[u8], ranges: &[IdRange]) -> Option<Vec<u8>> {
+        super::splice::splice(self, text, ranges)
+    }
+
+    /// The text to prepare. Only of a plan made for [`Protocol::Prepare`], which holds one insert.
+    pub fn prepare(&self, text: &[u8]) -> Result<PreparedText, Refusal> {
+        super::prepare::prepare(self, text)
+    }
+}

@@ -1,0 +1,128 @@
+//! What decides how the server reads a statement's bytes: its kind and version, `sql_mode`, `character_set_client`.
+
+/// MySQL, or what is compatible with it, or MariaDB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerKind {
+    MySql,
+    MariaDb,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Server {
+    pub kind: ServerKind,
+    /// As version comments write it: 101106 is 10.11.6, 90400 is 9.4.0.
+    pub version: u32,
+}
+
+impl Server {
+    /// From the greeting's version string: "5.5.5-10.11.19-MariaDB-0+deb12u1", "11.8.3-MariaDB", "9.4.0".
+    pub fn parse(greeting: &str) -> Option<Server> {
+        let kind = if greeting.contains("MariaDB") { ServerKind::MariaDb } else { ServerKind::MySql };
+        // MariaDB 10 puts "5.5.5-" in front for old replicas.
+        let text = match kind {
+            ServerKind::MariaDb => greeting.strip_prefix("5.5.5-").unwrap_or(greeting),
+            ServerKind::MySql => greeting,
+        };
+        let mut parts = text.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().ok());
+        let (major, minor, patch) = (parts.next()??, parts.next()??, parts.next()??);
+        let version = major.checked_mul(10_000)?.checked_add(minor.checked_mul(100)?)?.checked_add(patch)?;
+        Some(Server { kind, version })
+    }
+}
+
+/// The modes that matter to who reads or fills an INSERT, as a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SqlMode(u8);
+
+impl SqlMode {
+    pub const ANSI_QUOTES: SqlMode = SqlMode(1);
+    pub const NO_BACKSLASH_ESCAPES: SqlMode = SqlMode(2);
+    pub const NO_AUTO_VALUE_ON_ZERO: SqlMode = SqlMode(4);
+    pub const IGNORE_SPACE: SqlMode = SqlMode(8);
+    /// MariaDB reads statements with another grammar.
+    pub const ORACLE: SqlMode = SqlMode(16);
+
+    /// From the text of `@@sql_mode` or of a `SET sql_mode='...'`. Modes without a meaning here are left out.
+    /// Combinations are expanded as the server does (manual, "Server SQL Modes", "Combination SQL Modes").
+    pub fn parse(text: &str) -> SqlMode {
+        text.split(',').map(|mode| SqlMode::one(mode.trim())).fold(SqlMode(0), SqlMode::union)
+    }
+
+    fn one(mode: &str) -> SqlMode {
+        let quotes_and_space = SqlMode::ANSI_QUOTES.union(SqlMode::IGNORE_SPACE);
+        match mode.to_ascii_uppercase().as_str() {
+            "ANSI_QUOTES" => SqlMode::ANSI_QUOTES,
+            "NO_BACKSLASH_ESCAPES" => SqlMode::NO_BACKSLASH_ESCAPES,
+            "NO_AUTO_VALUE_ON_ZERO" => SqlMode::NO_AUTO_VALUE_ON_ZERO,
+            "IGNORE_SPACE" => SqlMode::IGNORE_SPACE,
+            "ANSI" | "MSSQL" | "DB2" | "MAXDB" | "POSTGRESQL" => quotes_and_space,
+            "ORACLE" => quotes_and_space.union(SqlMode::ORACLE),
+            _ => SqlMode(0),
+        }
+    }
+
+    #[must_use]
+    pub const fn union(self, other: SqlMode) -> SqlMode {
+        SqlMode(self.0 | other.0)
+    }
+
+    #[must_use]
+    pub const fn without(self, other: SqlMode) -> SqlMode {
+        SqlMode(self.0 & !other.0)
+    }
+
+    pub const fn contains(self, other: SqlMode) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// `character_set_client`, as far as it decides where a string or a name ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientCharset {
+    /// utf8mb4, utf8mb3: bytes of a character behind the first are never ASCII.
+    Utf8,
+    /// Latin1: one byte a character; names can still be read.
+    Latin1,
+    /// One byte a character, or characters none of whose bytes looks like ASCII punctuation.
+    Safe,
+    /// gbk, and gb18030, whose four-byte characters hold digits.
+    Gbk,
+    Gb18030,
+    Big5,
+    /// sjis and cp932.
+    Sjis,
+    /// Nothing is known: bytes from 0x80 on cannot be read for certain.
+    Unknown,
+}
+
+impl ClientCharset {
+    /// From a character set's name, as `SHOW CHARACTER SET` lists it. Names of collations are not understood.
+    pub fn parse(name: &str) -> ClientCharset {
+        match name.to_ascii_lowercase().as_str() {
+            "utf8" | "utf8mb3" | "utf8mb4" => ClientCharset::Utf8,
+            "latin1" => ClientCharset::Latin1,
+            "ascii" | "armscii8" | "binary" | "cp1250" | "cp1251" | "cp1256" | "cp1257" | "cp850"
+            | "cp852" | "cp866" | "dec8" | "eucjpms" | "euckr" | "gb2312" | "geostd8" | "greek"
+            | "hebrew" | "hp8" | "keybcs2" | "koi8r" | "koi8u" | "latin2" | "latin5" | "latin7" | "macce"
+            | "macroman" | "swe7" | "tis620" | "ujis" => ClientCharset::Safe,
+            "gbk" => ClientCharset::Gbk,
+            "gb18030" => ClientCharset::Gb18030,
+            "big5" => ClientCharset::Big5,
+            "sjis" | "cp932" => ClientCharset::Sjis,
+            _ => ClientCharset::Unknown,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dialect {
+    pub server: Server,
+    pub sql_mode: SqlMode,
+    pub charset: ClientCharset,
+}
+
+impl Dialect {
+    pub fn is_mariadb(&self) -> bool {
+        self.server.kind == ServerKind::MariaDb
+    }
+}
