@@ -1,6 +1,11 @@
 //! The wire's words, as the MySQL and MariaDB manuals name them.
 
 pub mod command;
+pub mod auth;
+pub mod capabilities;
+pub mod error;
+pub mod handshake;
+pub mod ok;
 pub mod packet;
 pub mod prepared;
 pub mod reader;
