@@ -1,0 +1,131 @@
+//! `rowstamp serve` as a process of its own, on a free port, in a temporary folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::keeper::Keeper;
+use super::raw::{Client, Options};
+use super::servers::temporary_folder;
+
+const START_DEADLINE: Duration = Duration::from_secs(20);
+/// Longer than the default `limits.drain_timeout`.
+const STOP_DEADLINE: Duration = Duration::from_secs(40);
+
+pub struct Proxy {
+    pub port: u16,
+    pub pid: u32,
+    dir: PathBuf,
+    keeper: Option<Keeper>,
+}
+
+/// A configuration that listens on any free port and relays to `backend`, with root as control account; keys of
+/// other tables may be appended.
+pub fn config(backend: &str) -> String {
+    format!(
+        "[listen]\naddress = \"127.0.0.1:0\"\n\n[backend]\naddress = \"{backend}\"\n\n\
+         [backend.control]\nuser = \"root\"\npassword = \"\"\n\n[http]\naddress = \"off\"\n\n"
+    )
+}
+
+impl Proxy {
+    /// Writes `config` as rowstamp.toml and each of `rules` (file name without `.toml`, text) below `rules/`, and starts it.
+    pub fn start(config: &str, rules: &[(&str, &str)]) -> Proxy {
+        let dir = temporary_folder("proxy");
+        fs::create_dir(dir.join("rules")).expect("a folder for rules");
+        fs::write(dir.join("rowstamp.toml"), config).expect("the configuration is written");
+        let mut proxy = Proxy { port: 0, pid: 0, dir, keeper: None };
+        for (name, text) in rules {
+            proxy.write_rules(name, text);
+        }
+        proxy.launch();
+        proxy
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn write_rules(&self, name: &str, text: &str) {
+        fs::write(self.dir.join("rules").join(format!("{name}.toml")), text).expect("the rules are written");
+    }
+
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// A connection as root; panics if there is none.
+    pub fn client(&self) -> Client {
+        Client::connect(&self.address(), &Options::default()).expect("root logs in through the proxy")
+    }
+
+    pub fn log(&self) -> String {
+        self.keeper.as_ref().map(Keeper::log).unwrap_or_default()
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.keeper.as_ref().is_some_and(Keeper::is_running)
+    }
+
+    /// "KILL", "TERM", "HUP", "STOP", "CONT" to this proxy alone.
+    pub fn signal(&self, name: &str) {
+        self.keeper.as_ref().expect("the proxy was started").signal(name);
+    }
+
+    /// SIGTERM, and the wait until it has drained.
+    pub fn stop(&mut self) {
+        let Some(keeper) = self.keeper.take() else { return };
+        keeper.signal("TERM");
+        assert!(keeper.wait(STOP_DEADLINE), "the proxy ends on SIGTERM:\n{}", keeper.log());
+        keeper.end_keeping_folder();
+    }
+
+    /// SIGKILL; the folder stays for `restart`.
+    pub fn kill(&mut self) {
+        if let Some(keeper) = self.keeper.take() {
+            keeper.end_keeping_folder();
+        }
+    }
+
+    /// Starts it again on the same folder, by SIGKILL if it still runs. The port may be another one.
+    pub fn restart(&mut self) {
+        self.kill();
+        self.launch();
+    }
+
+    fn launch(&mut self) {
+        let _ = fs::remove_file(self.dir.join("log"));
+        let config = self.dir.join("rowstamp.toml").display().to_string();
+        let binary = env!("CARGO_BIN_EXE_rowstamp").to_owned();
+        let keeper = Keeper::start(&self.dir, &[binary, "serve".to_owned(), "--config".to_owned(), config]);
+        let end = Instant::now() + START_DEADLINE;
+        self.port = loop {
+            // Asked before the log is read, so that the last words of a proxy that ended are seen.
+            let running = keeper.is_running();
+            let log = keeper.log();
+            if let Some(port) = listening_port(&log) {
+                break port;
+            }
+            assert!(running && Instant::now() < end, "the proxy does not listen:\n{log}");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        self.pid = keeper.pid;
+        self.keeper = Some(keeper);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // With a keeper the folder goes with it; after `stop` or `kill` nobody else removes it.
+        if self.keeper.take().is_none() {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+fn listening_port(log: &str) -> Option<u16> {
+    let (_, rest) = log.split_once("listening on 127.0.0.1:")?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    // A line that is still being written could show half of the number.
+    if rest.len() == digits.len() { None } else { digits.parse().ok() }
+}
