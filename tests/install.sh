@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# Installs what the tests need on Debian bookworm, only what is missing: MariaDB 10.11, etcd, protoc (Debian's own),
+# and a Debian sid root with MySQL 9. Works as root and as an ordinary user with sudo. Starts no service.
+#
+#   ROWSTAMP_SID_ROOT       where the sid root lives (default /var/tmp/rowstamp-sid)
+#   ROWSTAMP_DEBIAN_MIRROR  where it is fetched from (default: the mirror that apt uses)
+#   CI=true                 Debian's own servers are required: their lack is a failure and not a SKIPPED
+set -euo pipefail
+
+sid_root=${ROWSTAMP_SID_ROOT:-/var/tmp/rowstamp-sid}
+sid_packages=mysql-server-core,mysql-client-core,mysql-router,etcd-server,etcd-client
+policy=/usr/sbin/policy-rc.d
+# Daemons live in sbin, which an ordinary user's PATH lacks.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+as_root() {
+    if [[ $(id -u) == 0 ]]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+can_be_root() {
+    [[ $(id -u) == 0 ]] || command -v sudo >/dev/null
+}
+
+skipped() {
+    printf 'SKIPPED: %s\n' "$*" >&2
+}
+
+# Program and the package that brings it. The -core packages of MariaDB have no service at all.
+needed_packages() {
+    local program package
+    while read -r program package; do
+        command -v "$program" >/dev/null || printf '%s\n' "$package"
+    done <<'LIST'
+cc gcc
+mariadbd mariadb-server-core
+mariadb-install-db mariadb-server-core
+mariadb mariadb-client-core
+my_print_defaults mariadb-client-core
+etcd etcd-server
+etcdctl etcd-client
+protoc protobuf-compiler
+debootstrap debootstrap
+LIST
+    # protoc alone lacks the well-known types, which etcd's definitions import.
+    [[ -e /usr/include/google/protobuf/descriptor.proto ]] || echo libprotobuf-dev
+}
+
+# Packages may start their services when they are configured, unless policy-rc.d says 101.
+forbid_services() {
+    if [[ -e $policy ]]; then
+        local answer=0
+        "$policy" mariadb start >/dev/null 2>&1 || answer=$?
+        [[ $answer == 101 ]] && return
+        as_root mv "$policy" "$policy.before-rowstamp"
+    fi
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+    as_root chmod 755 "$policy"
+    trap restore_policy EXIT
+}
+
+restore_policy() {
+    as_root rm -f "$policy"
+    if [[ -e $policy.before-rowstamp ]]; then
+        as_root mv "$policy.before-rowstamp" "$policy"
+    fi
+}
+
+install_packages() {
+    local -a missing
+    mapfile -t missing < <(needed_packages | sort -u)
+    [[ ${#missing[@]} == 0 ]] && return
+    if ! can_be_root || ! command -v apt-get >/dev/null; then
+        skipped "cannot install ${missing[*]}: this needs apt-get and root or sudo"
+        return
+    fi
+    forbid_services
+    as_root apt-get update -q || skipped "apt-get update failed"
+    # One by one if all at once fails, so that one package's lack does not cost the others.
+    local package
+    if ! install_now "${missing[@]}"; then
+        for package in "${missing[@]}"; do
+            install_now "$package" || skipped "$package cannot be installed"
+        done
+    fi
+    # What was not here before must not start with the next boot either.
+    if [[ " ${missing[*]} " == *" etcd-server "* ]] && command -v systemctl >/dev/null; then
+        as_root systemctl disable etcd.service >/dev/null 2>&1 || true
+    fi
+}
+
+install_now() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+}
+
+# The mirror that this machine's apt uses for Debian itself.
+debian_mirror() {
+    # shellcheck disable=SC2016 # apt expands these, not the shell
+    apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+        awk '$1 == "Debian" { print $2; exit }'
+}
+
+make_sid_root() {
+    if [[ -x $sid_root/usr/sbin/mysqld ]]; then
+        return
+    fi
+    if ! command -v debootstrap >/dev/null || ! can_be_root; then
+        skipped "MySQL 9: no debootstrap, or neither root nor sudo"
+        return
+    fi
+    if [[ -e $sid_root ]]; then
+        skipped "MySQL 9: $sid_root exists and holds no mysqld; move it away or set ROWSTAMP_SID_ROOT"
+        return
+    fi
+    local mirror=${ROWSTAMP_DEBIAN_MIRROR:-$(debian_mirror)}
+    local building=$sid_root.tmp.$$
+    # Made beside its place and renamed: a run that was cut short leaves nothing that looks whole.
+    if as_root timeout 1200 debootstrap --variant=minbase "--include=$sid_packages" sid "$building" \
+        "${mirror:-http://deb.debian.org/debian}" >&2 && as_root mv -T "$building" "$sid_root"; then
+        return
+    fi
+    as_root tail -n 5 "$building/debootstrap/debootstrap.log" >&2 || true
+    as_root umount "$building/proc" "$building/sys" 2>/dev/null || true
+    as_root rm -rf --one-file-system "$building"
+    skipped "MySQL 9: debootstrap failed with ${mirror:-the default mirror}"
+}
+
+check_required() {
+    local program failed=0
+    for program in mariadbd mariadb-install-db mariadb etcd protoc; do
+        command -v "$program" >/dev/null && continue
+        skipped "$program is not on this machine, nor are the tests that need it"
+        failed=1
+    done
+    if [[ $failed == 1 && ${CI:-} == true ]]; then
+        echo "CI=true: MariaDB, etcd and protoc are required" >&2
+        return 1
+    fi
+}
+
+install_packages
+make_sid_root
+check_required
