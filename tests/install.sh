@@ -141,6 +141,11 @@ check_required() {
     fi
 }
 
-install_packages
-make_sid_root
-check_required
+main() {
+    install_packages
+    make_sid_root
+    check_required
+}
+
+# On one line: bash reads a script as it runs it, and a checkout may change the file meanwhile.
+main; exit
