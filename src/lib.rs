@@ -4,6 +4,7 @@
 //! `tests/tidy.rs` holds the code to it).
 //!
 //! * [`address`]: where a socket is, TCP or Unix.
+//! * [`toml_file`]: TOML that people write, every error of a file by line and key.
 //! * [`mysql`]: the wire's words: packets, handshakes, commands, responses, prepared statements.
 //! * [`sql`]: bytes to tokens with spans, tokens to the shape of an INSERT, edits spliced back in.
 //! * [`store`]: where bounds live; one compare-and-set.
@@ -26,3 +27,4 @@ pub mod rules;
 pub mod schema;
 pub mod sql;
 pub mod store;
+pub mod toml_file;

@@ -1,1 +1,73 @@
-//! cli
+//! The commands, one file each.
+
+pub mod check;
+pub mod explain;
+pub mod serve;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{self, LoadError, Loaded};
+
+/// Problems were found, or the command failed.
+pub const EXIT_FOUND: u8 = 1;
+/// The command line or the configuration is wrong.
+pub const EXIT_USAGE: u8 = 2;
+
+/// A MySQL-protocol proxy that fills id columns of INSERTs from an embedded id generator.
+#[derive(Debug, Parser)]
+#[command(name = "rowstamp", version, arg_required_else_help = true)]
+pub struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the proxy.
+    Serve(ConfigArg),
+    /// Validate the configuration and the rules.
+    Check(ConfigArg),
+    /// Show what would be sent for a statement, issuing nothing.
+    #[command(hide = true)]
+    Explain(explain::ExplainArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ConfigArg {
+    /// The configuration file.
+    #[arg(long, value_name = "FILE", default_value = "rowstamp.toml")]
+    pub config: PathBuf,
+}
+
+/// Runs a command to its end.
+pub fn run(line: CommandLine) -> anyhow::Result<ExitCode> {
+    match line.command {
+        Command::Serve(arg) => serve::run(&arg.config),
+        Command::Check(arg) => check::run(&arg.config),
+        Command::Explain(args) => explain::run(&args),
+    }
+}
+
+/// Tells the error on stderr, the only place that does, and says how the process ends.
+pub fn report(error: &anyhow::Error) -> ExitCode {
+    match error.downcast_ref::<LoadError>() {
+        // A line each, and each says whether it is an error or a warning.
+        Some(LoadError::Findings(findings)) => eprintln!("{findings}"),
+        _ => eprintln!("error: {error:#}"),
+    }
+    let is_usage = error.is::<LoadError>() || error.is::<Usage>();
+    ExitCode::from(if is_usage { EXIT_USAGE } else { EXIT_FOUND })
+}
+
+/// What was asked for cannot be done as it was asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// The configuration and rules that a command acts on.
+pub fn load(config: &Path) -> Result<Loaded, LoadError> {
+    config::load(config, &|name| std::env::var(name).ok())
+}

@@ -1,9 +1,14 @@
 //! Which table's column is filled by which generator.
 //!
-//! [`model`] is what acts, [`set`] finds the rule of a table, [`pattern`] matches names.
+//! [`keys`] is what may be written, [`load()`] reads and links the files, [`model`] is what acts, [`set`] finds the rule of
+//! a table, [`pattern`] matches names.
 
+pub mod keys;
+mod load;
 pub mod model;
 pub mod pattern;
 pub mod set;
+mod spec;
 
+pub use load::load;
 pub use set::{Ambiguous, RuleSet};

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::ids::sequence::SequenceSpec;
 
 /// A generator's identity in the store: `schema.name`, whatever file defines it.
@@ -32,7 +35,8 @@ impl fmt::Display for Origin {
 }
 
 /// What becomes of ids that the client writes itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Explicit {
     /// Stored as written.
     Keep,
@@ -43,7 +47,8 @@ pub enum Explicit {
 }
 
 /// Who learns the id that a statement got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum InsertId {
     /// The OK packet and `LAST_INSERT_ID()`.
     Session,
@@ -51,16 +56,20 @@ pub enum InsertId {
     Packet,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Mode {
+    /// Ids are filled in.
     On,
     /// Planned and counted; the statement goes on as it came.
     Shadow,
+    /// As if the rule were not there; its table is still known by it.
     Off,
 }
 
 /// What becomes of a statement for which there is no id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Unavailable {
     /// 1467.
     Refuse,

@@ -1,0 +1,229 @@
+//! Settings from keys: paths resolved, passwords read, what must go together checked.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::keys::{self, ConfigFile};
+use super::{Config, ControlAccount, Environment, LogSettings, RewriteSettings, StoreKind, StoreSettings};
+use crate::address::Address;
+use crate::proxy::settings::{Backend, BackendTls, BackendTlsMode, Limits, ListenTls, Settings, TlsIdentity};
+use crate::toml_file::{ByteSize, Findings, OneOrMany, Secret, Source};
+
+/// MySQL's own limit of max_allowed_packet.
+const STATEMENT_BYTES_MAX: u64 = 1 << 30;
+/// A longer password file is some other file.
+const PASSWORD_BYTES_MAX: u64 = 4096;
+/// Permissions of those who do not own a file.
+const OTHERS_MODE: u32 = 0o077;
+
+/// `None` only where something without a default is missing or bad, which `findings` then says.
+pub(super) fn config(
+    source: &Source<ConfigFile>,
+    environment: Environment<'_>,
+    findings: &mut Findings,
+) -> Option<Config> {
+    let keys = &source.keys;
+    let mut act = Act { source, environment, findings };
+    let control = act.control();
+    let proxy = act.proxy();
+    Some(Config {
+        proxy: proxy?,
+        control,
+        store: StoreSettings {
+            kind: StoreKind::Embedded { path: source.resolve(&keys.store.path) },
+            deadline: keys.store.deadline.0,
+        },
+        rules_path: source.resolve(&keys.rules.path),
+        rewrite: RewriteSettings { verify: keys.rewrite.verify, on_doubt: keys.rewrite.on_doubt },
+        log: LogSettings { level: keys.log.level, format: keys.log.format },
+    })
+}
+
+struct Act<'a> {
+    source: &'a Source<ConfigFile>,
+    environment: Environment<'a>,
+    findings: &'a mut Findings,
+}
+
+impl Act<'_> {
+    fn error(&mut self, key: &str, text: impl std::fmt::Display) {
+        self.findings.push(self.source.error(key, text));
+    }
+
+    fn proxy(&mut self) -> Option<Settings> {
+        let keys = &self.source.keys;
+        let listen = self.address(&keys.listen.address.0);
+        let backend = self.backend();
+        Some(Settings {
+            name: keys.proxy.name.clone().unwrap_or_else(|| default_name(&listen)),
+            listen,
+            listen_is_written: self.source.is_written("listen.address"),
+            listen_tls: self.listen_tls(),
+            limits: self.limits(),
+            state_path: self.source.resolve(&keys.state.path),
+            backend: backend?,
+        })
+    }
+
+    fn address(&self, address: &Address) -> Address {
+        match address {
+            Address::Unix(path) => Address::Unix(self.source.resolve(path)),
+            tcp @ Address::Tcp { .. } => tcp.clone(),
+        }
+    }
+
+    fn listen_tls(&mut self) -> ListenTls {
+        let tls = &self.source.keys.listen.tls;
+        ListenTls {
+            mode: tls.mode,
+            identity: self.identity("listen.tls", tls.cert.as_deref(), tls.key.as_deref()),
+            client_ca: self.readable("listen.tls.ca", tls.ca.as_deref()),
+        }
+    }
+
+    fn backend(&mut self) -> Option<Backend> {
+        let backend = &self.source.keys.backend;
+        let tls = &backend.tls;
+        let verifies = matches!(tls.mode, BackendTlsMode::VerifyCa | BackendTlsMode::VerifyIdentity);
+        if verifies && tls.ca.is_none() {
+            self.error(
+                "backend.tls.ca",
+                "is missing, and the mode verifies with it; name a file of certificates",
+            );
+        }
+        let settings = BackendTls {
+            mode: tls.mode,
+            ca: self.readable("backend.tls.ca", tls.ca.as_deref()),
+            identity: self.identity("backend.tls", tls.cert.as_deref(), tls.key.as_deref()),
+        };
+        let addresses = backend.address.clone().map(OneOrMany::into_vec)?;
+        if addresses.is_empty() {
+            self.error("backend.address", "is an empty list; write at least one address");
+        }
+        Some(Backend {
+            addresses: addresses.iter().map(|place| self.address(&place.0)).collect(),
+            tls: settings,
+            connect_timeout: backend.connect_timeout.0,
+        })
+    }
+
+    fn identity(&mut self, table: &str, cert: Option<&Path>, key: Option<&Path>) -> Option<TlsIdentity> {
+        let names = [format!("{table}.cert"), format!("{table}.key")];
+        let [cert_name, key_name] = &names;
+        match (cert.is_some(), key.is_some()) {
+            (true, false) => self.error(key_name, "is missing; a certificate needs its private key"),
+            (false, true) => self.error(cert_name, "is missing; a private key needs its certificate"),
+            (true, true) | (false, false) => {}
+        }
+        let cert = self.readable(cert_name, cert);
+        let key = self.readable(key_name, key);
+        Some(TlsIdentity { cert: cert?, key: key? })
+    }
+
+    /// The path, resolved; an error where there is no such file.
+    fn readable(&mut self, key: &str, path: Option<&Path>) -> Option<PathBuf> {
+        let path = self.source.resolve(path?);
+        if let Err(error) = fs::File::open(&path) {
+            self.error(key, format!("{} cannot be read: {error}", path.display()));
+        }
+        Some(path)
+    }
+
+    fn limits(&mut self) -> Limits {
+        let limits = &self.source.keys.limits;
+        let bytes = limits.statement_bytes.0;
+        if bytes > STATEMENT_BYTES_MAX {
+            let max = ByteSize(STATEMENT_BYTES_MAX);
+            self.error(
+                "limits.statement_bytes",
+                format!("is more than a server takes; write at most \"{max}\""),
+            );
+        }
+        // Numbers beyond the machine's words mean as many as it can have.
+        let count = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+        Limits {
+            connections_max: count(limits.connections),
+            connections_per_user_max: count(limits.per_user),
+            connections_per_address_max: count(limits.per_address),
+            handshake_timeout: limits.handshake_timeout.0,
+            idle_timeout: limits.idle_timeout.0,
+            write_timeout: limits.write_timeout.0,
+            statement_bytes_max: usize::try_from(bytes).unwrap_or(usize::MAX),
+            drain_timeout: limits.drain_timeout.0,
+        }
+    }
+
+    fn control(&mut self) -> Option<ControlAccount> {
+        let control = self.source.keys.backend.control.as_ref()?;
+        let password = self.password(control);
+        Some(ControlAccount { user: control.user.clone()?, password: password? })
+    }
+
+    fn password(&mut self, control: &keys::Control) -> Option<Secret> {
+        let name = |key| format!("backend.control.{key}");
+        match (&control.password, &control.password_file, &control.password_env) {
+            (Some(password), None, None) => {
+                self.warn_if_others_read(&name("password"));
+                Some(password.clone())
+            }
+            (None, Some(file), None) => {
+                let path = self.source.resolve(file);
+                password_in(&path).map_err(|why| self.error(&name("password_file"), why)).ok()
+            }
+            (None, None, Some(variable)) => {
+                let value = (self.environment)(variable).map(Secret::new);
+                if value.is_none() {
+                    let why = format!("the environment has no {variable}; set it for this process");
+                    self.error(&name("password_env"), why);
+                }
+                value
+            }
+            (None, None, None) => {
+                let why = "needs a password; write password_file, password_env or password (\"\" for none)";
+                self.error("backend.control", why);
+                None
+            }
+            _ => {
+                let why = "has several passwords; write one of password_file, password_env and password";
+                self.error("backend.control", why);
+                None
+            }
+        }
+    }
+
+    fn warn_if_others_read(&mut self, key: &str) {
+        let file = &self.source.file;
+        if fs::metadata(file).is_ok_and(|meta| meta.permissions().mode() & OTHERS_MODE != 0) {
+            let text = format!("others than its owner may read it; chmod 600 {}", file.display());
+            self.findings.push(self.source.warning(key, text));
+        }
+    }
+}
+
+/// A password from a file that only its owner may read.
+fn password_in(path: &Path) -> Result<Secret, String> {
+    let shown = path.display();
+    let cannot = |error: std::io::Error| format!("{shown} cannot be read: {error}");
+    let meta = fs::metadata(path).map_err(cannot)?;
+    if !meta.is_file() || meta.len() > PASSWORD_BYTES_MAX {
+        return Err(format!("{shown} is not a file of at most {PASSWORD_BYTES_MAX} bytes"));
+    }
+    if meta.permissions().mode() & OTHERS_MODE != 0 {
+        return Err(format!("{shown} is open to others than its owner; chmod 600 {shown}"));
+    }
+    let bytes = fs::read(path).map_err(cannot)?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8"))?;
+    Ok(Secret::new(text.strip_suffix('\n').unwrap_or(&text).to_owned()))
+}
+
+/// Host name and listen port.
+fn default_name(listen: &Address) -> String {
+    let sources = ["/proc/sys/kernel/hostname", "/etc/hostname"];
+    let read = sources.iter().find_map(|path| fs::read_to_string(path).ok());
+    let host = read.as_deref().map(str::trim).filter(|host| !host.is_empty()).unwrap_or("localhost");
+    match listen {
+        Address::Tcp { port, .. } => format!("{host}:{port}"),
+        Address::Unix(path) => format!("{host}:{}", path.display()),
+    }
+}

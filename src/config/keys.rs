@@ -1,0 +1,411 @@
+//! rowstamp.toml as it is written. The JSON schema and the reference are made from these types and their comments.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::address::Address;
+use crate::proxy::settings::{BackendTlsMode, ListenTlsMode};
+use crate::toml_file::{ByteSize, Interval, OneOrMany, OrOff, Place, Secret};
+
+/// rowstamp.toml: where Rowstamp listens, what it stands in front of, and where its ids are kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConfigFile {
+    pub listen: Listen,
+    pub backend: Backend,
+    pub store: Store,
+    pub proxy: Proxy,
+    pub state: State,
+    pub rules: Rules,
+    pub rewrite: Rewrite,
+    pub limits: Limits,
+    pub admin: Admin,
+    pub http: Http,
+    pub log: Log,
+}
+
+/// Where applications connect to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Listen {
+    /// "host:port" (port 0: any) or "unix:/path".
+    pub address: Place,
+    /// PROXY protocol in front of connections, v1 or v2 (not in this version).
+    pub proxy_protocol: ProxyProtocol,
+    /// Addresses that may send it (not in this version).
+    #[schemars(example = ["10.0.0.0/8"])]
+    pub proxy_protocol_from: Vec<String>,
+    pub tls: ListenTls,
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Listen {
+            address: Place(Address::Tcp { host: "127.0.0.1".to_owned(), port: 3307 }),
+            proxy_protocol: ProxyProtocol::Off,
+            proxy_protocol_from: Vec::new(),
+            tls: ListenTls::default(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProxyProtocol {
+    Off,
+    Optional,
+    Required,
+}
+
+/// TLS of the connections from applications.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ListenTls {
+    pub mode: ListenTlsMode,
+    /// Certificate chain, PEM. Without it: self-signed, made on first start in state.path.
+    #[schemars(example = &"server.pem", length(min = 1))]
+    pub cert: Option<PathBuf>,
+    /// The certificate's private key, PEM.
+    #[schemars(example = &"server.key", length(min = 1))]
+    pub key: Option<PathBuf>,
+    /// Set: clients must show a certificate that one of these, PEM, signed.
+    #[schemars(example = &"clients.pem", length(min = 1))]
+    pub ca: Option<PathBuf>,
+}
+
+impl Default for ListenTls {
+    fn default() -> Self {
+        ListenTls { mode: ListenTlsMode::Preferred, cert: None, key: None, ca: None }
+    }
+}
+
+/// The server that Rowstamp stands in front of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["address"]))]
+pub struct Backend {
+    /// "host:port" or "unix:/path", or a list of them that is tried in order.
+    #[schemars(example = &"127.0.0.1:3306")]
+    pub address: Option<OneOrMany<Place>>,
+    /// Tell the server the client's address by PROXY protocol (not in this version).
+    pub send_proxy: SendProxy,
+    pub tls: BackendTls,
+    /// How long one address may take to answer.
+    pub connect_timeout: Interval,
+    /// Rowstamp's own account, for reading schemas and counters.
+    pub control: Option<Control>,
+}
+
+impl Default for Backend {
+    fn default() -> Self {
+        Backend {
+            address: None,
+            send_proxy: SendProxy::Off,
+            tls: BackendTls::default(),
+            connect_timeout: Interval::from_secs(5),
+            control: None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SendProxy {
+    Off,
+    V1,
+    V2,
+}
+
+/// TLS of the connections to the server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BackendTls {
+    pub mode: BackendTlsMode,
+    /// Certificates, PEM, that the server's must lead to; for "verify_ca" and "verify_identity".
+    #[schemars(example = &"ca.pem", length(min = 1))]
+    pub ca: Option<PathBuf>,
+    /// Certificate that Rowstamp shows to the server, PEM.
+    #[schemars(example = &"client.pem", length(min = 1))]
+    pub cert: Option<PathBuf>,
+    /// That certificate's private key, PEM.
+    #[schemars(example = &"client.key", length(min = 1))]
+    pub key: Option<PathBuf>,
+}
+
+impl Default for BackendTls {
+    fn default() -> Self {
+        BackendTls { mode: BackendTlsMode::Preferred, ca: None, cert: None, key: None }
+    }
+}
+
+/// Rowstamp's own account. Its password is in one of three places.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["user"]))]
+pub struct Control {
+    #[schemars(example = &"rowstamp", length(min = 1))]
+    pub user: Option<String>,
+    #[schemars(example = &"...")]
+    pub password: Option<Secret>,
+    /// A file that only its owner may read; one newline at its end is no part of the password.
+    #[schemars(example = &"control.password", length(min = 1))]
+    pub password_file: Option<PathBuf>,
+    /// Name of an environment variable.
+    #[schemars(example = &"ROWSTAMP_CONTROL_PASSWORD", length(min = 1))]
+    pub password_env: Option<String>,
+}
+
+/// Where bounds are kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Store {
+    pub kind: StoreKind,
+    /// File of the embedded store.
+    #[schemars(length(min = 1))]
+    pub path: PathBuf,
+    /// How long a ruled INSERT waits for an id before it is refused with 1467.
+    pub deadline: Interval,
+    /// etcd's members (not in this version).
+    #[schemars(example = ["127.0.0.1:2379"])]
+    pub endpoints: Vec<String>,
+    /// In front of all keys in etcd (not in this version).
+    pub prefix: String,
+    /// The store's table in MySQL (not in this version).
+    pub table: String,
+    /// The store's server, where it is not the backend (not in this version).
+    #[schemars(example = &"127.0.0.1:3306")]
+    pub address: Option<Place>,
+    /// Account of the store (not in this version).
+    #[schemars(example = &"rowstamp")]
+    pub user: Option<String>,
+    /// Not in this version.
+    #[schemars(example = &"...")]
+    pub password: Option<Secret>,
+    /// Not in this version.
+    #[schemars(example = &"store.password")]
+    pub password_file: Option<PathBuf>,
+    /// Not in this version.
+    #[schemars(example = &"ROWSTAMP_STORE_PASSWORD")]
+    pub password_env: Option<String>,
+    /// TLS to the store (not in this version).
+    pub tls: Option<BackendTls>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Store {
+            kind: StoreKind::Embedded,
+            path: "rowstamp.redb".into(),
+            deadline: Interval::from_secs(1),
+            endpoints: Vec::new(),
+            prefix: "/rowstamp".to_owned(),
+            table: "rowstamp_bounds".to_owned(),
+            address: None,
+            user: None,
+            password: None,
+            password_file: None,
+            password_env: None,
+            tls: None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StoreKind {
+    /// One file, for one proxy.
+    Embedded,
+    /// For a fleet (not in this version).
+    Etcd,
+    /// A table (not in this version).
+    Mysql,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Proxy {
+    /// This proxy's identity in the store, logs and metrics; default: host name and listen port.
+    #[schemars(example = &"db1:3307", length(min = 1))]
+    pub name: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct State {
+    /// Folder of local marks and of the certificate made on first start.
+    #[schemars(length(min = 1))]
+    pub path: PathBuf,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State { path: "rowstamp.state".into() }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rules {
+    /// Folder; every *.toml in it is a rules file.
+    #[schemars(length(min = 1))]
+    pub path: PathBuf,
+    /// Take up changed files by itself (not in this version: changes wait for a restart).
+    pub watch: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules { path: "rules".into(), watch: true }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rewrite {
+    pub verify: Verify,
+    pub on_doubt: OnDoubt,
+}
+
+impl Default for Rewrite {
+    fn default() -> Self {
+        Rewrite { verify: Verify::Off, on_doubt: OnDoubt::Refuse }
+    }
+}
+
+/// How many rewritten statements a second parser compares with what came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verify {
+    Off,
+    Sample,
+    Always,
+}
+
+/// What becomes of a statement that cannot be rewritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDoubt {
+    /// Error 1235.
+    Refuse,
+    /// Sent as it came, where the table keeps its AUTO_INCREMENT (not in this version).
+    Forward,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Client connections in all.
+    #[schemars(range(min = 1))]
+    pub connections: u32,
+    /// Client connections of one user; 0: no limit.
+    pub per_user: u32,
+    /// Client connections from one address; 0: no limit.
+    pub per_address: u32,
+    /// How long a client may take to log in.
+    pub handshake_timeout: Interval,
+    /// How long a client may be silent.
+    pub idle_timeout: Interval,
+    /// How long a client may leave its answer unread.
+    pub write_timeout: Interval,
+    /// Length of a ruled statement; longer ones are refused. At most "1GiB".
+    pub statement_bytes: ByteSize,
+    /// How long a stop waits for open transactions.
+    pub drain_timeout: Interval,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections: 10_000,
+            per_user: 0,
+            per_address: 0,
+            handshake_timeout: Interval::from_secs(10),
+            idle_timeout: Interval::from_secs(8 * 60 * 60),
+            write_timeout: Interval::from_secs(60),
+            statement_bytes: ByteSize(64 << 20),
+            drain_timeout: Interval::from_secs(30),
+        }
+    }
+}
+
+/// The console (not in this version).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Admin {
+    /// "host:port", "unix:/path" or "off" (not in this version).
+    #[schemars(example = &"off")]
+    pub address: Option<OrOff>,
+    /// Who may log in (not in this version).
+    pub users: Vec<AdminUser>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["name"]))]
+pub struct AdminUser {
+    #[schemars(example = &"dba", length(min = 1))]
+    pub name: Option<String>,
+    #[schemars(example = &"...")]
+    pub password: Option<Secret>,
+    #[schemars(example = &"dba.password")]
+    pub password_file: Option<PathBuf>,
+    #[schemars(example = &"ROWSTAMP_DBA_PASSWORD")]
+    pub password_env: Option<String>,
+    pub role: AdminRole,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AdminRole {
+    #[default]
+    Read,
+    Write,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Http {
+    /// /metrics, /healthz and /readyz, or "off" (not in this version: nothing listens here yet).
+    pub address: OrOff,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Http { address: OrOff::At(Address::Tcp { host: "127.0.0.1".to_owned(), port: 9187 }) }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    pub level: LogLevel,
+    pub format: LogFormat,
+    /// File for rewritten statements: digests and ids, never a literal (not in this version).
+    #[schemars(example = &"audit.log", length(min = 1))]
+    pub audit: Option<PathBuf>,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Log { level: LogLevel::Info, format: LogFormat::Text, audit: None }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    Text,
+    Json,
+}

@@ -1,0 +1,34 @@
+//! Keys that are known and whose feature is not in this version: refused where they are set, never silently ignored.
+
+use super::keys::{ConfigFile, OnDoubt, ProxyProtocol, SendProxy, StoreKind};
+use crate::toml_file::{Finding, OrOff, Source};
+
+pub(super) fn not_in_this_version(source: &Source<ConfigFile>) -> Vec<Finding> {
+    let keys = &source.keys;
+    let (listen, store, admin) = (&keys.listen, &keys.store, &keys.admin);
+    let defaults = ConfigFile::default();
+    let remove = "remove the key";
+    let rows = [
+        ("listen.proxy_protocol", listen.proxy_protocol != ProxyProtocol::Off, "write \"off\""),
+        ("listen.proxy_protocol_from", !listen.proxy_protocol_from.is_empty(), remove),
+        ("backend.send_proxy", keys.backend.send_proxy != SendProxy::Off, "write \"off\""),
+        ("store.kind", store.kind != StoreKind::Embedded, "write \"embedded\""),
+        ("store.endpoints", !store.endpoints.is_empty(), remove),
+        ("store.prefix", store.prefix != defaults.store.prefix, remove),
+        ("store.table", store.table != defaults.store.table, remove),
+        ("store.address", store.address.is_some(), remove),
+        ("store.user", store.user.is_some(), remove),
+        ("store.password", store.password.is_some(), remove),
+        ("store.password_file", store.password_file.is_some(), remove),
+        ("store.password_env", store.password_env.is_some(), remove),
+        ("store.tls", store.tls.is_some(), "remove the table"),
+        ("rewrite.on_doubt", keys.rewrite.on_doubt != OnDoubt::Refuse, "write \"refuse\""),
+        ("admin.address", !matches!(admin.address, None | Some(OrOff::Off)), "write \"off\""),
+        ("admin.users", !admin.users.is_empty(), "remove the users"),
+        ("http.address", keys.http.address != OrOff::Off && keys.http != defaults.http, "write \"off\""),
+        ("log.audit", keys.log.audit.is_some(), remove),
+    ];
+    let set = rows.into_iter().filter(|(_, is_set, _)| *is_set);
+    set.map(|(key, _, remedy)| source.error(key, format!("is not in this version of Rowstamp; {remedy}")))
+        .collect()
+}

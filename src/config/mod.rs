@@ -1,0 +1,137 @@
+//! What was written in rowstamp.toml -> what can act.
+//!
+//! [`keys`] is what may be written, `act` makes settings of it, `later` refuses what this version has not got.
+
+mod act;
+pub mod keys;
+mod later;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::ids::sequence::Seed;
+use crate::proxy::settings::Settings;
+use crate::rules::model::GeneratorKind;
+use crate::rules::{self, RuleSet};
+use crate::toml_file::{self, Finding, Findings, Secret, Severity};
+
+use keys::{ConfigFile, LogFormat, LogLevel, OnDoubt, Verify};
+
+/// Everything that the commands need to act.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub proxy: Settings,
+    /// Rowstamp's own account on the backend.
+    pub control: Option<ControlAccount>,
+    pub store: StoreSettings,
+    /// Folder of the rules files.
+    pub rules_path: PathBuf,
+    pub rewrite: RewriteSettings,
+    pub log: LogSettings,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControlAccount {
+    pub user: String,
+    pub password: Secret,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreSettings {
+    pub kind: StoreKind,
+    /// How long a ruled INSERT waits for an id before 1467.
+    pub deadline: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreKind {
+    Embedded { path: PathBuf },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RewriteSettings {
+    pub verify: Verify,
+    pub on_doubt: OnDoubt,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSettings {
+    pub level: LogLevel,
+    pub format: LogFormat,
+}
+
+/// A configuration and its rules that can act, and what is to be warned of.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    pub config: Config,
+    pub rules: RuleSet,
+    pub warnings: Findings,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error(
+        "{}: there is no such file; write one (examples/rowstamp.toml shows every key), or name another with --config",
+        .0.display()
+    )]
+    NoFile(PathBuf),
+    #[error("{0}")]
+    Findings(Findings),
+}
+
+/// Looks up an environment variable.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Reads rowstamp.toml and its rules; fails with everything that is wrong with any of them.
+pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded, LoadError> {
+    if !path.try_exists().unwrap_or(true) {
+        return Err(LoadError::NoFile(path.to_owned()));
+    }
+    let mut findings = Findings::default();
+    let read = toml_file::read::<ConfigFile>(path, &mut findings);
+    let Some(source) = read else { return Err(LoadError::Findings(findings.sorted())) };
+    findings.extend(later::not_in_this_version(&source));
+    let config = act::config(&source, environment, &mut findings);
+    let rules = match rules::load(&source.resolve(&source.keys.rules.path)) {
+        Ok((rules, warnings)) => {
+            findings.extend(warnings);
+            let has_control = source.keys.backend.control.is_some();
+            findings.extend(control_account(path, has_control, &rules));
+            Some(rules)
+        }
+        Err(errors) => {
+            findings.extend(errors);
+            None
+        }
+    };
+    let findings = findings.sorted();
+    match (config, rules) {
+        (Some(config), Some(rules)) if !findings.has_errors() => {
+            Ok(Loaded { config, rules, warnings: findings })
+        }
+        _ => Err(LoadError::Findings(findings)),
+    }
+}
+
+/// What cannot be done without an account of Rowstamp's own.
+fn control_account(path: &Path, has_control: bool, rules: &RuleSet) -> Vec<Finding> {
+    if has_control || rules.is_empty() {
+        return Vec::new();
+    }
+    let no_shapes = "is missing: an INSERT without a column list into a ruled table will be refused; give Rowstamp an \
+                     account of its own that may read information_schema and the ruled tables";
+    let warning = Finding {
+        severity: Severity::Warning,
+        ..Finding::error(path, None, Some("backend.control"), no_shapes)
+    };
+    let seeded = rules.generators().filter_map(|generator| {
+        let GeneratorKind::Sequence(sequence) = &generator.kind;
+        let key = toml_file::join(&toml_file::join("generators", &generator.name.name), "seed");
+        (sequence.seed == Seed::Tables).then(|| {
+            let text = "\"tables\" reads the tables' counters, and there is no account to read them with; add \
+                        [backend.control] to rowstamp.toml, or write seed = \"none\" and a start above all ids";
+            Finding::error(&generator.origin.file, Some(generator.origin.line), Some(&key), text)
+        })
+    });
+    std::iter::once(warning).chain(seeded).collect()
+}

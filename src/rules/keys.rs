@@ -1,0 +1,167 @@
+//! A rules file as it is written. The JSON schema and the reference are made from these types and their comments.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::model::{Explicit, InsertId, Mode, Unavailable};
+use crate::toml_file::Interval;
+
+/// A rules file: which tables of one schema are filled, and by which generators.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["schema"]))]
+pub struct RulesFile {
+    /// The database of this file's tables and generators.
+    #[schemars(example = &"shop", length(min = 1))]
+    pub schema: Option<String>,
+    /// By name. Names are made of letters, digits, `_` and `-`.
+    pub generators: BTreeMap<String, Generator>,
+    /// By name; `*` stands for any run of characters, `?` for one. An exact name beats a pattern.
+    pub tables: BTreeMap<String, Table>,
+}
+
+/// Where ids come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["kind"]))]
+pub struct Generator {
+    #[schemars(example = &"sequence")]
+    pub kind: Option<Kind>,
+    /// sequence: the first id, where nothing else says more.
+    #[schemars(range(min = 1))]
+    pub start: u64,
+    /// sequence: distance from one id to the next.
+    pub step: NonZeroU64,
+    /// sequence: ids leave this remainder when divided by step.
+    pub offset: u64,
+    /// sequence: ids that one store write reserves; "auto": 10 minutes of demand.
+    pub batch: BatchKey,
+    /// sequence: the next batch is reserved when this share of one is left.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
+    pub low_water: f64,
+    /// sequence: the last id; default: the most that all its columns hold.
+    #[schemars(example = 2_147_483_647, range(min = 1))]
+    pub max: Option<u64>,
+    /// sequence: where it starts when it is first created.
+    pub seed: SeedKey,
+    /// sequence: order of ids across proxies.
+    pub order: Order,
+    /// timestamp: a preset's name (not in this version).
+    #[schemars(example = &"snowflake")]
+    pub layout: Option<String>,
+    /// timestamp: this proxy's number, or "auto" (not in this version).
+    pub node: NodeKey,
+    /// timestamp: how far ahead time is reserved (not in this version).
+    pub advance: Interval,
+    /// timestamp: how far ids may run ahead of the clock (not in this version).
+    #[schemars(example = &"10s")]
+    pub max_ahead: Option<Interval>,
+    /// timestamp: a leap of the clock that is not followed (not in this version).
+    pub max_forward: Interval,
+}
+
+impl Default for Generator {
+    fn default() -> Self {
+        Generator {
+            kind: None,
+            start: 1,
+            step: NonZeroU64::MIN,
+            offset: 0,
+            batch: BatchKey::Auto(Auto::Auto),
+            low_water: 0.5,
+            max: None,
+            seed: SeedKey::Tables,
+            order: Order::Leased,
+            layout: None,
+            node: NodeKey::Auto(Auto::Auto),
+            advance: Interval::from_secs(60),
+            max_ahead: None,
+            max_forward: Interval::from_secs(60 * 60),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// 1, 2, 3, ...
+    Sequence,
+    /// Time, node and a counter in one number (not in this version).
+    Timestamp,
+}
+
+/// The one word of a key that is else a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Auto {
+    Auto,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum BatchKey {
+    Auto(Auto),
+    Ids(NonZeroU64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum NodeKey {
+    Auto(Auto),
+    Node(u32),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SeedKey {
+    /// Above max(MAX(id), AUTO_INCREMENT counter) of its tables.
+    Tables,
+    /// At start.
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Each proxy has its own ranges: unique, and ascending on each proxy.
+    Leased,
+    /// Ascending over all proxies (not in this version).
+    Global,
+}
+
+/// A table's column, or that of all tables that a pattern matches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["column", "generator"]))]
+pub struct Table {
+    /// The column that is filled.
+    #[schemars(example = &"id", length(min = 1))]
+    pub column: Option<String>,
+    /// "name" in this file's schema, or "schema.name".
+    #[schemars(example = &"orders", length(min = 1))]
+    pub generator: Option<String>,
+    /// Ids that the client writes itself; default: "advance" for a sequence.
+    #[schemars(example = &"advance")]
+    pub explicit: Option<Explicit>,
+    /// Who learns the id.
+    pub insert_id: InsertId,
+    pub mode: Mode,
+    /// When there is no id to be had.
+    pub unavailable: Unavailable,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Table {
+            column: None,
+            generator: None,
+            explicit: None,
+            insert_id: InsertId::Session,
+            mode: Mode::On,
+            unavailable: Unavailable::Refuse,
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Values that TOML has no type for: durations, sizes, addresses, secrets.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use crate::address::Address;
+
+/// A `format` of the JSON schemas, and what it accepts.
+pub(super) struct Format {
+    pub(super) name: &'static str,
+    pub(super) describe: &'static str,
+    pub(super) check: fn(&str) -> Result<(), String>,
+}
+
+pub(super) const FORMATS: [Format; 4] = [
+    Format {
+        name: "duration",
+        describe: "a duration such as \"3s\" or \"10m\"",
+        check: |text| text.parse::<Interval>().map(drop),
+    },
+    Format {
+        name: "size",
+        describe: "a size such as \"64MiB\"",
+        check: |text| text.parse::<ByteSize>().map(drop),
+    },
+    Format {
+        name: "address",
+        describe: "an address, \"host:port\" or \"unix:/path\"",
+        check: |text| text.parse::<Place>().map(drop),
+    },
+    Format {
+        name: "address-or-off",
+        describe: "an address, \"host:port\" or \"unix:/path\", or \"off\"",
+        check: |text| text.parse::<OrOff>().map(drop),
+    },
+];
+
+/// A string type of a named format: read and written by `FromStr` and `Display`.
+macro_rules! string_of_format {
+    ($type:ty, $name:literal, $format:literal) => {
+        impl TryFrom<String> for $type {
+            type Error = String;
+            fn try_from(text: String) -> Result<Self, String> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> String {
+                value.to_string()
+            }
+        }
+
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                $name.into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "format": $format })
+            }
+            fn inline_schema() -> bool {
+                true
+            }
+        }
+    };
+}
+
+/// A duration above zero, as operators write it: "3s", "10m", "8h".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Interval(pub Duration);
+
+string_of_format!(Interval, "Interval", "duration");
+
+impl Interval {
+    pub const fn from_secs(secs: u64) -> Self {
+        Interval(Duration::from_secs(secs))
+    }
+}
+
+impl std::str::FromStr for Interval {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match humantime::parse_duration(text) {
+            Ok(Duration::ZERO) => Err("must be longer than nothing: write, say, \"3s\"".to_owned()),
+            Ok(duration) => Ok(Interval(duration)),
+            Err(error) => Err(format!("is no duration ({error}): write, say, \"3s\", \"10m\" or \"8h\"")),
+        }
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_duration(self.0).fmt(f)
+    }
+}
+
+/// A number of bytes with its unit: "64MiB".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ByteSize(pub u64);
+
+string_of_format!(ByteSize, "ByteSize", "size");
+
+/// Largest first, so that a size is written with the largest unit that it is a multiple of.
+const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+impl std::str::FromStr for ByteSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number_of = |(unit, bytes): &(&str, u64)| {
+            let number: u64 = text.strip_suffix(unit)?.trim_end().parse().ok()?;
+            number.checked_mul(*bytes).filter(|bytes| *bytes > 0)
+        };
+        let size = UNITS.iter().find_map(number_of).map(ByteSize);
+        size.ok_or_else(|| {
+            "is no size: write a whole number above 0 and B, KiB, MiB or GiB, as in \"64MiB\"".into()
+        })
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, bytes) =
+            UNITS.iter().find(|(_, bytes)| self.0.is_multiple_of(*bytes)).unwrap_or(&("B", 1));
+        write!(f, "{}{unit}", self.0 / bytes)
+    }
+}
+
+/// An [`Address`] in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Place(pub Address);
+
+string_of_format!(Place, "Place", "address");
+
+impl std::str::FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Place).map_err(|error: crate::address::AddressError| error.to_string())
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An [`Address`] to listen on, or "off".
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum OrOff {
+    Off,
+    At(Address),
+}
+
+string_of_format!(OrOff, "OrOff", "address-or-off");
+
+impl std::str::FromStr for OrOff {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(OrOff::Off),
+            address => address.parse::<Place>().map(|place| OrOff::At(place.0)),
+        }
+    }
+}
+
+impl fmt::Display for OrOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OrOff::Off => f.write_str("off"),
+            OrOff::At(address) => address.fmt(f),
+        }
+    }
+}
+
+/// One value, or a list of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OneOrMany<T> {
+    One(T),
+    Many(Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    pub fn into_vec(self) -> Vec<T> {
+        match self {
+            OneOrMany::One(one) => vec![one],
+            OneOrMany::Many(many) => many,
+        }
+    }
+}
+
+/// A password. Its `Debug` tells nothing, so that no log does.
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: String) -> Self {
+        Secret(text)
+    }
+
+    /// For the login alone.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(...)")
+    }
+}
+
+/// Needed for the defaults in the JSON schema, none of which is a secret.
+impl Serialize for Secret {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("...")
+    }
+}

@@ -1,0 +1,148 @@
+//! From a TOML tree to JSON, led by the JSON schema of what it is meant to be.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use super::finding::Finding;
+use super::leaf::{self, Forms, nearest};
+
+/// What a file may have wrong before the rest is only counted.
+const FINDINGS_MAX: usize = 100;
+/// A longer name is cut in messages.
+const NAME_CHARS_MAX: usize = 64;
+
+/// The part of the file that fits, the line of each of its keys, and what does not fit.
+pub(super) fn walk(
+    file: &Path,
+    text: &str,
+    table: &DeTable<'_>,
+    schema: &Value,
+) -> (Value, BTreeMap<String, usize>, Vec<Finding>) {
+    let line_starts = std::iter::once(0).chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1));
+    let mut walk = Walk {
+        file,
+        line_starts: line_starts.collect(),
+        lines: BTreeMap::new(),
+        found: Vec::new(),
+        found_more: 0,
+    };
+    let json = walk.table(table, schema, "", 1);
+    walk.found.sort();
+    if walk.found_more > 0 {
+        let more = format!("{} more errors in this file are not shown", walk.found_more);
+        walk.found.push(Finding::error(file, None, None, more));
+    }
+    (json, walk.lines, walk.found)
+}
+
+/// The full name of a key within the table of that name, written as TOML would have it.
+pub fn join(table: &str, key: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let dot = if table.is_empty() { "" } else { "." };
+    let quote = if !key.is_empty() && key.chars().all(is_bare) { "" } else { "\"" };
+    if key.chars().count() > NAME_CHARS_MAX {
+        let cut: String = key.chars().take(NAME_CHARS_MAX).collect();
+        return format!("{table}{dot}{quote}{cut}...{quote}");
+    }
+    format!("{table}{dot}{quote}{key}{quote}")
+}
+
+struct Walk<'a> {
+    file: &'a Path,
+    /// Byte offsets.
+    line_starts: Vec<usize>,
+    lines: BTreeMap<String, usize>,
+    found: Vec<Finding>,
+    /// Behind [`FINDINGS_MAX`].
+    found_more: usize,
+}
+
+impl Walk<'_> {
+    fn table(&mut self, table: &DeTable<'_>, schema: &Value, path: &str, line: usize) -> Value {
+        let mut json = Map::new();
+        let known = schema.get("properties").and_then(Value::as_object);
+        // A table of the user's own names: generators, tables.
+        let any = schema.get("additionalProperties").filter(|any| any.is_object());
+        for (key, value) in table {
+            let name: &str = key.get_ref();
+            let (path, line) = (join(path, name), self.line_of(key));
+            match known.and_then(|known| known.get(name)).or(any) {
+                Some(schema) => {
+                    self.lines.insert(path.clone(), line);
+                    if let Some(value) = self.value(value.get_ref(), schema, &path, line) {
+                        json.insert(name.to_owned(), value);
+                    }
+                }
+                None => self.error(&path, line, unknown(name, known)),
+            }
+        }
+        self.missing(table, schema, path, line);
+        Value::Object(json)
+    }
+
+    /// Keys that must be there and are not, also of tables that are not there.
+    fn missing(&mut self, table: &DeTable<'_>, schema: &Value, path: &str, line: usize) {
+        let Some(known) = schema.get("properties").and_then(Value::as_object) else { return };
+        let required = schema.get("required").and_then(Value::as_array);
+        let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+        for (name, schema) in known {
+            let is_absent = !table.contains_key(&**name);
+            let path = join(path, name);
+            if is_absent && is_required(name) {
+                let example = schema.get("examples").and_then(|all| all.get(0));
+                let example = example.map_or(String::new(), |one| format!("; write, say, {name} = {one}"));
+                self.error(&path, line, format!("is missing{example}"));
+            } else if is_absent && schema.get("type").is_some_and(|kind| kind == "object") {
+                self.missing(&DeTable::new(), schema, &path, line);
+            }
+        }
+    }
+
+    fn value(&mut self, value: &DeValue<'_>, schema: &Value, path: &str, line: usize) -> Option<Value> {
+        let forms = Forms::of(schema);
+        let fitted = match (value, forms.table(), forms.list_items()) {
+            (DeValue::Table(table), Some(schema), _) => return Some(self.table(table, schema, path, line)),
+            (DeValue::Array(list), _, Some(schema)) => return Some(self.list(list, schema, path)),
+            _ => leaf::fit(value, &forms),
+        };
+        fitted.map_err(|why| self.error(path, line, why)).ok()
+    }
+
+    fn list(&mut self, list: &[Spanned<DeValue<'_>>], schema: &Value, path: &str) -> Value {
+        let items = list.iter().enumerate().filter_map(|(k, item)| {
+            let line = self.line_at(item.span().start);
+            let path = format!("{path}[{k}]");
+            self.lines.insert(path.clone(), line);
+            self.value(item.get_ref(), schema, &path, line)
+        });
+        Value::Array(items.collect())
+    }
+
+    fn error(&mut self, path: &str, line: usize, text: String) {
+        if self.found.len() < FINDINGS_MAX {
+            self.found.push(Finding::error(self.file, Some(line), Some(path), text));
+        } else {
+            self.found_more += 1;
+        }
+    }
+
+    fn line_of(&self, key: &Spanned<DeString<'_>>) -> usize {
+        self.line_at(key.span().start)
+    }
+
+    fn line_at(&self, offset: usize) -> usize {
+        self.line_starts.partition_point(|start| *start <= offset)
+    }
+}
+
+fn unknown(name: &str, known: Option<&Map<String, Value>>) -> String {
+    let names = || known.into_iter().flat_map(Map::keys).map(String::as_str);
+    match nearest(name, names()) {
+        Some(near) => format!("unknown key; did you mean {near}?"),
+        None => format!("unknown key; known here: {}", names().collect::<Vec<_>>().join(", ")),
+    }
+}
