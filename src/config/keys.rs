@@ -63,6 +63,7 @@ pub enum ProxyProtocol {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ListenTls {
+    /// Whether it is offered, and must be taken.
     pub mode: ListenTlsMode,
     /// Certificate chain, PEM. Without it: self-signed, made on first start in state.path.
     #[schemars(example = &"server.pem", length(min = 1))]
@@ -122,6 +123,7 @@ pub enum SendProxy {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BackendTls {
+    /// Whether it is used, and what is verified.
     pub mode: BackendTlsMode,
     /// Certificates, PEM, that the server's must lead to; for "verify_ca" and "verify_identity".
     #[schemars(example = &"ca.pem", length(min = 1))]
@@ -145,8 +147,10 @@ impl Default for BackendTls {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["user"]))]
 pub struct Control {
+    /// May read information_schema and the ruled tables.
     #[schemars(example = &"rowstamp", length(min = 1))]
     pub user: Option<String>,
+    /// In clear: then this file must be open to its owner only.
     #[schemars(example = &"...")]
     pub password: Option<Secret>,
     /// A file that only its owner may read; one newline at its end is no part of the password.
@@ -161,6 +165,7 @@ pub struct Control {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Store {
+    /// "embedded": a file, for one proxy ("etcd", "mysql": not in this version).
     pub kind: StoreKind,
     /// File of the embedded store.
     #[schemars(length(min = 1))]
@@ -345,14 +350,19 @@ pub struct Admin {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["name"]))]
 pub struct AdminUser {
+    /// Not in this version.
     #[schemars(example = &"dba", length(min = 1))]
     pub name: Option<String>,
+    /// Not in this version.
     #[schemars(example = &"...")]
     pub password: Option<Secret>,
+    /// Not in this version.
     #[schemars(example = &"dba.password")]
     pub password_file: Option<PathBuf>,
+    /// Not in this version.
     #[schemars(example = &"ROWSTAMP_DBA_PASSWORD")]
     pub password_env: Option<String>,
+    /// Not in this version.
     pub role: AdminRole,
 }
 
@@ -380,7 +390,9 @@ impl Default for Http {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
+    /// The least serious that is logged.
     pub level: LogLevel,
+    /// Lines for people, or JSON objects.
     pub format: LogFormat,
     /// File for rewritten statements: digests and ids, never a literal (not in this version).
     #[schemars(example = &"audit.log", length(min = 1))]

@@ -28,6 +28,7 @@ pub struct RulesFile {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["kind"]))]
 pub struct Generator {
+    /// "sequence": 1, 2, 3, ... ("timestamp": not in this version).
     #[schemars(example = &"sequence")]
     pub kind: Option<Kind>,
     /// sequence: the first id, where nothing else says more.
@@ -45,9 +46,10 @@ pub struct Generator {
     /// sequence: the last id; default: the most that all its columns hold.
     #[schemars(example = 2_147_483_647, range(min = 1))]
     pub max: Option<u64>,
-    /// sequence: where it starts when it is first created.
+    /// sequence: where it starts when it is first created; "tables": above MAX(id) and the AUTO_INCREMENT counter of each of
+    /// its tables; "none": at start.
     pub seed: SeedKey,
-    /// sequence: order of ids across proxies.
+    /// sequence: "leased": each proxy has ranges of its own ("global", ascending over all proxies: not in this version).
     pub order: Order,
     /// timestamp: a preset's name (not in this version).
     #[schemars(example = &"snowflake")]
@@ -143,13 +145,15 @@ pub struct Table {
     /// "name" in this file's schema, or "schema.name".
     #[schemars(example = &"orders", length(min = 1))]
     pub generator: Option<String>,
-    /// Ids that the client writes itself; default: "advance" for a sequence.
+    /// Ids that the client writes itself: "keep" stores them; "advance", the default for a sequence, also goes on above them;
+    /// "reject" refuses them.
     #[schemars(example = &"advance")]
     pub explicit: Option<Explicit>,
-    /// Who learns the id.
+    /// Who learns the id: "session": the client and LAST_INSERT_ID(); "packet": the client only.
     pub insert_id: InsertId,
+    /// "on", or "off": as if the rule were not there ("shadow", count only: not in this version).
     pub mode: Mode,
-    /// When there is no id to be had.
+    /// When there is no id to be had: "refuse" with 1467 ("native", leave it to AUTO_INCREMENT: not in this version).
     pub unavailable: Unavailable,
 }
 

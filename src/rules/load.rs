@@ -13,6 +13,8 @@ use crate::toml_file::{self, Finding, Findings, Severity, Source, join, nearest}
 
 /// Patterns of one schema: each INSERT into a table that has no rule of its own tries them all.
 const PATTERNS_MAX: usize = 1000;
+/// Generators that a misspelt name is compared with.
+const NAMES_COMPARED_MAX: usize = 100;
 
 /// Reads every `*.toml` of the folder but hidden ones; the rules and what is to be warned of, or all that is wrong.
 pub fn load(folder: &Path) -> Result<(RuleSet, Findings), Findings> {
@@ -138,7 +140,9 @@ impl Link<'_> {
             return;
         }
         let key = join(table_key, "generator");
-        let known: Vec<String> = self.generators.keys().map(ToString::to_string).collect();
+        // As many as a person wrote: comparing each name with each would take for ever in a file made to.
+        let compared = self.generators.keys().take(NAMES_COMPARED_MAX);
+        let known: Vec<String> = compared.map(ToString::to_string).collect();
         let text = match nearest(&name.to_string(), known.iter().map(String::as_str)) {
             Some(near) => format!("there is no generator {name}; did you mean {near}?"),
             None => format!("there is no generator {name}; define [generators.{}] for it", name.name),
@@ -200,3 +204,6 @@ fn generator_name(schema: &str, written: &str) -> GeneratorName {
     let (schema, name) = written.rsplit_once('.').unwrap_or((schema, written));
     GeneratorName { schema: schema.to_owned(), name: name.to_owned() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,6 +67,11 @@ impl<'a> Forms<'a> {
     }
 }
 
+/// The values that a key's schema allows, in words.
+pub fn describe(schema: &Value) -> String {
+    Forms::of(schema).describe()
+}
+
 pub(super) fn fit(value: &DeValue<'_>, forms: &Forms<'_>) -> Result<Value, String> {
     let mismatch = || format!("expected {}, found {}", forms.describe(), article(value));
     match value {

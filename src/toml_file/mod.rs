@@ -21,10 +21,12 @@ use serde::de::DeserializeOwned;
 use toml::de::DeTable;
 
 pub use finding::{Finding, Findings, Severity};
-pub use leaf::nearest;
+pub use leaf::{describe, nearest};
 pub use values::{ByteSize, Interval, OneOrMany, OrOff, Place, Secret};
 pub use walk::join;
 
+/// Errors of one file that are shown.
+const FINDINGS_MAX: usize = 100;
 /// A larger file is refused unread.
 pub const FILE_BYTES_MAX: u64 = 16 << 20;
 
@@ -97,7 +99,7 @@ pub fn parse<T: DeserializeOwned + JsonSchema>(
     let (table, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         // What the parser recovers behind a syntax error is a guess: its findings would lead astray.
-        findings.extend(errors.iter().map(|error| syntax_error(file, text, error)));
+        findings.extend(errors.iter().take(FINDINGS_MAX).map(|error| syntax_error(file, text, error)));
         return None;
     }
     let (json, lines, found) = walk::walk(file, text, table.get_ref(), schema_of::<T>().as_value());

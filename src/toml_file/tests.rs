@@ -1,1 +1,216 @@
+use std::fs;
+use std::path::Path;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::values::{ByteSize, Interval, OneOrMany, OrOff, Place};
+use super::{FILE_BYTES_MAX, Findings, join, parse, read};
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Sample {
+    word: Option<Word>,
+    #[schemars(range(min = 1, max = 9))]
+    count: u64,
+    id: u64,
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
+    share: f64,
+    yes: bool,
+    time: Option<Interval>,
+    size: Option<ByteSize>,
+    place: Option<OneOrMany<Place>>,
+    off: Option<OrOff>,
+    #[schemars(length(min = 1))]
+    name: String,
+    inner: Inner,
+    many: std::collections::BTreeMap<String, Inner>,
+}
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["must"]))]
+struct Inner {
+    #[schemars(example = 7)]
+    must: Option<i64>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Embedded,
+    Etcd,
+}
+
+/// What is found in the text; without the file's name and, where it is all there is, the missing `inner.must`.
+#[track_caller]
+fn check(text: &str, expect: &[&str]) {
+    let mut findings = Findings::default();
+    parse::<Sample>(Path::new("f"), text, &mut findings);
+    let found: Vec<_> = findings.sorted().iter().map(ToString::to_string).collect();
+    let found: Vec<_> = found
+        .iter()
+        .map(|one| &one[2..])
+        .filter(|one| !one.starts_with("1: inner.must: is missing"))
+        .collect();
+    assert_eq!(found, expect, "{text}");
+}
+
+#[test]
+fn what_fits() {
+    for text in [
+        "",
+        "word = 'etcd'\ncount = 9\nid = 18446744073709551615\nshare = 1\nyes = true",
+        "time = '1m 30s'\nsize = '64MiB'\nplace = 'a:1'\noff = 'off'\nname = 'x'",
+        "place = ['a:1', 'unix:/b']\noff = 'a:1'\nid = 1_000\nshare = 0.5\ncount = 0x9",
+        "inner = { must = -3 }\nmany.a.must = 1\n[many.'b*']\nmust = 2",
+        "\u{feff}count = 1",
+    ] {
+        check(text, &[]);
+    }
+}
+
+#[test]
+fn values_that_do_not_fit() {
+    check("count = 10", &["1: count: 10 is out of range: write a number from 1 up to 9"]);
+    check("count = -1", &["1: count: -1 is out of range: write a number from 1 up to 9"]);
+    check("id = 18446744073709551616", &["1: id: is too large: write a number up to 18446744073709551615"]);
+    check("share = 0", &["1: share: 0 is out of range: write a number above 0 up to 1"]);
+    check("share = nan", &["1: share: NaN is out of range: write a number above 0 up to 1"]);
+    check("count = '1'", &["1: count: expected a whole number from 1 up to 9, found a string"]);
+    check("count = 1.0", &["1: count: expected a whole number from 1 up to 9, found a float"]);
+    check("yes = 'true'", &["1: yes: expected true or false, found a string"]);
+    check("yes = 1979-05-27", &["1: yes: expected true or false, found a datetime"]);
+    check("name = ''", &["1: name: must not be empty"]);
+    check("name = []", &["1: name: expected a string, found an array"]);
+    check("inner = 1", &["1: inner: expected a table, found an integer"]);
+    check(
+        "word = 'etdc'",
+        &["1: word: \"etdc\" is unknown; did you mean \"etcd\"? Known: \"embedded\" or \"etcd\""],
+    );
+    check("word = 'mysql'", &["1: word: \"mysql\" is unknown; write \"embedded\" or \"etcd\""]);
+    check("word = 1", &["1: word: expected \"embedded\" or \"etcd\", found an integer"]);
+    check("time = '0s'", &["1: time: must be longer than nothing: write, say, \"3s\""]);
+    check("time = 3", &["1: time: expected a duration such as \"3s\" or \"10m\", found an integer"]);
+    check(
+        "size = '0MiB'",
+        &["1: size: is no size: write a whole number above 0 and B, KiB, MiB or GiB, as in \"64MiB\""],
+    );
+    check(
+        "size = '18446744073709551615GiB'",
+        &["1: size: is no size: write a whole number above 0 and B, KiB, MiB or GiB, as in \"64MiB\""],
+    );
+    check(
+        "place = 'localhost'",
+        &["1: place: \"localhost\" has no port: write host:port, or unix:/path for a Unix socket"],
+    );
+    check("place = ['a:1',\n 'a:x']", &["2: place[1]: \"x\" is not a port: write a number from 0 to 65535"]);
+    check(
+        "place = 1",
+        &["1: place: expected an address, \"host:port\" or \"unix:/path\" or a list, found an integer"],
+    );
+}
+
+#[test]
+fn all_errors_at_once_each_with_its_line() {
+    check(
+        "count = 0\n\nnmae = 'x'\n[many.a]\n[many.'b*']\nmust = 'x'\n[many.c]\nmust = 1\nmost = 1\nwholly_else = 1",
+        &[
+            "1: count: 0 is out of range: write a number from 1 up to 9",
+            "3: nmae: unknown key; did you mean name?",
+            "4: many.a.must: is missing; write, say, must = 7",
+            "6: many.\"b*\".must: expected a whole number, found a string",
+            "9: many.c.most: unknown key; did you mean must?",
+            "10: many.c.wholly_else: unknown key; known here: must",
+        ],
+    );
+}
+
+#[test]
+fn a_key_that_is_missing_is_told_where_its_table_is_missing_too() {
+    let mut findings = Findings::default();
+    let keys = parse::<Sample>(Path::new("f"), "count = 3", &mut findings).unwrap().keys;
+    assert_eq!(findings.to_string(), "error: f:1: inner.must: is missing; write, say, must = 7");
+    assert_eq!(keys, Sample { count: 3, ..Sample::default() });
+}
+
+#[test]
+fn syntax_errors_name_line_and_column_and_not_what_the_line_says() {
+    check(
+        "count = 1\nname = secret",
+        &["2: column 8: string values must be quoted, expected literal string"],
+    );
+    check(
+        "count = 1\n\u{e4} = 'x'\ncount = 2",
+        &[
+            "2: column 1: invalid unquoted key, expected letters, numbers, `-`, `_`",
+            "3: column 1: duplicate key",
+        ],
+    );
+}
+
+#[test]
+fn where_keys_were_written() {
+    let mut findings = Findings::default();
+    let text = "count = 1\n[inner]\nmust = 1\n[many.'a.b']\nmust = 2";
+    let source = parse::<Sample>(Path::new("dir/f"), text, &mut findings).unwrap();
+    assert!(source.is_written("count") && source.is_written("inner.must") && !source.is_written("id"));
+    let lines = ["count", "inner.must", "inner.none", "none", "many.\"a.b\".must", "many.\"a.b\".none"];
+    assert_eq!(lines.map(|key| source.line(key)), [1, 3, 2, 1, 5, 4]);
+    assert_eq!(source.resolve(Path::new("x")), Path::new("dir/x"));
+    assert_eq!(source.resolve(Path::new("/x")), Path::new("/x"));
+}
+
+#[test]
+fn long_names_are_cut_and_many_errors_are_counted() {
+    let long = "x".repeat(1 << 20);
+    assert_eq!(join("t", &long).len(), "t.".len() + 64 + "...".len());
+    let text: String = (0..150).map(|k| format!("x{k} = 1\n")).collect();
+    let mut findings = Findings::default();
+    parse::<Sample>(Path::new("f"), &text, &mut findings);
+    let found = findings.to_string();
+    assert_eq!(found.lines().count(), 101);
+    assert!(found.contains("51 more errors in this file are not shown"), "{found}");
+    let mut findings = Findings::default();
+    parse::<Sample>(Path::new("f"), &"= 1\n".repeat(150), &mut findings);
+    assert_eq!(findings.to_string().lines().count(), 100);
+}
+
+#[test]
+fn hostile_texts_are_errors_and_no_panic() {
+    for text in [
+        "[".repeat(100_000),
+        format!("a = {}", "[".repeat(100_000)),
+        format!("a = {}", "{a=".repeat(100_000)),
+        format!("{}a = 1", "a.".repeat(100_000)),
+        format!("{} = 1", "x".repeat(10 << 20)),
+        "a = \"\0\"".to_owned(),
+    ] {
+        let mut findings = Findings::default();
+        parse::<Sample>(Path::new("f"), &text, &mut findings);
+        assert!(findings.has_errors());
+        assert!(findings.to_string().len() < 100_000, "{}", findings.to_string().len());
+    }
+}
+
+#[test]
+fn files_that_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    let huge = write("huge.toml", b"");
+    fs::File::options().write(true).open(&huge).unwrap().set_len(FILE_BYTES_MAX + 1).unwrap();
+    for (path, expect) in [
+        (huge, "is larger than 16 MiB: split it"),
+        (write("latin1.toml", b"# a\n# \xe4"), "line 2 is not UTF-8: save the file as UTF-8"),
+        (folder.path().to_owned(), "is not a file"),
+        (folder.path().join("none"), "cannot be read: No such file or directory (os error 2)"),
+    ] {
+        let mut findings = Findings::default();
+        assert!(read::<Sample>(&path, &mut findings).is_none());
+        assert_eq!(findings.to_string(), format!("error: {}: {expect}", path.display()));
+    }
+}

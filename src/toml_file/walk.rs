@@ -7,11 +7,10 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
+use super::FINDINGS_MAX;
 use super::finding::Finding;
 use super::leaf::{self, Forms, nearest};
 
-/// What a file may have wrong before the rest is only counted.
-const FINDINGS_MAX: usize = 100;
 /// A longer name is cut in messages.
 const NAME_CHARS_MAX: usize = 64;
 

@@ -1,0 +1,176 @@
+//! What is written about the configuration (examples, schemas, the reference of rules files) holds for the types that read it.
+//!
+//! `ROWSTAMP_UPDATE=1 cargo test --test config` writes the generated ones anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rowstamp::config::keys::ConfigFile;
+use rowstamp::rules::keys::RulesFile;
+use rowstamp::toml_file::{self, Findings, join};
+use serde_json::Value;
+
+fn at(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The file's text, or with `ROWSTAMP_UPDATE` set, the new one that it then has.
+#[track_caller]
+fn check_generated(path: &str, expect: &str) {
+    if std::env::var_os("ROWSTAMP_UPDATE").is_some() {
+        fs::write(at(path), expect).unwrap();
+    }
+    let found = fs::read_to_string(at(path)).unwrap_or_default();
+    assert!(
+        found == expect,
+        "{path} is not what the types say: run ROWSTAMP_UPDATE=1 cargo test --test config"
+    );
+}
+
+fn config_schema() -> Value {
+    toml_file::schema_of::<ConfigFile>().to_value()
+}
+
+fn rules_schema() -> Value {
+    toml_file::schema_of::<RulesFile>().to_value()
+}
+
+#[test]
+fn schemas_are_those_of_the_types() {
+    for (path, schema) in
+        [("schemas/rowstamp.schema.json", config_schema()), ("schemas/rules.schema.json", rules_schema())]
+    {
+        check_generated(path, &format!("{}\n", serde_json::to_string_pretty(&schema).unwrap()));
+    }
+}
+
+/// A key as the schema has it: its full name, its schema, whether it must be there.
+struct Key<'a> {
+    path: String,
+    schema: &'a Value,
+    is_required: bool,
+}
+
+fn is_table(schema: &Value) -> bool {
+    let kind = &schema["type"];
+    kind == "object" || kind.as_array().is_some_and(|kinds| kinds.contains(&Value::from("object")))
+}
+
+/// All keys that hold a value, not a table; a table of the user's own names is shown as NAME.
+fn leaves<'a>(table: &'a Value, path: &str, all: &mut Vec<Key<'a>>) {
+    if table["additionalProperties"].is_object() {
+        return leaves(&table["additionalProperties"], &join(path, "NAME"), all);
+    }
+    for (name, schema) in table["properties"].as_object().unwrap() {
+        let path = join(path, name);
+        let is_required = table["required"].as_array().is_some_and(|all| all.contains(&Value::from(&**name)));
+        let items = &schema["items"];
+        match (is_table(schema), is_table(items)) {
+            (true, _) => leaves(schema, &path, all),
+            (_, true) => leaves(items, &format!("{path}[0]"), all),
+            _ => all.push(Key { path, schema, is_required }),
+        }
+    }
+}
+
+fn keys_of(schema: &Value) -> Vec<Key<'_>> {
+    let mut all = Vec::new();
+    leaves(schema, "", &mut all);
+    all
+}
+
+/// The default, or where there is none the example.
+fn expected(key: &Key<'_>) -> Value {
+    let default = &key.schema["default"];
+    if default.is_null() { key.schema["examples"][0].clone() } else { default.clone() }
+}
+
+fn value_at<'a>(toml: &'a toml::Value, path: &str) -> Option<&'a toml::Value> {
+    path.split('.').try_fold(toml, |table, part| match part.strip_suffix("[0]") {
+        Some(list) => table.get(list)?.get(0),
+        None => table.get(part),
+    })
+}
+
+fn parse<T>(name: &str, text: &str) -> toml_file::Source<T>
+where
+    T: serde::de::DeserializeOwned + schemars::JsonSchema,
+{
+    let mut findings = Findings::default();
+    let source = toml_file::parse(Path::new(name), text, &mut findings);
+    assert!(!findings.has_errors(), "{findings}");
+    source.unwrap()
+}
+
+#[test]
+fn the_example_parses_to_the_defaults() {
+    let text = fs::read_to_string(at("examples/rowstamp.toml")).unwrap();
+    assert!(text.starts_with("#:schema ../schemas/rowstamp.schema.json\n"));
+    let mut keys = parse::<ConfigFile>("rowstamp.toml", &text).keys;
+    assert!(keys.backend.address.take().is_some(), "the one key that has no default is there");
+    assert_eq!(keys, ConfigFile::default());
+}
+
+#[test]
+fn the_example_names_every_key_with_its_default() {
+    let text = fs::read_to_string(at("examples/rowstamp.toml")).unwrap();
+    let in_force = |line: &str| match line.strip_prefix('#') {
+        Some(key) if key.starts_with(|c: char| c == '[' || c.is_ascii_lowercase()) => format!("{key}\n"),
+        _ => format!("{line}\n"),
+    };
+    let text: String = text.lines().map(in_force).collect();
+    parse::<ConfigFile>("rowstamp.toml", &text);
+    let toml: toml::Value = toml::from_str(&text).unwrap();
+    let schema = config_schema();
+    for key in keys_of(&schema) {
+        let found =
+            value_at(&toml, &key.path).unwrap_or_else(|| panic!("{} is not in the example", key.path));
+        assert_eq!(serde_json::to_value(found).unwrap(), expected(&key), "{}", key.path);
+    }
+}
+
+fn row(key: &Key<'_>) -> String {
+    let text = |value: &Value| if value.is_null() { "-".to_owned() } else { format!("`{value}`") };
+    let default = if key.is_required { "required".to_owned() } else { text(&key.schema["default"]) };
+    let kind = toml_file::describe(key.schema).replace('|', "\\|");
+    let example = &expected(key);
+    let meaning = key.schema["description"].as_str().unwrap_or_else(|| panic!("{} has no comment", key.path));
+    let meaning = meaning.replace('\n', " ").replace('*', "\\*");
+    format!("| {} | {kind} | {default} | {} | {meaning} |\n", key.path, text(example))
+}
+
+#[test]
+fn the_reference_of_rules_files_is_that_of_the_types() {
+    let (begin, end) = ("<!-- keys: begin -->\n", "<!-- keys: end -->\n");
+    let text = fs::read_to_string(at("rules/README.md")).unwrap();
+    let (head, rest) = text.split_once(begin).unwrap();
+    let (_, tail) = rest.split_once(end).unwrap();
+    let schema = rules_schema();
+    let rows: String = keys_of(&schema).iter().map(row).collect();
+    let table = format!("| key | value | default | example | meaning |\n|---|---|---|---|---|\n{rows}");
+    check_generated("rules/README.md", &format!("{head}{begin}{table}{end}{tail}"));
+}
+
+#[test]
+fn every_key_has_a_comment_and_a_default_or_an_example() {
+    for schema in [config_schema(), rules_schema()] {
+        for key in keys_of(&schema) {
+            let has = |what: &str| !key.schema[what].is_null();
+            assert!(has("description"), "{} has no comment", key.path);
+            assert!(has("default") || has("examples"), "{} has neither default nor example", key.path);
+        }
+    }
+}
+
+#[test]
+fn the_samples_are_rules() {
+    let (rules, warnings) = rowstamp::rules::load(&at("rules")).unwrap();
+    assert_eq!((warnings.to_string(), rules.rules().len()), (String::new(), 2));
+    let readme = fs::read_to_string(at("rules/README.md")).unwrap();
+    let samples: Vec<_> =
+        readme.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(samples.len(), 1);
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("shop.toml"), samples[0]).unwrap();
+    rowstamp::rules::load(folder.path()).unwrap();
+}
