@@ -1,1 +1,121 @@
-//! tmp
+//! ERR packets: those that the proxy writes itself.
+//! Sources: MySQL manual, "ERR_Packet"; "MySQL Error Reference" for codes, SQL states and texts.
+
+/// Why the proxy itself answers with an error. The text is what the client reads, so it names the remedy and no secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("Too many connections")]
+    TooManyConnections,
+    #[error("Access denied: {0}")]
+    AccessDenied(String),
+    #[error("Bad handshake: {0}")]
+    BadHandshake(String),
+    #[error("Unknown command {0:#04x}")]
+    UnknownCommand(u8),
+    #[error("Got packets out of order")]
+    PacketsOutOfOrder,
+    #[error("Got a packet bigger than {bytes_max} bytes")]
+    PacketTooBig { bytes_max: usize },
+    #[error("Rowstamp refuses this statement: {0}")]
+    Statement(String),
+    #[error("Unknown prepared statement handler ({0}) given to EXECUTE")]
+    UnknownStatement(u32),
+    /// Nothing of the statement was sent.
+    #[error("Rowstamp has no id for this statement: {0}")]
+    NoId(String),
+    #[error("Server shutdown in progress")]
+    Draining,
+    #[error("Query execution was interrupted")]
+    Killed,
+    #[error("Got timeout reading communication packets")]
+    Timeout,
+    #[error(
+        "Connections using insecure transport are prohibited while listen.tls.mode = \"required\": use TLS"
+    )]
+    TlsRequired,
+    /// The code and the text's beginning are MySQL Router's, which drivers know to retry on.
+    #[error("Can't connect to remote MySQL server: {0}")]
+    BackendUnreachable(String),
+    #[error("TLS to the MySQL server failed: {0}")]
+    BackendTls(String),
+    #[error("The MySQL server sent a malformed packet: {0}")]
+    BackendMalformed(String),
+}
+
+impl Refusal {
+    /// Error code and SQL state. This is the one place that gives them.
+    pub fn code(&self) -> (u16, [u8; 5]) {
+        match self {
+            Refusal::TooManyConnections => (1040, *b"08004"),
+            Refusal::AccessDenied(_) => (1045, *b"28000"),
+            Refusal::BadHandshake(_) => (1043, *b"08S01"),
+            Refusal::UnknownCommand(_) => (1047, *b"08S01"),
+            Refusal::PacketsOutOfOrder => (1156, *b"08S01"),
+            Refusal::PacketTooBig { .. } => (1153, *b"08S01"),
+            Refusal::Statement(_) => (1235, *b"42000"),
+            Refusal::UnknownStatement(_) => (1243, *b"HY000"),
+            Refusal::NoId(_) => (1467, *b"HY000"),
+            Refusal::Draining => (1053, *b"08S01"),
+            Refusal::Killed => (1317, *b"70100"),
+            // ER_NET_READ_INTERRUPTED
+            Refusal::Timeout => (1159, *b"08S01"),
+            // ER_SECURE_TRANSPORT_REQUIRED
+            Refusal::TlsRequired => (3159, *b"HY000"),
+            // CR_CONN_HOST_ERROR, CR_SSL_CONNECTION_ERROR, CR_MALFORMED_PACKET
+            Refusal::BackendUnreachable(_) => (2003, *b"HY000"),
+            Refusal::BackendTls(_) => (2026, *b"HY000"),
+            Refusal::BackendMalformed(_) => (2027, *b"HY000"),
+        }
+    }
+
+    /// The ERR packet's payload, for a client with `PROTOCOL_41`.
+    pub fn payload(&self) -> Vec<u8> {
+        let (code, sql_state) = self.code();
+        err_payload(code, sql_state, &self.to_string())
+    }
+}
+
+/// Servers cut their texts at MYSQL_ERRMSG_SIZE; clients have a buffer of that size.
+const MESSAGE_BYTES_MAX: usize = 511;
+
+/// An ERR packet's payload, as `PROTOCOL_41` has it.
+pub fn err_payload(code: u16, sql_state: [u8; 5], message: &str) -> Vec<u8> {
+    let [low, high] = code.to_le_bytes();
+    let mut out = vec![0xFF, low, high, b'#'];
+    out.extend_from_slice(&sql_state);
+    let cut = message.floor_char_boundary(MESSAGE_BYTES_MAX);
+    out.extend_from_slice(message.get(..cut).unwrap_or_default().as_bytes());
+    out
+}
+
+/// Code and text of an ERR packet that a server sent, for the log. `None`: no ERR packet.
+pub fn parse_err(payload: &[u8]) -> Option<(u16, String)> {
+    let [0xFF, low, high, text @ ..] = payload else { return None };
+    // A server that refuses before its greeting may leave the SQL state away.
+    let text = match text {
+        [b'#', _, _, _, _, _, text @ ..] => text,
+        _ => text,
+    };
+    Some((u16::from_le_bytes([*low, *high]), String::from_utf8_lossy(text).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Refusal, err_payload, parse_err};
+
+    #[test]
+    fn payloads() {
+        assert_eq!(Refusal::TooManyConnections.payload(), b"\xff\x10\x04#08004Too many connections");
+        assert_eq!(Refusal::Draining.payload(), b"\xff\x1d\x04#08S01Server shutdown in progress");
+        // Cut at 511 bytes or before, never inside a character.
+        assert_eq!(err_payload(1, *b"HY000", &"ä".repeat(400)).len(), 9 + 510);
+    }
+
+    #[test]
+    fn errors_of_servers() {
+        let host = b"\xff\x6a\x04Host 'x' is not allowed";
+        assert_eq!(parse_err(host), Some((1130, "Host 'x' is not allowed".into())));
+        assert_eq!(parse_err(b"\xff\x15\x04#28000no"), Some((1045, "no".into())));
+        assert_eq!((parse_err(b"\xff\x15"), parse_err(b"\x00\x15\x04")), (None, None));
+    }
+}
