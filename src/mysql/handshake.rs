@@ -38,7 +38,8 @@ impl ServerVersion {
         let behind_prefix =
             text.strip_prefix(b"5.5.5-").filter(|rest| rest.first().is_some_and(u8::is_ascii_digit));
         let says_mariadb = memchr::memmem::find(text, b"MariaDB").is_some();
-        let kind = if behind_prefix.is_some() || says_mariadb { ServerKind::MariaDb } else { ServerKind::MySql };
+        let kind =
+            if behind_prefix.is_some() || says_mariadb { ServerKind::MariaDb } else { ServerKind::MySql };
         let mut parts = behind_prefix.unwrap_or(text).splitn(3, |byte| *byte == b'.').map(leading_number);
         let mut next = || parts.next().unwrap_or(0);
         ServerVersion { kind, number: (next(), next(), next()) }
@@ -94,16 +95,7 @@ impl Greeting {
             true => until_nul(r.rest()).to_vec(),
             false => Vec::new(),
         };
-        Ok(Greeting {
-            version,
-            connection_id,
-            capabilities,
-            status,
-            nonce,
-            plugin,
-            capabilities_at,
-            payload,
-        })
+        Ok(Greeting { version, connection_id, capabilities, status, nonce, plugin, capabilities_at, payload })
     }
 
     /// What the client is shown of the server's capabilities; `tls` is whether we offer it ourselves.
@@ -207,8 +199,8 @@ impl ClientResponse {
             r.nul_bytes("auth response")?
         };
         let auth_span = auth_from..r.position();
-        let prefixed =
-            capabilities.contains(Capabilities::PLUGIN_AUTH_LENENC) || capabilities.contains(Capabilities::SECURE_CONNECTION);
+        let prefixed = capabilities.contains(Capabilities::PLUGIN_AUTH_LENENC)
+            || capabilities.contains(Capabilities::SECURE_CONNECTION);
         let auth_to = if prefixed { auth_span.end } else { auth_span.end - 1 };
         let auth_response = auth_to - auth.len()..auth_to;
         let database = match capabilities.contains(Capabilities::CONNECT_WITH_DB) {
@@ -228,7 +220,17 @@ impl ClientResponse {
             let bytes = r.lenenc_bytes("connection attributes")?;
             attributes = r.position() - bytes.len()..r.position();
         }
-        Ok(ClientResponse { capabilities, collation, user, database, plugin, auth_span, auth_response, attributes, payload })
+        Ok(ClientResponse {
+            capabilities,
+            collation,
+            user,
+            database,
+            plugin,
+            auth_span,
+            auth_response,
+            attributes,
+            payload,
+        })
     }
 
     pub fn auth_response(&self) -> &[u8] {
@@ -248,7 +250,11 @@ impl ClientResponse {
     }
 
     /// The same bytes with other capabilities, and with another auth response where it had to be translated.
-    pub fn patched(&self, capabilities: Capabilities, auth_response: &[u8]) -> Result<Zeroizing<Vec<u8>>, Malformed> {
+    pub fn patched(
+        &self,
+        capabilities: Capabilities,
+        auth_response: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, Malformed> {
         let mut out = Zeroizing::new(Vec::with_capacity(self.payload.len() + auth_response.len() + 9));
         if auth_response == self.auth_response() {
             out.extend_from_slice(&self.payload);

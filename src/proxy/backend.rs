@@ -38,9 +38,7 @@ pub async fn connect(backend: &Backend) -> Result<(Stream, &Address), ConnectErr
 async fn connect_to(address: &Address, limit: Duration) -> io::Result<Stream> {
     let connecting = async {
         match address {
-            Address::Tcp { host, port } => {
-                Stream::tcp(TcpStream::connect((host.as_str(), *port)).await?)
-            }
+            Address::Tcp { host, port } => Stream::tcp(TcpStream::connect((host.as_str(), *port)).await?),
             Address::Unix(path) => UnixStream::connect(path).await.map(Stream::unix),
         }
     };
@@ -86,7 +84,8 @@ mod tests {
         let (stream, address) = connect(&backend(&["unix:/nowhere/s".into(), open.clone()])).await.unwrap();
         assert_eq!((address.to_string(), stream.is_secure()), (open.clone(), false));
         drop(listener);
-        let error = connect(&backend(&["unix:/nowhere/s".into(), open.clone()])).await.unwrap_err().to_string();
+        let error =
+            connect(&backend(&["unix:/nowhere/s".into(), open.clone()])).await.unwrap_err().to_string();
         assert!(error.contains("unix:/nowhere/s: No such file") && error.contains(&open), "{error}");
     }
 

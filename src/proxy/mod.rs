@@ -2,6 +2,8 @@
 
 pub mod backend;
 pub mod login;
+mod packet_io;
+mod self_signed;
 pub mod settings;
 pub mod stream;
 pub mod tls;

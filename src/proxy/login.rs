@@ -1,0 +1,406 @@
+//! From an accepted connection to a logged-in one: the server's greeting, TLS on either side, the client's response, the
+//! authentication exchange. The proxy knows no passwords; it relays, and patches what must differ between the sides.
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+use tokio::time::timeout;
+
+use super::backend::{self, ConnectError};
+use super::packet_io::{PAYLOAD_BYTES_MAX, ReadError, Side};
+use super::settings::Settings;
+use super::stream::Stream;
+use super::tls::{self, ClientSide, ServerSide, Tls};
+use crate::address::Address;
+use crate::mysql::auth::{AuthError, AuthRelay, OwnKey, Sides, Step};
+use crate::mysql::capabilities::Capabilities;
+use crate::mysql::error::{Refusal, parse_err};
+use crate::mysql::handshake::{self, ClientResponse, Greeting, ServerVersion};
+use crate::mysql::ok::OkPacket;
+use crate::mysql::reader::Malformed;
+
+/// What every login of this proxy needs.
+#[derive(Clone)]
+pub struct LoginContext {
+    pub settings: Arc<Settings>,
+    pub tls: Arc<Tls>,
+    pub own_key: Arc<KeyCell>,
+    /// [`backend::os_user`]: nobody logs in under this name over a Unix socket.
+    pub os_user: Option<Vec<u8>>,
+}
+
+/// The RSA key that plain clients of a secure server are shown: made when the first one asks, and kept while the process
+/// lives.
+#[derive(Default)]
+pub struct KeyCell(OnceCell<Arc<OwnKey>>);
+
+impl KeyCell {
+    pub async fn get(&self) -> Result<Arc<OwnKey>, LoginError> {
+        let made = self.0.get_or_try_init(|| async {
+            let key = tokio::task::spawn_blocking(OwnKey::generate).await;
+            key.map_err(|_| LoginError::OwnKey)?.map(Arc::new).map_err(|_| LoginError::OwnKey)
+        });
+        made.await.cloned()
+    }
+}
+
+/// A session that may begin. Its OK packet has gone to the client already, without session state if the client did not
+/// ask for it. From the server not a byte behind that packet has been read.
+#[derive(Debug)]
+pub struct LoggedIn {
+    pub client: Stream,
+    pub server: Stream,
+    /// Bytes of the client's next command that were read already; the rest is in the stream.
+    pub client_buffered: Vec<u8>,
+    /// As negotiated with the server, `SESSION_TRACK` included where it has it.
+    pub capabilities: Capabilities,
+    /// `false`: OK packets go to the client without session state.
+    pub client_wants_session_track: bool,
+    pub user: Vec<u8>,
+    pub database: Option<Vec<u8>>,
+    /// See [`ClientResponse::collation`].
+    pub collation: u8,
+    pub server_version: ServerVersion,
+    /// The server's id of this connection, which the client knows too.
+    pub connection_id: u32,
+    /// Status bits of the OK packet.
+    pub status: u16,
+    /// The OK packet as the server sent it: its session state has the character sets and more.
+    pub ok_packet: Vec<u8>,
+    /// The nonce in force, for a later COM_CHANGE_USER.
+    pub nonce: Vec<u8>,
+    pub sides: Sides,
+    pub address: Address,
+}
+
+/// Why a login ended without a session. The client has been told, where it could be.
+#[derive(Debug, thiserror::Error)]
+pub enum LoginError {
+    #[error("the client went away during the login: {0}")]
+    Client(io::Error),
+    #[error("the server went away during the login: {0}")]
+    Server(io::Error),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// Its ERR packet was relayed.
+    #[error("the server refused the login: {code} {message}")]
+    ServerRefused { code: u16, message: String },
+    #[error("the client's handshake: {0}")]
+    ClientMalformed(Malformed),
+    #[error("the server's handshake: {0}")]
+    ServerMalformed(Malformed),
+    #[error("the client's handshake: a packet of {0} bytes")]
+    TooBig(usize),
+    #[error("the client's handshake: packets out of order")]
+    OutOfOrder,
+    #[error("the client's TLS handshake failed: {0}")]
+    ClientTls(io::Error),
+    #[error("TLS to the server failed: {0}; see backend.tls")]
+    ServerTls(io::Error),
+    #[error(
+        "the server does not offer TLS, which backend.tls.mode wants; give the server a certificate or change the mode"
+    )]
+    ServerWithoutTls,
+    #[error("the client did not ask for TLS, which listen.tls.mode = \"required\" wants")]
+    TlsRequired,
+    #[error(
+        "a login as {0:?}, the OS user that this proxy runs as, over a Unix socket: the server might not ask for its password"
+    )]
+    OsUser(String),
+    #[error("{0}")]
+    Auth(#[from] AuthError),
+    #[error("no RSA key could be made")]
+    OwnKey,
+    #[error("the login was not done within limits.handshake_timeout")]
+    Timeout,
+}
+
+impl LoginError {
+    /// What the client is told; `None`: nothing, or it has been told. Addresses of the backend stay in the log: who
+    /// reads this is not logged in.
+    fn refusal(&self) -> Option<Refusal> {
+        Some(match self {
+            LoginError::Client(_) | LoginError::ServerRefused { .. } | LoginError::ClientTls(_) => {
+                return None;
+            }
+            LoginError::Server(_) => {
+                Refusal::BackendUnreachable("it closed the connection during the login".into())
+            }
+            LoginError::Connect(_) => Refusal::BackendUnreachable("Rowstamp's log says why".into()),
+            LoginError::ClientMalformed(error) => Refusal::BadHandshake(error.to_string()),
+            LoginError::ServerMalformed(error) | LoginError::Auth(AuthError::Server(error)) => {
+                Refusal::BackendMalformed(error.to_string())
+            }
+            LoginError::TooBig(_) => Refusal::PacketTooBig { bytes_max: PAYLOAD_BYTES_MAX },
+            LoginError::OutOfOrder => Refusal::PacketsOutOfOrder,
+            LoginError::ServerTls(_) => Refusal::BackendTls("Rowstamp's log says why".into()),
+            LoginError::ServerWithoutTls => Refusal::BackendTls("it does not offer TLS".into()),
+            LoginError::TlsRequired => Refusal::TlsRequired,
+            LoginError::OsUser(_) | LoginError::Auth(_) | LoginError::OwnKey => {
+                Refusal::AccessDenied(self.to_string())
+            }
+            LoginError::Timeout => Refusal::Timeout,
+        })
+    }
+
+    fn of_client(error: ReadError) -> Self {
+        match error {
+            ReadError::Ended => LoginError::Client(io::ErrorKind::UnexpectedEof.into()),
+            ReadError::Io(error) => LoginError::Client(error),
+            ReadError::TooBig(bytes) => LoginError::TooBig(bytes),
+            ReadError::OutOfOrder { .. } => LoginError::OutOfOrder,
+        }
+    }
+
+    fn of_server(error: ReadError) -> Self {
+        match error {
+            ReadError::Ended => LoginError::Server(io::ErrorKind::UnexpectedEof.into()),
+            ReadError::Io(error) => LoginError::Server(error),
+            ReadError::TooBig(_) => LoginError::ServerMalformed(Malformed::Bad("length of a packet")),
+            ReadError::OutOfOrder { .. } => LoginError::ServerMalformed(Malformed::Bad("packet number")),
+        }
+    }
+}
+
+/// Runs one login within `limits.handshake_timeout`. On an error the client has been told and the connections are closed.
+pub async fn run(client: Stream, context: &LoginContext) -> Result<LoggedIn, LoginError> {
+    let mut client = Side::new(client);
+    let limit = context.settings.limits.handshake_timeout;
+    let result = timeout(limit, attempt(&mut client, context)).await;
+    match result.unwrap_or(Err(LoginError::Timeout)) {
+        Ok(server) => server.logged_in(client),
+        Err(error) => {
+            if let Some(refusal) = error.refusal() {
+                client.refuse(&refusal.payload()).await;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// A login that succeeded, but for the client's stream, which outlives a failed one.
+struct Established {
+    server: Stream,
+    greeting: Greeting,
+    response: ClientResponse,
+    capabilities: Capabilities,
+    status: u16,
+    ok_packet: Vec<u8>,
+    nonce: Vec<u8>,
+    sides: Sides,
+    address: Address,
+}
+
+impl Established {
+    fn logged_in(self, client: Side) -> Result<LoggedIn, LoginError> {
+        let (client, client_buffered) = client.into_parts().ok_or_else(lost)?;
+        Ok(LoggedIn {
+            client,
+            server: self.server,
+            client_buffered,
+            capabilities: self.capabilities,
+            client_wants_session_track: self.response.capabilities.contains(Capabilities::SESSION_TRACK),
+            collation: self.response.collation,
+            user: self.response.user,
+            database: self.response.database,
+            server_version: self.greeting.version,
+            connection_id: self.greeting.connection_id,
+            status: self.status,
+            ok_packet: self.ok_packet,
+            nonce: self.nonce,
+            sides: self.sides,
+            address: self.address,
+        })
+    }
+}
+
+/// A stream that a failed TLS handshake took along.
+fn lost() -> LoginError {
+    LoginError::Client(io::ErrorKind::NotConnected.into())
+}
+
+async fn attempt(client: &mut Side, context: &LoginContext) -> Result<Established, LoginError> {
+    let (stream, address) = backend::connect(&context.settings.backend).await?;
+    let mut server = Side::new(stream);
+    let greeting = greeting(client, &mut server).await?;
+    let shown = greeting.shown(context.tls.listen.acceptor().is_some());
+    client.write(&greeting.patched(shown)).await.map_err(LoginError::Client)?;
+    let response = response(client, &context.tls.listen, shown).await?;
+    check_user(&response, address, context)?;
+
+    let tracked = greeting.capabilities & Capabilities::SESSION_TRACK;
+    let connector = wanted_tls(&context.tls.backend, address, &greeting)?;
+    let capabilities = (response.capabilities | tracked).with(Capabilities::SSL, connector.is_some());
+    if let Some(connector) = connector {
+        let request = response.ssl_request(capabilities).map_err(LoginError::ClientMalformed)?;
+        server.write(&request).await.map_err(LoginError::Server)?;
+        let Some(Stream::Plain(socket)) = server.take_stream() else { return Err(lost()) };
+        server.put_stream(tls::connect(connector, socket, address).await.map_err(LoginError::ServerTls)?);
+    }
+    let (Some(client_stream), Some(server_stream)) = (client.stream(), server.stream()) else {
+        return Err(lost());
+    };
+    let sides = Sides { client: client_stream.transport(), server: server_stream.transport() };
+    let plugin = response.plugin.as_deref().unwrap_or_default();
+    let mut relay = AuthRelay::new(sides, capabilities, plugin, &greeting.nonce);
+    let mut exchange =
+        Exchange { client, server: &mut server, capabilities, response: Some(&response), client_held: false };
+    let ok_packet = exchange.run(&mut relay, &context.own_key).await?;
+    let status = finish(client, &ok_packet, capabilities, &response).await?;
+    let (server, _) = server.into_parts().ok_or_else(lost)?;
+    Ok(Established {
+        server,
+        greeting,
+        response,
+        capabilities,
+        status,
+        ok_packet,
+        nonce: relay.nonce().to_vec(),
+        sides,
+        address: address.clone(),
+    })
+}
+
+/// The server's greeting. An ERR in its place (too many connections, host not allowed) goes to the client as it is.
+async fn greeting(client: &mut Side, server: &mut Side) -> Result<Greeting, LoginError> {
+    let payload = server.read().await.map_err(LoginError::of_server)?;
+    if let Some((code, message)) = parse_err(&payload) {
+        client.write(&payload).await.map_err(LoginError::Client)?;
+        return Err(LoginError::ServerRefused { code, message });
+    }
+    let greeting = Greeting::parse(payload.to_vec()).map_err(LoginError::ServerMalformed)?;
+    if greeting.capabilities.contains(Capabilities::PROTOCOL_41) {
+        return Ok(greeting);
+    }
+    Err(LoginError::ServerMalformed(Malformed::Bad("capabilities: the server is older than MySQL 4.1")))
+}
+
+/// The client's handshake response, behind TLS if it asks for that.
+async fn response(
+    client: &mut Side,
+    listen: &ClientSide,
+    shown: Capabilities,
+) -> Result<ClientResponse, LoginError> {
+    let mut payload = client.read().await.map_err(LoginError::of_client)?;
+    let asked = handshake::client_capabilities(&payload, shown).map_err(LoginError::ClientMalformed)?;
+    if asked.contains(Capabilities::SSL) {
+        if !handshake::is_ssl_request(&payload, asked) {
+            return Err(LoginError::ClientMalformed(Malformed::Bad("SSLRequest")));
+        }
+        let Some(acceptor) = listen.acceptor() else { return Err(lost()) };
+        let Some(Stream::Plain(socket)) = client.take_stream() else { return Err(lost()) };
+        client.put_stream(tls::accept(acceptor, socket).await.map_err(LoginError::ClientTls)?);
+        payload = client.read().await.map_err(LoginError::of_client)?;
+    }
+    // A Unix socket passes, as it does with MySQL's require_secure_transport.
+    if listen.is_required() && !client.stream().is_some_and(Stream::is_secure) {
+        return Err(LoginError::TlsRequired);
+    }
+    ClientResponse::parse(payload, shown).map_err(LoginError::ClientMalformed)
+}
+
+fn check_user(
+    response: &ClientResponse,
+    address: &Address,
+    context: &LoginContext,
+) -> Result<(), LoginError> {
+    if address.is_unix() && context.os_user.as_ref() == Some(&response.user) {
+        return Err(LoginError::OsUser(String::from_utf8_lossy(&response.user).into_owned()));
+    }
+    Ok(())
+}
+
+/// Whether this connection to the server gets TLS. A Unix socket needs none unless it is asked for.
+fn wanted_tls<'a>(
+    tls: &'a ServerSide,
+    address: &Address,
+    greeting: &Greeting,
+) -> Result<Option<&'a tokio_rustls::TlsConnector>, LoginError> {
+    let offered = greeting.capabilities.contains(Capabilities::SSL);
+    match tls {
+        ServerSide::Disabled => Ok(None),
+        ServerSide::Preferred(connector) => Ok((offered && !address.is_unix()).then_some(connector)),
+        ServerSide::Required(connector) if offered => Ok(Some(connector)),
+        ServerSide::Required(_) => Err(LoginError::ServerWithoutTls),
+    }
+}
+
+/// The last packet goes to the client, without session state that it did not ask for; returns the status bits.
+async fn finish(
+    client: &mut Side,
+    ok_packet: &[u8],
+    capabilities: Capabilities,
+    response: &ClientResponse,
+) -> Result<u16, LoginError> {
+    let ok = OkPacket::parse(ok_packet, capabilities).map_err(LoginError::ServerMalformed)?;
+    let strip = !response.capabilities.contains(Capabilities::SESSION_TRACK);
+    client.write(&ok.patched(None, strip)).await.map_err(LoginError::Client)?;
+    Ok(ok.status)
+}
+
+/// The authentication exchange between two sockets.
+struct Exchange<'a> {
+    client: &'a mut Side,
+    server: &'a mut Side,
+    capabilities: Capabilities,
+    /// Until it is sent: the first auth response travels in it.
+    response: Option<&'a ClientResponse>,
+    /// The client's next command came early. It is not read before the login is done.
+    client_held: bool,
+}
+
+impl Exchange<'_> {
+    /// Until the server's OK packet, which it returns unsent.
+    async fn run(&mut self, relay: &mut AuthRelay, own_key: &KeyCell) -> Result<Vec<u8>, LoginError> {
+        let first = self.response.map(ClientResponse::auth_response).unwrap_or_default();
+        let mut step = relay.from_client(first)?;
+        loop {
+            match step {
+                Step::ToClient(payload) => self.client.write(&payload).await.map_err(LoginError::Client)?,
+                Step::ToServer(payload) => self.to_server(&payload).await?,
+                Step::NeedsOwnKey => {
+                    step = relay.own_key(own_key.get().await?);
+                    continue;
+                }
+                Step::Done(ok_packet) => return Ok(ok_packet),
+                Step::Failed(payload) => {
+                    self.client.write(&payload).await.map_err(LoginError::Client)?;
+                    let (code, message) = parse_err(&payload).unwrap_or_default();
+                    return Err(LoginError::ServerRefused { code, message });
+                }
+            }
+            step = self.next(relay).await?;
+        }
+    }
+
+    async fn to_server(&mut self, payload: &[u8]) -> Result<(), LoginError> {
+        match self.response.take() {
+            None => self.server.write(payload).await.map_err(LoginError::Server),
+            Some(response) => {
+                let patched = response.patched(self.capabilities, payload);
+                let patched = patched.map_err(LoginError::ClientMalformed)?;
+                self.server.write(&patched).await.map_err(LoginError::Server)
+            }
+        }
+    }
+
+    /// The next packet of either side. Which one speaks is the plugin's matter, so both are read; the client only where it
+    /// may answer, since what it sends otherwise is its next command.
+    async fn next(&mut self, relay: &mut AuthRelay) -> Result<Step, LoginError> {
+        loop {
+            tokio::select! {
+                biased;
+                payload = self.server.read() => {
+                    return Ok(relay.from_server(&payload.map_err(LoginError::of_server)?)?);
+                }
+                payload = self.client.read(), if relay.awaits_client() && !self.client_held => match payload {
+                    Ok(payload) => return Ok(relay.from_client(&payload)?),
+                    // Commands are numbered from 0, answers are not.
+                    Err(ReadError::OutOfOrder { found: 0, .. }) => self.client_held = true,
+                    Err(error) => return Err(LoginError::of_client(error)),
+                },
+            }
+        }
+    }
+}
