@@ -1,0 +1,180 @@
+# shellcheck shell=bash
+# Private servers for scripts: a temp folder, free ports of 127.0.0.1, and everything stopped by its pid, whatever
+# ends the script. Sourced by benches/relay.sh, tests/sysbench.sh and tests/crash.sh; runs as root or as a user with sudo.
+
+SID_ROOT=${ROWSTAMP_SID_ROOT:-/var/tmp/rowstamp-sid}
+APP_USER=app APP_PASSWORD=app-secret
+CONTROL_USER=rowstamp CONTROL_PASSWORD=control-secret
+
+SPAWNED=()  # pids, in the order of their start
+FOLDERS=()  # removed at the end
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "$(basename "$0"): $*"; exit 1; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+need() {
+    local command
+    for command in "$@"; do
+        command -v "$command" >/dev/null || die "no \`$command\` here: apt-get install ${command/mariadbd/mariadb-server}"
+    done
+}
+
+# The folder of this run's private things, made on the first call of `clean_up_at_end`.
+clean_up_at_end() {
+    RUN_FOLDER=$(mktemp -d "${TMPDIR:-/tmp}/rowstamp.XXXXXX")
+    FOLDERS+=("$RUN_FOLDER")
+    trap clean_up EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+}
+
+clean_up() {
+    local status=$? pid folder
+    trap - EXIT INT TERM HUP
+    for ((i = ${#SPAWNED[@]} - 1; i >= 0; i--)); do stop "${SPAWNED[i]}"; done
+    for folder in "${FOLDERS[@]}"; do
+        rm -rf "$folder" 2>/dev/null || as_root rm -rf "$folder"
+    done
+    exit "$status"
+}
+
+# stop PID: TERM, and KILL after ten seconds.
+stop() {
+    local pid=$1 tenths
+    kill -TERM "$pid" 2>/dev/null || return 0
+    for ((tenths = 0; tenths < 100; tenths++)); do
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.1
+    done
+    kill -KILL "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+    return 0
+}
+
+# spawn LOG COMMAND...: starts it in the background, to be stopped at the end; its pid is in SPAWNED_PID.
+spawn() {
+    local log=$1
+    shift
+    "$@" >"$log" 2>&1 </dev/null &
+    SPAWNED_PID=$!
+    SPAWNED+=("$SPAWNED_PID")
+}
+
+# A port below the ephemeral range that nobody listens on. Somebody may take it before we do: then the start fails loudly.
+free_port() {
+    local port
+    while :; do
+        port=$((RANDOM % 12000 + 20000))
+        (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
+    done
+}
+
+# wait_for WHAT PID LOG COMMAND...: until the command succeeds; dies with the log if the process does, or after a minute.
+wait_for() {
+    local what=$1 pid=$2 log=$3 tenths
+    shift 3
+    for ((tenths = 0; tenths < 600; tenths++)); do
+        "$@" >/dev/null 2>&1 && return 0
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.1
+    done
+    tail -n 20 "$log" >&2
+    die "$what did not start"
+}
+
+accepts() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# start_mariadb [OPTION...]: sets DB_PORT, DB_SOCKET, DB_PID.
+start_mariadb() {
+    need mariadbd mariadb-install-db mariadb
+    local data=$RUN_FOLDER/mariadb
+    mkdir -p "$data"
+    mariadb-install-db --no-defaults --datadir="$data" --user="$(id -un)" --skip-test-db \
+        --auth-root-authentication-method=normal >"$RUN_FOLDER/install.log" 2>&1 \
+        || { tail -n 20 "$RUN_FOLDER/install.log" >&2; die "mariadb-install-db failed"; }
+    DB_PORT=$(free_port) DB_SOCKET=$data/s.sock
+    spawn "$RUN_FOLDER/mariadb.log" mariadbd --no-defaults --datadir="$data" --user="$(id -un)" --port="$DB_PORT" \
+        --bind-address=127.0.0.1 --socket="$DB_SOCKET" --pid-file="$data/pid" --max-connections=500 "$@"
+    DB_PID=$SPAWNED_PID
+    wait_for MariaDB "$DB_PID" "$RUN_FOLDER/mariadb.log" db -e 'SELECT 1'
+    make_accounts
+}
+
+# start_mysql [OPTION...]: MySQL 9 from the Debian sid root. As start_mariadb.
+start_mysql() {
+    [ -x "$SID_ROOT/usr/sbin/mysqld" ] || die "no MySQL 9 in $SID_ROOT (tests/run.sh makes it; ROWSTAMP_SID_ROOT says where)"
+    need mariadb
+    local folder inside run_as
+    folder=$(mktemp -d "$SID_ROOT/tmp/rowstamp.XXXXXX")
+    FOLDERS+=("$folder")
+    inside=${folder#"$SID_ROOT"}
+    run_as=(as_root chroot "--userspec=$(id -u):$(id -g)" "$SID_ROOT" /usr/sbin/mysqld --no-defaults "--datadir=$inside/data")
+    [ "$(id -u)" != 0 ] || run_as+=(--user=root)
+    "${run_as[@]}" --initialize-insecure >"$RUN_FOLDER/install.log" 2>&1 \
+        || { tail -n 20 "$RUN_FOLDER/install.log" >&2; die "mysqld --initialize-insecure failed"; }
+    DB_PORT=$(free_port) DB_SOCKET=$folder/s.sock
+    spawn "$RUN_FOLDER/mysql.log" "${run_as[@]}" --port="$DB_PORT" --bind-address=127.0.0.1 --mysqlx=OFF --secure-file-priv=NULL \
+        --socket="$inside/s.sock" --pid-file="$inside/pid" --max-connections=500 --disable-log-bin "$@"
+    wait_for "MySQL 9" "$SPAWNED_PID" "$RUN_FOLDER/mysql.log" db -e 'SELECT 1'
+    # Under sudo the server is not our child: it is stopped by its own pid.
+    DB_PID=$(cat "$folder/pid")
+    SPAWNED+=("$DB_PID")
+    make_accounts
+}
+
+# db ARGUMENT...: the client, as the server's root, by its socket.
+# shellcheck disable=SC2120  # the arguments come from the scripts that source this
+db() { mariadb --no-defaults --user=root --socket="$DB_SOCKET" --batch --skip-column-names "$@"; }
+
+# A login by socket puts caching_sha2_password's verifier into the server's cache: later ones need no secure transport.
+make_accounts() {
+    db <<SQL
+CREATE USER '$APP_USER'@'%' IDENTIFIED BY '$APP_PASSWORD';
+CREATE USER '$CONTROL_USER'@'%' IDENTIFIED BY '$CONTROL_PASSWORD';
+GRANT ALL ON *.* TO '$APP_USER'@'%';
+GRANT SELECT, PROCESS ON *.* TO '$CONTROL_USER'@'%';
+SQL
+    local warm
+    for warm in "$APP_USER $APP_PASSWORD" "$CONTROL_USER $CONTROL_PASSWORD"; do
+        mariadb --no-defaults --user="${warm% *}" --password="${warm#* }" --socket="$DB_SOCKET" -e 'DO 1' \
+            || die "the account ${warm% *} cannot log in"
+    done
+}
+
+# rowstamp_binary: the release build, or what ROWSTAMP_BIN names.
+rowstamp_binary() {
+    if [ -z "${ROWSTAMP_BIN:-}" ]; then
+        (cd "$1" && cargo build --release --quiet --bin rowstamp) || die "cargo build failed"
+        ROWSTAMP_BIN=${CARGO_TARGET_DIR:-$1/target}/release/rowstamp
+    fi
+    [ -x "$ROWSTAMP_BIN" ] || die "no binary at $ROWSTAMP_BIN"
+}
+
+# start_rowstamp FOLDER: the proxy before DB_PORT, with the rules of FOLDER/rules; sets PROXY_PORT, PROXY_PID.
+start_rowstamp() {
+    local folder=$1
+    PROXY_PORT=${PROXY_PORT:-$(free_port)}
+    cat >"$folder/rowstamp.toml" <<TOML
+[listen]
+address = "127.0.0.1:$PROXY_PORT"
+[backend]
+address = "127.0.0.1:$DB_PORT"
+[backend.control]
+user = "$CONTROL_USER"
+password = "$CONTROL_PASSWORD"
+[store]
+path = "rowstamp.redb"
+[rules]
+path = "rules"
+[http]
+address = "off"
+TOML
+    chmod 600 "$folder/rowstamp.toml"
+    spawn "$folder/rowstamp.log" "$ROWSTAMP_BIN" serve --config "$folder/rowstamp.toml"
+    PROXY_PID=$SPAWNED_PID
+    wait_for "the proxy" "$PROXY_PID" "$folder/rowstamp.log" grep -q 'listening on' "$folder/rowstamp.log"
+}
