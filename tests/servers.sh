@@ -33,7 +33,7 @@ clean_up_at_end() {
 }
 
 clean_up() {
-    local status=$? pid folder
+    local status=$? folder i
     trap - EXIT INT TERM HUP
     for ((i = ${#SPAWNED[@]} - 1; i >= 0; i--)); do stop "${SPAWNED[i]}"; done
     for folder in "${FOLDERS[@]}"; do
@@ -104,26 +104,29 @@ start_mariadb() {
     make_accounts
 }
 
-# start_mysql [OPTION...]: MySQL 9 from the Debian sid root. As start_mariadb.
+# start_mysql [OPTION...]: MySQL 9 from the Debian sid root, run by the root's own loader, so that it needs neither
+# chroot nor root. As start_mariadb.
 start_mysql() {
-    [ -x "$SID_ROOT/usr/sbin/mysqld" ] || die "no MySQL 9 in $SID_ROOT (tests/run.sh makes it; ROWSTAMP_SID_ROOT says where)"
+    [ -x "$SID_ROOT/usr/sbin/mysqld" ] || die "no MySQL 9 in $SID_ROOT (tests/install.sh makes it; ROWSTAMP_SID_ROOT says where)"
     need mariadb
-    local folder inside run_as
-    folder=$(mktemp -d "$SID_ROOT/tmp/rowstamp.XXXXXX")
-    FOLDERS+=("$folder")
-    inside=${folder#"$SID_ROOT"}
-    run_as=(as_root chroot "--userspec=$(id -u):$(id -g)" "$SID_ROOT" /usr/sbin/mysqld --no-defaults "--datadir=$inside/data")
-    [ "$(id -u)" != 0 ] || run_as+=(--user=root)
-    "${run_as[@]}" --initialize-insecure >"$RUN_FOLDER/install.log" 2>&1 \
+    local data=$RUN_FOLDER/mysql command
+    sid_command usr/sbin/mysqld
+    command=("${SID_COMMAND[@]}" --no-defaults "--basedir=$SID_ROOT/usr" "--plugin-dir=$SID_ROOT/usr/lib/mysql/plugin"
+        --secure-file-priv=NULL "--user=$(id -un)" "--datadir=$data")
+    "${command[@]}" --initialize-insecure >"$RUN_FOLDER/install.log" 2>&1 \
         || { tail -n 20 "$RUN_FOLDER/install.log" >&2; die "mysqld --initialize-insecure failed"; }
-    DB_PORT=$(free_port) DB_SOCKET=$folder/s.sock
-    spawn "$RUN_FOLDER/mysql.log" "${run_as[@]}" --port="$DB_PORT" --bind-address=127.0.0.1 --mysqlx=OFF --secure-file-priv=NULL \
-        --socket="$inside/s.sock" --pid-file="$inside/pid" --max-connections=500 --disable-log-bin "$@"
-    wait_for "MySQL 9" "$SPAWNED_PID" "$RUN_FOLDER/mysql.log" db -e 'SELECT 1'
-    # Under sudo the server is not our child: it is stopped by its own pid.
-    DB_PID=$(cat "$folder/pid")
-    SPAWNED+=("$DB_PID")
+    DB_PORT=$(free_port) DB_SOCKET=$data/s.sock
+    spawn "$RUN_FOLDER/mysql.log" "${command[@]}" --port="$DB_PORT" --bind-address=127.0.0.1 --mysqlx=OFF \
+        --socket="$DB_SOCKET" --pid-file="$data/pid" --max-connections=500 --disable-log-bin "$@"
+    DB_PID=$SPAWNED_PID
+    wait_for "MySQL 9" "$DB_PID" "$RUN_FOLDER/mysql.log" db -e 'SELECT 1'
     make_accounts
+}
+
+# sid_command PROGRAM: SID_COMMAND is the start of its command line.
+sid_command() {
+    SID_COMMAND=("$SID_ROOT/lib64/ld-linux-x86-64.so.2" --library-path
+        "$SID_ROOT/usr/lib/x86_64-linux-gnu:$SID_ROOT/usr/lib/mysql/private:$SID_ROOT/usr/lib/mysqlrouter/private" "$SID_ROOT/$1")
 }
 
 # db ARGUMENT...: the client, as the server's root, by its socket.
