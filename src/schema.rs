@@ -1,1 +1,216 @@
-//! schema
+//! The live tables, read through the control account: columns, the ids that are already there, names.
+
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts, Row, SslOpts};
+
+use crate::address::Address;
+use crate::rules::model::{ColumnShape, NameCase, TableShape};
+
+/// Rowstamp's own account on the backend.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Control {
+    pub addresses: Vec<Address>,
+    pub user: String,
+    pub password: String,
+    pub tls: ControlTls,
+}
+
+/// How the control connection protects itself; certificates are verified where the backend's mode says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControlTls {
+    Never,
+    /// Where the server offers it.
+    Preferred,
+    Always { ca: Option<std::path::PathBuf>, verifies_name: bool },
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Control").field("user", &self.user).field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SchemaError {
+    #[error("the control account {user:?} cannot connect: {error}; check [backend.control] and the account's rights")]
+    Connect { user: String, error: String },
+    #[error("the control account's query failed: {0}")]
+    Query(#[from] mysql_async::Error),
+    #[error("the backend did not answer the control account within {0:?}")]
+    Timeout(Duration),
+}
+
+/// A connection pool of the control account.
+#[derive(Debug, Clone)]
+pub struct Schema {
+    pool: Pool,
+    user: String,
+    timeout: Duration,
+}
+
+/// One query of the control account takes at most so long.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Schema {
+    /// Connects once, so that a wrong password shows at the start.
+    pub async fn connect(control: &Control) -> Result<Schema, SchemaError> {
+        let mut last = None;
+        for address in &control.addresses {
+            for tls in control.tls.attempts() {
+                let schema = Schema {
+                    pool: Pool::new(options(control, address, tls)),
+                    user: control.user.clone(),
+                    timeout: QUERY_TIMEOUT,
+                };
+                match schema.conn().await {
+                    Ok(_) => return Ok(schema),
+                    Err(error) => last = Some(error),
+                }
+            }
+        }
+        Err(last.unwrap_or(SchemaError::Timeout(QUERY_TIMEOUT)))
+    }
+
+    async fn conn(&self) -> Result<Conn, SchemaError> {
+        let connected = tokio::time::timeout(self.timeout, self.pool.get_conn()).await;
+        connected
+            .map_err(|_| SchemaError::Timeout(self.timeout))?
+            .map_err(|error| SchemaError::Connect { user: self.user.clone(), error: error.to_string() })
+    }
+
+    /// A connection of one's own, outside the pool: for locks, which belong to their connection.
+    pub async fn own_connection(&self) -> Result<Conn, SchemaError> {
+        self.conn().await
+    }
+
+    async fn rows(&self, sql: &str, params: Vec<mysql_async::Value>) -> Result<Vec<Row>, SchemaError> {
+        let mut conn = self.conn().await?;
+        let rows = tokio::time::timeout(self.timeout, conn.exec(sql, params)).await;
+        Ok(rows.map_err(|_| SchemaError::Timeout(self.timeout))??)
+    }
+
+    /// `lower_case_table_names`
+    pub async fn name_case(&self) -> Result<NameCase, SchemaError> {
+        let rows = self.rows("SELECT @@lower_case_table_names", vec![]).await?;
+        let folds = rows.first().and_then(|row| row.get_opt::<u64, _>(0)?.ok());
+        Ok(if folds == Some(0) { NameCase::Sensitive } else { NameCase::Insensitive })
+    }
+
+    /// The base tables of a schema, by name.
+    pub async fn tables(&self, schema: &str) -> Result<Vec<String>, SchemaError> {
+        let sql = "SELECT table_name FROM information_schema.tables \
+                   WHERE table_schema = ? AND table_type = 'BASE TABLE' ORDER BY table_name";
+        let rows = self.rows(sql, vec![schema.into()]).await?;
+        Ok(rows.iter().filter_map(|row| row.get_opt::<String, _>(0)?.ok()).collect())
+    }
+
+    /// The columns of a table in their order; `None` where there is no such table.
+    pub async fn shape(&self, schema: &str, table: &str) -> Result<Option<TableShape>, SchemaError> {
+        let sql = "SELECT column_name, data_type, column_type, extra FROM information_schema.columns \
+                   WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position";
+        let rows = self.rows(sql, vec![schema.into(), table.into()]).await?;
+        let columns: Vec<ColumnShape> = rows.iter().filter_map(column).collect();
+        Ok((!columns.is_empty()).then_some(TableShape { columns }))
+    }
+
+    /// The highest id that may be in the table: max(MAX(column), AUTO_INCREMENT counter - 1). 0 where there is none.
+    pub async fn highest_id(&self, schema: &str, table: &str, column: &str) -> Result<u64, SchemaError> {
+        let mut conn = self.conn().await?;
+        let work = async {
+            // MySQL keeps the counter for a day; MariaDB does not know the variable, and reads it afresh.
+            let _ = conn.query_drop("SET information_schema_stats_expiry = 0").await;
+            let _ = conn.query_drop("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await;
+            let sql = format!("SELECT CAST(MAX({0}) AS CHAR) FROM {1}.{2}", quoted(column), quoted(schema), quoted(table));
+            let highest: Option<Option<String>> = conn.query_first(sql).await?;
+            let counter: Option<Option<u64>> = conn
+                .exec_first(
+                    "SELECT auto_increment FROM information_schema.tables WHERE table_schema = ? AND table_name = ?",
+                    (schema, table),
+                )
+                .await?;
+            // A negative or textual id is below every one that is issued.
+            let highest = highest.flatten().and_then(|id| id.parse().ok()).unwrap_or(0);
+            Ok::<u64, SchemaError>(highest.max(counter.flatten().unwrap_or(1).saturating_sub(1)))
+        };
+        tokio::time::timeout(self.timeout * 12, work).await.map_err(|_| SchemaError::Timeout(self.timeout * 12))?
+    }
+
+    /// The smallest of the ids `first..=last` that is in the table, rows of open transactions included.
+    pub async fn smallest_id(
+        &self,
+        (schema, table, column): (&str, &str, &str),
+        first: u64,
+        last: u64,
+    ) -> Result<Option<u64>, SchemaError> {
+        let mut conn = self.conn().await?;
+        let work = async {
+            conn.query_drop("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await?;
+            let sql = format!(
+                "SELECT MIN({0}) FROM {1}.{2} WHERE {0} BETWEEN ? AND ?",
+                quoted(column),
+                quoted(schema),
+                quoted(table)
+            );
+            let smallest: Option<Option<u64>> = conn.exec_first(sql, (first, last)).await?;
+            Ok::<Option<u64>, SchemaError>(smallest.flatten())
+        };
+        tokio::time::timeout(self.timeout, work).await.map_err(|_| SchemaError::Timeout(self.timeout))?
+    }
+}
+
+impl ControlTls {
+    /// What is tried in turn.
+    fn attempts(&self) -> Vec<Option<SslOpts>> {
+        let unverified = || {
+            SslOpts::default().with_danger_accept_invalid_certs(true).with_danger_skip_domain_validation(true)
+        };
+        match self {
+            ControlTls::Never => vec![None],
+            ControlTls::Preferred => vec![Some(unverified()), None],
+            ControlTls::Always { ca: None, .. } => vec![Some(unverified())],
+            ControlTls::Always { ca: Some(ca), verifies_name } => {
+                let tls = SslOpts::default()
+                    .with_root_certs(vec![ca.clone().into()])
+                    .with_danger_skip_domain_validation(!verifies_name);
+                vec![Some(tls)]
+            }
+        }
+    }
+}
+
+fn options(control: &Control, address: &Address, tls: Option<SslOpts>) -> Opts {
+    let constraints = PoolConstraints::new(0, 4).unwrap_or_default();
+    let options = OptsBuilder::default()
+        .user(Some(control.user.clone()))
+        .pass(Some(control.password.clone()))
+        .prefer_socket(false)
+        .stmt_cache_size(0)
+        .pool_opts(PoolOpts::default().with_constraints(constraints));
+    match address {
+        Address::Tcp { host, port } => options.ip_or_hostname(host.clone()).tcp_port(*port).ssl_opts(tls).into(),
+        // A Unix socket needs no TLS: nobody listens in between.
+        Address::Unix(path) => options.socket(Some(path.to_string_lossy().into_owned())).prefer_socket(true).into(),
+    }
+}
+
+fn column(row: &Row) -> Option<ColumnShape> {
+    let text = |at: usize| row.get_opt::<String, _>(at)?.ok();
+    let (data_type, column_type, extra) = (text(1)?, text(2)?, text(3)?);
+    let extra = extra.to_ascii_uppercase();
+    Some(ColumnShape {
+        name: text(0)?,
+        data_type: data_type.to_ascii_lowercase(),
+        unsigned: column_type.to_ascii_lowercase().contains("unsigned"),
+        auto_increment: extra.contains("AUTO_INCREMENT"),
+        // "DEFAULT_GENERATED" is an ordinary column with an expression as default.
+        generated: extra.split(", ").any(|e| e.ends_with("GENERATED") && !e.contains("DEFAULT_GENERATED")),
+        invisible: extra.contains("INVISIBLE"),
+    })
+}
+
+/// An identifier between backticks.
+fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}

@@ -122,6 +122,8 @@ pub struct Follower {
     forms: Forms,
     /// The last packet was of full length, so the next one continues its payload.
     continuing: bool,
+    /// Status bits of the last OK or EOF seen.
+    status: u16,
 }
 
 impl Follower {
@@ -136,7 +138,7 @@ impl Follower {
             Reply::FieldList => State::FieldList,
             Reply::Authentication => State::Authentication,
         };
-        Some(Follower { state, forms, continuing: false })
+        Some(Follower { state, forms, continuing: false, status: 0 })
     }
 
     /// What the packet of this length and first byte is; `first` is `None` for an empty payload. Must be asked once for each
@@ -183,6 +185,21 @@ impl Follower {
         self.forms.deprecate_eof && matches!(self.state, State::PrepareColumnsEof)
     }
 
+    /// Status bits of the last OK or EOF of this response; 0 before the first.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Whether the next packet is the EOF behind a prepared statement's parameters.
+    pub fn awaits_params_eof(&self) -> bool {
+        matches!(self.state, State::PrepareParamsEof { .. })
+    }
+
+    /// Whether the next packet defines a parameter of a prepared statement.
+    pub fn awaits_param(&self) -> bool {
+        matches!(self.state, State::PrepareParams { .. })
+    }
+
     fn is_eof(&self, payload_bytes: usize) -> bool {
         if self.forms.deprecate_eof { payload_bytes < PAYLOAD_BYTES_MAX } else { payload_bytes < 9 }
     }
@@ -221,7 +238,7 @@ impl Follower {
             Control::Infile => Ok(Progress::ClientSendsFile),
             Control::Authentication => Ok(match payload.first() {
                 Some(0x00 | 0xFF) => Progress::Done,
-                Some(0x01 | 0xFE) => Progress::ClientAuthenticates,
+                Some(0x01 | 0x02 | 0xFE) => Progress::ClientAuthenticates,
                 _ => return Err(Malformed::Bad("step of the authentication")),
             }),
             Control::ColumnCount => self.column_count(payload),
@@ -236,6 +253,7 @@ impl Follower {
     }
 
     fn end_result(&mut self, status: u16) -> Progress {
+        self.status = status;
         if status & STATUS_MORE_RESULTS != 0 {
             self.state = State::First;
             Progress::NextResult

@@ -1,0 +1,332 @@
+//! Understanding the backend's bytes: whose response each packet belongs to, where responses end, and the few packets
+//! that the client gets changed: OK packets (insert id, session state) and what tells of hidden parameters.
+
+use super::inserts::{InsertReply, Settled};
+use super::outstanding::{Forward, Note, Outstanding, Own, Purpose};
+use super::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Side, Step, UpState, Violation};
+use crate::mysql::command::Command;
+use crate::mysql::error::parse_err;
+use crate::mysql::ok::OkPacket;
+use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
+use crate::mysql::reader::Malformed;
+use crate::mysql::response::{Control, Kind, PrepareOk, Progress};
+
+/// What becomes of a control packet.
+enum Fate {
+    Pass,
+    Drop,
+    /// Another payload goes in its place.
+    Replace(Vec<u8>),
+    /// It cannot be decided yet.
+    Wait(Event),
+}
+
+impl Relay {
+    /// Understands the next piece of the backend's window.
+    pub(super) fn down_step(&mut self) -> Step {
+        if let DownState::Passing { left } = self.down_state {
+            let left = left - self.down.accept(left);
+            self.down_state = if left == 0 { DownState::Boundary } else { DownState::Passing { left } };
+            return if left == 0 { Step::Moved } else { Step::More(1) };
+        }
+        if let Some(Outstanding::Answer(_)) = self.outstanding.front_mut() {
+            return self.send_answer();
+        }
+        let Some(header) = Header::parse(self.down.window()) else { return Step::More(HEADER_BYTES) };
+        match self.outstanding.front_mut() {
+            Some(Outstanding::Forward(_)) => self.forward(header),
+            Some(Outstanding::Own(_)) => self.own(header),
+            Some(Outstanding::Answer(_)) => Step::Moved,
+            None => self.unasked(header),
+        }
+    }
+
+    fn send_answer(&mut self) -> Step {
+        if self.down.is_clear()
+            && let Some(Outstanding::Answer(packet)) = self.outstanding.pop()
+        {
+            self.down.out().extend_from_slice(&packet);
+        }
+        Step::SendFirst
+    }
+
+    /// A server that ends an idle session may say why, in an error that answers nothing (MySQL's 4031).
+    fn unasked(&mut self, header: Header) -> Step {
+        let whole = header.packet_bytes();
+        if header.payload_bytes > CONTROL_BYTES_MAX {
+            return Step::Event(Event::Violation(Violation::TooLong(header.payload_bytes)));
+        }
+        if self.down.window().len() < whole {
+            return Step::More(whole);
+        }
+        if self.down.window().get(HEADER_BYTES) != Some(&0xFF) {
+            return Step::Event(Event::Violation(Violation::Unasked));
+        }
+        self.down.accept(whole);
+        Step::Moved
+    }
+
+    fn forward(&mut self, header: Header) -> Step {
+        let first = self.down.window().get(HEADER_BYTES).copied();
+        if first.is_none() && header.payload_bytes > 0 {
+            return Step::More(HEADER_BYTES + 1);
+        }
+        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Step::Moved };
+        // Asked of a copy: where more bytes are needed, the packet is asked about again.
+        let mut follower = entry.follower;
+        let is_param = follower.awaits_param();
+        match follower.classify(header.payload_bytes, first) {
+            Kind::Row => {
+                entry.follower = follower;
+                let nr_shift = entry.nr_shift;
+                self.pass(header, nr_shift)
+            }
+            Kind::Definition => {
+                if is_param && entry.hides_param() {
+                    let whole = header.packet_bytes();
+                    if self.down.window().len() < whole {
+                        return Step::More(whole);
+                    }
+                    if !self.down.is_clear() {
+                        return Step::SendFirst;
+                    }
+                    entry.follower = follower;
+                    entry.params_seen += 1;
+                    entry.nr_shift = entry.nr_shift.wrapping_sub(1);
+                    self.down.skip(whole);
+                } else {
+                    entry.follower = follower;
+                    entry.params_seen += u16::from(is_param);
+                    let nr_shift = entry.nr_shift;
+                    self.pass(header, nr_shift);
+                }
+                if follower.ended_with_definition() {
+                    self.complete(None);
+                }
+                Step::Moved
+            }
+            Kind::Control(Control::Authentication) => self.authentication(header),
+            Kind::Control(control) => self.control(header, control),
+        }
+    }
+
+    fn pass(&mut self, header: Header, nr_shift: u8) -> Step {
+        if nr_shift != 0
+            && let Some(nr) = self.down.window_mut().get_mut(3)
+        {
+            *nr = nr.wrapping_add(nr_shift);
+        }
+        self.down_state = DownState::Passing { left: header.packet_bytes() };
+        Step::Moved
+    }
+
+    fn authentication(&mut self, header: Header) -> Step {
+        match self.whole_control(header) {
+            Err(step) => step,
+            Ok(_) if !self.down.is_clear() => Step::SendFirst,
+            Ok(_) => Step::Event(Event::Authentication(Side::Backend)),
+        }
+    }
+
+    fn whole_control(&self, header: Header) -> Result<usize, Step> {
+        let whole = header.packet_bytes();
+        if header.payload_bytes > CONTROL_BYTES_MAX {
+            return Err(Step::Event(Event::Violation(Violation::TooLong(header.payload_bytes))));
+        }
+        if self.down.window().len() < whole { Err(Step::More(whole)) } else { Ok(whole) }
+    }
+
+    /// A packet that steers the response.
+    fn control(&mut self, header: Header, control: Control) -> Step {
+        let whole = match self.whole_control(header) {
+            Ok(whole) => whole,
+            Err(step) => return step,
+        };
+        let payload = self.down.window().get(HEADER_BYTES..whole).unwrap_or_default().to_vec();
+        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Step::Moved };
+        let mut follower = entry.follower;
+        let drops_eof = follower.awaits_params_eof() && entry.hides_all_params();
+        follower.classify(header.payload_bytes, payload.first().copied());
+        let progress = match follower.advance(control, &payload) {
+            Ok(progress) => progress,
+            Err(malformed) => return Step::Event(Event::Violation(Violation::Backend(malformed))),
+        };
+        let fate = if drops_eof { Ok(Fate::Drop) } else { self.fate(control, &payload) };
+        let fate = match fate {
+            Ok(Fate::Wait(event)) => return Step::Event(event),
+            Ok(fate) => fate,
+            Err(violation) => return Step::Event(Event::Violation(violation)),
+        };
+        if !matches!(fate, Fate::Pass) && !self.down.is_clear() {
+            return Step::SendFirst;
+        }
+        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Step::Moved };
+        entry.follower = follower;
+        let nr_shift = entry.nr_shift;
+        match fate {
+            Fate::Pass | Fate::Wait(_) => {
+                self.pass(header, nr_shift);
+            }
+            Fate::Drop => {
+                entry.nr_shift = nr_shift.wrapping_sub(1);
+                self.down.skip(whole);
+            }
+            Fate::Replace(payload) => {
+                self.down.skip(whole);
+                put_packets(self.down.out(), header.packet_nr.wrapping_add(nr_shift), &payload);
+            }
+        }
+        self.progress(progress, &payload)
+    }
+
+    fn progress(&mut self, progress: Progress, payload: &[u8]) -> Step {
+        match progress {
+            Progress::Continues | Progress::ClientAuthenticates => {}
+            Progress::NextResult => {
+                if let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() {
+                    entry.results += 1;
+                }
+            }
+            Progress::ClientSendsFile => {
+                if let Err(violation) = self.expect_file() {
+                    return Step::Event(Event::Violation(violation));
+                }
+            }
+            Progress::Done => self.complete(Some(payload)),
+        }
+        Step::Moved
+    }
+
+    /// Decides on a control packet, and takes from it what the session must know. May be asked again about the same packet.
+    fn fate(&mut self, control: Control, payload: &[u8]) -> Result<Fate, Violation> {
+        let is_ok = match control {
+            Control::Ok => true,
+            Control::Eof => self.forms.deprecate_eof,
+            Control::Any => payload.first() == Some(&0x00) && payload.len() >= 7,
+            Control::PrepareOk => return self.prepare_ok(payload),
+            _ => false,
+        };
+        if !is_ok {
+            return Ok(Fate::Pass);
+        }
+        let Ok(ok) = OkPacket::parse(payload, self.capabilities) else {
+            // COM_STATISTICS answers with a bare string, which may look like anything.
+            let is_free_text = control == Control::Any;
+            return if is_free_text { Ok(Fate::Pass) } else { Err(Violation::Backend(Malformed::Bad("OK packet"))) };
+        };
+        let insert_id = match self.insert_reply() {
+            Some(reply) if control == Control::Ok => match reply.settle(&ok) {
+                Settled::Leave => None,
+                Settled::Patch { insert_id } => Some(insert_id),
+                Settled::Ask(question) => return Ok(Fate::Wait(Event::SmallestId(question))),
+            },
+            _ => None,
+        };
+        self.view.take_changes(ok.state_changes());
+        let strips = self.strips_tracking && ok.has_state();
+        let replaced = (insert_id.is_some_and(|id| id != ok.insert_id) || strips)
+            .then(|| ok.patched(insert_id, self.strips_tracking));
+        if let Some(owed) = self.insert_reply().and_then(|reply| reply.owed_insert_id(insert_id)) {
+            self.view.owe_insert_id(Some(owed));
+        }
+        Ok(replaced.map_or(Fate::Pass, Fate::Replace))
+    }
+
+    /// The ruled INSERT, if any, that the present result belongs to.
+    fn insert_reply(&mut self) -> Option<&mut InsertReply> {
+        let Some(Outstanding::Forward(Forward { note: Note::Statements { inserts, .. }, results, .. })) =
+            self.outstanding.front_mut()
+        else {
+            return None;
+        };
+        inserts.iter_mut().find(|reply| reply.statement == *results)
+    }
+
+    fn prepare_ok(&mut self, payload: &[u8]) -> Result<Fate, Violation> {
+        let ok = PrepareOk::parse(payload, self.forms).map_err(Violation::Backend)?;
+        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Ok(Fate::Pass) };
+        let Note::Prepare(prepared) = &entry.note else { return Ok(Fate::Pass) };
+        self.statements.prepared(ok.statement_id, prepared);
+        if prepared.text.hidden.is_empty() {
+            return Ok(Fate::Pass);
+        }
+        let mut patched = payload.to_vec();
+        if let Some(place) = patched.get_mut(PrepareOk::PARAMS_AT..PrepareOk::PARAMS_AT + 2) {
+            place.copy_from_slice(&prepared.text.client_params.to_le_bytes());
+        }
+        Ok(Fate::Replace(patched))
+    }
+
+    /// The response is complete; `last` is its last control packet, none where it ended with a definition.
+    fn complete(&mut self, last: Option<&[u8]>) {
+        let Some(Outstanding::Forward(entry)) = self.outstanding.pop() else { return };
+        if entry.follower.status() != 0 {
+            self.view.take_status(entry.follower.status());
+        }
+        let succeeded = last.and_then(<[u8]>::first) != Some(&0xFF);
+        if let Note::Statements { effects, .. } = entry.note {
+            self.view.take_effects(&effects, succeeded);
+        }
+    }
+
+    /// A packet that answers a command of ours: read, and swallowed.
+    fn own(&mut self, header: Header) -> Step {
+        let whole = match self.whole_control(header) {
+            Ok(whole) => whole,
+            Err(step) => return step,
+        };
+        if !self.down.is_clear() {
+            return Step::SendFirst;
+        }
+        let payload = self.down.window().get(HEADER_BYTES..whole).unwrap_or_default().to_vec();
+        self.down.skip(whole);
+        let Some(Outstanding::Own(own)) = self.outstanding.front_mut() else { return Step::Moved };
+        let done = match own.follower.classify(payload.len(), payload.first().copied()) {
+            Kind::Definition => own.follower.ended_with_definition(),
+            Kind::Row => {
+                own.row.get_or_insert(payload);
+                false
+            }
+            Kind::Control(control) => match own.follower.advance(control, &payload) {
+                Err(malformed) => return Step::Event(Event::Violation(Violation::Backend(malformed))),
+                Ok(progress) => {
+                    own.first.get_or_insert(payload);
+                    progress == Progress::Done
+                }
+            },
+        };
+        if done && let Some(Outstanding::Own(own)) = self.outstanding.pop() {
+            self.own_complete(own);
+        }
+        Step::Moved
+    }
+
+    fn own_complete(&mut self, own: Own) {
+        let error = own.first.as_deref().and_then(parse_err);
+        match (own.purpose, error) {
+            (Purpose::LastInsertId | Purpose::Track, None) => {}
+            
+            (Purpose::ReadState, None) => self.view.take_state(own.row.as_deref()),
+            (Purpose::LastInsertId, Some((code, text))) => {
+                tracing::warn!(code, text, "LAST_INSERT_ID() could not be brought up to date");
+            }
+            (Purpose::Track | Purpose::ReadState, Some((code, text))) => {
+                tracing::warn!(code, text, "the session's state cannot be read: its ruled statements are refused");
+                self.view.cannot_be_known();
+            }
+            (Purpose::Probe(probe), Some(_)) => {
+                let mut packet = Vec::new();
+                put_packets(&mut packet, probe.packet_nr, &own.first.unwrap_or_default());
+                self.outstanding.push_front(Outstanding::Answer(packet));
+            }
+            (Purpose::Probe(probe), None) => {
+                if let Some(ok) = own.first.and_then(|first| PrepareOk::parse(&first, self.forms).ok()) {
+                    let mut close = vec![Command::StmtClose as u8];
+                    close.extend_from_slice(&ok.statement_id.to_le_bytes());
+                    put_packets(&mut self.injection, 0, &close);
+                }
+                self.outstanding.push_front(Outstanding::Answer(probe.refusal));
+            }
+        }
+    }
+}

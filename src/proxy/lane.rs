@@ -1,0 +1,213 @@
+//! One direction of a session: bytes from one peer on their way to the other.
+//!
+//! ```text
+//! bytes   ......[ accepted | not yet understood ]......
+//!               start      ready                end
+//! out     ours: replaced or injected packets, sent once `accepted` is empty
+//! ```
+//!
+//! Whoever parses the lane moves `ready`: [`Lane::accept`] lets bytes through as they are, [`Lane::skip`] drops them,
+//! [`Lane::out`] takes what is sent in their place. Order is kept because bytes are only understood while `out` is
+//! empty, and `out` is only filled while nothing accepted waits.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// What a lane holds without having been asked for more. One read fetches at most this.
+pub(super) const LANE_BYTES: usize = 16 * 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    bytes: Vec<u8>,
+    start: usize,
+    ready: usize,
+    end: usize,
+    out: Vec<u8>,
+    out_sent: usize,
+    /// Written since the last flush: a TLS stream keeps bytes until it is flushed.
+    unflushed: bool,
+}
+
+impl Lane {
+    /// A lane that already holds bytes, which came behind a login.
+    pub(super) fn holding(bytes: &[u8]) -> Self {
+        let mut lane = Lane { bytes: vec![0; LANE_BYTES.max(bytes.len())], ..Lane::default() };
+        lane.bytes.splice(..bytes.len(), bytes.iter().copied());
+        lane.end = bytes.len();
+        lane
+    }
+
+    /// What is not yet understood.
+    pub(super) fn window(&self) -> &[u8] {
+        self.bytes.get(self.ready..self.end).unwrap_or_default()
+    }
+
+    pub(super) fn window_mut(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(self.ready..self.end).unwrap_or_default()
+    }
+
+    /// Lets the next `n` bytes through as they are, or as many of them as are there; returns how many.
+    pub(super) fn accept(&mut self, n: usize) -> usize {
+        debug_assert!(self.out.is_empty(), "accepted bytes would overtake ours");
+        let n = n.min(self.end - self.ready);
+        self.ready += n;
+        n
+    }
+
+    /// Drops the next `n` bytes, or as many of them as are there; returns how many.
+    pub(super) fn skip(&mut self, n: usize) -> usize {
+        debug_assert!(self.is_clear(), "skipped bytes would cut what was accepted");
+        let n = n.min(self.end - self.ready);
+        self.ready += n;
+        self.start = self.ready;
+        n
+    }
+
+    /// Where packets of our own go.
+    pub(super) fn out(&mut self) -> &mut Vec<u8> {
+        debug_assert!(self.start == self.ready, "our bytes would overtake accepted ones");
+        &mut self.out
+    }
+
+    /// Whether nothing waits to be sent: only then may packets be skipped, replaced or injected.
+    pub(super) fn is_clear(&self) -> bool {
+        self.start == self.ready && self.out.is_empty()
+    }
+
+    /// Sends all that waits. `Ready` when nothing is left; `sent` is raised by what went out.
+    pub(super) fn poll_send<W: AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut W,
+        sent: &mut usize,
+    ) -> Poll<io::Result<()>> {
+        while let Some(waiting) = self.bytes.get(self.start..self.ready).filter(|w| !w.is_empty()) {
+            let n = ready!(Pin::new(&mut *to).poll_write(cx, waiting))?;
+            if n == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.start += n;
+            self.unflushed = true;
+            *sent += n;
+        }
+        while let Some(waiting) = self.out.get(self.out_sent..).filter(|w| !w.is_empty()) {
+            let n = ready!(Pin::new(&mut *to).poll_write(cx, waiting))?;
+            if n == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.out_sent += n;
+            self.unflushed = true;
+            *sent += n;
+        }
+        self.out.clear();
+        self.out_sent = 0;
+        if self.out.capacity() > LANE_BYTES {
+            self.out.shrink_to(LANE_BYTES);
+        }
+        if self.unflushed {
+            ready!(Pin::new(to).poll_flush(cx))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads once; `Ready(0)` is the peer's end. `wanted` bytes of window fit in afterwards, however many there are
+    /// already.
+    pub(super) fn poll_fill<R: AsyncRead + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut R,
+        wanted: usize,
+    ) -> Poll<io::Result<usize>> {
+        self.make_room(wanted);
+        let room = self.bytes.get_mut(self.end..).unwrap_or_default();
+        let mut buf = ReadBuf::new(room);
+        ready!(Pin::new(from).poll_read(cx, &mut buf))?;
+        let n = buf.filled().len();
+        self.end += n;
+        Poll::Ready(Ok(n))
+    }
+
+    fn make_room(&mut self, wanted: usize) {
+        let held = self.end - self.start;
+        let size = LANE_BYTES.max(wanted.saturating_add(self.ready - self.start));
+        if held == 0 {
+            (self.start, self.ready, self.end) = (0, 0, 0);
+            if self.bytes.len() > size {
+                // A big statement has passed; its room is given back.
+                self.bytes.truncate(size);
+                self.bytes.shrink_to_fit();
+            }
+        } else if self.start > 0 && (self.start + size > self.bytes.len() || self.end == self.bytes.len()) {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.ready, self.end, self.start) = (self.ready - self.start, held, 0);
+        }
+        if self.bytes.len() < size {
+            // Doubling, so that a payload that is announced big costs memory only as it comes.
+            let step = size.min((self.bytes.len() * 2).max(LANE_BYTES)).max(held + 1);
+            if self.end == self.bytes.len() || self.bytes.is_empty() {
+                self.bytes.resize(step, 0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LANE_BYTES, Lane};
+    use std::task::{Context, Poll, Waker};
+
+    fn send(lane: &mut Lane, to: &mut Vec<u8>) {
+        let mut sent = 0;
+        let done = lane.poll_send(&mut Context::from_waker(Waker::noop()), to, &mut sent);
+        assert!(matches!(done, Poll::Ready(Ok(()))));
+    }
+
+    fn fill(lane: &mut Lane, mut from: &[u8], wanted: usize) -> usize {
+        match lane.poll_fill(&mut Context::from_waker(Waker::noop()), &mut from, wanted) {
+            Poll::Ready(Ok(n)) => n,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn accepted_skipped_and_ours_keep_their_order() {
+        let (mut lane, mut to) = (Lane::holding(b"abcdef"), Vec::new());
+        assert_eq!(lane.accept(2), 2);
+        send(&mut lane, &mut to);
+        assert_eq!(lane.skip(1), 1);
+        lane.out().extend_from_slice(b"XY");
+        send(&mut lane, &mut to);
+        assert_eq!(lane.window(), b"def");
+        assert_eq!(lane.accept(9), 3);
+        send(&mut lane, &mut to);
+        assert_eq!(to, b"abXYdef");
+    }
+
+    #[test]
+    fn a_big_packet_grows_the_lane_as_it_comes_and_gives_it_back() {
+        let big = vec![7; 1_000_000];
+        let (mut lane, mut at) = (Lane::default(), 0);
+        while at < big.len() {
+            at += fill(&mut lane, &big[at..], big.len());
+            assert!(lane.bytes.len() <= (2 * at).max(LANE_BYTES), "{} for {at}", lane.bytes.len());
+        }
+        assert_eq!(lane.window(), big);
+        lane.skip(big.len());
+        fill(&mut lane, b"x", 0);
+        assert_eq!(lane.bytes.len(), LANE_BYTES);
+        assert_eq!(lane.window(), b"x");
+    }
+
+    #[test]
+    fn a_window_at_the_end_moves_to_the_front() {
+        let mut lane = Lane::default();
+        fill(&mut lane, &vec![1; LANE_BYTES], 0);
+        lane.skip(LANE_BYTES - 3);
+        assert_eq!(fill(&mut lane, b"yz", 5), 2);
+        assert_eq!(lane.window(), [1, 1, 1, b'y', b'z']);
+    }
+}

@@ -1,0 +1,144 @@
+//! With the embedded store, nothing but the backend itself knows of a second proxy: each ruled table is held by a
+//! `GET_LOCK` of the control account, on one connection that lives as long as the proxy.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
+
+use crate::schema::{Schema, SchemaError};
+
+/// The connection is asked so often whether it still lives: a lost lock is noticed within this time.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error(
+        "table {table} is held by another Rowstamp (connection {holder} on the backend): stop that one, or give both one \
+         store (store.kind = \"etcd\")"
+    )]
+    Held { table: String, holder: u64 },
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    #[error("locking table {table}: {error}")]
+    Query { table: String, error: mysql_async::Error },
+}
+
+/// All locks of this proxy.
+#[derive(Clone)]
+pub struct TableLocks {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    schema: Schema,
+    held: Mutex<Held>,
+    /// Why nothing may be issued at present.
+    lost: ArcSwapOption<String>,
+}
+
+#[derive(Default)]
+struct Held {
+    conn: Option<Conn>,
+    tables: BTreeSet<String>,
+}
+
+impl TableLocks {
+    pub fn new(schema: Schema) -> Self {
+        let inner = Arc::new(Inner { schema, held: Mutex::default(), lost: ArcSwapOption::empty() });
+        tokio::spawn(watch(Arc::downgrade(&inner)));
+        TableLocks { inner }
+    }
+
+    /// Takes the table's lock and keeps it.
+    pub async fn take(&self, table: &str) -> Result<(), LockError> {
+        let mut held = self.inner.held.lock().await;
+        if held.tables.contains(table) {
+            return Ok(());
+        }
+        self.inner.lock_one(&mut held, table).await?;
+        held.tables.insert(table.to_owned());
+        Ok(())
+    }
+
+    /// Why ruled statements must be refused at present, where they must.
+    pub fn lost(&self) -> Option<String> {
+        self.inner.lost.load().as_deref().cloned()
+    }
+}
+
+impl Inner {
+    async fn lock_one(&self, held: &mut Held, table: &str) -> Result<(), LockError> {
+        let conn = match &mut held.conn {
+            Some(conn) => conn,
+            none => none.insert(self.schema.own_connection().await?),
+        };
+        let name = lock_name(table);
+        let query = |error| LockError::Query { table: table.to_owned(), error };
+        let taken: Option<Option<u8>> = conn.exec_first("SELECT GET_LOCK(?, 0)", (&name,)).await.map_err(query)?;
+        if taken.flatten() == Some(1) {
+            return Ok(());
+        }
+        let holder: Option<Option<u64>> = conn.exec_first("SELECT IS_USED_LOCK(?)", (&name,)).await.map_err(query)?;
+        Err(LockError::Held { table: table.to_owned(), holder: holder.flatten().unwrap_or(0) })
+    }
+
+    /// Whether the connection lives; else all locks are taken again on a new one.
+    async fn check(&self) {
+        let mut held = self.held.lock().await;
+        if held.tables.is_empty() {
+            return;
+        }
+        let alive = match &mut held.conn {
+            Some(conn) => tokio::time::timeout(CHECK_INTERVAL, conn.ping()).await.is_ok_and(|ping| ping.is_ok()),
+            None => false,
+        };
+        if alive && self.lost.load().is_none() {
+            return;
+        }
+        if !alive {
+            held.conn = None;
+        }
+        match self.lock_all(&mut held).await {
+            Ok(()) => {
+                if self.lost.swap(None).is_some() {
+                    tracing::info!("the locks on the ruled tables are held again");
+                }
+            }
+            Err(error) => {
+                let reason = format!("the locks on the ruled tables are lost: {error}");
+                if self.lost.swap(Some(Arc::new(reason.clone()))).is_none() {
+                    tracing::error!("{reason}; ruled statements are refused until they are held again");
+                }
+            }
+        }
+    }
+
+    async fn lock_all(&self, held: &mut Held) -> Result<(), LockError> {
+        for table in held.tables.clone() {
+            self.lock_one(held, &table).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Ends with the proxy: it holds the locks only weakly.
+async fn watch(inner: std::sync::Weak<Inner>) {
+    loop {
+        tokio::time::sleep(CHECK_INTERVAL).await;
+        let Some(inner) = inner.upgrade() else { return };
+        inner.check().await;
+    }
+}
+
+/// Names of locks hold at most 64 characters.
+fn lock_name(table: &str) -> String {
+    let digest = Sha256::digest(table.as_bytes());
+    let short: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("rowstamp.{short}")
+}

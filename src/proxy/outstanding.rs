@@ -1,0 +1,137 @@
+//! What the backend still owes: one entry for each command sent to it, and for each answer that is ours, in the order in
+//! which the client expects them. This is the whole model of matching responses.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::inserts::InsertReply;
+use super::statements::PreparedInsert;
+use crate::mysql::response::Follower;
+use crate::rewrite::effects::Effects;
+
+/// An answer that is on its way.
+#[derive(Debug)]
+pub(super) enum Outstanding {
+    /// The client's own command: its response goes to the client.
+    Forward(Forward),
+    /// A command of ours: its response is read and swallowed.
+    Own(Own),
+    /// Our answer to a command that never reached the backend: a whole packet.
+    Answer(Vec<u8>),
+}
+
+#[derive(Debug)]
+pub(super) struct Forward {
+    pub(super) follower: Follower,
+    /// Added to each packet number: the rewritten command took more packets than the client's, or packets were dropped.
+    pub(super) nr_shift: u8,
+    /// Whether the command may change what ruled statements depend on: sql_mode, character set, default database.
+    pub(super) may_change_session: bool,
+    /// Results of this response that have ended.
+    pub(super) results: usize,
+    /// Definitions of parameters seen so far, in a COM_STMT_PREPARE response.
+    pub(super) params_seen: u16,
+    pub(super) note: Note,
+}
+
+/// What the response of a client's command means to the session.
+#[derive(Debug)]
+pub(super) enum Note {
+    Nothing,
+    /// Statements of a packet: the ruled INSERTs among them, whose OK packets may need their insert id, and what they do
+    /// to the session.
+    Statements { inserts: Vec<InsertReply>, effects: Box<Effects> },
+    /// A ruled statement that is being prepared with a hidden parameter.
+    Prepare(Arc<PreparedInsert>),
+}
+
+impl Forward {
+    /// Whether the next definition of a parameter is of one that the client did not write.
+    pub(super) fn hides_param(&self) -> bool {
+        matches!(&self.note, Note::Prepare(prepared) if prepared.hides(self.params_seen))
+    }
+
+    /// Whether the client wrote no parameter at all, so that it expects no end of them either.
+    pub(super) fn hides_all_params(&self) -> bool {
+        matches!(&self.note, Note::Prepare(prepared)
+            if prepared.text.client_params == 0 && !prepared.text.hidden.is_empty())
+    }
+}
+
+/// What a command of ours is for.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    /// `SET last_insert_id`, on behalf of an INSERT whose ids were literals.
+    LastInsertId,
+    /// Session tracking is switched on.
+    Track,
+    /// sql_mode, character set and default database are read.
+    ReadState,
+    /// A statement that could not be read, given to the server by COM_STMT_PREPARE only.
+    Probe(Probe),
+}
+
+/// What the client gets for a statement that could not be read: the server's error, else our refusal.
+#[derive(Debug)]
+pub(super) struct Probe {
+    /// Number of the packet that answers the client's command.
+    pub(super) packet_nr: u8,
+    /// A whole packet.
+    pub(super) refusal: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(super) struct Own {
+    pub(super) follower: Follower,
+    pub(super) purpose: Purpose,
+    /// The first packet that was no row and no definition.
+    pub(super) first: Option<Vec<u8>>,
+    /// The first row, where there is one.
+    pub(super) row: Option<Vec<u8>>,
+}
+
+/// First in, first out.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    entries: VecDeque<Outstanding>,
+}
+
+impl Queue {
+    pub(super) fn push(&mut self, entry: Outstanding) {
+        self.entries.push_back(entry);
+    }
+
+    /// An answer to the command whose entry was just taken.
+    pub(super) fn push_front(&mut self, entry: Outstanding) {
+        self.entries.push_front(entry);
+    }
+
+    pub(super) fn front_mut(&mut self) -> Option<&mut Outstanding> {
+        self.entries.front_mut()
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Outstanding> {
+        let entry = self.entries.pop_front();
+        if self.entries.is_empty() && self.entries.capacity() > 64 {
+            self.entries.shrink_to(8);
+        }
+        entry
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether something is under way after which a ruled statement may have to be read differently.
+    pub(super) fn may_change_session(&self) -> bool {
+        self.entries.iter().any(|entry| match entry {
+            Outstanding::Forward(forward) => forward.may_change_session,
+            Outstanding::Own(own) => matches!(own.purpose, Purpose::Track | Purpose::ReadState),
+            Outstanding::Answer(_) => false,
+        })
+    }
+}

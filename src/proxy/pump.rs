@@ -1,0 +1,168 @@
+//! Moving a session's bytes: one task polls both sockets and both lanes, and comes back when the relay has an [`Event`].
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, Sleep};
+
+use super::relay::{Event, Relay, Side, Step, UpState};
+
+/// Why the pump came back.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Event(Event),
+    /// A peer closed its end.
+    Closed(Side),
+    /// A peer's socket failed.
+    Failed(Side, io::Error),
+    /// Nothing was sent by either peer for the idle timeout, or a peer took nothing for the write timeout.
+    TimedOut(Timeout),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Timeout {
+    Idle,
+    Write,
+}
+
+/// When a session counts as dead.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    idle: Duration,
+    write: Duration,
+    /// When bytes last moved.
+    moved_at: Instant,
+    /// Bytes wait for a peer.
+    stalled: bool,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Watchdog {
+    pub(super) fn new(idle: Duration, write: Duration) -> Self {
+        let now = Instant::now();
+        Watchdog { idle, write, moved_at: now, stalled: false, timer: Box::pin(tokio::time::sleep_until(now + write)) }
+    }
+
+    /// Ready when the session is dead. The timer is only touched when it fires or must fire sooner, not at each packet.
+    fn poll(&mut self, cx: &mut Context<'_>, moved: bool, stalled: bool) -> Poll<Timeout> {
+        if moved {
+            self.moved_at = Instant::now();
+        }
+        self.stalled = stalled;
+        loop {
+            let deadline = self.moved_at + if stalled { self.write } else { self.idle };
+            if deadline < self.timer.deadline() {
+                self.timer.as_mut().reset(deadline);
+            }
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if Instant::now() >= deadline {
+                return Poll::Ready(if stalled { Timeout::Write } else { Timeout::Idle });
+            }
+            self.timer.as_mut().reset(deadline);
+        }
+    }
+}
+
+/// How a lane ended its turn.
+enum Turn {
+    /// Waits for its sockets.
+    Waits,
+    /// Waits for the other lane.
+    Held,
+    Out(Outcome),
+}
+
+/// Moves bytes until something needs the session. `C` is the client, `S` the backend.
+pub(super) fn poll_pump<C, S>(
+    cx: &mut Context<'_>,
+    relay: &mut Relay,
+    client: &mut C,
+    server: &mut S,
+    watchdog: &mut Watchdog,
+) -> Poll<Outcome>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut moved = 0;
+    loop {
+        let up = match poll_up(cx, relay, client, server, &mut moved) {
+            Turn::Out(outcome) => return Poll::Ready(outcome),
+            turn => turn,
+        };
+        let before = moved;
+        if let Turn::Out(outcome) = poll_down(cx, relay, client, server, &mut moved) {
+            return Poll::Ready(outcome);
+        }
+        // What came down may have freed the upper lane, or left something to be sent there.
+        let injects = !relay.injection.is_empty() && relay.up_state == UpState::Boundary && relay.up.is_clear();
+        let again = moved != before && matches!(up, Turn::Held) || injects;
+        if !again {
+            break;
+        }
+    }
+    let stalled = !relay.up.is_clear() || !relay.down.is_clear();
+    watchdog.poll(cx, moved > 0, stalled).map(Outcome::TimedOut)
+}
+
+fn poll_up<C, S>(cx: &mut Context<'_>, relay: &mut Relay, client: &mut C, server: &mut S, moved: &mut usize) -> Turn
+where
+    C: AsyncRead + Unpin,
+    S: AsyncWrite + Unpin,
+{
+    loop {
+        let wanted = match relay.up_step() {
+            Step::Moved => continue,
+            Step::Event(event) => return Turn::Out(Outcome::Event(event)),
+            Step::SendFirst | Step::Hold if !relay.up.is_clear() => None,
+            Step::SendFirst => continue,
+            Step::Hold => return Turn::Held,
+            Step::More(wanted) => Some(wanted),
+        };
+        match relay.up.poll_send(cx, server, moved) {
+            Poll::Pending => return Turn::Waits,
+            Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(Side::Backend, error)),
+            Poll::Ready(Ok(())) => {}
+        }
+        let Some(wanted) = wanted else { continue };
+        match relay.up.poll_fill(cx, client, wanted) {
+            Poll::Pending => return Turn::Waits,
+            Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(Side::Client, error)),
+            Poll::Ready(Ok(0)) => return Turn::Out(Outcome::Closed(Side::Client)),
+            Poll::Ready(Ok(n)) => *moved += n,
+        }
+    }
+}
+
+fn poll_down<C, S>(cx: &mut Context<'_>, relay: &mut Relay, client: &mut C, server: &mut S, moved: &mut usize) -> Turn
+where
+    C: AsyncWrite + Unpin,
+    S: AsyncRead + Unpin,
+{
+    loop {
+        let wanted = match relay.down_step() {
+            Step::Moved => continue,
+            Step::Event(event) => return Turn::Out(Outcome::Event(event)),
+            Step::SendFirst | Step::Hold => None,
+            Step::More(wanted) => Some(wanted),
+        };
+        match relay.down.poll_send(cx, client, moved) {
+            Poll::Pending => return Turn::Waits,
+            // A client that is gone does not stop what it has ordered; the upper lane notices its end.
+            Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(Side::Client, error)),
+            Poll::Ready(Ok(())) => {}
+        }
+        let Some(wanted) = wanted else { continue };
+        match relay.down.poll_fill(cx, server, wanted) {
+            Poll::Pending => return Turn::Waits,
+            Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(Side::Backend, error)),
+            Poll::Ready(Ok(0)) => return Turn::Out(Outcome::Closed(Side::Backend)),
+            Poll::Ready(Ok(n)) => *moved += n,
+        }
+    }
+}

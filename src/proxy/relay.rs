@@ -1,0 +1,165 @@
+//! A session's protocol state, without its sockets: two lanes, what is outstanding, and what the session knows of itself.
+//!
+//! [`Relay::up_step`] (in `upstream`) understands the client's bytes, [`Relay::down_step`] (in `downstream`) the
+//! backend's. Both only move lanes and the queue; whatever needs waiting comes out as an [`Event`].
+
+use super::inserts::SmallestId;
+use super::lane::Lane;
+use super::outstanding::{Forward, Note, Outstanding, Own, Purpose, Queue};
+use super::statements::Statements;
+use super::view::View;
+use crate::mysql::auth::AuthRelay;
+use crate::mysql::capabilities::Capabilities;
+use crate::mysql::command::{Command, Reply};
+use crate::mysql::error::Refusal;
+use crate::mysql::packet::{packets_of, put_packets};
+use crate::mysql::reader::Malformed;
+use crate::mysql::response::{Follower, Forms};
+
+pub(super) struct Relay {
+    pub(super) up: Lane,
+    pub(super) down: Lane,
+    pub(super) up_state: UpState,
+    pub(super) down_state: DownState,
+    pub(super) outstanding: Queue,
+    pub(super) view: View,
+    pub(super) statements: Statements,
+    /// As negotiated with the backend.
+    pub(super) capabilities: Capabilities,
+    pub(super) forms: Forms,
+    /// The client did not ask for session tracking: its OK packets go without.
+    pub(super) strips_tracking: bool,
+    /// A longer payload is not read whole.
+    pub(super) statement_bytes_max: usize,
+    /// A packet of ours for the backend, as soon as the client's lane is between two commands.
+    pub(super) injection: Vec<u8>,
+    /// A COM_CHANGE_USER under way.
+    pub(super) auth: Option<Box<AuthRelay>>,
+}
+
+/// Where the client's lane stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UpState {
+    /// Between two commands.
+    Boundary,
+    /// Inside a packet that passes as it is; `continues`: another packet of the same payload follows.
+    Passing { left: usize, continues: bool },
+    /// Before a packet that continues a passing payload.
+    Continued,
+    /// Inside a payload that is too long to be read and may not pass.
+    Discarding { left: usize, continues: bool, packets: usize },
+    /// The client sends a file for LOAD DATA LOCAL: `left` bytes of the present packet.
+    File { left: usize, continues: bool },
+    /// The client answers in an authentication exchange.
+    Authenticating,
+}
+
+/// Where the backend's lane stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DownState {
+    /// Between two packets.
+    Boundary,
+    /// Inside a packet that passes as it is.
+    Passing { left: usize },
+}
+
+/// How far a lane came.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Something was understood; ask again.
+    Moved,
+    /// What was accepted, or is ours, must be sent first.
+    SendFirst,
+    /// So many bytes of window are needed.
+    More(usize),
+    /// Waits for the other lane.
+    Hold,
+    Event(Event),
+}
+
+/// What a lane cannot do by itself.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A command's whole payload lies at the start of the client's window, which is clear.
+    Command(Command),
+    /// A whole packet of an authentication exchange lies at the start of the client's or the backend's window.
+    Authentication(Side),
+    /// The backend must be asked which of our ids is the smallest in the table, before the OK packet goes on.
+    SmallestId(SmallestId),
+    /// A peer broke the protocol.
+    Violation(Violation),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Client,
+    Backend,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Violation {
+    #[error("the client's packet has number {0} where a command begins with 0")]
+    ClientPacketNr(u8),
+    #[error("the client's packet: {0}")]
+    Client(Malformed),
+    #[error("the backend sent a packet while nothing was outstanding")]
+    Unasked,
+    #[error("the backend's packet: {0}")]
+    Backend(Malformed),
+    #[error("the backend asks for a file while the client is in the middle of another command")]
+    FileOutOfTurn,
+    #[error("a packet of {0} bytes where a short one was due")]
+    TooLong(usize),
+}
+
+impl Relay {
+    /// Sends a command of ours to the backend in front of the client's next one. The client's lane must be clear.
+    pub(super) fn send_own(&mut self, purpose: Purpose, sql: &str) {
+        let mut payload = vec![Command::Query as u8];
+        payload.extend_from_slice(sql.as_bytes());
+        put_packets(self.up.out(), 0, &payload);
+        if let Some(follower) = Follower::new(Reply::Query, self.forms) {
+            self.outstanding.push(Outstanding::Own(Own { follower, purpose, first: None, row: None }));
+        }
+    }
+
+    /// Notes that the backend owes the response of a client's command.
+    pub(super) fn owe(&mut self, reply: Reply, may_change_session: bool, nr_shift: u8, note: Note) {
+        if let Some(follower) = Follower::new(reply, self.forms) {
+            let forward = Forward { follower, nr_shift, may_change_session, results: 0, params_seen: 0, note };
+            self.outstanding.push(Outstanding::Forward(forward));
+        }
+    }
+
+    /// Sends `payload` in place of the client's, which took `client_packets` packets and is dropped from the window.
+    pub(super) fn send_instead(&mut self, payload: &[u8], window_bytes: usize, client_packets: usize) -> u8 {
+        self.up.skip(window_bytes);
+        put_packets(self.up.out(), 0, payload);
+        // What the response's numbers must be moved by to go on from the client's own packets; they wrap, as it does.
+        (client_packets.wrapping_sub(packets_of(payload.len())) % 256).to_le_bytes().first().copied().unwrap_or(0)
+    }
+
+    /// Answers in place of the backend, in its turn. `packets` is how many packets the client's command took.
+    pub(super) fn answer(&mut self, refusal: &Refusal, packets: usize) {
+        self.outstanding.push(Outstanding::Answer(err_packet(refusal, packets)));
+    }
+
+    /// Whether the session could end here without breaking anything that the client has begun.
+    pub(super) fn is_idle(&self) -> bool {
+        self.up_state == UpState::Boundary
+            && self.down_state == DownState::Boundary
+            && self.outstanding.is_empty()
+            && self.up.window().is_empty()
+            && self.up.is_clear()
+            && self.down.is_clear()
+            && !self.view.in_transaction()
+    }
+}
+
+/// A refusal as a packet that answers a command of so many packets.
+pub(super) fn err_packet(refusal: &Refusal, packets: usize) -> Vec<u8> {
+    let mut packet = Vec::new();
+    let nr = (packets % 256).to_le_bytes().first().copied().unwrap_or(1);
+    put_packets(&mut packet, nr, &refusal.payload());
+    packet
+}

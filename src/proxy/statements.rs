@@ -1,0 +1,118 @@
+//! The session's prepared statements that insert into ruled tables; of all others nothing is kept.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::mysql::prepared::{LAST_PREPARED, ParamType};
+use crate::rewrite::plan::InsertPlan;
+use crate::rewrite::prepare::PreparedText;
+
+/// What an execution needs to know of its text.
+#[derive(Debug)]
+pub(super) struct PreparedInsert {
+    pub(super) insert: InsertPlan,
+    pub(super) text: PreparedText,
+}
+
+impl PreparedInsert {
+    /// Whether the server's parameter of this number is ours.
+    pub(super) fn hides(&self, server_param: u16) -> bool {
+        self.text.hidden.iter().any(|hidden| hidden.index == server_param)
+    }
+
+    /// Where the client's parameter stands among the server's.
+    pub(super) fn server_param(&self, client_param: u16) -> u16 {
+        // Hidden ones ascend, and each in front of it moves it by one.
+        self.text.hidden.iter().fold(client_param, |at, hidden| at + u16::from(hidden.index <= at))
+    }
+}
+
+/// A prepared INSERT with what its executions leave behind.
+#[derive(Debug)]
+pub(super) struct Statement {
+    pub(super) prepared: Arc<PreparedInsert>,
+    /// The types of the last execution that sent any: later ones may leave them out.
+    pub(super) types: Option<Vec<ParamType>>,
+    /// The client's parameters that were sent ahead by COM_STMT_SEND_LONG_DATA.
+    pub(super) long_data: BTreeSet<u16>,
+}
+
+impl Statement {
+    fn new(prepared: Arc<PreparedInsert>) -> Self {
+        Statement { prepared, types: None, long_data: BTreeSet::new() }
+    }
+}
+
+/// By the server's statement ids, and the one prepared last, which a client may execute before it knows its id.
+#[derive(Debug, Default)]
+pub(super) struct Statements {
+    by_id: HashMap<u32, Statement>,
+    last: Last,
+}
+
+#[derive(Debug, Default)]
+enum Last {
+    /// Nothing of ours was prepared last.
+    #[default]
+    Other,
+    /// The server has not yet told its id.
+    Pending(Box<Statement>),
+    Known(u32),
+}
+
+impl Statements {
+    pub(super) fn get(&self, id: u32) -> Option<&Statement> {
+        match &self.last {
+            _ if id != LAST_PREPARED => self.by_id.get(&id),
+            Last::Other => None,
+            Last::Pending(statement) => Some(statement),
+            Last::Known(id) => self.by_id.get(id),
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Statement> {
+        match &mut self.last {
+            _ if id != LAST_PREPARED => self.by_id.get_mut(&id),
+            Last::Other => None,
+            Last::Pending(statement) => Some(statement),
+            Last::Known(id) => self.by_id.get_mut(id),
+        }
+    }
+
+    /// COM_STMT_PREPARE was sent for it.
+    pub(super) fn prepare(&mut self, prepared: Arc<PreparedInsert>) {
+        self.last = Last::Pending(Box::new(Statement::new(prepared)));
+    }
+
+    /// COM_STMT_PREPARE was sent for another statement.
+    pub(super) fn forget_last(&mut self) {
+        self.last = Last::Other;
+    }
+
+    /// The server has told the id.
+    pub(super) fn prepared(&mut self, id: u32, prepared: &Arc<PreparedInsert>) {
+        let is_last = matches!(&self.last, Last::Pending(s) if Arc::ptr_eq(&s.prepared, prepared));
+        let statement = match std::mem::take(&mut self.last) {
+            Last::Pending(statement) if is_last => {
+                self.last = Last::Known(id);
+                *statement
+            }
+            last => {
+                self.last = last;
+                Statement::new(prepared.clone())
+            }
+        };
+        self.by_id.insert(id, statement);
+    }
+
+    pub(super) fn close(&mut self, id: u32) {
+        self.by_id.remove(&id);
+        if matches!(self.last, Last::Known(last) if last == id || id == LAST_PREPARED) {
+            self.last = Last::Other;
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Statements::default();
+    }
+}

@@ -1,0 +1,354 @@
+//! Understanding the client's bytes: where commands begin and end, which of them must be read whole, and what each one
+//! makes the backend owe.
+
+use super::outstanding::{Note, Outstanding, Purpose};
+use super::relay::{Event, Relay, Side, Step, UpState, Violation};
+use super::view::{STATE_SQL, TRACK_SQL};
+use crate::mysql::command::Command;
+use crate::mysql::error::Refusal;
+use crate::mysql::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
+use crate::mysql::prepared::statement_id;
+use crate::sql::statement::{Glance, glance};
+
+/// Bytes of a statement that are looked at before it is read whole: more than comments in front of one take.
+const GLANCE_BYTES_MAX: usize = 8 * 1024;
+
+/// How a command is treated.
+enum Treatment {
+    /// Passes as it comes.
+    Pass { may_change_session: bool, note: Note },
+    /// Its whole payload is looked at.
+    Read,
+}
+
+impl Relay {
+    /// Understands the next piece of the client's window.
+    pub(super) fn up_step(&mut self) -> Step {
+        match self.up_state {
+            UpState::Boundary => self.command(),
+            UpState::Passing { left, continues } => {
+                let left = left - self.up.accept(left);
+                self.up_state = match (left, continues) {
+                    (0, true) => UpState::Continued,
+                    (0, false) => UpState::Boundary,
+                    _ => UpState::Passing { left, continues },
+                };
+                if left == 0 { Step::Moved } else { Step::More(1) }
+            }
+            UpState::Continued => match Header::parse(self.up.window()) {
+                None => Step::More(HEADER_BYTES),
+                Some(header) => {
+                    self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
+                    Step::Moved
+                }
+            },
+            UpState::Discarding { left, continues, packets } => self.discard(left, continues, packets),
+            UpState::File { left, continues } => self.file(left, continues),
+            UpState::Authenticating => match Header::parse(self.up.window()) {
+                None => Step::More(HEADER_BYTES),
+                Some(header) if self.up.window().len() < header.packet_bytes() => Step::More(header.packet_bytes()),
+                Some(_) if !self.up.is_clear() => Step::SendFirst,
+                Some(_) => Step::Event(Event::Authentication(Side::Client)),
+            },
+        }
+    }
+
+    /// The backend has asked for a file: the client's packets up to an empty one are its content.
+    pub(super) fn expect_file(&mut self) -> Result<(), Violation> {
+        if self.up_state != UpState::Boundary {
+            return Err(Violation::FileOutOfTurn);
+        }
+        self.up_state = UpState::File { left: 0, continues: false };
+        Ok(())
+    }
+
+    fn file(&mut self, left: usize, continues: bool) -> Step {
+        if left > 0 {
+            let left = left - self.up.accept(left);
+            self.up_state = UpState::File { left, continues };
+            return if left == 0 { Step::Moved } else { Step::More(1) };
+        }
+        let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES) };
+        self.up.accept(HEADER_BYTES);
+        // An empty packet behind one of full length only ends that one's payload.
+        if header.payload_bytes == 0 && !continues {
+            if let Some(Outstanding::Forward(forward)) = self.outstanding.front_mut() {
+                forward.follower.file_sent();
+            }
+            self.up_state = UpState::Boundary;
+        } else {
+            self.up_state = UpState::File { left: header.payload_bytes, continues: header.continues() };
+        }
+        Step::Moved
+    }
+
+    fn command(&mut self) -> Step {
+        if !self.injection.is_empty() {
+            if self.up.is_clear() {
+                let injection = std::mem::take(&mut self.injection);
+                self.up.out().extend_from_slice(&injection);
+            }
+            return Step::SendFirst;
+        }
+        let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES + 1) };
+        if header.packet_nr != 0 {
+            return Step::Event(Event::Violation(Violation::ClientPacketNr(header.packet_nr)));
+        }
+        if header.payload_bytes == 0 {
+            return self.refuse(header, &Refusal::UnknownCommand(0));
+        }
+        let Some(&byte) = self.up.window().get(HEADER_BYTES) else { return Step::More(HEADER_BYTES + 1) };
+        let Some(command) = Command::from_byte(byte) else {
+            return self.refuse(header, &Refusal::UnknownCommand(byte));
+        };
+        match self.treatment(command, header) {
+            Err(step) => step,
+            Ok(_) if self.owes_insert_id_before(command, header) => self.send_insert_id(),
+            Ok(Treatment::Read) => self.read_whole(command, header),
+            Ok(Treatment::Pass { may_change_session, note }) => {
+                self.owe(command.reply(), may_change_session, 0, note);
+                match command {
+                    Command::StmtPrepare => self.statements.forget_last(),
+                    Command::ResetConnection => self.starts_over(),
+                    _ => {}
+                }
+                self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
+                Step::Moved
+            }
+        }
+    }
+
+    /// The session's variables, statements and insert id are the server's defaults once the command has run.
+    pub(super) fn starts_over(&mut self) {
+        self.view.forget();
+        self.statements.clear();
+    }
+
+    fn treatment(&self, command: Command, header: Header) -> Result<Treatment, Step> {
+        let pass = |may_change_session, note| Ok(Treatment::Pass { may_change_session, note });
+        match command {
+            Command::Query | Command::StmtPrepare if self.view.has_rules() => self.glance_at(command, header),
+            Command::StmtExecute | Command::StmtSendLongData | Command::StmtBulkExecute => {
+                if header.payload_bytes < 5 {
+                    // Too short to name a statement; the server says so.
+                    return pass(false, Note::Nothing);
+                }
+                let Some(start) = self.up.window().get(HEADER_BYTES..HEADER_BYTES + 5) else {
+                    return Err(Step::More(HEADER_BYTES + 5));
+                };
+                let is_ruled = statement_id(start).is_ok_and(|id| self.statements.get(id).is_some());
+                if is_ruled { Ok(Treatment::Read) } else { pass(true, Note::Nothing) }
+            }
+            Command::StmtClose | Command::StmtReset | Command::ChangeUser | Command::SetOption => Ok(Treatment::Read),
+            Command::ResetConnection => pass(true, Note::Nothing),
+            Command::Query | Command::InitDb => pass(true, Note::Nothing),
+            _ => pass(false, Note::Nothing),
+        }
+    }
+
+    /// Tells a statement that cannot matter from one that must be read, by its first word.
+    fn glance_at(&self, command: Command, header: Header) -> Result<Treatment, Step> {
+        let window = self.up.window();
+        let whole = header.packet_bytes();
+        let text = window.get(HEADER_BYTES + 1..whole.min(window.len())).unwrap_or_default();
+        let is_complete = window.len() >= whole && !header.continues();
+        let multi_statements = command == Command::Query && self.view.multi_statements();
+        match glance(text, is_complete, multi_statements) {
+            Glance::Harmless => Ok(Treatment::Pass { may_change_session: false, note: Note::Nothing }),
+            Glance::Unclear if !is_complete && text.len() < GLANCE_BYTES_MAX => {
+                Err(Step::More(window.len().saturating_mul(2).clamp(HEADER_BYTES + 2, whole)))
+            }
+            Glance::Unclear | Glance::Read => Ok(Treatment::Read),
+        }
+    }
+
+    /// Has the whole payload in the window before anybody looks at it.
+    fn read_whole(&mut self, command: Command, header: Header) -> Step {
+        match whole_payload(self.up.window()) {
+            Whole::Needs { window_bytes } if window_bytes > self.statement_bytes_max.saturating_add(64) => {
+                if !self.up.is_clear() {
+                    return Step::SendFirst;
+                }
+                self.discard_from(header, 1)
+            }
+            Whole::Needs { window_bytes } => Step::More(window_bytes),
+            Whole::Is { .. } if !self.up.is_clear() => Step::SendFirst,
+            Whole::Is { .. } => {
+                let reads_state = matches!(command, Command::Query | Command::StmtPrepare | Command::StmtExecute);
+                if reads_state && !self.view.is_settled() && self.view.ask() {
+                    self.send_own(Purpose::Track, TRACK_SQL);
+                    self.send_own(Purpose::ReadState, STATE_SQL);
+                    return Step::SendFirst;
+                }
+                // A statement is read as the server will read it: after everything before it has taken effect.
+                if reads_state && (!self.view.is_settled() || self.outstanding.may_change_session()) {
+                    return Step::Hold;
+                }
+                Step::Event(Event::Command(command))
+            }
+        }
+    }
+
+    fn discard_from(&mut self, header: Header, packets: usize) -> Step {
+        self.up_state =
+            UpState::Discarding { left: header.packet_bytes(), continues: header.continues(), packets };
+        Step::Moved
+    }
+
+    /// Drops a payload that is too long to be read, then answers it.
+    fn discard(&mut self, left: usize, continues: bool, packets: usize) -> Step {
+        let left = left - self.up.skip(left);
+        self.up_state = UpState::Discarding { left, continues, packets };
+        if left > 0 {
+            return Step::More(1);
+        }
+        if !continues {
+            self.up_state = UpState::Boundary;
+            self.answer(&Refusal::PacketTooBig { bytes_max: self.statement_bytes_max }, packets);
+            return Step::Moved;
+        }
+        match Header::parse(self.up.window()) {
+            None => Step::More(HEADER_BYTES),
+            Some(header) => self.discard_from(header, packets + 1),
+        }
+    }
+
+    /// Answers an empty or unknown command in its turn.
+    fn refuse(&mut self, header: Header, refusal: &Refusal) -> Step {
+        let whole = header.packet_bytes();
+        if header.continues() {
+            return Step::Event(Event::Violation(Violation::TooLong(header.payload_bytes)));
+        }
+        if self.up.window().len() < whole {
+            return Step::More(whole);
+        }
+        if !self.up.is_clear() {
+            return Step::SendFirst;
+        }
+        self.up.skip(whole);
+        self.answer(refusal, 1);
+        Step::Moved
+    }
+
+    /// Whether `LAST_INSERT_ID()` must be brought up to date before this command, which may read it: any statement may, by
+    /// a trigger or a function. One that reads what the last statement left behind (ROW_COUNT, warnings) must stay next
+    /// to it, and one that cannot read the id does not need it.
+    fn owes_insert_id_before(&self, command: Command, header: Header) -> bool {
+        if !self.view.owes_insert_id() {
+            return false;
+        }
+        match command {
+            Command::Query => {
+                let window = self.up.window();
+                let text = window.get(HEADER_BYTES + 1..header.packet_bytes().min(window.len())).unwrap_or_default();
+                may_read_insert_id(text)
+            }
+            Command::StmtExecute | Command::StmtBulkExecute => true,
+            _ => false,
+        }
+    }
+
+    fn send_insert_id(&mut self) -> Step {
+        if self.up.is_clear()
+            && let Some(id) = self.view.take_owed_insert_id()
+        {
+            self.send_own(Purpose::LastInsertId, &format!("SET last_insert_id={id}"));
+        }
+        Step::SendFirst
+    }
+}
+
+/// Whether a statement may read `LAST_INSERT_ID()` and does not read what belongs to the statement before it.
+fn may_read_insert_id(text: &[u8]) -> bool {
+    let text = text.get(..GLANCE_BYTES_MAX).unwrap_or(text).to_ascii_lowercase();
+    let has = |word: &str| memchr::memmem::find(&text, word.as_bytes()).is_some();
+    let first_word = text.trim_ascii_start().split(|b| !b.is_ascii_alphabetic()).next().unwrap_or_default();
+    let is_bound_to_the_last = ["row_count", "found_rows", "warning_count", "error_count", "diagnostics"];
+    !matches!(
+        first_word,
+        b"show" | b"get" | b"commit" | b"rollback" | b"begin" | b"start" | b"savepoint" | b"release" | b"use" | b"kill"
+    ) && !is_bound_to_the_last.iter().any(|word| has(word))
+}
+
+/// Whether a command's whole payload is in a window, and how much of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whole {
+    Needs { window_bytes: usize },
+    Is { window_bytes: usize, packets: usize },
+}
+
+/// Follows the headers of the first payload in a window.
+pub(super) fn whole_payload(window: &[u8]) -> Whole {
+    let (mut at, mut packets) = (0, 0);
+    loop {
+        let Some(header) = window.get(at..).and_then(Header::parse) else {
+            return Whole::Needs { window_bytes: at + HEADER_BYTES };
+        };
+        at += header.packet_bytes();
+        packets += 1;
+        if window.len() < at {
+            return Whole::Needs { window_bytes: at };
+        }
+        if !header.continues() {
+            return Whole::Is { window_bytes: at, packets };
+        }
+    }
+}
+
+/// The payload that [`whole_payload`] found: borrowed where it is one packet, put together where it is several.
+pub(super) fn payload_of(window: &[u8], window_bytes: usize) -> std::borrow::Cow<'_, [u8]> {
+    let window = window.get(..window_bytes).unwrap_or(window);
+    if window_bytes < PAYLOAD_BYTES_MAX {
+        return window.get(HEADER_BYTES..).unwrap_or_default().into();
+    }
+    let mut payload = Vec::with_capacity(window_bytes);
+    let mut rest = window;
+    while let Some(header) = Header::parse(rest) {
+        let (packet, tail) = rest.split_at(header.packet_bytes().min(rest.len()));
+        payload.extend_from_slice(packet.get(HEADER_BYTES..).unwrap_or_default());
+        rest = tail;
+    }
+    payload.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Whole, may_read_insert_id, payload_of, whole_payload};
+    use crate::mysql::packet::{PAYLOAD_BYTES_MAX, put_packets};
+
+    #[test]
+    fn payloads_of_one_and_of_several_packets() {
+        for len in [1, 100, PAYLOAD_BYTES_MAX - 1, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX + 5] {
+            let payload = vec![3; len];
+            let mut window = Vec::new();
+            put_packets(&mut window, 0, &payload);
+            let packets = len / PAYLOAD_BYTES_MAX + 1;
+            window.extend_from_slice(&[1, 0, 0, 0, 14]);
+            let window_bytes = len + 4 * packets;
+            assert_eq!(whole_payload(&window), Whole::Is { window_bytes, packets });
+            assert_eq!(payload_of(&window, window_bytes), payload);
+            assert_eq!(whole_payload(&window[..len + 3]), Whole::Needs {
+                window_bytes: if packets == 1 { len + 4 } else if len == PAYLOAD_BYTES_MAX { len + 4 } else { window_bytes }
+            });
+        }
+        assert_eq!(whole_payload(&[]), Whole::Needs { window_bytes: 4 });
+    }
+
+    #[track_caller]
+    fn check(text: &str, expect: bool) {
+        assert_eq!(may_read_insert_id(text.as_bytes()), expect, "{text}");
+    }
+
+    #[test]
+    fn who_may_read_the_insert_id() {
+        check("select last_insert_id()", true);
+        check("SELECT f()", true);
+        check("insert into c(parent) values(LAST_INSERT_ID())", true);
+        check("SELECT ROW_COUNT()", false);
+        check("select found_rows()", false);
+        check("  SHOW WARNINGS", false);
+        check("SELECT @@warning_count", false);
+        check("GET DIAGNOSTICS @n = NUMBER", false);
+        check("COMMIT", false);
+    }
+}

@@ -1,0 +1,237 @@
+//! What the session knows of itself: how the server would read its statements, and which insert id it still owes.
+//!
+//! Nothing is asked before the first statement that may matter. Then session tracking is switched on and the state is
+//! read, in front of that statement; from there the server reports each change, however it was made.
+
+use std::sync::Arc;
+
+use super::tables::Tables;
+use crate::mysql::ok::{StateChange, StateChanges, status};
+use crate::mysql::reader::Reader;
+use crate::rewrite::effects::{Effects, Temporary};
+use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
+
+/// Adds to what the server reports in its OK packets; what the client asked for stays.
+pub(super) const TRACK_SQL: &str = "SET session_track_schema=ON, session_track_system_variables=\
+    IF(@@session_track_system_variables='*','*',CONCAT_WS(',',NULLIF(@@session_track_system_variables,''),\
+    'sql_mode','character_set_client'))";
+/// In hexadecimal digits, so that the answer does not depend on character_set_results.
+pub(super) const STATE_SQL: &str =
+    "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(CONVERT(DATABASE() USING utf8mb4))";
+
+pub(super) struct View {
+    pub(super) tables: Arc<Tables>,
+    server: Server,
+    knowledge: Knowledge,
+    multi_statements: bool,
+    /// Status bits of the last response.
+    status: u16,
+    /// Temporary tables of this session, by schema and name.
+    temporary: Vec<(String, String)>,
+    /// `LAST_INSERT_ID()` should show this, and the server does not know it yet.
+    owed_insert_id: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Knowledge {
+    /// Not yet asked for.
+    None,
+    Asked,
+    Known(State),
+    /// The server would not tell.
+    Never,
+}
+
+/// What the meaning of a statement depends on.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) dialect: Dialect,
+    pub(super) database: Option<String>,
+}
+
+impl View {
+    pub(super) fn new(tables: Arc<Tables>, server: Server, multi_statements: bool, status: u16) -> Self {
+        View {
+            tables,
+            server,
+            knowledge: Knowledge::None,
+            temporary: Vec::new(),
+            multi_statements,
+            status,
+            owed_insert_id: None,
+        }
+    }
+
+    pub(super) fn has_rules(&self) -> bool {
+        self.tables.has_rules()
+    }
+
+    pub(super) fn multi_statements(&self) -> bool {
+        self.multi_statements
+    }
+
+    pub(super) fn set_multi_statements(&mut self, on: bool) {
+        self.multi_statements = on;
+    }
+
+    pub(super) fn in_transaction(&self) -> bool {
+        self.status & status::IN_TRANS != 0
+    }
+
+    pub(super) fn take_status(&mut self, status: u16) {
+        self.status = status;
+    }
+
+    /// Whether the state is known, or will never be: then there is nothing to wait for.
+    pub(super) fn is_settled(&self) -> bool {
+        matches!(self.knowledge, Knowledge::Known(_) | Knowledge::Never)
+    }
+
+    /// Whether the state must be asked for now; it counts as asked from here on.
+    pub(super) fn ask(&mut self) -> bool {
+        let first = matches!(self.knowledge, Knowledge::None);
+        if first {
+            self.knowledge = Knowledge::Asked;
+        }
+        first
+    }
+
+    pub(super) fn state(&self) -> Option<&State> {
+        match &self.knowledge {
+            Knowledge::Known(state) => Some(state),
+            _ => None,
+        }
+    }
+
+    /// The session is as after a login: nothing is known, nothing is tracked, no id is owed.
+    pub(super) fn forget(&mut self) {
+        self.knowledge = Knowledge::None;
+        self.owed_insert_id = None;
+        self.temporary.clear();
+    }
+
+    pub(super) fn cannot_be_known(&mut self) {
+        self.knowledge = Knowledge::Never;
+    }
+
+    /// The row that answers [`STATE_SQL`].
+    pub(super) fn take_state(&mut self, row: Option<&[u8]>) {
+        match row.and_then(|row| self.parse_state(row)) {
+            Some(state) => self.knowledge = Knowledge::Known(state),
+            None => {
+                tracing::warn!("the session's state came in an unknown form: its ruled statements are refused");
+                self.cannot_be_known();
+            }
+        }
+    }
+
+    fn parse_state(&self, row: &[u8]) -> Option<State> {
+        let mut r = Reader::new(row);
+        let sql_mode = unhex(r.lenenc_bytes("sql_mode").ok()?)?;
+        let charset = unhex(r.lenenc_bytes("character set").ok()?)?;
+        // NULL (0xFB): no default database.
+        let database = match r.peek()? {
+            0xFB => None,
+            _ => Some(unhex(r.lenenc_bytes("database").ok()?)?),
+        };
+        let dialect = Dialect {
+            server: self.server,
+            sql_mode: SqlMode::parse(&sql_mode),
+            charset: ClientCharset::parse(&charset),
+        };
+        Some(State { dialect, database })
+    }
+
+    /// What an OK packet reports.
+    pub(super) fn take_changes(&mut self, changes: StateChanges<'_>) {
+        let Knowledge::Known(state) = &mut self.knowledge else { return };
+        for change in changes {
+            match change {
+                StateChange::SystemVariable { name: b"sql_mode", value } => {
+                    state.dialect.sql_mode = SqlMode::parse(&String::from_utf8_lossy(value));
+                }
+                StateChange::SystemVariable { name: b"character_set_client", value } => {
+                    state.dialect.charset = ClientCharset::parse(&String::from_utf8_lossy(value));
+                }
+                StateChange::Schema(name) => {
+                    let name = String::from_utf8_lossy(name).into_owned();
+                    state.database = (!name.is_empty()).then_some(name);
+                }
+                StateChange::SystemVariable { .. } | StateChange::Other(..) => {}
+            }
+        }
+    }
+
+    /// What a packet's statements did. Default database, sql_mode and character set come by [`View::take_changes`],
+    /// however far the packet got.
+    pub(super) fn take_effects(&mut self, effects: &Effects, succeeded: bool) {
+        if effects.ddl {
+            self.tables.forget_shapes();
+        }
+        if effects.tracking {
+            self.knowledge = Knowledge::None;
+        }
+        for change in &effects.temporary {
+            match change {
+                Temporary::Created { schema, table } if succeeded => self.hide(schema, table),
+                Temporary::Gone { schema, table } if succeeded => self.unhide(schema, table),
+                Temporary::Renamed { from, to } if succeeded && self.is_hidden(&from.0, &from.1) => {
+                    self.unhide(&from.0, &from.1);
+                    self.hide(&to.0, &to.1);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a temporary table of this session hides the name.
+    pub(super) fn is_hidden(&self, schema: &str, table: &str) -> bool {
+        self.temporary.iter().any(|(s, t)| self.tables.is_same_name(s, schema) && self.tables.is_same_name(t, table))
+    }
+
+    fn hide(&mut self, schema: &str, table: &str) {
+        self.temporary.push((schema.to_owned(), table.to_owned()));
+    }
+
+    fn unhide(&mut self, schema: &str, table: &str) {
+        let tables = &self.tables;
+        self.temporary.retain(|(s, t)| !(tables.is_same_name(s, schema) && tables.is_same_name(t, table)));
+    }
+
+    pub(super) fn owe_insert_id(&mut self, id: Option<u64>) {
+        self.owed_insert_id = id;
+    }
+
+    pub(super) fn owes_insert_id(&self) -> bool {
+        self.owed_insert_id.is_some()
+    }
+
+    pub(super) fn take_owed_insert_id(&mut self) -> Option<u64> {
+        self.owed_insert_id.take()
+    }
+}
+
+/// Text from hexadecimal digits. Zero bytes are passed over: the digits may come in UTF-16 or UTF-32.
+fn unhex(digits: &[u8]) -> Option<String> {
+    let digits: Vec<u8> = digits.iter().filter(|&&b| b != 0).map(|&b| char::from(b).to_digit(16)).map(|d| {
+        d.and_then(|d| u8::try_from(d).ok())
+    }).collect::<Option<_>>()?;
+    let bytes = digits.chunks(2).map(|pair| match pair {
+        [high, low] => Some(high << 4 | low),
+        _ => None,
+    });
+    String::from_utf8(bytes.collect::<Option<_>>()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unhex;
+
+    #[test]
+    fn hexadecimal_digits() {
+        assert_eq!(unhex(b"616263").as_deref(), Some("abc"));
+        assert_eq!(unhex(b"\x006\x001").as_deref(), Some("a"));
+        assert_eq!(unhex(b"").as_deref(), Some(""));
+        assert_eq!((unhex(b"6"), unhex(b"6g"), unhex(b"ff")), (None, None, None));
+    }
+}
