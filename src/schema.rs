@@ -23,18 +23,26 @@ pub enum ControlTls {
     Never,
     /// Where the server offers it.
     Preferred,
-    Always { ca: Option<std::path::PathBuf>, verifies_name: bool },
+    Always {
+        ca: Option<std::path::PathBuf>,
+        verifies_name: bool,
+    },
 }
 
 impl std::fmt::Debug for Control {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Control").field("user", &self.user).field("addresses", &self.addresses).finish_non_exhaustive()
+        f.debug_struct("Control")
+            .field("user", &self.user)
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
     }
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
-    #[error("the control account {user:?} cannot connect: {error}; check [backend.control] and the account's rights")]
+    #[error(
+        "the control account {user:?} cannot connect: {error}; check [backend.control] and the account's rights"
+    )]
     Connect { user: String, error: String },
     #[error("the control account's query failed: {0}")]
     Query(#[from] mysql_async::Error),
@@ -122,7 +130,12 @@ impl Schema {
             // MySQL keeps the counter for a day; MariaDB does not know the variable, and reads it afresh.
             let _ = conn.query_drop("SET information_schema_stats_expiry = 0").await;
             let _ = conn.query_drop("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await;
-            let sql = format!("SELECT CAST(MAX({0}) AS CHAR) FROM {1}.{2}", quoted(column), quoted(schema), quoted(table));
+            let sql = format!(
+                "SELECT CAST(MAX({0}) AS CHAR) FROM {1}.{2}",
+                quoted(column),
+                quoted(schema),
+                quoted(table)
+            );
             let highest: Option<Option<String>> = conn.query_first(sql).await?;
             let counter: Option<Option<u64>> = conn
                 .exec_first(
@@ -134,7 +147,9 @@ impl Schema {
             let highest = highest.flatten().and_then(|id| id.parse().ok()).unwrap_or(0);
             Ok::<u64, SchemaError>(highest.max(counter.flatten().unwrap_or(1).saturating_sub(1)))
         };
-        tokio::time::timeout(self.timeout * 12, work).await.map_err(|_| SchemaError::Timeout(self.timeout * 12))?
+        tokio::time::timeout(self.timeout * 12, work)
+            .await
+            .map_err(|_| SchemaError::Timeout(self.timeout * 12))?
     }
 
     /// The smallest of the ids `first..=last` that is in the table, rows of open transactions included.
@@ -189,9 +204,13 @@ fn options(control: &Control, address: &Address, tls: Option<SslOpts>) -> Opts {
         .stmt_cache_size(0)
         .pool_opts(PoolOpts::default().with_constraints(constraints));
     match address {
-        Address::Tcp { host, port } => options.ip_or_hostname(host.clone()).tcp_port(*port).ssl_opts(tls).into(),
+        Address::Tcp { host, port } => {
+            options.ip_or_hostname(host.clone()).tcp_port(*port).ssl_opts(tls).into()
+        }
         // A Unix socket needs no TLS: nobody listens in between.
-        Address::Unix(path) => options.socket(Some(path.to_string_lossy().into_owned())).prefer_socket(true).into(),
+        Address::Unix(path) => {
+            options.socket(Some(path.to_string_lossy().into_owned())).prefer_socket(true).into()
+        }
     }
 }
 

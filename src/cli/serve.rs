@@ -1,10 +1,137 @@
 //! `rowstamp serve`: run the proxy.
 
+use std::future::Future;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-/// Reads the configuration; the proxy itself is connected here.
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::config::keys::{LogFormat, LogLevel};
+use crate::config::{Config, Loaded, LogSettings, StoreKind};
+use crate::proxy::backend;
+use crate::proxy::listener::{self, Listener};
+use crate::proxy::locks::TableLocks;
+use crate::proxy::login::{KeyCell, LoginContext};
+use crate::proxy::seats::Seats;
+use crate::proxy::session::Shared;
+use crate::proxy::settings::BackendTlsMode;
+use crate::proxy::tables::Tables;
+use crate::proxy::tls::Tls;
+use crate::rules::RuleSet;
+use crate::schema::{Control, ControlTls, Schema};
+use crate::store::Store;
+use crate::store::embedded::EmbeddedStore;
+
 pub fn run(config: &Path) -> anyhow::Result<ExitCode> {
-    let loaded = super::load(config)?;
-    anyhow::bail!("{}: the proxy is not built yet", loaded.config.proxy.listen)
+    let Loaded { config, rules, warnings } = super::load(config)?;
+    log_to_stderr(&config.log);
+    for warning in warnings.iter() {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(config, rules))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(config: Config, rules: RuleSet) -> anyhow::Result<()> {
+    // Before anything is opened: a signal that comes now must end the process cleanly too.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let settings = Arc::new(config.proxy.clone());
+    let tls = Arc::new(Tls::new(&settings)?);
+    let tables = Arc::new(tables(&config, rules).await?);
+    let listener = Listener::bind(&settings.listen, settings.listen_is_written).await?;
+    let (draining, drain) = watch::channel(false);
+    let login = LoginContext {
+        seats: Arc::new(Seats::new(&settings.limits)),
+        settings,
+        tls,
+        own_key: Arc::new(KeyCell::default()),
+        os_user: backend::os_user(),
+    };
+    let shared =
+        Shared { login, tables: tables.clone(), id_deadline: config.store.deadline, draining: drain };
+    tracing::info!("listening on {}", listener.address());
+    let mut next_signal = async || {
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        }
+    };
+    let stop = async {
+        let name = next_signal().await;
+        tracing::info!("{name}: no new clients");
+    };
+    listener::serve(listener, shared, draining, stop, second_signal()).await;
+    for generator in tables.generators() {
+        generator.close().await;
+    }
+    Ok(())
+}
+
+/// Resolves at a signal that comes from here on.
+fn second_signal() -> impl Future<Output = ()> {
+    async {
+        let (Ok(mut terminate), Ok(mut interrupt)) =
+            (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    }
+}
+
+async fn tables(config: &Config, rules: RuleSet) -> anyhow::Result<Tables> {
+    let StoreKind::Embedded { path } = &config.store.kind;
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(path).await?);
+    let schema = match control(config) {
+        Some(control) => Some(Schema::connect(&control).await?),
+        None => None,
+    };
+    let locks = schema.clone().map(TableLocks::new);
+    let name = config.proxy.name.clone();
+    Tables::open(Arc::new(rules), schema, store, locks, name)
+        .await
+        .context("the ruled tables cannot be opened")
+}
+
+fn control(config: &Config) -> Option<Control> {
+    let account = config.control.as_ref()?;
+    let backend = &config.proxy.backend;
+    let ca = || backend.tls.ca.clone();
+    Some(Control {
+        addresses: backend.addresses.clone(),
+        user: account.user.clone(),
+        password: account.password.expose().to_owned(),
+        tls: match backend.tls.mode {
+            BackendTlsMode::Disabled => ControlTls::Never,
+            BackendTlsMode::Preferred => ControlTls::Preferred,
+            BackendTlsMode::Required => ControlTls::Always { ca: None, verifies_name: false },
+            BackendTlsMode::VerifyCa => ControlTls::Always { ca: ca(), verifies_name: false },
+            BackendTlsMode::VerifyIdentity => ControlTls::Always { ca: ca(), verifies_name: true },
+        },
+    })
+}
+
+/// Libraries are heard when something is wrong with them.
+fn log_to_stderr(settings: &LogSettings) {
+    let level = match settings.level {
+        LogLevel::Error => "error",
+        LogLevel::Warn => "warn",
+        LogLevel::Info => "info",
+        LogLevel::Debug => "debug",
+        LogLevel::Trace => "trace",
+    };
+    let filter = tracing_subscriber::EnvFilter::new(format!("warn,rowstamp={level}"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match settings.format {
+        LogFormat::Text => log.with_ansi(false).init(),
+        LogFormat::Json => log.json().init(),
+    }
 }

@@ -11,9 +11,13 @@ use crate::store::{Store, StoreError};
 /// Why there are no ids; each is 1467 to a client.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 pub enum TakeError {
-    #[error("generator {generator}: the reserved ids are used up and the store gave no more within {waited:?}: {reason}")]
+    #[error(
+        "generator {generator}: the reserved ids are used up and the store gave no more within {waited:?}: {reason}"
+    )]
     StoreAway { generator: String, waited: Duration, reason: String },
-    #[error("generator {generator} is exhausted: {wanted} ids do not fit below its max of {max}; widen the column and raise max")]
+    #[error(
+        "generator {generator} is exhausted: {wanted} ids do not fit below its max of {max}; widen the column and raise max"
+    )]
     Exhausted { generator: String, max: u64, wanted: u64 },
     #[error("generator {generator}: {wanted} ids in one statement, at most {most}")]
     TooMany { generator: String, wanted: u64, most: u64 },

@@ -34,7 +34,7 @@ pub enum Command {
 /// The form of a command's response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
-    /// The server sends nothing.
+    /// The server sends nothing, or (COM_CHANGE_USER) what comes is an exchange of its own.
     None,
     /// One packet, whatever it is: OK, ERR, EOF, or COM_STATISTICS's bare string.
     Single,
@@ -46,8 +46,6 @@ pub enum Reply {
     Fetch,
     /// Column definitions to their EOF, or ERR.
     FieldList,
-    /// An authentication exchange that ends in OK or ERR.
-    Authentication,
 }
 
 impl Command {
@@ -86,12 +84,11 @@ impl Command {
     pub fn reply(self) -> Reply {
         use Command as C;
         match self {
-            C::Quit | C::StmtSendLongData | C::StmtClose => Reply::None,
+            C::Quit | C::StmtSendLongData | C::StmtClose | C::ChangeUser => Reply::None,
             C::Query | C::ProcessInfo | C::StmtExecute | C::StmtBulkExecute => Reply::Query,
             C::StmtPrepare => Reply::Prepare,
             C::StmtFetch => Reply::Fetch,
             C::FieldList => Reply::FieldList,
-            C::ChangeUser => Reply::Authentication,
             C::InitDb
             | C::CreateDb
             | C::DropDb

@@ -6,6 +6,8 @@
 pub enum Refusal {
     #[error("Too many connections")]
     TooManyConnections,
+    #[error("User has more than limits.per_user connections already")]
+    TooManyUserConnections,
     #[error("Access denied: {0}")]
     AccessDenied(String),
     #[error("Bad handshake: {0}")]
@@ -16,12 +18,13 @@ pub enum Refusal {
     PacketsOutOfOrder,
     #[error("Got a packet bigger than {bytes_max} bytes")]
     PacketTooBig { bytes_max: usize },
-    #[error("Rowstamp refuses this statement: {0}")]
+    /// Its text begins with "rowstamp: ".
+    #[error("{0}")]
     Statement(String),
     #[error("Unknown prepared statement handler ({0}) given to EXECUTE")]
     UnknownStatement(u32),
     /// Nothing of the statement was sent.
-    #[error("Rowstamp has no id for this statement: {0}")]
+    #[error("rowstamp: no id for this statement: {0}")]
     NoId(String),
     #[error("Server shutdown in progress")]
     Draining,
@@ -47,6 +50,8 @@ impl Refusal {
     pub fn code(&self) -> (u16, [u8; 5]) {
         match self {
             Refusal::TooManyConnections => (1040, *b"08004"),
+            // ER_TOO_MANY_USER_CONNECTIONS
+            Refusal::TooManyUserConnections => (1203, *b"42000"),
             Refusal::AccessDenied(_) => (1045, *b"28000"),
             Refusal::BadHandshake(_) => (1043, *b"08S01"),
             Refusal::UnknownCommand(_) => (1047, *b"08S01"),

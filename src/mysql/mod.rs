@@ -1,8 +1,9 @@
 //! The wire's words, as the MySQL and MariaDB manuals name them.
 
-pub mod command;
 pub mod auth;
 pub mod capabilities;
+pub mod change_user;
+pub mod command;
 pub mod error;
 pub mod handshake;
 pub mod ok;

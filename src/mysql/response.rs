@@ -52,8 +52,6 @@ pub enum Control {
     PrepareOk,
     /// A packet that ends the response whatever it is.
     Any,
-    /// A step of an authentication exchange.
-    Authentication,
 }
 
 /// Where the response stands after a packet.
@@ -65,8 +63,6 @@ pub enum Progress {
     NextResult,
     /// The client sends a file's bytes now, then the server goes on.
     ClientSendsFile,
-    /// The client's turn in an authentication exchange.
-    ClientAuthenticates,
     /// The response is complete.
     Done,
 }
@@ -84,7 +80,6 @@ enum State {
     PrepareColumnsEof,
     FieldList,
     Single,
-    Authentication,
 }
 
 /// COM_STMT_PREPARE's OK. Source: MySQL manual, "COM_STMT_PREPARE Response".
@@ -136,7 +131,6 @@ impl Follower {
             Reply::Prepare => State::PrepareFirst,
             Reply::Fetch => State::Rows,
             Reply::FieldList => State::FieldList,
-            Reply::Authentication => State::Authentication,
         };
         Some(Follower { state, forms, continuing: false, status: 0 })
     }
@@ -150,7 +144,6 @@ impl Follower {
         }
         match (self.state, first) {
             (State::Single, _) => Kind::Control(Control::Any),
-            (State::Authentication, _) => Kind::Control(Control::Authentication),
             (_, Some(0xFF)) => Kind::Control(Control::Err),
             (State::First, Some(0x00)) => Kind::Control(Control::Ok),
             (State::First, Some(0xFB)) => Kind::Control(Control::Infile),
@@ -236,11 +229,6 @@ impl Follower {
             }
             Control::Ok => Ok(self.end_result(ok_status(payload)?)),
             Control::Infile => Ok(Progress::ClientSendsFile),
-            Control::Authentication => Ok(match payload.first() {
-                Some(0x00 | 0xFF) => Progress::Done,
-                Some(0x01 | 0x02 | 0xFE) => Progress::ClientAuthenticates,
-                _ => return Err(Malformed::Bad("step of the authentication")),
-            }),
             Control::ColumnCount => self.column_count(payload),
             Control::PrepareOk => self.prepare_ok(payload),
             Control::Eof => self.eof(payload),
@@ -347,7 +335,7 @@ mod tests {
     const DEF: &[u8] = b"\x03def";
     const ROW: &[u8] = b"\x01a";
 
-    /// Letters a packet: d definition, r row, c continues, n next result, f file, a authenticates, D done.
+    /// Letters a packet: d definition, r row, c continues, n next result, f file, D done.
     #[track_caller]
     fn check(reply: Reply, forms: Forms, packets: &[&[u8]], expect: &str) {
         let mut follower = Follower::new(reply, forms).unwrap();
@@ -364,7 +352,6 @@ mod tests {
                         follower.file_sent();
                         'f'
                     }
-                    Progress::ClientAuthenticates => 'a',
                     Progress::Done => 'D',
                 },
             });
@@ -413,7 +400,6 @@ mod tests {
     fn the_rest() {
         check(Reply::Single, CLASSIC, &[b"Uptime: 3"], "D");
         check(Reply::FieldList, CLASSIC, &[DEF, DEF, EOF], "ddD");
-        check(Reply::Authentication, CLASSIC, &[&[0xFE, b'p', 0], &[1, 4], OK], "aaD");
     }
 
     #[test]
@@ -429,7 +415,7 @@ mod tests {
         #[test]
         fn garbage_is_an_error_never_a_panic(packets: Vec<Vec<u8>>, deprecate_eof in any::<bool>(), flag in any::<bool>()) {
             let forms = Forms { deprecate_eof, metadata_flag: flag, metadata_flag_in_prepare: flag };
-            for reply in [Reply::Query, Reply::Prepare, Reply::Fetch, Reply::FieldList, Reply::Authentication] {
+            for reply in [Reply::Query, Reply::Prepare, Reply::Fetch, Reply::FieldList] {
                 let mut follower = Follower::new(reply, forms).unwrap();
                 for packet in &packets {
                     if let Kind::Control(control) = follower.classify(packet.len(), packet.first().copied()) {

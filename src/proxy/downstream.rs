@@ -3,7 +3,7 @@
 
 use super::inserts::{InsertReply, Settled};
 use super::outstanding::{Forward, Note, Outstanding, Own, Purpose};
-use super::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Side, Step, UpState, Violation};
+use super::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
 use crate::mysql::command::Command;
 use crate::mysql::error::parse_err;
 use crate::mysql::ok::OkPacket;
@@ -105,7 +105,6 @@ impl Relay {
                 }
                 Step::Moved
             }
-            Kind::Control(Control::Authentication) => self.authentication(header),
             Kind::Control(control) => self.control(header, control),
         }
     }
@@ -118,14 +117,6 @@ impl Relay {
         }
         self.down_state = DownState::Passing { left: header.packet_bytes() };
         Step::Moved
-    }
-
-    fn authentication(&mut self, header: Header) -> Step {
-        match self.whole_control(header) {
-            Err(step) => step,
-            Ok(_) if !self.down.is_clear() => Step::SendFirst,
-            Ok(_) => Step::Event(Event::Authentication(Side::Backend)),
-        }
     }
 
     fn whole_control(&self, header: Header) -> Result<usize, Step> {
@@ -181,7 +172,7 @@ impl Relay {
 
     fn progress(&mut self, progress: Progress, payload: &[u8]) -> Step {
         match progress {
-            Progress::Continues | Progress::ClientAuthenticates => {}
+            Progress::Continues => {}
             Progress::NextResult => {
                 if let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() {
                     entry.results += 1;
@@ -212,7 +203,11 @@ impl Relay {
         let Ok(ok) = OkPacket::parse(payload, self.capabilities) else {
             // COM_STATISTICS answers with a bare string, which may look like anything.
             let is_free_text = control == Control::Any;
-            return if is_free_text { Ok(Fate::Pass) } else { Err(Violation::Backend(Malformed::Bad("OK packet"))) };
+            return if is_free_text {
+                Ok(Fate::Pass)
+            } else {
+                Err(Violation::Backend(Malformed::Bad("OK packet")))
+            };
         };
         let insert_id = match self.insert_reply() {
             Some(reply) if control == Control::Ok => match reply.settle(&ok) {
@@ -233,7 +228,7 @@ impl Relay {
     }
 
     /// The ruled INSERT, if any, that the present result belongs to.
-    fn insert_reply(&mut self) -> Option<&mut InsertReply> {
+    pub(super) fn insert_reply(&mut self) -> Option<&mut InsertReply> {
         let Some(Outstanding::Forward(Forward { note: Note::Statements { inserts, .. }, results, .. })) =
             self.outstanding.front_mut()
         else {
@@ -305,13 +300,17 @@ impl Relay {
         let error = own.first.as_deref().and_then(parse_err);
         match (own.purpose, error) {
             (Purpose::LastInsertId | Purpose::Track, None) => {}
-            
+
             (Purpose::ReadState, None) => self.view.take_state(own.row.as_deref()),
             (Purpose::LastInsertId, Some((code, text))) => {
                 tracing::warn!(code, text, "LAST_INSERT_ID() could not be brought up to date");
             }
             (Purpose::Track | Purpose::ReadState, Some((code, text))) => {
-                tracing::warn!(code, text, "the session's state cannot be read: its ruled statements are refused");
+                tracing::warn!(
+                    code,
+                    text,
+                    "the session's state cannot be read: its ruled statements are refused"
+                );
                 self.view.cannot_be_known();
             }
             (Purpose::Probe(probe), Some(_)) => {

@@ -67,6 +67,11 @@ impl InsertReply {
         self.answer = Some(smallest);
     }
 
+    /// Whether the statement itself sets what `LAST_INSERT_ID()` shows.
+    pub(super) fn sets_insert_id(&self) -> bool {
+        matches!(self.style, Style::Wrapped | Style::OdkuOne)
+    }
+
     /// What the OK packet's insert id becomes.
     pub(super) fn settle(&self, ok: &OkPacket<'_>) -> Settled {
         match self.style {

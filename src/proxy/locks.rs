@@ -80,11 +80,13 @@ impl Inner {
         };
         let name = lock_name(table);
         let query = |error| LockError::Query { table: table.to_owned(), error };
-        let taken: Option<Option<u8>> = conn.exec_first("SELECT GET_LOCK(?, 0)", (&name,)).await.map_err(query)?;
+        let taken: Option<Option<u8>> =
+            conn.exec_first("SELECT GET_LOCK(?, 0)", (&name,)).await.map_err(query)?;
         if taken.flatten() == Some(1) {
             return Ok(());
         }
-        let holder: Option<Option<u64>> = conn.exec_first("SELECT IS_USED_LOCK(?)", (&name,)).await.map_err(query)?;
+        let holder: Option<Option<u64>> =
+            conn.exec_first("SELECT IS_USED_LOCK(?)", (&name,)).await.map_err(query)?;
         Err(LockError::Held { table: table.to_owned(), holder: holder.flatten().unwrap_or(0) })
     }
 
@@ -95,7 +97,9 @@ impl Inner {
             return;
         }
         let alive = match &mut held.conn {
-            Some(conn) => tokio::time::timeout(CHECK_INTERVAL, conn.ping()).await.is_ok_and(|ping| ping.is_ok()),
+            Some(conn) => {
+                tokio::time::timeout(CHECK_INTERVAL, conn.ping()).await.is_ok_and(|ping| ping.is_ok())
+            }
             None => false,
         };
         if alive && self.lost.load().is_none() {

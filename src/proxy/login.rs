@@ -6,15 +6,18 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
+use zeroize::Zeroizing;
 
 use super::backend::{self, ConnectError};
 use super::packet_io::{PAYLOAD_BYTES_MAX, ReadError, Side};
+use super::seats::{Seat, Seats};
 use super::settings::Settings;
 use super::stream::Stream;
 use super::tls::{self, ClientSide, ServerSide, Tls};
 use crate::address::Address;
 use crate::mysql::auth::{AuthError, AuthRelay, OwnKey, Sides, Step};
 use crate::mysql::capabilities::Capabilities;
+use crate::mysql::change_user::ChangeUser;
 use crate::mysql::error::{Refusal, parse_err};
 use crate::mysql::handshake::{self, ClientResponse, Greeting, ServerVersion};
 use crate::mysql::ok::OkPacket;
@@ -26,6 +29,7 @@ pub struct LoginContext {
     pub settings: Arc<Settings>,
     pub tls: Arc<Tls>,
     pub own_key: Arc<KeyCell>,
+    pub seats: Arc<Seats>,
     /// [`backend::os_user`]: nobody logs in under this name over a Unix socket.
     pub os_user: Option<Vec<u8>>,
 }
@@ -72,6 +76,8 @@ pub struct LoggedIn {
     pub nonce: Vec<u8>,
     pub sides: Sides,
     pub address: Address,
+    /// Among the user's connections.
+    pub seat: Seat<Vec<u8>>,
 }
 
 /// Why a login ended without a session. The client has been told, where it could be.
@@ -108,6 +114,8 @@ pub enum LoginError {
         "a login as {0:?}, the OS user that this proxy runs as, over a Unix socket: the server might not ask for its password"
     )]
     OsUser(String),
+    #[error("the user has limits.per_user connections already")]
+    TooManyOfUser,
     #[error("{0}")]
     Auth(#[from] AuthError),
     #[error("no RSA key could be made")]
@@ -137,6 +145,7 @@ impl LoginError {
             LoginError::ServerTls(_) => Refusal::BackendTls("Rowstamp's log says why".into()),
             LoginError::ServerWithoutTls => Refusal::BackendTls("it does not offer TLS".into()),
             LoginError::TlsRequired => Refusal::TlsRequired,
+            LoginError::TooManyOfUser => Refusal::TooManyUserConnections,
             LoginError::OsUser(_) | LoginError::Auth(_) | LoginError::OwnKey => {
                 Refusal::AccessDenied(self.to_string())
             }
@@ -190,6 +199,7 @@ struct Established {
     nonce: Vec<u8>,
     sides: Sides,
     address: Address,
+    seat: Seat<Vec<u8>>,
 }
 
 impl Established {
@@ -211,6 +221,7 @@ impl Established {
             nonce: self.nonce,
             sides: self.sides,
             address: self.address,
+            seat: self.seat,
         })
     }
 }
@@ -228,6 +239,7 @@ async fn attempt(client: &mut Side, context: &LoginContext) -> Result<Establishe
     client.write(&greeting.patched(shown)).await.map_err(LoginError::Client)?;
     let response = response(client, &context.tls.listen, shown).await?;
     check_user(&response, address, context)?;
+    let seat = context.seats.user(&response.user).ok_or(LoginError::TooManyOfUser)?;
 
     let tracked = greeting.capabilities & Capabilities::SESSION_TRACK;
     let connector = wanted_tls(&context.tls.backend, address, &greeting)?;
@@ -244,10 +256,11 @@ async fn attempt(client: &mut Side, context: &LoginContext) -> Result<Establishe
     let sides = Sides { client: client_stream.transport(), server: server_stream.transport() };
     let plugin = response.plugin.as_deref().unwrap_or_default();
     let mut relay = AuthRelay::new(sides, capabilities, plugin, &greeting.nonce);
-    let mut exchange =
-        Exchange { client, server: &mut server, capabilities, response: Some(&response), client_held: false };
+    let opening = Opening::Handshake(&response, capabilities);
+    let mut exchange = Exchange { client, server: &mut server, opening: Some(opening), client_held: false };
     let ok_packet = exchange.run(&mut relay, &context.own_key).await?;
-    let status = finish(client, &ok_packet, capabilities, &response).await?;
+    let strips = !response.capabilities.contains(Capabilities::SESSION_TRACK);
+    let status = finish(client, &ok_packet, capabilities, strips).await?;
     let (server, _) = server.into_parts().ok_or_else(lost)?;
     Ok(Established {
         server,
@@ -259,6 +272,7 @@ async fn attempt(client: &mut Side, context: &LoginContext) -> Result<Establishe
         nonce: relay.nonce().to_vec(),
         sides,
         address: address.clone(),
+        seat,
     })
 }
 
@@ -327,33 +341,58 @@ fn wanted_tls<'a>(
 }
 
 /// The last packet goes to the client, without session state that it did not ask for; returns the status bits.
-async fn finish(
+pub(super) async fn finish(
     client: &mut Side,
     ok_packet: &[u8],
     capabilities: Capabilities,
-    response: &ClientResponse,
+    strips_tracking: bool,
 ) -> Result<u16, LoginError> {
     let ok = OkPacket::parse(ok_packet, capabilities).map_err(LoginError::ServerMalformed)?;
-    let strip = !response.capabilities.contains(Capabilities::SESSION_TRACK);
-    client.write(&ok.patched(None, strip)).await.map_err(LoginError::Client)?;
+    client.write(&ok.patched(None, strips_tracking)).await.map_err(LoginError::Client)?;
     Ok(ok.status)
 }
 
+/// The packet that the first auth response travels in.
+pub(super) enum Opening<'a> {
+    Handshake(&'a ClientResponse, Capabilities),
+    ChangeUser(&'a ChangeUser),
+}
+
+impl Opening<'_> {
+    /// With another auth response in the first one's place.
+    fn patched(&self, auth_response: &[u8]) -> Result<Zeroizing<Vec<u8>>, Malformed> {
+        match self {
+            Opening::Handshake(response, capabilities) => response.patched(*capabilities, auth_response),
+            Opening::ChangeUser(change) => change.patched(auth_response),
+        }
+    }
+
+    fn auth_response(&self) -> &[u8] {
+        match self {
+            Opening::Handshake(response, _) => response.auth_response(),
+            Opening::ChangeUser(change) => change.auth_response(),
+        }
+    }
+}
+
 /// The authentication exchange between two sockets.
-struct Exchange<'a> {
-    client: &'a mut Side,
-    server: &'a mut Side,
-    capabilities: Capabilities,
-    /// Until it is sent: the first auth response travels in it.
-    response: Option<&'a ClientResponse>,
+pub(super) struct Exchange<'a> {
+    pub(super) client: &'a mut Side,
+    pub(super) server: &'a mut Side,
+    /// Until it is sent.
+    pub(super) opening: Option<Opening<'a>>,
     /// The client's next command came early. It is not read before the login is done.
-    client_held: bool,
+    pub(super) client_held: bool,
 }
 
 impl Exchange<'_> {
     /// Until the server's OK packet, which it returns unsent.
-    async fn run(&mut self, relay: &mut AuthRelay, own_key: &KeyCell) -> Result<Vec<u8>, LoginError> {
-        let first = self.response.map(ClientResponse::auth_response).unwrap_or_default();
+    pub(super) async fn run(
+        &mut self,
+        relay: &mut AuthRelay,
+        own_key: &KeyCell,
+    ) -> Result<Vec<u8>, LoginError> {
+        let first = self.opening.as_ref().map(Opening::auth_response).unwrap_or_default();
         let mut step = relay.from_client(first)?;
         loop {
             match step {
@@ -375,11 +414,10 @@ impl Exchange<'_> {
     }
 
     async fn to_server(&mut self, payload: &[u8]) -> Result<(), LoginError> {
-        match self.response.take() {
+        match self.opening.take() {
             None => self.server.write(payload).await.map_err(LoginError::Server),
-            Some(response) => {
-                let patched = response.patched(self.capabilities, payload);
-                let patched = patched.map_err(LoginError::ClientMalformed)?;
+            Some(opening) => {
+                let patched = opening.patched(payload).map_err(LoginError::ClientMalformed)?;
                 self.server.write(&patched).await.map_err(LoginError::Server)
             }
         }

@@ -1,9 +1,31 @@
 //! The proxy: listener, sessions, login, the pump.
+//!
+//! `listener` accepts; `login` takes a connection to a logged-in client with a backend of its own; `session` serves it:
+//! `pump` moves bytes between the sockets and the two [lanes](lane), `upstream` understands the client's commands,
+//! `downstream` the backend's answers, matched by the queue of what is `outstanding`. Statements that may insert into a
+//! ruled table go through `ruled` and `execute`; what the client learns of its ids is in `inserts`.
 
 pub mod backend;
+mod change_user;
+mod downstream;
+mod execute;
+mod inserts;
+mod lane;
+pub mod listener;
+pub mod locks;
 pub mod login;
+mod outstanding;
 mod packet_io;
+mod pump;
+mod relay;
+mod ruled;
+pub mod seats;
 mod self_signed;
+pub mod session;
 pub mod settings;
+mod statements;
 pub mod stream;
+pub mod tables;
 pub mod tls;
+mod upstream;
+mod view;

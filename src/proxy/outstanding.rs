@@ -40,7 +40,10 @@ pub(super) enum Note {
     Nothing,
     /// Statements of a packet: the ruled INSERTs among them, whose OK packets may need their insert id, and what they do
     /// to the session.
-    Statements { inserts: Vec<InsertReply>, effects: Box<Effects> },
+    Statements {
+        inserts: Vec<InsertReply>,
+        effects: Box<Effects>,
+    },
     /// A ruled statement that is being prepared with a hidden parameter.
     Prepare(Arc<PreparedInsert>),
 }
@@ -120,10 +123,6 @@ impl Queue {
 
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
     }
 
     /// Whether something is under way after which a ruled statement may have to be read differently.

@@ -41,9 +41,14 @@ pub(super) struct Side {
 
 impl Side {
     pub(super) fn new(stream: Stream) -> Self {
+        Side::resumed(stream, 0)
+    }
+
+    /// In the middle of an exchange: the next packet in either direction has this number.
+    pub(super) fn resumed(stream: Stream, packet_nr: u8) -> Self {
         Side {
             stream: Some(stream),
-            packet_nr: 0,
+            packet_nr,
             header: [0; HEADER_BYTES],
             header_bytes: 0,
             payload: Zeroizing::default(),

@@ -43,7 +43,13 @@ pub(super) struct Watchdog {
 impl Watchdog {
     pub(super) fn new(idle: Duration, write: Duration) -> Self {
         let now = Instant::now();
-        Watchdog { idle, write, moved_at: now, stalled: false, timer: Box::pin(tokio::time::sleep_until(now + write)) }
+        Watchdog {
+            idle,
+            write,
+            moved_at: now,
+            stalled: false,
+            timer: Box::pin(tokio::time::sleep_until(now + write)),
+        }
     }
 
     /// Ready when the session is dead. The timer is only touched when it fires or must fire sooner, not at each packet.
@@ -100,7 +106,8 @@ where
             return Poll::Ready(outcome);
         }
         // What came down may have freed the upper lane, or left something to be sent there.
-        let injects = !relay.injection.is_empty() && relay.up_state == UpState::Boundary && relay.up.is_clear();
+        let injects =
+            !relay.injection.is_empty() && relay.up_state == UpState::Boundary && relay.up.is_clear();
         let again = moved != before && matches!(up, Turn::Held) || injects;
         if !again {
             break;
@@ -110,7 +117,13 @@ where
     watchdog.poll(cx, moved > 0, stalled).map(Outcome::TimedOut)
 }
 
-fn poll_up<C, S>(cx: &mut Context<'_>, relay: &mut Relay, client: &mut C, server: &mut S, moved: &mut usize) -> Turn
+fn poll_up<C, S>(
+    cx: &mut Context<'_>,
+    relay: &mut Relay,
+    client: &mut C,
+    server: &mut S,
+    moved: &mut usize,
+) -> Turn
 where
     C: AsyncRead + Unpin,
     S: AsyncWrite + Unpin,
@@ -139,7 +152,13 @@ where
     }
 }
 
-fn poll_down<C, S>(cx: &mut Context<'_>, relay: &mut Relay, client: &mut C, server: &mut S, moved: &mut usize) -> Turn
+fn poll_down<C, S>(
+    cx: &mut Context<'_>,
+    relay: &mut Relay,
+    client: &mut C,
+    server: &mut S,
+    moved: &mut usize,
+) -> Turn
 where
     C: AsyncWrite + Unpin,
     S: AsyncRead + Unpin,

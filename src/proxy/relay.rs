@@ -8,13 +8,15 @@ use super::lane::Lane;
 use super::outstanding::{Forward, Note, Outstanding, Own, Purpose, Queue};
 use super::statements::Statements;
 use super::view::View;
-use crate::mysql::auth::AuthRelay;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{packets_of, put_packets};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Follower, Forms};
+
+/// The longest packet that steers a response (OK with session state, ERR, LOCAL INFILE request): far above what servers send.
+pub(super) const CONTROL_BYTES_MAX: usize = 1 << 20;
 
 pub(super) struct Relay {
     pub(super) up: Lane,
@@ -33,8 +35,6 @@ pub(super) struct Relay {
     pub(super) statement_bytes_max: usize,
     /// A packet of ours for the backend, as soon as the client's lane is between two commands.
     pub(super) injection: Vec<u8>,
-    /// A COM_CHANGE_USER under way.
-    pub(super) auth: Option<Box<AuthRelay>>,
 }
 
 /// Where the client's lane stands.
@@ -50,8 +50,6 @@ pub(super) enum UpState {
     Discarding { left: usize, continues: bool, packets: usize },
     /// The client sends a file for LOAD DATA LOCAL: `left` bytes of the present packet.
     File { left: usize, continues: bool },
-    /// The client answers in an authentication exchange.
-    Authenticating,
 }
 
 /// Where the backend's lane stands.
@@ -82,8 +80,6 @@ pub(super) enum Step {
 pub(super) enum Event {
     /// A command's whole payload lies at the start of the client's window, which is clear.
     Command(Command),
-    /// A whole packet of an authentication exchange lies at the start of the client's or the backend's window.
-    Authentication(Side),
     /// The backend must be asked which of our ids is the smallest in the table, before the OK packet goes on.
     SmallestId(SmallestId),
     /// A peer broke the protocol.
@@ -100,8 +96,8 @@ pub(super) enum Side {
 pub(super) enum Violation {
     #[error("the client's packet has number {0} where a command begins with 0")]
     ClientPacketNr(u8),
-    #[error("the client's packet: {0}")]
-    Client(Malformed),
+    #[error("the client sent more behind its COM_CHANGE_USER before that was answered")]
+    BehindChangeUser,
     #[error("the backend sent a packet while nothing was outstanding")]
     Unasked,
     #[error("the backend's packet: {0}")]
@@ -126,7 +122,8 @@ impl Relay {
     /// Notes that the backend owes the response of a client's command.
     pub(super) fn owe(&mut self, reply: Reply, may_change_session: bool, nr_shift: u8, note: Note) {
         if let Some(follower) = Follower::new(reply, self.forms) {
-            let forward = Forward { follower, nr_shift, may_change_session, results: 0, params_seen: 0, note };
+            let forward =
+                Forward { follower, nr_shift, may_change_session, results: 0, params_seen: 0, note };
             self.outstanding.push(Outstanding::Forward(forward));
         }
     }
@@ -136,7 +133,11 @@ impl Relay {
         self.up.skip(window_bytes);
         put_packets(self.up.out(), 0, payload);
         // What the response's numbers must be moved by to go on from the client's own packets; they wrap, as it does.
-        (client_packets.wrapping_sub(packets_of(payload.len())) % 256).to_le_bytes().first().copied().unwrap_or(0)
+        (client_packets.wrapping_sub(packets_of(payload.len())) % 256)
+            .to_le_bytes()
+            .first()
+            .copied()
+            .unwrap_or(0)
     }
 
     /// Answers in place of the backend, in its turn. `packets` is how many packets the client's command took.

@@ -101,7 +101,9 @@ impl Tables {
             }
             let name = spec.name.to_string();
             let store = tables.store.clone();
-            let opened = Sequence::open(store, &name, &tables.owner, SequenceSpec::clone(sequence), floor, max).await?;
+            let opened =
+                Sequence::open(store, &name, &tables.owner, SequenceSpec::clone(sequence), floor, max)
+                    .await?;
             tables.generators.insert(spec.name.clone(), opened);
         }
         for (table, rule) in &live {
@@ -197,7 +199,9 @@ impl Tables {
             return Lookup::Refused(reason);
         }
         match self.known.load().get(&self.key(schema, table)) {
-            Some(entry) if self.schema.is_none() || entry.read_at.elapsed() < SHAPE_AGE_MAX => entry.lookup.clone(),
+            Some(entry) if self.schema.is_none() || entry.read_at.elapsed() < SHAPE_AGE_MAX => {
+                entry.lookup.clone()
+            }
             _ => Lookup::Unknown,
         }
     }
@@ -227,7 +231,11 @@ impl Tables {
             Ok((lookup, is_bound)) => Entry { lookup, read_at: Instant::now(), is_bound },
             Err(error) => {
                 tracing::error!(%error, table = format!("{schema}.{table}"), "a ruled table cannot be served");
-                Entry { lookup: Lookup::Refused(error.to_string()), read_at: Instant::now(), is_bound: was_bound }
+                Entry {
+                    lookup: Lookup::Refused(error.to_string()),
+                    read_at: Instant::now(),
+                    is_bound: was_bound,
+                }
             }
         };
         self.known.rcu(|known| {
@@ -237,7 +245,12 @@ impl Tables {
         });
     }
 
-    async fn read(&self, rule: &Arc<Rule>, table: &str, was_bound: bool) -> Result<(Lookup, bool), TableError> {
+    async fn read(
+        &self,
+        rule: &Arc<Rule>,
+        table: &str,
+        was_bound: bool,
+    ) -> Result<(Lookup, bool), TableError> {
         let shape = self.shape(&rule.schema, table).await?;
         if let Some(shape) = &shape
             && column(shape, &rule.column).is_none()
@@ -261,7 +274,8 @@ impl Tables {
     }
 
     async fn raise_floor(&self, rule: &Rule, table: &str) -> Result<(), TableError> {
-        let Some((spec, generator)) = self.rules.generator(&rule.generator).zip(self.generators.get(&rule.generator))
+        let Some((spec, generator)) =
+            self.rules.generator(&rule.generator).zip(self.generators.get(&rule.generator))
         else {
             return Ok(());
         };
@@ -286,6 +300,12 @@ fn column<'a>(shape: &'a TableShape, name: &str) -> Option<&'a ColumnShape> {
 pub(super) fn highest_of(target: &Target) -> u64 {
     let column = target.shape.as_deref().and_then(|shape| column(shape, &target.rule.column));
     column.and_then(highest).unwrap_or(i64::MAX.unsigned_abs())
+}
+
+/// Whether the target's column holds strings.
+pub(super) fn is_textual(target: &Target) -> bool {
+    let column = target.shape.as_deref().and_then(|shape| column(shape, &target.rule.column));
+    column.is_some_and(|column| matches!(column.data_type.as_str(), "char" | "varchar" | "text" | "tinytext"))
 }
 
 /// `None` for columns that are no integers. Source: MySQL manual, "Integer Types".

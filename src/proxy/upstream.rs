@@ -2,13 +2,13 @@
 //! makes the backend owe.
 
 use super::outstanding::{Note, Outstanding, Purpose};
-use super::relay::{Event, Relay, Side, Step, UpState, Violation};
+use super::relay::{Event, Relay, Step, UpState, Violation};
 use super::view::{STATE_SQL, TRACK_SQL};
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 use crate::mysql::prepared::statement_id;
-use crate::sql::statement::{Glance, glance};
+use crate::sql::glance::{Glance, glance};
 
 /// Bytes of a statement that are looked at before it is read whole: more than comments in front of one take.
 const GLANCE_BYTES_MAX: usize = 8 * 1024;
@@ -38,18 +38,13 @@ impl Relay {
             UpState::Continued => match Header::parse(self.up.window()) {
                 None => Step::More(HEADER_BYTES),
                 Some(header) => {
-                    self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
+                    self.up_state =
+                        UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
                     Step::Moved
                 }
             },
             UpState::Discarding { left, continues, packets } => self.discard(left, continues, packets),
             UpState::File { left, continues } => self.file(left, continues),
-            UpState::Authenticating => match Header::parse(self.up.window()) {
-                None => Step::More(HEADER_BYTES),
-                Some(header) if self.up.window().len() < header.packet_bytes() => Step::More(header.packet_bytes()),
-                Some(_) if !self.up.is_clear() => Step::SendFirst,
-                Some(_) => Step::Event(Event::Authentication(Side::Client)),
-            },
         }
     }
 
@@ -112,7 +107,8 @@ impl Relay {
                     Command::ResetConnection => self.starts_over(),
                     _ => {}
                 }
-                self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
+                self.up_state =
+                    UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
                 Step::Moved
             }
         }
@@ -139,7 +135,9 @@ impl Relay {
                 let is_ruled = statement_id(start).is_ok_and(|id| self.statements.get(id).is_some());
                 if is_ruled { Ok(Treatment::Read) } else { pass(true, Note::Nothing) }
             }
-            Command::StmtClose | Command::StmtReset | Command::ChangeUser | Command::SetOption => Ok(Treatment::Read),
+            Command::StmtClose | Command::StmtReset | Command::ChangeUser | Command::SetOption => {
+                Ok(Treatment::Read)
+            }
             Command::ResetConnection => pass(true, Note::Nothing),
             Command::Query | Command::InitDb => pass(true, Note::Nothing),
             _ => pass(false, Note::Nothing),
@@ -174,11 +172,16 @@ impl Relay {
             Whole::Needs { window_bytes } => Step::More(window_bytes),
             Whole::Is { .. } if !self.up.is_clear() => Step::SendFirst,
             Whole::Is { .. } => {
-                let reads_state = matches!(command, Command::Query | Command::StmtPrepare | Command::StmtExecute);
+                let reads_state =
+                    matches!(command, Command::Query | Command::StmtPrepare | Command::StmtExecute);
                 if reads_state && !self.view.is_settled() && self.view.ask() {
                     self.send_own(Purpose::Track, TRACK_SQL);
                     self.send_own(Purpose::ReadState, STATE_SQL);
                     return Step::SendFirst;
+                }
+                // The exchange that answers it is not one of packets that follow each other in a queue.
+                if command == Command::ChangeUser && !self.outstanding.is_empty() {
+                    return Step::Hold;
                 }
                 // A statement is read as the server will read it: after everything before it has taken effect.
                 if reads_state && (!self.view.is_settled() || self.outstanding.may_change_session()) {
@@ -240,7 +243,8 @@ impl Relay {
         match command {
             Command::Query => {
                 let window = self.up.window();
-                let text = window.get(HEADER_BYTES + 1..header.packet_bytes().min(window.len())).unwrap_or_default();
+                let text =
+                    window.get(HEADER_BYTES + 1..header.packet_bytes().min(window.len())).unwrap_or_default();
                 may_read_insert_id(text)
             }
             Command::StmtExecute | Command::StmtBulkExecute => true,
@@ -266,7 +270,16 @@ fn may_read_insert_id(text: &[u8]) -> bool {
     let is_bound_to_the_last = ["row_count", "found_rows", "warning_count", "error_count", "diagnostics"];
     !matches!(
         first_word,
-        b"show" | b"get" | b"commit" | b"rollback" | b"begin" | b"start" | b"savepoint" | b"release" | b"use" | b"kill"
+        b"show"
+            | b"get"
+            | b"commit"
+            | b"rollback"
+            | b"begin"
+            | b"start"
+            | b"savepoint"
+            | b"release"
+            | b"use"
+            | b"kill"
     ) && !is_bound_to_the_last.iter().any(|word| has(word))
 }
 
@@ -327,9 +340,18 @@ mod tests {
             let window_bytes = len + 4 * packets;
             assert_eq!(whole_payload(&window), Whole::Is { window_bytes, packets });
             assert_eq!(payload_of(&window, window_bytes), payload);
-            assert_eq!(whole_payload(&window[..len + 3]), Whole::Needs {
-                window_bytes: if packets == 1 { len + 4 } else if len == PAYLOAD_BYTES_MAX { len + 4 } else { window_bytes }
-            });
+            assert_eq!(
+                whole_payload(&window[..len + 3]),
+                Whole::Needs {
+                    window_bytes: if packets == 1 {
+                        len + 4
+                    } else if len == PAYLOAD_BYTES_MAX {
+                        len + 4
+                    } else {
+                        window_bytes
+                    }
+                }
+            );
         }
         assert_eq!(whole_payload(&[]), Whole::Needs { window_bytes: 4 });
     }

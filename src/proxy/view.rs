@@ -119,7 +119,9 @@ impl View {
         match row.and_then(|row| self.parse_state(row)) {
             Some(state) => self.knowledge = Knowledge::Known(state),
             None => {
-                tracing::warn!("the session's state came in an unknown form: its ruled statements are refused");
+                tracing::warn!(
+                    "the session's state came in an unknown form: its ruled statements are refused"
+                );
                 self.cannot_be_known();
             }
         }
@@ -186,7 +188,9 @@ impl View {
 
     /// Whether a temporary table of this session hides the name.
     pub(super) fn is_hidden(&self, schema: &str, table: &str) -> bool {
-        self.temporary.iter().any(|(s, t)| self.tables.is_same_name(s, schema) && self.tables.is_same_name(t, table))
+        self.temporary
+            .iter()
+            .any(|(s, t)| self.tables.is_same_name(s, schema) && self.tables.is_same_name(t, table))
     }
 
     fn hide(&mut self, schema: &str, table: &str) {
@@ -213,9 +217,12 @@ impl View {
 
 /// Text from hexadecimal digits. Zero bytes are passed over: the digits may come in UTF-16 or UTF-32.
 fn unhex(digits: &[u8]) -> Option<String> {
-    let digits: Vec<u8> = digits.iter().filter(|&&b| b != 0).map(|&b| char::from(b).to_digit(16)).map(|d| {
-        d.and_then(|d| u8::try_from(d).ok())
-    }).collect::<Option<_>>()?;
+    let digits: Vec<u8> = digits
+        .iter()
+        .filter(|&&b| b != 0)
+        .map(|&b| char::from(b).to_digit(16))
+        .map(|d| d.and_then(|d| u8::try_from(d).ok()))
+        .collect::<Option<_>>()?;
     let bytes = digits.chunks(2).map(|pair| match pair {
         [high, low] => Some(high << 4 | low),
         _ => None,

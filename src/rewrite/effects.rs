@@ -28,6 +28,17 @@ pub struct Effects {
     pub shadow: Vec<Shadow>,
 }
 
+impl Effects {
+    /// Whether a later statement is read just as this one was.
+    pub fn leave_session(&self) -> bool {
+        !(self.ddl || self.opaque || self.tracking)
+            && self.schema.is_none()
+            && self.sql_mode.is_none()
+            && self.charset.is_none()
+            && self.temporary.is_empty()
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Temporary {
     Created {

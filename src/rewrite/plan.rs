@@ -15,6 +15,8 @@ use crate::sql::dialect::Dialect;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     pub rule: Arc<Rule>,
+    /// The table's own name: the rule's may be a pattern. Its schema is the rule's.
+    pub table: String,
     /// `None`: there is no control account to read it with.
     pub shape: Option<Arc<TableShape>>,
     /// Distance of the ids of one run: the sequence's step.
@@ -26,6 +28,8 @@ pub struct Target {
 pub enum Lookup {
     NotRuled,
     Ruled(Arc<Target>),
+    /// Ruled, but the backend has no such table: it is asked to say so itself.
+    Missing,
     /// Not known yet: the caller fetches it and plans again.
     Unknown,
     /// Ruled in a way that cannot be served: why, and what to write instead, without "rowstamp: ".
@@ -167,6 +171,11 @@ pub fn plan(text: &[u8], view: &View<'_>, protocol: Protocol) -> Planned {
 }
 
 impl Plan {
+    /// Whether the text must be changed at all: it need not where the client wrote every id itself.
+    pub fn has_edits(&self) -> bool {
+        self.inserts.iter().any(|insert| !insert.edits.is_empty())
+    }
+
     /// How many ranges [`Plan::splice`] takes, and how long: one for each insert with `ids > 0`, in order.
     pub fn demands(&self) -> impl Iterator<Item = (&InsertPlan, u32)> {
         self.inserts.iter().filter(|insert| insert.ids > 0).map(|insert| (insert, insert.ids))

@@ -80,7 +80,8 @@ async fn of_many_writers_one_wins_each_round(store: &dyn Store) {
                 let count: u64 = std::str::from_utf8(&seen.value).unwrap().parse().unwrap();
                 tokio::task::yield_now().await;
                 let next = (count + 1).to_string();
-                let outcome = store.compare_and_set(&key, Some(seen.revision), next.as_bytes()).await.unwrap();
+                let outcome =
+                    store.compare_and_set(&key, Some(seen.revision), next.as_bytes()).await.unwrap();
                 if matches!(outcome, Outcome::Written(_)) {
                     break;
                 }

@@ -136,7 +136,11 @@ impl Shared {
 
     fn delay(&mut self) -> Duration {
         let (of_a_thousand, max) = (self.faults.delay, self.faults.delay_max);
-        if self.happens(of_a_thousand) { max.mul_f64(self.random.gen_range(0.0..1.0)) } else { Duration::ZERO }
+        if self.happens(of_a_thousand) {
+            max.mul_f64(self.random.gen_range(0.0..1.0))
+        } else {
+            Duration::ZERO
+        }
     }
 
     fn fate(&mut self) -> Fate {

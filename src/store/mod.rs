@@ -124,6 +124,8 @@ pub enum StoreError {
          ids"
     )]
     SteppedBack { key: Key, reason: String },
-    #[error("{key} in the store is a generator of kind {found:?}, not {expected:?}: give the new generator another name")]
+    #[error(
+        "{key} in the store is a generator of kind {found:?}, not {expected:?}: give the new generator another name"
+    )]
     WrongKind { key: Key, found: String, expected: String },
 }

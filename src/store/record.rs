@@ -35,7 +35,8 @@ pub struct BindingRecord {
 
 /// Reads a record. A version is read before the rest, since a newer one may have other fields.
 pub fn decode<T: DeserializeOwned>(key: &Key, json: &[u8]) -> Result<T, StoreError> {
-    let damaged = |e: serde_json::Error| StoreError::Corrupt { place: key.to_string(), reason: e.to_string() };
+    let damaged =
+        |e: serde_json::Error| StoreError::Corrupt { place: key.to_string(), reason: e.to_string() };
     #[derive(Deserialize)]
     struct Version {
         v: u64,
@@ -82,7 +83,8 @@ mod tests {
     #[test]
     fn what_a_newer_version_added_survives_a_rewrite() {
         let mut record =
-            read(r#"{"v":1,"kind":"sequence","bound":7,"owner":"a","token":"t","layout":[1,2],"x":null}"#).unwrap();
+            read(r#"{"v":1,"kind":"sequence","bound":7,"owner":"a","token":"t","layout":[1,2],"x":null}"#)
+                .unwrap();
         record.bound = 9_223_372_036_854_775_808;
         let text = String::from_utf8(encode(&record)).unwrap();
         assert_eq!(

@@ -1,0 +1,55 @@
+//! COM_CHANGE_USER: the authentication exchange of a login, inside a session. Nothing else flows meanwhile.
+
+use tokio::time::timeout;
+
+use super::login::{Exchange, LoginContext, LoginError, Opening, finish};
+use super::packet_io::Side;
+use super::stream::Stream;
+use crate::mysql::auth::{AuthRelay, Sides};
+use crate::mysql::capabilities::Capabilities;
+use crate::mysql::change_user::ChangeUser;
+
+/// What the next exchange begins with.
+pub(super) struct Identity {
+    /// The last nonce that the server gave.
+    pub(super) nonce: Vec<u8>,
+    pub(super) sides: Sides,
+}
+
+/// A session that starts over.
+pub(super) struct Changed {
+    pub(super) client: Stream,
+    pub(super) server: Stream,
+    /// Bytes of the client's next command that were read already.
+    pub(super) client_buffered: Vec<u8>,
+    /// Status bits of the OK packet.
+    pub(super) status: u16,
+}
+
+/// Runs the exchange that `payload` asks for, to the OK packet. On an error the client has been told what the server said,
+/// and the session is over, as it is on the server.
+pub(super) async fn run(
+    (client, server): (Stream, Stream),
+    payload: &[u8],
+    identity: &mut Identity,
+    (capabilities, strips_tracking): (Capabilities, bool),
+    context: &LoginContext,
+) -> Result<Changed, LoginError> {
+    let change = ChangeUser::parse(payload, capabilities).map_err(LoginError::ClientMalformed)?;
+    // The client's command had number 0.
+    let (mut client, mut server) = (Side::resumed(client, 1), Side::new(server));
+    let mut relay = AuthRelay::new(identity.sides, capabilities, &change.plugin, &identity.nonce);
+    let exchange = async {
+        let opening = Some(Opening::ChangeUser(&change));
+        let mut exchange = Exchange { client: &mut client, server: &mut server, opening, client_held: false };
+        let ok_packet = exchange.run(&mut relay, &context.own_key).await?;
+        finish(&mut client, &ok_packet, capabilities, strips_tracking).await
+    };
+    let limit = context.settings.limits.handshake_timeout;
+    let status = timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout))?;
+    identity.nonce = relay.nonce().to_vec();
+    let gone = || LoginError::Client(std::io::ErrorKind::NotConnected.into());
+    let (client, client_buffered) = client.into_parts().ok_or_else(gone)?;
+    let (server, _) = server.into_parts().ok_or_else(gone)?;
+    Ok(Changed { client, server, client_buffered, status })
+}

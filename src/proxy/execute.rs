@@ -1,0 +1,143 @@
+//! Executions of prepared INSERTs into ruled tables: which parameters take an id is decided here, at each execution.
+
+use super::inserts::{Ids, InsertReply};
+use super::outstanding::Note;
+use super::session::Session;
+use super::statements::PreparedInsert;
+use super::tables::is_textual;
+use super::upstream::payload_of;
+use crate::ids::range::IdRange;
+use crate::mysql::command::Command;
+use crate::mysql::error::Refusal;
+use crate::mysql::prepared::{Execute, Param, Scalar, id_bytes, statement_id};
+use crate::rewrite::effects::Effects;
+use crate::rules::model::Explicit;
+use crate::sql::dialect::SqlMode;
+
+/// What is bound to the id's place of a row.
+enum Place {
+    /// NULL or zero: takes an id.
+    Takes,
+    /// The client's own.
+    Explicit(Option<i128>),
+}
+
+impl Session {
+    /// COM_STMT_EXECUTE of a ruled statement.
+    pub(super) async fn execute(&mut self, window_bytes: usize, packets: usize) {
+        let payload = payload_of(self.relay.up.window(), window_bytes).into_owned();
+        match self.filled(&payload).await {
+            Err(refusal) => self.refuse(&refusal, window_bytes, packets),
+            Ok((payload, reply)) => {
+                if reply.as_ref().is_some_and(InsertReply::sets_insert_id) {
+                    self.relay.view.take_owed_insert_id();
+                }
+                let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
+                let inserts = reply.into_iter().collect();
+                let note = Note::Statements { inserts, effects: Box::new(Effects::default()) };
+                self.relay.owe(Command::StmtExecute.reply(), false, nr_shift, note);
+            }
+        }
+    }
+
+    /// The execution with its ids. What the client sent ahead by COM_STMT_SEND_LONG_DATA is used up by it.
+    async fn filled(&mut self, payload: &[u8]) -> Result<(Vec<u8>, Option<InsertReply>), Refusal> {
+        let malformed = |error| {
+            Refusal::Statement(format!("rowstamp: the execution's parameters cannot be read: {error}"))
+        };
+        let id = statement_id(payload).map_err(malformed)?;
+        let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
+        let prepared = statement.prepared.clone();
+        let params = prepared.text.client_params;
+        let execute = Execute::parse(payload, params, statement.types.as_deref(), &statement.long_data);
+        let mut execute = execute.map_err(malformed)?;
+        statement.long_data.clear();
+        if params > 0 {
+            statement.types = Some(execute.types());
+        }
+        let (taking, explicit) = self.places(&prepared, &execute)?;
+        self.follow_explicit(&prepared.insert.target, &explicit).await?;
+        let ids = prepared.text.fixed_ids + u32::try_from(taking.len()).unwrap_or(u32::MAX);
+        if ids == 0 {
+            return Ok((execute.build(), None));
+        }
+        let range = self.take(&prepared.insert.target, ids).await?;
+        let reply = InsertReply::new(&prepared.insert, Ids::from(&range));
+        let bytes = bytes_of(&range);
+        let id = |nth: usize| bytes.get(nth).map(Param::id).ok_or(Refusal::NoId("the ids do not fit".into()));
+        for (nth, &param) in taking.iter().enumerate() {
+            if let Some(place) = execute.params.get_mut(usize::from(param)) {
+                *place = id(nth)?;
+            }
+        }
+        // Ascending, so that each index is right when it is its turn.
+        for hidden in &prepared.text.hidden {
+            let nth = usize::try_from(hidden.nth).unwrap_or(usize::MAX);
+            let at = usize::from(hidden.index).min(execute.params.len());
+            execute.params.insert(at, id(nth)?);
+        }
+        Ok((execute.build(), Some(reply)))
+    }
+
+    /// The client's parameters that take an id, in the order of their rows, and the ids that it bound itself.
+    fn places(
+        &self,
+        prepared: &PreparedInsert,
+        execute: &Execute<'_>,
+    ) -> Result<(Vec<u16>, Vec<i128>), Refusal> {
+        let mut taking = Vec::new();
+        let mut explicit = prepared.insert.explicit.clone();
+        let zero_is_a_value = self
+            .relay
+            .view
+            .state()
+            .is_some_and(|state| state.dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO));
+        let is_textual = is_textual(&prepared.insert.target);
+        for place in &prepared.text.id_params {
+            let param = execute.params.get(usize::from(place.index)).copied();
+            match place_of(param, zero_is_a_value, is_textual)? {
+                Place::Takes => taking.push(place.index),
+                Place::Explicit(_) if prepared.insert.target.rule.explicit == Explicit::Reject => {
+                    let rule = &prepared.insert.target.rule;
+                    return Err(Refusal::Statement(format!(
+                        "rowstamp: the rule of {}.{} rejects ids that the client writes; bind NULL to {}",
+                        rule.schema, prepared.insert.target.table, rule.column
+                    )));
+                }
+                Place::Explicit(value) => explicit.extend(value),
+            }
+        }
+        Ok((taking, explicit))
+    }
+}
+
+/// `is_textual`: the column holds strings, so that any of them is an id.
+fn place_of(param: Option<Param<'_>>, zero_is_a_value: bool, is_textual: bool) -> Result<Place, Refusal> {
+    let doubt = || {
+        Refusal::Statement(
+            "rowstamp: what is bound to the id is neither NULL nor an integer; bind one of them".into(),
+        )
+    };
+    let scalar = param.and_then(|param| param.scalar().ok()).ok_or_else(doubt)?;
+    let value = match scalar {
+        Scalar::Null => return Ok(Place::Takes),
+        Scalar::Integer(value) => value,
+        // Exact: an integer below 2^53.
+        #[allow(clippy::cast_possible_truncation)]
+        Scalar::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => value as i128,
+        // A decimal or a string that is an integer; what else the server would make of it is the server's to say.
+        Scalar::Text(text) => {
+            match std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok()) {
+                Some(value) => value,
+                None if is_textual => return Ok(Place::Explicit(None)),
+                None => return Err(doubt()),
+            }
+        }
+        Scalar::Float(_) | Scalar::Other => return Err(doubt()),
+    };
+    Ok(if value == 0 && !zero_is_a_value { Place::Takes } else { Place::Explicit(Some(value)) })
+}
+
+fn bytes_of(range: &IdRange) -> Vec<[u8; 8]> {
+    (0..range.count()).filter_map(|k| range.nth(k)).map(id_bytes).collect()
+}

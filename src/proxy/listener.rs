@@ -1,0 +1,176 @@
+//! Accepting clients, and ending with them.
+
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::login::LoginError;
+use super::relay::err_packet;
+use super::session::{self, SessionError, Shared};
+use super::stream::Stream;
+use crate::address::Address;
+use crate::mysql::error::Refusal;
+
+/// After a failed accept (out of file descriptors, most often): long enough for a session to end.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A socket that clients connect to.
+#[derive(Debug)]
+pub enum Listener {
+    Tcp(TcpListener),
+    Unix { listener: UnixListener, path: PathBuf },
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {error}; {remedy}")]
+pub struct ListenError {
+    address: Address,
+    error: io::Error,
+    remedy: &'static str,
+}
+
+impl Listener {
+    /// `is_written`: the address stands in the configuration, so it must be had; else any free port will do.
+    pub async fn bind(address: &Address, is_written: bool) -> Result<Listener, ListenError> {
+        let bound = match address {
+            Address::Tcp { host, port } => match TcpListener::bind((host.as_str(), *port)).await {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && !is_written => {
+                    tracing::warn!("{address} is taken: listening on another port; set listen.address");
+                    TcpListener::bind((host.as_str(), 0)).await.map(Listener::Tcp)
+                }
+                bound => bound.map(Listener::Tcp),
+            },
+            Address::Unix(path) => bind_unix(path).await,
+        };
+        bound.map_err(|error| {
+            let remedy = match error.kind() {
+                io::ErrorKind::AddrInUse => "stop what listens there, or set another listen.address",
+                io::ErrorKind::PermissionDenied => {
+                    "listen.address needs a port or a folder that this user may use"
+                }
+                _ => "correct listen.address",
+            };
+            ListenError { address: address.clone(), error, remedy }
+        })
+    }
+
+    /// The address as it came out: with its port where any was asked for.
+    pub fn address(&self) -> String {
+        match self {
+            Listener::Tcp(listener) => listener.local_addr().map(|a| a.to_string()).unwrap_or_default(),
+            Listener::Unix { path, .. } => format!("unix:{}", path.display()),
+        }
+    }
+
+    async fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
+        match self {
+            Listener::Tcp(listener) => {
+                let (socket, peer) = listener.accept().await?;
+                Ok((Stream::tcp(socket)?, Some(peer.ip())))
+            }
+            Listener::Unix { listener, .. } => Ok((Stream::unix(listener.accept().await?.0), None)),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix { path, .. } = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// A socket file that nobody answers on was left behind by a process that was killed.
+async fn bind_unix(path: &Path) -> io::Result<Listener> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    if is_socket && tokio::net::UnixStream::connect(path).await.is_err() {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    Ok(Listener::Unix { listener, path: path.to_owned() })
+}
+
+/// Serves until `stop` resolves, then lets sessions end where nothing is lost by it, for at most the drain timeout.
+/// `hurry` ends the wait at once.
+pub async fn serve(
+    listener: Listener,
+    shared: Shared,
+    draining: watch::Sender<bool>,
+    stop: impl Future<Output = ()>,
+    hurry: impl Future<Output = ()>,
+) {
+    let limits = &shared.login.settings.limits;
+    let mut sessions = JoinSet::new();
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => break,
+            accepted = listener.accept() => match accepted {
+                Ok((client, address)) => welcome(&mut sessions, client, address, &shared),
+                Err(error) => {
+                    tracing::warn!(%error, "a client could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(ended) = sessions.join_next() => note_panic(ended),
+        }
+    }
+    drop(listener);
+    draining.send_replace(true);
+    tracing::info!(sessions = sessions.len(), timeout = ?limits.drain_timeout, "draining");
+    let all_ended = async {
+        while let Some(ended) = sessions.join_next().await {
+            note_panic(ended);
+        }
+    };
+    tokio::select! {
+        () = all_ended => tracing::info!("all sessions have ended"),
+        () = hurry => tracing::warn!("a second signal: ending at once"),
+        () = tokio::time::sleep(limits.drain_timeout) => tracing::warn!("limits.drain_timeout is over: ending"),
+    }
+    sessions.shutdown().await;
+}
+
+fn welcome(sessions: &mut JoinSet<()>, mut client: Stream, address: Option<IpAddr>, shared: &Shared) {
+    let Some(seats) = shared.login.seats.connection(address) else {
+        sessions.spawn(async move {
+            // The client may be slow to take it; it gets a moment, not a seat.
+            let refusal = err_packet(&Refusal::TooManyConnections, 0);
+            let _ = tokio::time::timeout(ACCEPT_PAUSE, client.write_all(&refusal)).await;
+        });
+        return;
+    };
+    let shared = shared.clone();
+    sessions.spawn(async move {
+        let _seats = seats;
+        match session::run(client, shared).await {
+            Ok(end) => tracing::debug!(?end, ?address, "session ended"),
+            // Port scans and health checks come and go.
+            Err(SessionError::Login(LoginError::Client(error))) => {
+                tracing::debug!(%error, ?address, "no login")
+            }
+            Err(SessionError::Socket { side, error }) => {
+                tracing::debug!(%error, side, ?address, "session ended")
+            }
+            Err(error) => tracing::warn!(%error, ?address, "session ended"),
+        }
+    });
+}
+
+/// A panic ends its own session only; the hook has logged where it was.
+fn note_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!("a session panicked; please report the message above");
+    }
+}

@@ -1,0 +1,241 @@
+//! Statements that may insert into ruled tables: planned, given their ids, and sent in the client's place.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use super::inserts::{Ids, InsertReply, SmallestId};
+use super::outstanding::{Note, Outstanding, Own, Probe, Purpose};
+use super::relay::err_packet;
+use super::session::Session;
+use super::statements::PreparedInsert;
+use super::tables::highest_of;
+use super::upstream::payload_of;
+use crate::ids::range::IdRange;
+use crate::ids::{Advanced, TakeError};
+use crate::mysql::command::{Command, Reply};
+use crate::mysql::error::Refusal;
+use crate::mysql::packet::put_packets;
+use crate::mysql::response::Follower;
+use crate::rewrite::effects::Effects;
+use crate::rewrite::plan::{self, Plan, Planned, Protocol, Target, Unreadable};
+use crate::rules::model::Explicit;
+
+/// What a statement turned out to be, with everything borrowed from the window gone.
+enum Verdict {
+    Pass(Effects),
+    Refuse(Refusal),
+    Probe(Unreadable),
+    /// The text to send, and what its OK packets need.
+    Send {
+        text: Vec<u8>,
+        inserts: Vec<InsertReply>,
+        effects: Effects,
+    },
+    Prepare(Arc<PreparedInsert>),
+}
+
+impl Session {
+    /// COM_QUERY or COM_STMT_PREPARE with its whole text.
+    pub(super) async fn statement(&mut self, command: Command, window_bytes: usize, packets: usize) {
+        let payload = payload_of(self.relay.up.window(), window_bytes);
+        let text = payload.get(1..).unwrap_or_default();
+        let verdict = self.judge(command, text).await;
+        let probe_text = match (&verdict, &payload) {
+            (Verdict::Probe(unreadable), _) => {
+                text.get(unreadable.statement.clone()).unwrap_or(text).to_vec()
+            }
+            _ => Vec::new(),
+        };
+        drop(payload);
+        match verdict {
+            Verdict::Pass(effects) => {
+                let may_change_session = !effects.leave_session();
+                let note = Note::Statements { inserts: Vec::new(), effects: Box::new(effects) };
+                self.pass(command, window_bytes, may_change_session, note);
+            }
+            Verdict::Refuse(refusal) => self.refuse(&refusal, window_bytes, packets),
+            Verdict::Probe(unreadable) => self.probe(&unreadable, &probe_text, window_bytes, packets),
+            Verdict::Send { text, inserts, effects } => {
+                // The wrapper sets it anew; where the statement fails, what the function shows is undefined anyway.
+                if inserts.iter().any(InsertReply::sets_insert_id) {
+                    self.relay.view.take_owed_insert_id();
+                }
+                let may_change_session = !effects.leave_session();
+                let nr_shift =
+                    self.relay.send_instead(&command_payload(command, &text), window_bytes, packets);
+                let note = Note::Statements { inserts, effects: Box::new(effects) };
+                self.relay.owe(command.reply(), may_change_session, nr_shift, note);
+            }
+            Verdict::Prepare(prepared) => {
+                let payload = command_payload(command, &prepared.text.text);
+                let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
+                self.relay.statements.prepare(prepared.clone());
+                self.relay.owe(command.reply(), false, nr_shift, Note::Prepare(prepared));
+            }
+        }
+    }
+
+    async fn judge(&self, command: Command, text: &[u8]) -> Verdict {
+        let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
+        let planned = match self.planned(protocol, text).await {
+            Ok(planned) => planned,
+            Err(refusal) => return Verdict::Refuse(refusal),
+        };
+        match planned {
+            Planned::Untouched(effects) => Verdict::Pass(effects),
+            Planned::Refused(refusal) => Verdict::Refuse(Refusal::Statement(refusal.to_string())),
+            Planned::Unreadable(unreadable) | Planned::Stale { unreadable, .. } => Verdict::Probe(unreadable),
+            Planned::NeedsTable { schema, table } => {
+                Verdict::Refuse(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")))
+            }
+            Planned::Rewrite(plan) if protocol == Protocol::Text => match self.fill(plan, text).await {
+                Ok(verdict) => verdict,
+                Err(refusal) => Verdict::Refuse(refusal),
+            },
+            Planned::Rewrite(plan) => match plan.prepare(text) {
+                Ok(prepared) => match plan.inserts.into_iter().next() {
+                    Some(insert) => Verdict::Prepare(Arc::new(PreparedInsert { insert, text: prepared })),
+                    None => Verdict::Pass(plan.effects),
+                },
+                Err(refusal) => Verdict::Refuse(Refusal::Statement(refusal.to_string())),
+            },
+        }
+    }
+
+    /// The plan, with every table it needs looked up; each is fetched at most once.
+    async fn planned(&self, protocol: Protocol, text: &[u8]) -> Result<Planned, Refusal> {
+        let view = &self.relay.view;
+        let Some(state) = view.state() else {
+            let why = "rowstamp: the session's sql_mode and character set cannot be read, so no statement can be read for certain";
+            return Err(Refusal::Statement(why.to_owned()));
+        };
+        let lookup = |schema: &str, table: &str| view.tables.lookup(schema, table);
+        let hidden = |schema: &str, table: &str| view.is_hidden(schema, table);
+        let plan_view = plan::View {
+            dialect: &state.dialect,
+            multi_statements: view.multi_statements() && protocol == Protocol::Text,
+            default_schema: state.database.as_deref(),
+            any_rules: view.has_rules(),
+            tables: &lookup,
+            hidden: &hidden,
+        };
+        let mut fetched: Vec<(String, String)> = Vec::new();
+        loop {
+            let planned = plan::plan(text, &plan_view, protocol);
+            let wanted = match &planned {
+                Planned::NeedsTable { schema, table } | Planned::Stale { schema, table, .. } => {
+                    (schema.clone(), table.clone())
+                }
+                _ => return Ok(planned),
+            };
+            if fetched.contains(&wanted) {
+                return Ok(planned);
+            }
+            view.tables.fetch(&wanted.0, &wanted.1, matches!(planned, Planned::Stale { .. })).await;
+            fetched.push(wanted);
+        }
+    }
+
+    /// Takes the ids that a text needs and puts them in.
+    async fn fill(&self, plan: Plan, text: &[u8]) -> Result<Verdict, Refusal> {
+        for insert in &plan.inserts {
+            self.follow_explicit(insert.target.as_ref(), &insert.explicit).await?;
+        }
+        let mut ranges = Vec::new();
+        let mut inserts = Vec::new();
+        for (insert, ids) in plan.demands() {
+            let range = self.take(&insert.target, ids).await?;
+            inserts.push(InsertReply::new(insert, Ids::from(&range)));
+            ranges.push(range);
+        }
+        if ranges.is_empty() && !plan.has_edits() {
+            return Ok(Verdict::Pass(plan.effects));
+        }
+        let text =
+            plan.splice(text, &ranges).ok_or_else(|| Refusal::NoId("the ids do not fit the plan".into()))?;
+        Ok(Verdict::Send { text, inserts, effects: plan.effects })
+    }
+
+    /// Ids that the client writes itself: later ones of the generator are above them.
+    pub(super) async fn follow_explicit(&self, target: &Target, values: &[i128]) -> Result<(), Refusal> {
+        let Some(generator) = self.relay.view.tables.generator(target) else { return Ok(()) };
+        if target.rule.explicit != Explicit::Advance {
+            return Ok(());
+        }
+        let mut values: Vec<u64> = values.iter().filter_map(|&value| u64::try_from(value).ok()).collect();
+        values.sort_unstable_by(|a, b| b.cmp(a));
+        for value in values {
+            match generator.advance_past(value, self.shared.id_deadline).await.map_err(no_id)? {
+                // All others lie below it.
+                Advanced::Past => return Ok(()),
+                Advanced::Elsewhere => {}
+                Advanced::TooFar => {
+                    tracing::warn!(
+                        table = format!("{}.{}", target.rule.schema, target.table),
+                        generator = generator.name(),
+                        "an id that a client wrote lies more than 1e9 above the generator's bound: it is stored, and not followed"
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn take(&self, target: &Target, ids: u32) -> Result<IdRange, Refusal> {
+        let Some(generator) = self.relay.view.tables.generator(target) else {
+            return Err(Refusal::NoId(format!("generator {} is not open", target.rule.generator)));
+        };
+        let Some(n) = NonZeroU64::new(u64::from(ids)) else {
+            return Err(Refusal::NoId("a statement without ids".into()));
+        };
+        let range = match generator.try_take(n) {
+            Some(range) => range,
+            None => generator.take(n, self.shared.id_deadline).await.map_err(no_id)?,
+        };
+        let highest = highest_of(target);
+        if range.last() > highest {
+            return Err(Refusal::NoId(format!(
+                "{}.{}.{} holds ids up to {highest}, generator {} is beyond; widen the column",
+                target.rule.schema, target.table, target.rule.column, target.rule.generator
+            )));
+        }
+        Ok(range)
+    }
+
+    /// A statement that our scanner cannot read: the server says what is wrong with it, or it is refused.
+    fn probe(&mut self, unreadable: &Unreadable, text: &[u8], window_bytes: usize, packets: usize) {
+        let refusal = Refusal::Statement(unreadable.refusal.to_string());
+        let Some(follower) = Follower::new(Reply::Prepare, self.relay.forms) else { return };
+        self.relay.up.skip(window_bytes);
+        put_packets(self.relay.up.out(), 0, &command_payload(Command::StmtPrepare, text));
+        let packet_nr = (packets % 256).to_le_bytes().first().copied().unwrap_or(1);
+        let probe = Probe { packet_nr, refusal: err_packet(&refusal, packets) };
+        let purpose = Purpose::Probe(probe);
+        self.relay.outstanding.push(Outstanding::Own(Own { follower, purpose, first: None, row: None }));
+    }
+
+    /// Asked on the control connection, which sees the rows of this session's open transaction at READ UNCOMMITTED.
+    pub(super) async fn smallest_id(&self, question: &SmallestId) -> Option<u64> {
+        let target = &question.target;
+        let schema = self.relay.view.tables.schema()?;
+        let place = (target.rule.schema.as_str(), target.table.as_str(), target.rule.column.as_str());
+        match schema.smallest_id(place, question.ids.first, question.ids.last).await {
+            Ok(smallest) => smallest,
+            Err(error) => {
+                tracing::warn!(%error, "the insert id of a statement with IGNORE or ON DUPLICATE KEY UPDATE is not known");
+                None
+            }
+        }
+    }
+}
+
+pub(super) fn no_id(error: TakeError) -> Refusal {
+    Refusal::NoId(error.to_string())
+}
+
+fn command_payload(command: Command, text: &[u8]) -> Vec<u8> {
+    let mut payload = Vec::with_capacity(text.len() + 1);
+    payload.push(command as u8);
+    payload.extend_from_slice(text);
+    payload
+}

@@ -1,0 +1,323 @@
+//! One session: a logged-in client and its backend connection, until one of them ends.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use tokio::io::AsyncWriteExt;
+use tokio::sync::watch;
+
+use super::lane::Lane;
+use super::login::{LoggedIn, LoginContext, LoginError};
+use super::outstanding::{Note, Queue};
+use super::pump::{Outcome, Timeout, Watchdog, poll_pump};
+use super::relay::{DownState, Event, Relay, Side, UpState, Violation, err_packet};
+use super::seats::Seat;
+use super::statements::Statements;
+use super::stream::Stream;
+use super::tables::Tables;
+use super::upstream::{Whole, payload_of, whole_payload};
+use super::view::View;
+use super::{change_user, login};
+use crate::mysql::capabilities::Capabilities;
+use crate::mysql::command::Command;
+use crate::mysql::error::Refusal;
+use crate::mysql::prepared::statement_id;
+use crate::mysql::response::Forms;
+use crate::sql::dialect::{Server, ServerKind};
+
+/// What all sessions of a proxy share.
+#[derive(Clone)]
+pub struct Shared {
+    pub login: LoginContext,
+    pub tables: Arc<Tables>,
+    /// How long a ruled statement waits for its ids.
+    pub id_deadline: std::time::Duration,
+    /// `true`: sessions end where nothing is lost by it.
+    pub draining: watch::Receiver<bool>,
+}
+
+/// Why a session ended.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error(transparent)]
+    Login(#[from] LoginError),
+    #[error("protocol violation: {0}")]
+    Violation(String),
+    #[error("{side}: {error}")]
+    Socket { side: &'static str, error: std::io::Error },
+    #[error("the backend ended the connection while answers were outstanding")]
+    BackendGone,
+    #[error("a peer took nothing for limits.write_timeout")]
+    Stalled,
+}
+
+/// How a session ended that nothing was wrong with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Client,
+    Backend,
+    Idle,
+    Drained,
+}
+
+pub(super) struct Session {
+    pub(super) relay: Relay,
+    pub(super) shared: Shared,
+    /// For the authentication of a COM_CHANGE_USER.
+    pub(super) identity: change_user::Identity,
+    /// Among the user's connections, while the session lives.
+    _seat: Seat<Vec<u8>>,
+}
+
+/// Why [`Session::serve`] came back.
+enum Served {
+    Ended(End),
+    /// The payload of a COM_CHANGE_USER: its exchange runs on the sockets themselves.
+    ChangeUser(Vec<u8>),
+}
+
+/// Both ends; taken apart only while a COM_CHANGE_USER runs its exchange on them.
+struct Sockets {
+    client: Stream,
+    server: Stream,
+}
+
+/// Logs a client in and serves it to its end.
+pub async fn run(client: Stream, shared: Shared) -> Result<End, SessionError> {
+    let logged_in = login::run(client, &shared.login).await?;
+    let (mut session, mut sockets) = Session::new(logged_in, shared);
+    loop {
+        match session.serve(&mut sockets).await {
+            Ok(Served::ChangeUser(payload)) => sockets = session.change_user(sockets, &payload).await?,
+            Ok(Served::Ended(end)) => {
+                sockets.close().await;
+                return Ok(end);
+            }
+            Err(error) => {
+                sockets.close().await;
+                return Err(error);
+            }
+        }
+    }
+}
+
+impl Sockets {
+    async fn close(&mut self) {
+        let _ = self.client.shutdown().await;
+        let _ = self.server.shutdown().await;
+    }
+}
+
+impl Session {
+    fn new(login: LoggedIn, shared: Shared) -> (Self, Sockets) {
+        let has = |bit| login.capabilities.contains(bit);
+        let metadata_flag = has(Capabilities::OPTIONAL_RESULTSET_METADATA);
+        let forms = Forms {
+            deprecate_eof: has(Capabilities::DEPRECATE_EOF),
+            metadata_flag: metadata_flag || has(Capabilities::MARIADB_CACHE_METADATA),
+            metadata_flag_in_prepare: metadata_flag,
+        };
+        let (major, minor, patch) = login.server_version.number;
+        let server = Server {
+            kind: match login.server_version.kind {
+                crate::mysql::handshake::ServerKind::MySql => ServerKind::MySql,
+                crate::mysql::handshake::ServerKind::MariaDb => ServerKind::MariaDb,
+            },
+            version: u32::from(major) * 10_000 + u32::from(minor) * 100 + u32::from(patch),
+        };
+        let multi_statements = has(Capabilities::MULTI_STATEMENTS);
+        let relay = Relay {
+            up: Lane::holding(&login.client_buffered),
+            down: Lane::default(),
+            up_state: UpState::Boundary,
+            down_state: DownState::Boundary,
+            outstanding: Queue::default(),
+            view: View::new(shared.tables.clone(), server, multi_statements, login.status),
+            statements: Statements::default(),
+            capabilities: login.capabilities,
+            forms,
+            strips_tracking: !login.client_wants_session_track,
+            statement_bytes_max: shared.login.settings.limits.statement_bytes_max,
+            injection: Vec::new(),
+        };
+        let identity = change_user::Identity { nonce: login.nonce, sides: login.sides };
+        let sockets = Sockets { client: login.client, server: login.server };
+        (Session { relay, shared, identity, _seat: login.seat }, sockets)
+    }
+
+    async fn serve(&mut self, sockets: &mut Sockets) -> Result<Served, SessionError> {
+        let limits = &self.shared.login.settings.limits;
+        let mut watchdog = Watchdog::new(limits.idle_timeout, limits.write_timeout);
+        let mut draining = self.shared.draining.clone();
+        loop {
+            let (relay, client, server) = (&mut self.relay, &mut sockets.client, &mut sockets.server);
+            let outcome = tokio::select! {
+                biased;
+                () = drained(&mut draining), if relay.is_idle() => return Ok(Served::Ended(End::Drained)),
+                outcome = poll_fn(|cx| poll_pump(cx, relay, client, server, &mut watchdog)) => outcome,
+            };
+            match outcome {
+                Outcome::Event(Event::Command(Command::ChangeUser)) => {
+                    return self.take_change_user().map(Served::ChangeUser);
+                }
+                Outcome::Event(event) => self.handle(event, &mut sockets.client).await?,
+                Outcome::Closed(Side::Client) => return Ok(Served::Ended(End::Client)),
+                Outcome::Closed(Side::Backend) if self.relay.outstanding.is_empty() => {
+                    return Ok(Served::Ended(End::Backend));
+                }
+                Outcome::Closed(Side::Backend) => return Err(SessionError::BackendGone),
+                Outcome::Failed(Side::Client, error) => {
+                    return Err(SessionError::Socket { side: "client", error });
+                }
+                Outcome::Failed(Side::Backend, error) => {
+                    return Err(SessionError::Socket { side: "backend", error });
+                }
+                Outcome::TimedOut(Timeout::Idle) => return Ok(Served::Ended(End::Idle)),
+                Outcome::TimedOut(Timeout::Write) => return Err(SessionError::Stalled),
+            }
+        }
+    }
+
+    async fn handle(&mut self, event: Event, client: &mut Stream) -> Result<(), SessionError> {
+        match event {
+            Event::Command(command) => {
+                self.command(command).await;
+                Ok(())
+            }
+            Event::SmallestId(question) => {
+                let smallest = self.smallest_id(&question).await;
+                self.relay.settle_insert(smallest);
+                Ok(())
+            }
+            Event::Violation(violation) => {
+                if let Violation::ClientPacketNr(_) = violation {
+                    self.say_goodbye(client, &Refusal::PacketsOutOfOrder).await;
+                }
+                Err(SessionError::Violation(violation.to_string()))
+            }
+        }
+    }
+
+    /// A command whose payload was read whole.
+    async fn command(&mut self, command: Command) {
+        let Whole::Is { window_bytes, packets } = whole_payload(self.relay.up.window()) else { return };
+        match command {
+            Command::Query | Command::StmtPrepare => self.statement(command, window_bytes, packets).await,
+            Command::StmtExecute => self.execute(window_bytes, packets).await,
+            Command::StmtSendLongData => self.long_data(window_bytes),
+            Command::StmtBulkExecute => self.refuse_bulk(window_bytes, packets),
+            _ => self.note_and_pass(command, window_bytes),
+        }
+    }
+
+    /// Commands that pass as they are once the session has noted what they do.
+    fn note_and_pass(&mut self, command: Command, window_bytes: usize) {
+        let payload = payload_of(self.relay.up.window(), window_bytes);
+        match command {
+            Command::StmtClose => {
+                if let Ok(id) = statement_id(&payload) {
+                    self.relay.statements.close(id);
+                }
+            }
+            Command::StmtReset => {
+                let id = statement_id(&payload).ok();
+                if let Some(statement) = id.and_then(|id| self.relay.statements.get_mut(id)) {
+                    statement.long_data.clear();
+                }
+            }
+            // COM_SET_OPTION: MYSQL_OPTION_MULTI_STATEMENTS_ON is 0, OFF is 1.
+            Command::SetOption => match payload.get(1..3) {
+                Some([0, 0]) => self.relay.view.set_multi_statements(true),
+                Some([1, 0]) => self.relay.view.set_multi_statements(false),
+                _ => {}
+            },
+            _ => {}
+        }
+        self.pass(command, window_bytes, false, Note::Nothing);
+    }
+
+    /// Lets a command through that was read whole.
+    pub(super) fn pass(
+        &mut self,
+        command: Command,
+        window_bytes: usize,
+        may_change_session: bool,
+        note: Note,
+    ) {
+        if command == Command::StmtPrepare {
+            self.relay.statements.forget_last();
+        }
+        self.relay.owe(command.reply(), may_change_session, 0, note);
+        self.relay.up.accept(window_bytes);
+    }
+
+    /// Answers a command in place of the backend; nothing of it is sent.
+    pub(super) fn refuse(&mut self, refusal: &Refusal, window_bytes: usize, packets: usize) {
+        self.relay.up.skip(window_bytes);
+        self.relay.answer(refusal, packets);
+    }
+
+    fn refuse_bulk(&mut self, window_bytes: usize, packets: usize) {
+        let why = "rowstamp: MariaDB's bulk execution into a ruled table; execute the rows one by one, or turn useBulkStmts off";
+        self.refuse(&Refusal::Statement(why.to_owned()), window_bytes, packets);
+    }
+
+    /// A parameter sent ahead keeps its number among the client's; among the server's it may be another.
+    fn long_data(&mut self, window_bytes: usize) {
+        let relay = &mut self.relay;
+        let mut payload = payload_of(relay.up.window(), window_bytes).into_owned();
+        let id = statement_id(&payload).ok();
+        if let Some(statement) = id.and_then(|id| relay.statements.get_mut(id))
+            && let Some(place) = payload.get_mut(5..7)
+            && let Ok(number) = <[u8; 2]>::try_from(&*place)
+        {
+            let param = u16::from_le_bytes(number);
+            statement.long_data.insert(param);
+            place.copy_from_slice(&statement.prepared.server_param(param).to_le_bytes());
+        }
+        relay.send_instead(&payload, window_bytes, 1);
+    }
+
+    fn take_change_user(&mut self) -> Result<Vec<u8>, SessionError> {
+        match whole_payload(self.relay.up.window()) {
+            Whole::Is { window_bytes, .. } if window_bytes == self.relay.up.window().len() => {
+                let payload = payload_of(self.relay.up.window(), window_bytes).into_owned();
+                self.relay.up.skip(window_bytes);
+                Ok(payload)
+            }
+            _ => Err(SessionError::Violation(Violation::BehindChangeUser.to_string())),
+        }
+    }
+
+    async fn change_user(&mut self, sockets: Sockets, payload: &[u8]) -> Result<Sockets, SessionError> {
+        let forms = (self.relay.capabilities, self.relay.strips_tracking);
+        let streams = (sockets.client, sockets.server);
+        let changed =
+            change_user::run(streams, payload, &mut self.identity, forms, &self.shared.login).await?;
+        self.relay.starts_over();
+        self.relay.view.take_status(changed.status);
+        self.relay.up = Lane::holding(&changed.client_buffered);
+        Ok(Sockets { client: changed.client, server: changed.server })
+    }
+
+    async fn say_goodbye(&mut self, client: &mut Stream, refusal: &Refusal) {
+        if self.relay.outstanding.is_empty() && self.relay.down.is_clear() {
+            let _ = client.write_all(&err_packet(refusal, 1)).await;
+        }
+    }
+}
+
+impl Relay {
+    /// The backend has told which of our ids is the smallest in the table.
+    fn settle_insert(&mut self, smallest: Option<u64>) {
+        if let Some(reply) = self.insert_reply() {
+            reply.answered(smallest);
+        }
+    }
+}
+
+async fn drained(draining: &mut watch::Receiver<bool>) {
+    if draining.wait_for(|draining| *draining).await.is_err() {
+        std::future::pending().await
+    }
+}

@@ -1,0 +1,131 @@
+//! The first look at a statement: most cannot matter to a rule, and their first word shows it.
+
+/// What a first look shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Glance {
+    /// One statement that neither inserts nor changes how later ones are read.
+    Harmless,
+    /// It must be read whole.
+    Read,
+    /// The first word is not there yet.
+    Unclear,
+}
+
+/// Words that begin statements which cannot insert and cannot change sql_mode, character set or default database.
+/// (What stored functions and triggers do inside them no proxy sees.)
+const HARMLESS: [&[u8]; 13] = [
+    b"select",
+    b"update",
+    b"delete",
+    b"commit",
+    b"rollback",
+    b"show",
+    b"start",
+    b"savepoint",
+    b"release",
+    b"explain",
+    b"describe",
+    b"desc",
+    b"kill",
+];
+
+/// Looks at a statement or its beginning. With several statements allowed in a packet, a semicolon anywhere makes it one
+/// that must be read.
+pub fn glance(text: &[u8], is_complete: bool, multi_statements: bool) -> Glance {
+    let Some(start) = skip_blanks_and_comments(text) else {
+        return if is_complete { Glance::Read } else { Glance::Unclear };
+    };
+    let rest = text.get(start..).unwrap_or_default();
+    let letters = rest.iter().take_while(|b| b.is_ascii_alphabetic()).count();
+    let Some(after) = rest.get(letters) else {
+        let is_whole_word = is_complete && letters > 0;
+        return if is_whole_word {
+            word(rest)
+        } else if is_complete {
+            Glance::Read
+        } else {
+            Glance::Unclear
+        };
+    };
+    // A word that goes on (`select1`, `select_x`, a letter beyond ASCII) is another word.
+    if after.is_ascii_alphanumeric() || matches!(after, b'_' | b'$' | 0x80..) {
+        return Glance::Read;
+    }
+    match word(rest.get(..letters).unwrap_or_default()) {
+        Glance::Harmless if multi_statements && (!is_complete || memchr::memchr(b';', rest).is_some()) => {
+            Glance::Read
+        }
+        glance => glance,
+    }
+}
+
+fn word(word: &[u8]) -> Glance {
+    if HARMLESS.iter().any(|harmless| word.eq_ignore_ascii_case(harmless)) {
+        Glance::Harmless
+    } else {
+        Glance::Read
+    }
+}
+
+/// Where the first word begins; `None` where the text ends before. A comment that may be code counts as a word.
+fn skip_blanks_and_comments(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += text.get(at..)?.iter().take_while(|b| matches!(b, b' ' | b'\t'..=b'\r')).count();
+        let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
+        let comment = match rest {
+            [b'/', b'*', b'!' | b'M', ..] => return Some(at),
+            [b'/', b'*', body @ ..] => memchr::memmem::find(body, b"*/")? + 4,
+            [b'#', ..] | [b'-', b'-', b' ' | b'\t'..=b'\r', ..] => memchr::memchr(b'\n', rest)? + 1,
+            _ => return Some(at),
+        };
+        at += comment;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Glance, glance};
+
+    #[track_caller]
+    fn check(text: &str, multi_statements: bool, expect: Glance) {
+        assert_eq!(glance(text.as_bytes(), true, multi_statements), expect, "{text}");
+    }
+
+    #[test]
+    fn first_words() {
+        check("SELECT 1", false, Glance::Harmless);
+        check("  /* hint */ select 1", true, Glance::Harmless);
+        check("-- x\n# y\n update t set a=1", false, Glance::Harmless);
+        check("COMMIT", true, Glance::Harmless);
+        check("select_x", false, Glance::Read);
+        check("select1", false, Glance::Read);
+        check("INSERT INTO t VALUES (1)", false, Glance::Read);
+        check("/*!50000 INSERT */ INTO t VALUES(1)", false, Glance::Read);
+        check("/*M! INSERT */ INTO t VALUES(1)", false, Glance::Read);
+        check("SET sql_mode=''", false, Glance::Read);
+        check("(SELECT 1)", false, Glance::Read);
+        check("", false, Glance::Read);
+        check("--1", false, Glance::Read);
+    }
+
+    #[test]
+    fn several_statements() {
+        check("SELECT 1; INSERT INTO t VALUES (1)", true, Glance::Read);
+        check("SELECT 1; INSERT INTO t VALUES (1)", false, Glance::Harmless);
+        check("SELECT ';'", true, Glance::Read);
+    }
+
+    #[test]
+    fn beginnings() {
+        let check =
+            |text: &str, multi, expect| assert_eq!(glance(text.as_bytes(), false, multi), expect, "{text}");
+        check("SEL", false, Glance::Unclear);
+        check("select", false, Glance::Unclear);
+        check("select ", false, Glance::Harmless);
+        check("select ", true, Glance::Read);
+        check("/* long", false, Glance::Unclear);
+        check("-- long", false, Glance::Unclear);
+        check("insert into", false, Glance::Read);
+    }
+}
