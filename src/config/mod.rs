@@ -135,3 +135,6 @@ fn control_account(path: &Path, has_control: bool, rules: &RuleSet) -> Vec<Findi
     });
     std::iter::once(warning).chain(seeded).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::{LoadError, Loaded, StoreKind, load};
+use crate::address::Address;
+use crate::proxy::settings::{BackendTlsMode, ListenTlsMode, TlsIdentity};
+
+const RULES: &str = "schema = 'shop'\n[generators.ids]\nkind = 'sequence'\n[tables.orders]\ncolumn = 'id'\n\
+                     generator = 'ids'\n";
+/// A configuration to which nothing is to be said.
+const PLAIN: &str =
+    "backend.address = 'db:3306'\nbackend.control = { user = 'r', password_env = 'SECRET' }\n";
+
+/// A folder with rowstamp.toml, open to its owner only, and rules/shop.toml.
+fn folder(config: &str, rules: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    write("rowstamp.toml", config);
+    write("pem", "");
+    write("password", "canary\n");
+    fs::create_dir(folder.path().join("rules")).unwrap();
+    write("rules/shop.toml", rules);
+    folder
+}
+
+fn load_in(folder: &Path) -> Result<Loaded, LoadError> {
+    load(&folder.join("rowstamp.toml"), &|name| (name == "SECRET").then(|| "hush".to_owned()))
+}
+
+/// What is found, without the name of the folder.
+fn found(folder: &Path) -> Vec<String> {
+    let text = match load_in(folder) {
+        Ok(loaded) => loaded.warnings.to_string(),
+        Err(error) => error.to_string(),
+    };
+    text.lines().map(|line| line.replace(&format!("{}/", folder.display()), "")).collect()
+}
+
+#[track_caller]
+fn check(config: &str, expect: &[&str]) {
+    assert_eq!(found(folder(config, RULES).path()), expect, "{config}");
+}
+
+/// A line behind a configuration to which nothing is to be said.
+#[track_caller]
+fn check_line(line: &str, expect: &[&str]) {
+    check(&format!("{PLAIN}{line}"), expect);
+}
+
+fn loaded(line: &str) -> (TempDir, Loaded) {
+    let folder = folder(&format!("{PLAIN}{line}"), RULES);
+    let loaded = load_in(folder.path()).unwrap();
+    (folder, loaded)
+}
+
+#[test]
+fn defaults_act() {
+    let (folder, Loaded { config, rules, warnings }) = loaded("");
+    let at = |name: &str| folder.path().join(name);
+    assert_eq!((warnings.to_string(), rules.rules().len()), (String::new(), 1));
+    let proxy = &config.proxy;
+    assert_eq!((proxy.listen.to_string(), proxy.listen_is_written), ("127.0.0.1:3307".into(), false));
+    assert!(proxy.name.ends_with(":3307") && proxy.name.len() > ":3307".len(), "{}", proxy.name);
+    assert_eq!((proxy.listen_tls.mode, proxy.listen_tls.identity.clone()), (ListenTlsMode::Preferred, None));
+    assert_eq!(proxy.backend.addresses, [Address::Tcp { host: "db".into(), port: 3306 }]);
+    assert_eq!(
+        (proxy.backend.tls.mode, proxy.backend.connect_timeout),
+        (BackendTlsMode::Preferred, Duration::from_secs(5))
+    );
+    assert_eq!((proxy.limits.connections_max, proxy.limits.statement_bytes_max), (10_000, 64 << 20));
+    assert_eq!((proxy.state_path.clone(), config.rules_path), (at("rowstamp.state"), at("rules")));
+    assert_eq!(config.store.kind, StoreKind::Embedded { path: at("rowstamp.redb") });
+    assert_eq!(config.store.deadline, Duration::from_secs(1));
+}
+
+#[test]
+fn what_is_written_acts() {
+    let (folder, Loaded { config, .. }) = loaded(
+        "backend.tls = { mode = 'verify_ca', ca = 'pem', cert = 'pem', key = 'pem' }\nproxy.name = 'p'\nhttp.address = 'off'\n\
+         [listen]\naddress = 'unix:run/x.sock'\ntls = { mode = 'required', cert = 'pem', key = 'pem', ca = 'pem' }",
+    );
+    let pem = folder.path().join("pem");
+    let identity = Some(TlsIdentity { cert: pem.clone(), key: pem.clone() });
+    let proxy = &config.proxy;
+    assert_eq!(proxy.listen, Address::Unix(folder.path().join("run/x.sock")));
+    assert_eq!((proxy.listen_is_written, &*proxy.name), (true, "p"));
+    assert_eq!((&proxy.listen_tls.identity, &proxy.listen_tls.client_ca), (&identity, &Some(pem.clone())));
+    assert_eq!((&proxy.backend.tls.identity, &proxy.backend.tls.ca), (&identity, &Some(pem)));
+}
+
+#[test]
+fn keys_of_later_versions() {
+    for (line, key, remedy) in [
+        ("listen.proxy_protocol = 'optional'", "listen.proxy_protocol", "write \"off\""),
+        ("listen.proxy_protocol_from = ['::/0']", "listen.proxy_protocol_from", "remove the key"),
+        ("backend.send_proxy = 'v2'", "backend.send_proxy", "write \"off\""),
+        ("store.kind = 'etcd'", "store.kind", "write \"embedded\""),
+        ("store.kind = 'mysql'", "store.kind", "write \"embedded\""),
+        ("store.endpoints = ['a:1']", "store.endpoints", "remove the key"),
+        ("store.prefix = '/x'", "store.prefix", "remove the key"),
+        ("store.table = 'leaf_alloc'", "store.table", "remove the key"),
+        ("store.address = 'a:1'", "store.address", "remove the key"),
+        ("store.user = 'x'", "store.user", "remove the key"),
+        ("store.password = 'x'", "store.password", "remove the key"),
+        ("store.password_file = 'x'", "store.password_file", "remove the key"),
+        ("store.password_env = 'x'", "store.password_env", "remove the key"),
+        ("store.tls = {}", "store.tls", "remove the table"),
+        ("rewrite.on_doubt = 'forward'", "rewrite.on_doubt", "write \"refuse\""),
+        ("admin.address = '127.0.0.1:6032'", "admin.address", "write \"off\""),
+        ("admin.users = [{ name = 'dba' }]", "admin.users", "remove the users"),
+        ("http.address = '127.0.0.1:9999'", "http.address", "write \"off\""),
+        ("log.audit = 'x'", "log.audit", "remove the key"),
+    ] {
+        let text = format!("error: rowstamp.toml:3: {key}: is not in this version of Rowstamp; {remedy}");
+        check_line(line, &[&text]);
+    }
+    for accepted in [
+        "http.address = '127.0.0.1:9187'",
+        "admin.address = 'off'",
+        "rules.watch = false",
+        "store.prefix = '/rowstamp'",
+        "listen.proxy_protocol = 'off'",
+    ] {
+        check_line(accepted, &[]);
+    }
+}
+
+#[test]
+fn what_must_go_together() {
+    check_line(
+        "listen.tls.cert = 'pem'",
+        &["error: rowstamp.toml:3: listen.tls.key: is missing; a certificate needs its private key"],
+    );
+    check_line(
+        "backend.tls.key = 'pem'",
+        &["error: rowstamp.toml:3: backend.tls.cert: is missing; a private key needs its certificate"],
+    );
+    check_line(
+        "backend.tls.mode = 'verify_identity'",
+        &[
+            "error: rowstamp.toml:3: backend.tls.ca: is missing, and the mode verifies with it; name a file of certificates",
+        ],
+    );
+    check_line(
+        "listen.tls.ca = 'none'",
+        &[
+            "error: rowstamp.toml:3: listen.tls.ca: none cannot be read: No such file or directory (os error 2)",
+        ],
+    );
+    check_line(
+        "limits.statement_bytes = '2GiB'",
+        &[
+            "error: rowstamp.toml:3: limits.statement_bytes: is more than a server takes; write at most \"1GiB\"",
+        ],
+    );
+    check(
+        "backend.address = []\nbackend.control = { user = 'r', password = '' }",
+        &["error: rowstamp.toml:1: backend.address: is an empty list; write at least one address"],
+    );
+}
+
+/// The control account with these keys: its password, or what is found.
+fn password(keys: &str, file_mode: u32) -> String {
+    let folder = folder(&format!("backend.address = 'a:1'\nbackend.control = {{ {keys} }}"), RULES);
+    let mode = fs::Permissions::from_mode(file_mode);
+    fs::set_permissions(folder.path().join("password"), mode).unwrap();
+    match load_in(folder.path()) {
+        Ok(loaded) => loaded.config.control.unwrap().password.reveal().to_owned(),
+        Err(_) => found(folder.path()).join("\n").replace("error: rowstamp.toml:2: backend.control", ""),
+    }
+}
+
+#[test]
+fn passwords() {
+    for (keys, file_mode, expect) in [
+        ("user = 'r', password = 'x'", 0o600, "x"),
+        ("user = 'r', password = ''", 0o600, ""),
+        ("user = 'r', password_env = 'SECRET'", 0o600, "hush"),
+        ("user = 'r', password_file = 'password'", 0o600, "canary"),
+        ("user = 'r', password_file = 'password'", 0o400, "canary"),
+        (
+            "user = 'r', password_file = 'password'",
+            0o640,
+            ".password_file: password is open to others than its owner; chmod 600 password",
+        ),
+        (
+            "user = 'r', password_file = 'password'",
+            0o604,
+            ".password_file: password is open to others than its owner; chmod 600 password",
+        ),
+        (
+            "user = 'r', password_file = 'none'",
+            0o600,
+            ".password_file: none cannot be read: No such file or directory (os error 2)",
+        ),
+        (
+            "user = 'r', password_file = 'rules'",
+            0o600,
+            ".password_file: rules is not a file of at most 4096 bytes",
+        ),
+        (
+            "user = 'r', password_env = 'UNSET'",
+            0o600,
+            ".password_env: the environment has no UNSET; set it for this process",
+        ),
+        (
+            "user = 'r'",
+            0o600,
+            ": needs a password; write password_file, password_env or password (\"\" for none)",
+        ),
+        (
+            "user = 'r', password = 'canary', password_env = 'SECRET'",
+            0o600,
+            ": has several passwords; write one of password_file, password_env and password",
+        ),
+        ("password = ''", 0o600, ".user: is missing; write, say, user = \"rowstamp\""),
+    ] {
+        assert_eq!(password(keys, file_mode), expect, "{keys}");
+    }
+}
+
+#[test]
+fn a_password_that_others_may_read_is_warned_of() {
+    let folder =
+        folder("backend.address = 'a:1'\nbackend.control = { user = 'r', password = 'canary' }", RULES);
+    assert!(found(folder.path()).is_empty());
+    let path = folder.path().join("rowstamp.toml");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(
+        found(folder.path()),
+        [
+            "warning: rowstamp.toml:2: backend.control.password: others than its owner may read it; chmod 600 rowstamp.toml"
+        ]
+    );
+    let loaded = load_in(folder.path()).unwrap();
+    assert!(!format!("{loaded:?}").contains("canary"));
+}
+
+#[test]
+fn without_a_control_account() {
+    let warning = "warning: rowstamp.toml: backend.control: is missing: an INSERT without a column list into a ruled table \
+                   will be refused; give Rowstamp an account of its own that may read information_schema and the ruled tables";
+    check(
+        "backend.address = 'a:1'",
+        &[
+            warning,
+            "error: rules/shop.toml:2: generators.ids.seed: \"tables\" reads the tables' counters, and there is no account to \
+         read them with; add [backend.control] to rowstamp.toml, or write seed = \"none\" and a start above all ids",
+        ],
+    );
+    let unseeded = RULES.replace("'sequence'", "'sequence'\nseed = 'none'");
+    assert_eq!(found(folder("backend.address = 'a:1'", &unseeded).path()), [warning]);
+    let unruled = found(folder("backend.address = 'a:1'", "schema = 'shop'").path());
+    assert_eq!(unruled, Vec::<String>::new());
+}
+
+#[test]
+fn all_files_at_once() {
+    let folder = folder("store.kind = 'etcd'\nlisten.adress = 'x'", "schema = 'shop'\nx = 1");
+    assert_eq!(
+        found(folder.path()),
+        [
+            "error: rowstamp.toml:1: backend.address: is missing; write, say, address = \"127.0.0.1:3306\"",
+            "error: rowstamp.toml:1: store.kind: is not in this version of Rowstamp; write \"embedded\"",
+            "error: rowstamp.toml:2: listen.adress: unknown key; did you mean address?",
+            "error: rules/shop.toml:2: x: unknown key; known here: generators, schema, tables",
+        ]
+    );
+}
+
+#[test]
+fn no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = load_in(folder.path()).unwrap_err();
+    assert!(matches!(error, LoadError::NoFile(_)));
+    assert!(error.to_string().contains("examples/rowstamp.toml"), "{error}");
+}

@@ -1,0 +1,224 @@
+//! The house: files stay small, imports go the way that ARCHITECTURE.md draws, nothing is left for later.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const LINES_MAX: usize = 700;
+
+/// Who may import whom. The longest row name that a module's path starts with counts; a module may always import from
+/// itself, its parent's row excepted only where it has a row of its own.
+const MAY_IMPORT: [(&str, &[&str]); 15] = [
+    ("address", &[]),
+    ("mysql", &["address"]),
+    ("sql", &["address"]),
+    ("ids::range", &[]),
+    ("ids::layout", &[]),
+    // Text that people write, not yet what it means.
+    ("toml_file", &["address"]),
+    ("store", &["address", "ids::range"]),
+    ("ids", &["address", "store"]),
+    ("rules", &["address", "toml_file", "sql", "ids"]),
+    ("rewrite", &["address", "sql", "rules", "ids::range", "mysql"]),
+    ("schema", &["address", "rules"]),
+    ("sessions", &[]),
+    ("proxy", &["address", "mysql", "sql", "store", "ids", "rules", "rewrite", "schema", "sessions"]),
+    ("config", &["address", "toml_file", "store", "ids", "rules", "rewrite", "schema", "proxy"]),
+    (
+        "cli",
+        &[
+            "address",
+            "mysql",
+            "sql",
+            "toml_file",
+            "store",
+            "ids",
+            "rules",
+            "rewrite",
+            "schema",
+            "sessions",
+            "proxy",
+            "config",
+        ],
+    ),
+];
+
+/// What is not finished, or does not run.
+const LEFT_OVER: [&str; 6] = ["todo!", "unimplemented!", "#[ignore", "FIXME", "XXX", "dbg!"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All Rust files below the folder, by their paths from the crate's root.
+fn rust_files(folder: &str) -> BTreeMap<PathBuf, String> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            // Programs of tests/drivers build in folders of their own.
+            if path.is_dir() && !path.ends_with("target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                files.insert(path.strip_prefix(root()).unwrap().to_owned(), text);
+            }
+        }
+    }
+    files
+}
+
+/// `src/ids/range.rs` -> `ids::range`, `src/rules/mod.rs` -> `rules`; `None` for lib.rs and main.rs.
+fn module_of(file: &Path) -> Option<String> {
+    let path = file.strip_prefix("src").unwrap().with_extension("");
+    let parts: Vec<_> =
+        path.iter().map(|part| part.to_str().unwrap()).filter(|part| *part != "mod").collect();
+    (!["lib", "main"].contains(&parts[0])).then(|| parts.join("::"))
+}
+
+fn starts_with(path: &str, row: &str) -> bool {
+    path.strip_prefix(row).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+fn row_of(path: &str) -> Option<&'static (&'static str, &'static [&'static str])> {
+    MAY_IMPORT.iter().filter(|(row, _)| starts_with(path, row)).max_by_key(|(row, _)| row.len())
+}
+
+/// The text without comments: what they name is no import.
+fn code(text: &str) -> String {
+    let lines = text.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// `a::{b, c::{d}}` -> `a::b`, `a::c::d`; anything else as it is, up to its first character that is no part of a path.
+fn expand(prefix: &str, text: &str, found: &mut Vec<String>) {
+    let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let end = text.find(|c| !is_path(c)).unwrap_or(text.len());
+    let path = format!("{prefix}{}", &text[..end]);
+    if !text[end..].starts_with('{') || !(path.is_empty() || path.ends_with("::")) {
+        found.push(path);
+        return;
+    }
+    let (mut depth, mut start) = (0, end + 1);
+    for (at, c) in text[end..].char_indices().map(|(at, c)| (end + at, c)) {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        if (depth == 1 && c == ',') || depth == 0 {
+            let part = text[start..at].trim();
+            if !part.is_empty() {
+                expand(&path, part, found);
+            }
+            start = at + 1;
+        }
+        if depth == 0 {
+            return;
+        }
+    }
+}
+
+/// Paths within the crate that the text names, without `crate::`.
+fn imports(module: &str, text: &str) -> Vec<String> {
+    // Tests stand at the end of a file, in a module of their own.
+    let code = code(text);
+    let (body, tests) = code.split_once("\nmod tests {").unwrap_or((&code, ""));
+    let of_tests = imports_of(&format!("{module}::tests"), tests);
+    imports_of(module, body).into_iter().chain(of_tests).collect()
+}
+
+fn imports_of(module: &str, code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("crate::").filter(|(at, _)| !code[..*at].ends_with('$')) {
+        expand("", &code[at + "crate::".len()..], &mut found);
+    }
+    // `super` leads out of a row only from its topmost modules.
+    for (at, _) in code.match_indices("super::") {
+        let steps = code[at..].split("super::").take_while(|part| part.is_empty()).count();
+        let parts: Vec<_> = module.split("::").collect();
+        let outer = parts.len().checked_sub(steps).map_or(&[][..], |n| &parts[..n]);
+        let prefix: String = outer.iter().flat_map(|part| [*part, "::"]).collect();
+        if !code[..at].ends_with("super::") {
+            expand(&prefix, code[at..].trim_start_matches("super::"), &mut found);
+        }
+    }
+    found
+}
+
+/// What the module imports against the table.
+fn forbidden(module: &str, text: &str) -> Vec<String> {
+    let Some((row, allowed)) = row_of(module) else {
+        return vec![format!("module {module} has no row in the table: say who may import it")];
+    };
+    let may = |path: &str| {
+        let Some((target, _)) = row_of(path) else { return true };
+        target == row || allowed.contains(target)
+            // A row of the table may be part of a module that is allowed as a whole.
+            || allowed.iter().any(|one| starts_with(target, one))
+            || starts_with(target, row)
+    };
+    let mut bad: Vec<_> = imports(module, text).into_iter().filter(|path| !may(path)).collect();
+    bad.sort();
+    bad.dedup();
+    bad.into_iter()
+        .map(|path| format!("{module} imports {path}, and may import of {allowed:?} only"))
+        .collect()
+}
+
+#[test]
+fn imports_go_down_only() {
+    let files = rust_files("src");
+    let modules = files.iter().filter_map(|(file, text)| Some((module_of(file)?, text)));
+    let bad: Vec<_> = modules.flat_map(|(module, text)| forbidden(&module, text)).collect();
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+}
+
+#[test]
+fn the_table_is_read_as_it_is_meant() {
+    for (module, text, expect) in [
+        ("store::redb", "use crate::ids::range::IdRange;", 0),
+        ("store::redb", "use crate::ids::sequence::Seed;", 1),
+        ("store", "use crate::{ids::{range::IdRange, sequence}, address};", 1),
+        ("ids::range", "use crate::store::Store;", 1),
+        ("ids::range", "use super::sequence::Seed;", 1),
+        ("ids::sequence", "use super::range::IdRange;", 0),
+        ("ids", "use crate::rules::model::Rule;", 1),
+        ("rules::load", "use super::set::RuleSet; fn f() -> crate::proxy::settings::Settings {}", 1),
+        ("rules::load", "// crate::proxy is above\nuse crate::ids::range;", 0),
+        ("rewrite", "use crate::ids::sequence;\nuse crate::ids::range;", 1),
+        ("rewrite::plan", "pub use super::super::proxy::X;", 1),
+        ("proxy::pump", "use crate::config::Config;", 1),
+        ("proxy::pump", "use crate::cli::x;", 1),
+        ("sql::lex::tests", "use super::super::edit; use super::lex;", 0),
+        ("config", "use crate::cli::x;", 1),
+        ("ids::range", "mod x;\nmod tests {\n use super::IdRange; use super::super::sequence::Seed; }", 1),
+        ("newcomer", "", 1),
+        ("proxy::x", "macro_rules! m { () => { $crate::config::x } }", 0),
+    ] {
+        assert_eq!(forbidden(module, text).len(), expect, "{module}: {text}");
+    }
+}
+
+#[test]
+fn files_are_small() {
+    let too_long: Vec<_> = rust_files("src")
+        .into_iter()
+        .filter(|(_, text)| text.lines().count() > LINES_MAX)
+        .map(|(file, text)| {
+            format!("{}: {} lines, {LINES_MAX} at most", file.display(), text.lines().count())
+        })
+        .collect();
+    assert!(too_long.is_empty(), "{}", too_long.join("\n"));
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let here = Path::new(file!()).file_name().unwrap();
+    let files = rust_files("src").into_iter().chain(rust_files("tests"));
+    let others = files.filter(|(file, _)| file.file_name() != Some(here));
+    let left: Vec<_> = others
+        .flat_map(|(file, text)| {
+            let words = LEFT_OVER.iter().filter(move |word| text.contains(**word));
+            words.map(|word| format!("{} says {word}", file.display())).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(left.is_empty(), "{}", left.join("\n"));
+}
