@@ -2,6 +2,8 @@
 //!
 //! `ROWSTAMP_UPDATE=1 cargo test --test config` writes the generated ones anew.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // A panic is how a test fails.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -62,6 +62,7 @@ impl Findings {
     }
 
     /// In the order of files and lines.
+    #[must_use]
     pub fn sorted(mut self) -> Findings {
         self.0.sort();
         self.0.dedup();

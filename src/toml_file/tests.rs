@@ -165,7 +165,7 @@ fn where_keys_were_written() {
 fn long_names_are_cut_and_many_errors_are_counted() {
     let long = "x".repeat(1 << 20);
     assert_eq!(join("t", &long).len(), "t.".len() + 64 + "...".len());
-    let text: String = (0..150).map(|k| format!("x{k} = 1\n")).collect();
+    let text = (0..150).map(|k| format!("x{k} = 1")).collect::<Vec<_>>().join("\n");
     let mut findings = Findings::default();
     parse::<Sample>(Path::new("f"), &text, &mut findings);
     let found = findings.to_string();
