@@ -176,3 +176,15 @@ fn the_samples_are_rules() {
     fs::write(folder.path().join("shop.toml"), samples[0]).unwrap();
     rowstamp::rules::load(folder.path()).unwrap();
 }
+
+#[test]
+fn the_systemd_unit_leaves_room_for_the_defaults() {
+    let unit = fs::read_to_string(at("examples/rowstamp.service")).unwrap();
+    let number = |key: &str| -> u64 {
+        let line = unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        line.trim_end_matches('s').parse().unwrap()
+    };
+    let limits = ConfigFile::default().limits;
+    assert!(number("TimeoutStopSec=") > limits.drain_timeout.0.as_secs());
+    assert!(number("LimitNOFILE=") > 2 * u64::from(limits.connections));
+}

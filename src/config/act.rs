@@ -1,7 +1,7 @@
 //! Settings from keys: paths resolved, passwords read, what must go together checked.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::keys::{self, ConfigFile};
@@ -16,6 +16,7 @@ const STATEMENT_BYTES_MAX: u64 = 1 << 30;
 const PASSWORD_BYTES_MAX: u64 = 4096;
 /// Permissions of those who do not own a file.
 const OTHERS_MODE: u32 = 0o077;
+const GROUP_READ_MODE: u32 = 0o040;
 
 /// `None` only where something without a default is missing or bad, which `findings` then says.
 pub(super) fn config(
@@ -209,12 +210,21 @@ fn password_in(path: &Path) -> Result<Secret, String> {
     if !meta.is_file() || meta.len() > PASSWORD_BYTES_MAX {
         return Err(format!("{shown} is not a file of at most {PASSWORD_BYTES_MAX} bytes"));
     }
-    if meta.permissions().mode() & OTHERS_MODE != 0 {
+    let ourselves = fs::metadata("/proc/self").map_or(meta.uid(), |process| process.uid());
+    if is_open(meta.permissions().mode(), meta.uid(), ourselves) {
         return Err(format!("{shown} is open to others than its owner; chmod 600 {shown}"));
     }
     let bytes = fs::read(path).map_err(cannot)?;
     let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8"))?;
     Ok(Secret::new(text.strip_suffix('\n').unwrap_or(&text).to_owned()))
+}
+
+/// Whether others than its owner may get at a password file. A file of root's that its group may read, and we are not root, is
+/// how a service manager hands secrets over: systemd.exec(5), "LoadCredential", whose ACL shows as the group's bits.
+fn is_open(mode: u32, owner: u32, ourselves: u32) -> bool {
+    let handed_over = owner == 0 && ourselves != 0;
+    let forbidden = if handed_over { OTHERS_MODE & !GROUP_READ_MODE } else { OTHERS_MODE };
+    mode & forbidden != 0
 }
 
 /// Host name and listen port.
@@ -225,5 +235,27 @@ fn default_name(listen: &Address) -> String {
     match listen {
         Address::Tcp { port, .. } => format!("{host}:{port}"),
         Address::Unix(path) => format!("{host}:{}", path.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_open;
+
+    #[test]
+    fn who_may_read_a_password_file() {
+        for (mode, owner, ourselves, expect) in [
+            (0o100_600, 7, 7, false),
+            (0o100_400, 7, 7, false),
+            (0o100_640, 7, 7, true),
+            (0o100_604, 7, 7, true),
+            (0o100_440, 0, 0, true),
+            (0o100_440, 0, 7, false),
+            (0o100_444, 0, 7, true),
+            (0o100_460, 0, 7, true),
+            (0o100_440, 8, 7, true),
+        ] {
+            assert_eq!(is_open(mode, owner, ourselves), expect, "{mode:o} {owner} {ourselves}");
+        }
     }
 }
