@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{ConfigArg, EXIT_FOUND, Usage, load};
 use crate::rules::RuleSet;
@@ -24,15 +24,9 @@ pub struct ExplainArgs {
     /// The session's sql_mode, as in ANSI_QUOTES,NO_BACKSLASH_ESCAPES; default: none of those that change the text's meaning.
     #[arg(long, value_name = "MODES", default_value = "")]
     pub sql_mode: String,
-    /// Whose SQL it is: which `/*! */` comments are code.
-    #[arg(long, value_enum, default_value = "mariadb")]
-    pub server: ServerKind,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ServerKind {
-    Mariadb,
-    Mysql,
+    /// The server's version as `SELECT VERSION()` shows it, as in 10.11.6-MariaDB or 9.4.0: which `/*! */` comments are code.
+    #[arg(long, value_name = "VERSION", default_value = "10.11.6-MariaDB")]
+    pub server: String,
 }
 
 /// What a statement is explained with.
@@ -41,7 +35,7 @@ pub struct ExplainInput<'a> {
     pub statement: &'a [u8],
     pub database: Option<&'a str>,
     pub sql_mode: &'a str,
-    pub server: ServerKind,
+    pub server_version: &'a str,
 }
 
 /// What would become of the text.
@@ -60,7 +54,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         statement: &statement,
         database: args.database.as_deref(),
         sql_mode: &args.sql_mode,
-        server: args.server,
+        server_version: &args.server,
     };
     let explained = explain_statement(&input, &loaded.rules)?;
     writeln!(io::stdout().lock(), "{}", explained.text)?;

@@ -1,6 +1,7 @@
 use std::fs;
 use std::path::Path;
 
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -212,5 +213,36 @@ fn files_that_are_not_read() {
         let mut findings = Findings::default();
         assert!(read::<Sample>(&path, &mut findings).is_none());
         assert_eq!(findings.to_string(), format!("error: {}: {expect}", path.display()));
+    }
+}
+
+proptest! {
+    /// Pieces of TOML in any order: mostly wrong, never a panic, and each finding on a line that there is.
+    #[test]
+    fn any_text_is_read_or_told_of(
+        text in "(word|count|id|many|inner|must|a|=|= 1|= 'x'|\\.|\\[|\\]|\\[many\\.x\\]|\\{|\\}|,|'|\"|\n| |#|\u{e4}){0,30}"
+    ) {
+        let mut findings = Findings::default();
+        let source = parse::<Sample>(Path::new("f"), &text, &mut findings);
+        prop_assert!(source.is_some() || findings.has_errors());
+        let lines = text.matches('\n').count() + 1;
+        for finding in &findings {
+            prop_assert!(finding.line.is_some_and(|line| (1..=lines).contains(&line)), "{finding}");
+        }
+    }
+
+    #[test]
+    fn values_are_written_as_they_are_read(bytes: u64, secs in 1..=u32::MAX, shift in 0..64u32) {
+        let size = ByteSize((bytes >> shift).max(1));
+        prop_assert_eq!(size.to_string().parse(), Ok(size));
+        let interval = Interval::from_secs(u64::from(secs));
+        prop_assert_eq!(interval.to_string().parse(), Ok(interval));
+    }
+
+    #[test]
+    fn any_bytes_are_no_value_or_one(text in any::<String>()) {
+        let _ = text.parse::<Interval>();
+        let _ = text.parse::<ByteSize>();
+        let _ = text.parse::<OrOff>();
     }
 }
