@@ -89,7 +89,7 @@ fn second_signal() -> impl Future<Output = ()> {
 
 async fn tables(config: &Config, rules: RuleSet) -> anyhow::Result<Tables> {
     let StoreKind::Embedded { path } = &config.store.kind;
-    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(path).await?);
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(path)?);
     let schema = match control(config) {
         Some(control) => Some(Schema::connect(&control).await?),
         None => None,
@@ -108,7 +108,7 @@ fn control(config: &Config) -> Option<Control> {
     Some(Control {
         addresses: backend.addresses.clone(),
         user: account.user.clone(),
-        password: account.password.expose().to_owned(),
+        password: account.password.reveal().to_owned(),
         tls: match backend.tls.mode {
             BackendTlsMode::Disabled => ControlTls::Never,
             BackendTlsMode::Preferred => ControlTls::Preferred,

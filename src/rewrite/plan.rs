@@ -46,9 +46,9 @@ pub struct View<'a> {
     /// Whether there is any rule at all: without one nothing is ever refused.
     pub any_rules: bool,
     /// By schema and table, as the statement spells them; letter case is the callee's business.
-    pub tables: &'a dyn Fn(&str, &str) -> Lookup,
+    pub tables: &'a (dyn Fn(&str, &str) -> Lookup + Sync),
     /// Whether a temporary table of this session hides that name.
-    pub hidden: &'a dyn Fn(&str, &str) -> bool,
+    pub hidden: &'a (dyn Fn(&str, &str) -> bool + Sync),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
