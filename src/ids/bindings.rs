@@ -1,23 +1,152 @@
-//! Tables bound to generators (signatures; the body follows).
+//! Tables bound to generators in the store: while rules change from one generator to another, two must not issue for
+//! one table.
 
-use crate::store::{Store, StoreError};
+use std::sync::Arc;
 
-/// What a table's generator must do before it issues for the table.
+use serde_json::Map;
+
+use super::fence::{bound_of, raise_bound};
+use super::slots::ID_MAX;
+use crate::store::record::{decode, encode};
+use crate::store::{BindingRecord, FORMAT, Key, Outcome, Revision, Store, StoreError};
+
+/// Each attempt lost a race, or its answer.
+const ATTEMPTS_MAX: u32 = 16;
+
+/// What a generator owes a table before it issues for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "the generator's ids must be above the floor before it issues for the table"]
 pub struct Bound {
-    /// Ids for the table must be above it: pass it to `Sequence::open` or `raise_floor`.
+    /// Ids must be above it: give it to [`super::Sequence::open`], or to `raise_floor` if the generator is open.
     pub floor: u64,
-    /// The generator that the table was bound to before, if another.
+    /// The generator that issued for the table before, if it was another.
     pub moved_from: Option<String>,
 }
 
+/// Binds `schema.table` to the generator `schema.name`. `floor_of_table`: max(MAX(id), AUTO_INCREMENT counter) of the
+/// table. Where it was bound to another generator, the new one's bound is first raised to the other's.
 pub async fn bind(
-    _store: &dyn Store,
-    _table: &str,
-    _generator: &str,
-    _owner: &str,
+    store: &Arc<dyn Store>,
+    table: &str,
+    generator: &str,
+    owner: &str,
     floor_of_table: u64,
 ) -> Result<Bound, StoreError> {
-    Ok(Bound { floor: floor_of_table, moved_from: None })
+    let key = Key::binding(table);
+    let mut last_error = None;
+    let mut bound = Bound { floor: floor_of_table, moved_from: None };
+    for _ in 0..ATTEMPTS_MAX {
+        let found = store.load(&key).await?;
+        let (expected, old) = match &found {
+            Some(found) => (Some(found.revision), Some(decode::<BindingRecord>(&key, &found.value)?)),
+            None => (None, None),
+        };
+        if let Some(old) = &old {
+            if old.generator == generator {
+                return settled(store, generator, owner, bound).await;
+            }
+            // The old one may have issued all below its bound.
+            let issued_below = bound_of(&**store, &old.generator).await?;
+            bound.floor = bound.floor.max(issued_below.saturating_sub(1));
+            bound.moved_from = Some(old.generator.clone());
+            raise_bound(Arc::clone(store), generator, owner, bound.floor.min(ID_MAX) + 1).await?;
+        }
+        match write(&**store, &key, expected, old, generator, bound.floor).await {
+            Ok(true) => return settled(store, generator, owner, bound).await,
+            Ok(false) => {}
+            Err(error @ StoreError::UnknownOutcome { .. }) => last_error = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last_error.unwrap_or_else(|| StoreError::Unavailable {
+        store: key.to_string(),
+        reason: format!("somebody else wrote it {ATTEMPTS_MAX} times in between"),
+    }))
+}
+
+/// Until the binding changed, other proxies could still raise the old generator: its bound counts once more.
+async fn settled(
+    store: &Arc<dyn Store>,
+    generator: &str,
+    owner: &str,
+    mut bound: Bound,
+) -> Result<Bound, StoreError> {
+    let Some(old) = &bound.moved_from else { return Ok(bound) };
+    let issued_below = bound_of(&**store, old).await?;
+    if issued_below > bound.floor.saturating_add(1) {
+        bound.floor = issued_below - 1;
+        raise_bound(Arc::clone(store), generator, owner, issued_below).await?;
+    }
+    Ok(bound)
+}
+
+async fn write(
+    store: &dyn Store,
+    key: &Key,
+    expected: Option<Revision>,
+    old: Option<BindingRecord>,
+    generator: &str,
+    floor: u64,
+) -> Result<bool, StoreError> {
+    let unknown = old.map_or_else(Map::new, |old| old.unknown);
+    let record = BindingRecord { v: FORMAT, generator: generator.to_owned(), floor, unknown };
+    Ok(matches!(store.compare_and_set(key, expected, &encode(&record)).await?, Outcome::Written(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bound, bind};
+    use crate::ids::fence::{bound_of, raise_bound};
+    use crate::store::memory::{Faults, MemoryStore};
+    use crate::store::{BindingRecord, Key, Store, record};
+    use std::sync::Arc;
+
+    async fn stands(store: &Arc<dyn Store>, table: &str) -> BindingRecord {
+        let key = Key::binding(table);
+        record::decode(&key, &store.load(&key).await.unwrap().unwrap().value).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_new_generator_starts_above_all_that_the_old_one_may_have_issued() {
+        let memory = Arc::new(MemoryStore::new());
+        let store: Arc<dyn Store> = memory.clone();
+        let bound = bind(&store, "shop.orders", "shop.a", "p1", 70).await.unwrap();
+        assert_eq!(bound, Bound { floor: 70, moved_from: None });
+        raise_bound(store.clone(), "shop.a", "p1", 5_000).await.unwrap();
+        let writes = memory.writes();
+        let bound = bind(&store, "shop.orders", "shop.a", "p2", 90).await.unwrap();
+        assert_eq!(bound, Bound { floor: 90, moved_from: None });
+        assert_eq!(memory.writes(), writes, "bound already");
+
+        let bound = bind(&store, "shop.orders", "shop.b", "p1", 90).await.unwrap();
+        assert_eq!(bound, Bound { floor: 4_999, moved_from: Some("shop.a".to_owned()) });
+        assert_eq!(bound_of(&*store, "shop.b").await.unwrap(), 5_000);
+        assert_eq!(stands(&store, "shop.orders").await.generator, "shop.b");
+
+        // Back again: the first generator must not repeat what the second issued.
+        raise_bound(store.clone(), "shop.b", "p1", 8_000).await.unwrap();
+        let bound = bind(&store, "shop.orders", "shop.a", "p1", 90).await.unwrap();
+        assert_eq!(bound.floor, 7_999);
+        assert_eq!(bound_of(&*store, "shop.a").await.unwrap(), 8_000);
+    }
+
+    #[tokio::test]
+    async fn lost_answers_end_in_the_same_binding() {
+        for seed in 0..50 {
+            let memory = Arc::new(MemoryStore::new());
+            let store: Arc<dyn Store> = memory.clone();
+            let _ = bind(&store, "shop.orders", "shop.a", "p1", 10).await.unwrap();
+            raise_bound(store.clone(), "shop.a", "p1", 300).await.unwrap();
+            let faults = Faults { lost_reply: 200, lost_request: 200, false_conflict: 200, ..Faults::default() };
+            let faulty = MemoryStore::with_faults(seed, faults);
+            for key in [Key::generator("shop.a"), Key::binding("shop.orders")] {
+                faulty.poke(&key, &memory.peek(&key).unwrap());
+            }
+            let faulty: Arc<dyn Store> = Arc::new(faulty);
+            let bound = bind(&faulty, "shop.orders", "shop.b", "p1", 10).await.unwrap();
+            assert_eq!(bound.floor, 299, "seed {seed}");
+            assert_eq!(bound_of(&*faulty, "shop.b").await.unwrap(), 300, "seed {seed}");
+            assert_eq!(stands(&faulty, "shop.orders").await.generator, "shop.b");
+        }
+    }
 }

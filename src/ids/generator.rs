@@ -1,12 +1,34 @@
-//! The sequence generator (signatures; the body follows).
+//! The sequence generator: ids in runs, each below a bound that the store has committed.
+//!
+//! `dispenser` hands out what is reserved, `fence` reserves it in the store, `refill` calls the second before the
+//! first runs dry. Two proofs make uniqueness: ranges of different terms and proxies never overlap (`fence`), and
+//! within a range no id is handed out twice (`dispenser`).
 
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::ids::range::IdRange;
-use crate::ids::sequence::SequenceSpec;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+use super::demand::{Demand, batch_ids, low_ids};
+use super::dispenser::{Dispenser, Need, RUN_MAX, Refused, Skipped, Taken, Zone};
+use super::fence::{Fence, Raise};
+use super::range::IdRange;
+use super::refill;
+use super::sequence::SequenceSpec;
+use super::slots::{ID_MAX, Slots};
 use crate::store::{Store, StoreError};
+
+/// An explicit id is followed up to so far above the bound.
+const REACH_MAX: u64 = 1_000_000_000;
+/// A store call that takes longer counts as failed.
+const STORE_PATIENCE: Duration = Duration::from_secs(3);
+/// Another proxy may have handed ids back: so often an exhausted sequence looks again.
+const EXHAUSTED_REREAD: Duration = Duration::from_secs(5);
+/// Shares of the max, in percent, that are worth a warning.
+const WARN_PERCENT: [u64; 4] = [80, 90, 95, 99];
 
 /// Why there are no ids; each is 1467 to a client.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
@@ -16,12 +38,13 @@ pub enum TakeError {
     )]
     StoreAway { generator: String, waited: Duration, reason: String },
     #[error(
-        "generator {generator} is exhausted: {wanted} ids do not fit below its max of {max}; widen the column and raise max"
+        "generator {generator} is exhausted: {wanted} more ids do not fit up to its max of {max}; widen the column and \
+         raise max"
     )]
     Exhausted { generator: String, max: u64, wanted: u64 },
-    #[error("generator {generator}: {wanted} ids in one statement, at most {most}")]
+    #[error("generator {generator}: {wanted} ids at once, at most {most}; insert in smaller statements")]
     TooMany { generator: String, wanted: u64, most: u64 },
-    #[error("generator {generator} is closed: this proxy is stopping or has new rules")]
+    #[error("generator {generator} is closed: this proxy is stopping, or its rules changed; try again")]
     Closed { generator: String },
 }
 
@@ -31,6 +54,8 @@ pub enum OpenError {
     Spec { generator: String, reason: String },
     #[error("generator {generator}: {error}")]
     Store { generator: String, error: StoreError },
+    #[error("generator {generator} is open, but not above its tables' ids yet: {error}")]
+    Floor { generator: String, error: TakeError },
 }
 
 /// What became of an id that a client wrote itself.
@@ -38,70 +63,453 @@ pub enum OpenError {
 pub enum Advanced {
     /// Later ids of this generator here are above it.
     Past,
-    /// Below the bound, in a range that is not ours: another proxy may yet issue it.
+    /// Below the bound in a range that is not ours: another proxy may yet issue it.
     Elsewhere,
-    /// So far above the bound that following it would waste the sequence; ids stay below.
+    /// More than 1e9 above the bound, or above the largest id there is: ids stay below.
     TooFar,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stats {
+    /// Since this process opened it.
     pub issued: u64,
     /// Ids that can be issued without the store.
     pub reserved: u64,
     /// The committed bound as last seen.
     pub bound: u64,
+    /// The last id.
     pub max: u64,
+    /// As measured when ids were last reserved.
     pub demand_per_second: f64,
+    /// Explicit ids that lay in other proxies' ranges.
     pub explicit_elsewhere: u64,
+    /// Explicit ids that were not followed.
     pub explicit_too_far: u64,
 }
 
-pub struct Sequence {}
+pub struct Sequence {
+    dispenser: Dispenser,
+    slots: Slots,
+    name: String,
+    spec: SequenceSpec,
+    max: u64,
+    /// Held across each raise until its range is installed, so that ranges are installed in their order.
+    fence: tokio::sync::Mutex<Fence>,
+    refiller: Arc<Notify>,
+    bound: AtomicU64,
+    explicit_elsewhere: AtomicU64,
+    explicit_too_far: AtomicU64,
+    notes: Mutex<Notes>,
+}
+
+/// What the refiller remembers from one time to the next.
+struct Notes {
+    demand: Demand,
+    /// The store's last error, until it answers again.
+    trouble: Option<StoreError>,
+    warned_percent: u64,
+    /// When the bound was read last because there was no room above it.
+    reread: Option<Instant>,
+}
+
+/// What is to be done after a refill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refill {
+    /// Nothing until somebody asks.
+    Done,
+    /// Look again.
+    More,
+    /// Try again later.
+    Failed,
+    Closed,
+}
 
 impl Sequence {
+    /// Opens the generator `schema.name` for `owner`; creates it above `floor` if it is not in the store, and raises its
+    /// bound above `floor` if it is. Ids are at most the smaller of `max` and the spec's. Reserves nothing yet.
+    /// Needs a Tokio runtime, which it uses until it is closed or dropped.
     pub async fn open(
-        _store: Arc<dyn Store>,
-        _name: &str,
-        _owner: &str,
-        _spec: SequenceSpec,
-        _floor: u64,
-        _max: u64,
+        store: Arc<dyn Store>,
+        name: &str,
+        owner: &str,
+        spec: SequenceSpec,
+        floor: u64,
+        max: u64,
     ) -> Result<Arc<Sequence>, OpenError> {
-        Ok(Arc::new(Sequence {}))
+        let wrong = |reason: String| OpenError::Spec { generator: name.to_owned(), reason };
+        let max = spec.last_id(max);
+        let slots = Slots::new(spec.offset, spec.step, max);
+        if slots.end() <= slots.at_or_above(spec.start) {
+            return Err(wrong(format!(
+                "no id from start = {} by step = {} up to max = {max}: correct start, step, offset or max",
+                spec.start, spec.step
+            )));
+        }
+        if !(spec.low_water > 0.0 && spec.low_water <= 1.0) {
+            return Err(wrong(format!("low_water = {}: write a number above 0, at most 1", spec.low_water)));
+        }
+        let bound_min = bound_above(floor).max(spec.start);
+        let fence = Fence::open(store, name, owner, bound_min)
+            .await
+            .map_err(|error| OpenError::Store { generator: name.to_owned(), error })?;
+        let refiller = Arc::new(Notify::new());
+        let sequence = Arc::new(Sequence {
+            dispenser: Dispenser::new(Arc::clone(&refiller)),
+            slots,
+            name: name.to_owned(),
+            spec,
+            max,
+            bound: AtomicU64::new(fence.bound()),
+            fence: tokio::sync::Mutex::new(fence),
+            refiller: Arc::clone(&refiller),
+            explicit_elsewhere: AtomicU64::new(0),
+            explicit_too_far: AtomicU64::new(0),
+            notes: Mutex::new(Notes {
+                demand: Demand::new(Instant::now()),
+                trouble: None,
+                warned_percent: 0,
+                reread: None,
+            }),
+        });
+        refill::start(&sequence, refiller);
+        Ok(sequence)
     }
 
+    /// `schema.name`
     pub fn name(&self) -> &str {
-        ""
+        &self.name
     }
 
-    pub fn try_take(&self, _n: NonZeroU64) -> Option<IdRange> {
-        None
+    /// The last id that it may issue.
+    pub fn max(&self) -> u64 {
+        self.max
     }
 
-    pub async fn take(&self, _n: NonZeroU64, _deadline: Duration) -> Result<IdRange, TakeError> {
-        Err(TakeError::Closed { generator: String::new() })
+    pub fn spec(&self) -> &SequenceSpec {
+        &self.spec
     }
 
-    pub async fn advance_past(&self, _id: u64, _deadline: Duration) -> Result<Advanced, TakeError> {
-        Ok(Advanced::Past)
+    /// `n` ids in one run, if they are reserved already.
+    #[inline]
+    pub fn try_take(&self, n: NonZeroU64) -> Option<IdRange> {
+        if n.get() > RUN_MAX {
+            return None;
+        }
+        let first = match self.dispenser.draw(n) {
+            Ok(first) => first,
+            Err(ticket) => self.dispenser.settle(n, ticket)?,
+        };
+        self.slots.range(first, n)
     }
 
-    pub async fn raise_floor(&self, _floor: u64, _deadline: Duration) -> Result<(), TakeError> {
-        Ok(())
+    /// `n` ids in one run, waiting up to `deadline` for the store.
+    pub async fn take(&self, n: NonZeroU64, deadline: Duration) -> Result<IdRange, TakeError> {
+        if n.get() > RUN_MAX {
+            return Err(TakeError::TooMany { generator: self.name.clone(), wanted: n.get(), most: RUN_MAX });
+        }
+        let first = match self.dispenser.draw(n) {
+            Ok(first) => first,
+            Err(ticket) => match self.dispenser.settle_or_wait(n, ticket) {
+                Taken::Slots(first) => first,
+                Taken::Closed => return Err(self.refused(n, Refused::Closed)),
+                Taken::Wait(mut answer) => {
+                    let waited = match timeout(deadline, &mut answer).await {
+                        Ok(answered) => answered.ok(),
+                        Err(_) => {
+                            // What was sent in this moment is still taken.
+                            answer.close();
+                            answer.try_recv().ok()
+                        }
+                    };
+                    match waited {
+                        Some(Ok(first)) => first,
+                        Some(Err(refused)) => return Err(self.refused(n, refused)),
+                        None => return Err(self.store_away(deadline)),
+                    }
+                }
+            },
+        };
+        // Slots before the end always make a range.
+        self.slots.range(first, n).ok_or_else(|| self.refused(n, Refused::Exhausted))
     }
 
-    pub async fn close(&self) {}
+    fn refused(&self, n: NonZeroU64, refused: Refused) -> TakeError {
+        let generator = self.name.clone();
+        match refused {
+            Refused::Exhausted => TakeError::Exhausted { generator, max: self.max, wanted: n.get() },
+            Refused::Closed => TakeError::Closed { generator },
+        }
+    }
+
+    fn store_away(&self, waited: Duration) -> TakeError {
+        let reason = match &self.notes().trouble {
+            Some(error) => error.to_string(),
+            None => "no answer yet".to_owned(),
+        };
+        TakeError::StoreAway { generator: self.name.clone(), waited, reason }
+    }
+
+    /// Call it before an id that the client wrote is sent: ids issued here afterwards are above it, unless it is
+    /// [`Advanced::TooFar`] or [`Advanced::Elsewhere`]. Writes to the store only where `id` is at or above the bound.
+    pub async fn advance_past(&self, id: u64, deadline: Duration) -> Result<Advanced, TakeError> {
+        let advanced = match self.skip_past(id) {
+            Skipped::Done => Advanced::Past,
+            Skipped::Elsewhere => Advanced::Elsewhere,
+            Skipped::Beyond if id >= ID_MAX => Advanced::TooFar,
+            Skipped::Beyond => match timeout(deadline, self.raise_past(id)).await {
+                Ok(Ok(advanced)) => advanced,
+                Ok(Err(error)) => {
+                    let reason = error.to_string();
+                    return Err(TakeError::StoreAway {
+                        generator: self.name.clone(),
+                        waited: deadline,
+                        reason,
+                    });
+                }
+                Err(_) => return Err(self.store_away(deadline)),
+            },
+        };
+        match advanced {
+            Advanced::Past => {}
+            Advanced::Elsewhere => {
+                self.explicit_elsewhere.fetch_add(1, Ordering::Relaxed);
+            }
+            Advanced::TooFar => {
+                self.explicit_too_far.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(generator = %self.name, id, "an explicit id lies too far above the bound to follow it");
+            }
+        }
+        Ok(advanced)
+    }
+
+    fn skip_past(&self, id: u64) -> Skipped {
+        self.dispenser.skip_to(self.slots.at_or_above(id.saturating_add(1)))
+    }
+
+    /// Reserves a batch behind `id`, which lies behind all that is reserved here, unless the bound says otherwise.
+    async fn raise_past(&self, id: u64) -> Result<Advanced, StoreError> {
+        let mut fence = self.fence.lock().await;
+        loop {
+            match self.skip_past(id) {
+                Skipped::Done => return Ok(Advanced::Past),
+                Skipped::Elsewhere => return Ok(Advanced::Elsewhere),
+                Skipped::Beyond if self.dispenser.is_closed() => return Ok(Advanced::Past),
+                Skipped::Beyond => {}
+            }
+            let bound_min = bound_above(id);
+            let first = self.slots.at_or_above(bound_min);
+            let batch = self.batch_at(first);
+            let raise = fence
+                .raise(|bound| {
+                    if id < bound || id - bound > REACH_MAX {
+                        return None;
+                    }
+                    let end = first.saturating_add(batch).min(self.slots.end());
+                    Some(if first < end { self.slots.bound_of(end) } else { bound_min })
+                })
+                .await?;
+            match raise {
+                Raise::Declined { bound } if id < bound => return Ok(Advanced::Elsewhere),
+                Raise::Declined { .. } => return Ok(Advanced::TooFar),
+                Raise::Raised { from, to } => {
+                    if to > id {
+                        self.dispenser.raise_floor(first);
+                    }
+                    self.install(from, to, batch);
+                    if to > id {
+                        return Ok(Advanced::Past);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ids issued here from now on are above `floor`, and so is the bound in the store.
+    pub async fn raise_floor(&self, floor: u64, deadline: Duration) -> Result<(), TakeError> {
+        let bound_min = bound_above(floor);
+        self.dispenser.raise_floor(self.slots.at_or_above(bound_min));
+        let raised = timeout(deadline, async {
+            let mut fence = self.fence.lock().await;
+            while let Raise::Raised { from, to } =
+                fence.raise(|bound| (bound < bound_min).then_some(bound_min)).await?
+            {
+                // What lies below the floor is cut off: something is left only of an earlier raise that was in doubt.
+                self.install(from, to, self.batch_at(self.slots.at_or_above(to)));
+            }
+            self.bound.store(fence.bound(), Ordering::Relaxed);
+            Ok::<_, StoreError>(())
+        });
+        match raised.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(TakeError::StoreAway {
+                generator: self.name.clone(),
+                waited: deadline,
+                reason: error.to_string(),
+            }),
+            Err(_) => Err(self.store_away(deadline)),
+        }
+    }
+
+    /// Issues nothing any more, and hands what was reserved last and not issued back to the store, if nobody reserved
+    /// behind it. What the store does not take back now is lost: a gap.
+    pub async fn close(&self) {
+        self.dispenser.close();
+        self.refiller.notify_one();
+        let handing = timeout(STORE_PATIENCE, async {
+            let mut fence = self.fence.lock().await;
+            let (first, end) = match self.dispenser.rest() {
+                Some(zone) => (self.slots.id(zone.start), self.slots.bound_of(zone.end)),
+                None => (fence.bound(), fence.bound()),
+            };
+            let handed_back = fence.hand_back(first, end).await;
+            self.bound.store(fence.bound(), Ordering::Relaxed);
+            handed_back
+        });
+        match handing.await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(generator = %self.name, %error, "unused ids could not be handed back");
+            }
+            Err(_) => {
+                tracing::warn!(generator = %self.name, "unused ids could not be handed back: the store takes too long");
+            }
+        }
+    }
 
     pub fn stats(&self) -> Stats {
         Stats {
-            issued: 0,
-            reserved: 0,
-            bound: 0,
-            max: 0,
-            demand_per_second: 0.0,
-            explicit_elsewhere: 0,
-            explicit_too_far: 0,
+            issued: self.dispenser.issued(),
+            reserved: self.dispenser.left(),
+            bound: self.bound.load(Ordering::Relaxed),
+            max: self.max,
+            demand_per_second: self.notes().demand.per_second(),
+            explicit_elsewhere: self.explicit_elsewhere.load(Ordering::Relaxed),
+            explicit_too_far: self.explicit_too_far.load(Ordering::Relaxed),
         }
     }
+
+    /// One store write, if ids are needed.
+    pub(super) async fn refill(&self) -> Refill {
+        let mut fence = self.fence.lock().await;
+        if self.dispenser.is_closed() {
+            return Refill::Closed;
+        }
+        if self.dispenser.need() == Need::Nothing {
+            return Refill::Done;
+        }
+        match timeout(STORE_PATIENCE, self.reserve(&mut fence)).await {
+            Ok(Ok(refill)) => {
+                self.notes().trouble = None;
+                refill
+            }
+            Ok(Err(error)) => self.failed(error),
+            Err(_) => self.failed(StoreError::Unavailable {
+                store: self.name.clone(),
+                reason: format!("no answer within {STORE_PATIENCE:?}"),
+            }),
+        }
+    }
+
+    async fn reserve(&self, fence: &mut Fence) -> Result<Refill, StoreError> {
+        let now = Instant::now();
+        self.notes().demand.measure(now, self.dispenser.issued());
+        let room = self.room_above(fence.bound());
+        if room == 0 && self.may_reread(now) {
+            fence.refresh().await?;
+            return Ok(if self.room_above(fence.bound()) > 0 { Refill::More } else { self.exhausted() });
+        }
+        self.dispenser.refuse_above(room.saturating_add(self.dispenser.left()));
+        let Need::Batch { waiting } = self.dispenser.need() else { return Ok(Refill::Done) };
+        let batch = self.batch_at(self.slots.at_or_above(fence.bound()));
+        let raise = fence
+            .raise(|bound| {
+                let first = self.slots.at_or_above(bound);
+                let end = first.saturating_add(batch).saturating_add(waiting).min(self.slots.end());
+                (first < end).then(|| self.slots.bound_of(end))
+            })
+            .await?;
+        match raise {
+            Raise::Raised { from, to } => {
+                self.install(from, to, batch);
+                if self.room_above(to) == 0 {
+                    self.dispenser.refuse_above(0);
+                }
+                Ok(Refill::More)
+            }
+            Raise::Declined { .. } => Ok(self.exhausted()),
+        }
+    }
+
+    /// The ids from `from` up to below `to` are ours now.
+    fn install(&self, from: u64, to: u64, batch: u64) {
+        self.bound.store(to, Ordering::Relaxed);
+        let end = self.slots.at_or_above(to).min(self.slots.end());
+        let zone = Zone { start: self.slots.at_or_above(from).min(end), end };
+        self.dispenser.install(zone, low_ids(batch, self.spec.low_water));
+        self.warn_near_end(to);
+    }
+
+    fn batch_at(&self, first: u64) -> u64 {
+        let left = self.slots.end().saturating_sub(first);
+        batch_ids(self.spec.batch, self.notes().demand.per_second(), left)
+    }
+
+    /// Slots from `bound` to the max.
+    fn room_above(&self, bound: u64) -> u64 {
+        self.slots.end().saturating_sub(self.slots.at_or_above(bound))
+    }
+
+    fn may_reread(&self, now: Instant) -> bool {
+        let mut notes = self.notes();
+        let due = notes.reread.is_none_or(|last| now.saturating_duration_since(last) >= EXHAUSTED_REREAD);
+        if due {
+            notes.reread = Some(now);
+        }
+        due
+    }
+
+    /// Nothing is left to reserve: who waits gets nothing.
+    fn exhausted(&self) -> Refill {
+        self.dispenser.refuse_above(0);
+        Refill::Done
+    }
+
+    fn failed(&self, error: StoreError) -> Refill {
+        let mut notes = self.notes();
+        if notes.trouble.is_none() {
+            tracing::warn!(generator = %self.name, %error, reserved = self.dispenser.left(), "no ids could be reserved; trying again");
+        }
+        notes.trouble = Some(error);
+        Refill::Failed
+    }
+
+    fn warn_near_end(&self, bound: u64) {
+        let percent = u128::from(bound) * 100 / u128::from(self.max.max(1));
+        let mut notes = self.notes();
+        let reached = WARN_PERCENT.iter().rev().find(|&&share| percent >= u128::from(share));
+        if let Some(&share) = reached.filter(|&&share| share > notes.warned_percent) {
+            notes.warned_percent = share;
+            tracing::warn!(generator = %self.name, bound, max = self.max, "{share} % of the ids are used: widen the column and raise max");
+        }
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        // Each field is right by itself.
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
+
+impl Drop for Sequence {
+    /// The refiller sees that the sequence is gone.
+    fn drop(&mut self) {
+        self.refiller.notify_one();
+    }
+}
+
+/// The bound above `floor`; floors above the largest id exhaust the sequence, all alike.
+fn bound_above(floor: u64) -> u64 {
+    floor.min(ID_MAX) + 1
+}
+
+#[cfg(test)]
+mod tests;

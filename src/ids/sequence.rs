@@ -1,6 +1,8 @@
-//! The monotonic sequence.
+//! The monotonic sequence as a rule describes it.
 
 use std::num::NonZeroU64;
+
+use super::slots::ID_MAX;
 
 /// How many ids a store write reserves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,4 +33,26 @@ pub struct SequenceSpec {
     /// The last id that may be issued; `None`: what the columns hold.
     pub max: Option<u64>,
     pub seed: Seed,
+}
+
+impl Default for SequenceSpec {
+    /// What a rule is without keys (rules/README.md).
+    fn default() -> Self {
+        SequenceSpec {
+            start: 1,
+            step: NonZeroU64::MIN,
+            offset: 0,
+            batch: Batch::Auto,
+            low_water: 0.5,
+            max: None,
+            seed: Seed::Tables,
+        }
+    }
+}
+
+impl SequenceSpec {
+    /// The last id that may be issued into columns that hold up to `column_max`.
+    pub fn last_id(&self, column_max: u64) -> u64 {
+        self.max.unwrap_or(column_max).min(column_max).min(ID_MAX)
+    }
 }

@@ -1,0 +1,258 @@
+//! A generator's bound in the store: raised by compare-and-set, never lowered but by whoever reserved last.
+//!
+//! A raise is done, not done, or of unknown outcome. Each carries a fresh token, remembered before it is sent and
+//! forgotten only when the outcome is known; so a raise whose future was dropped is in doubt too. A doubt is settled by
+//! reading: our token stands there, and the range is ours; or it does not, and the range is burnt. Burnt even if the
+//! write arrives later: nobody looks for that token again.
+
+use std::sync::Arc;
+
+use serde_json::Map;
+
+use crate::store::record::{decode, encode};
+use crate::store::{FORMAT, GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+
+pub(super) const KIND_SEQUENCE: &str = "sequence";
+
+/// Each attempt lost a race, or its answer; after so many the caller waits before it tries again.
+const ATTEMPTS_MAX: u32 = 16;
+
+pub(super) struct Fence {
+    store: Arc<dyn Store>,
+    key: Key,
+    owner: String,
+    seen: Seen,
+    doubt: Option<Doubt>,
+    /// The bound that we committed last: what stands in the store is not below it.
+    committed: u64,
+}
+
+struct Seen {
+    revision: Revision,
+    record: GeneratorRecord,
+}
+
+/// A raise whose outcome is not known.
+#[derive(Clone)]
+struct Doubt {
+    token: String,
+    from: u64,
+    to: u64,
+}
+
+/// How a raise ended, both sides known to be so in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Raise {
+    /// Ids from `from` up to below `to` are ours.
+    Raised { from: u64, to: u64 },
+    /// The plan wanted nothing at this bound.
+    Declined { bound: u64 },
+}
+
+impl Fence {
+    /// The record of `name`, created at `bound_min` or raised to it.
+    pub(super) async fn open(
+        store: Arc<dyn Store>,
+        name: &str,
+        owner: &str,
+        bound_min: u64,
+    ) -> Result<Self, StoreError> {
+        let key = Key::generator(name);
+        let seen = load_or_create(&*store, &key, owner, bound_min).await?;
+        let mut fence = Fence { store, key, owner: owner.to_owned(), seen, doubt: None, committed: 0 };
+        fence.raise_to(bound_min).await?;
+        Ok(fence)
+    }
+
+    /// Raises the bound to `bound_min` where it is lower; takes no ids.
+    async fn raise_to(&mut self, bound_min: u64) -> Result<(), StoreError> {
+        self.raise(|bound| (bound < bound_min).then_some(bound_min)).await.map(|_| ())
+    }
+
+    pub(super) fn bound(&self) -> u64 {
+        self.seen.record.bound
+    }
+
+    /// Raises the bound to what `plan` makes of the one that stands. An earlier raise that was in doubt and turns out to
+    /// have been done is returned instead of a new one.
+    pub(super) async fn raise(&mut self, plan: impl Fn(u64) -> Option<u64>) -> Result<Raise, StoreError> {
+        let mut last_error = None;
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(raised) = self.settle_doubt().await? {
+                return Ok(raised);
+            }
+            let from = self.bound();
+            let Some(to) = plan(from) else { return Ok(Raise::Declined { bound: from }) };
+            debug_assert!(to > from, "a plan raises");
+            match self.write(from, to).await {
+                Ok(Written::Ours) => {
+                    self.committed = to;
+                    return Ok(Raise::Raised { from, to });
+                }
+                Ok(Written::NotOurs) => {}
+                Err(error @ StoreError::UnknownOutcome { .. }) => last_error = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last_error.unwrap_or_else(|| StoreError::Unavailable {
+            store: self.key.to_string(),
+            reason: format!("somebody else wrote it {ATTEMPTS_MAX} times in between"),
+        }))
+    }
+
+    /// Hands back the ids from `first` up to below `end`, if nobody reserved any behind them since.
+    pub(super) async fn hand_back(&mut self, first: u64, end: u64) -> Result<bool, StoreError> {
+        let (mut first, mut end) = (first, end);
+        if let Some(Raise::Raised { from, to }) = self.settle_doubt().await? {
+            // Reserved as we stopped: never used. Only with what adjoins is more than this last range given back.
+            first = if from == end { first } else { from };
+            end = to;
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            if self.bound() != end || first >= end {
+                return Ok(false);
+            }
+            match self.write(end, first).await? {
+                Written::Ours => {
+                    self.committed = first;
+                    return Ok(true);
+                }
+                Written::NotOurs => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads what stands in the store.
+    pub(super) async fn refresh(&mut self) -> Result<(), StoreError> {
+        let found = self.store.load(&self.key).await?;
+        self.accept(found)
+    }
+
+    async fn settle_doubt(&mut self) -> Result<Option<Raise>, StoreError> {
+        let Some(doubt) = self.doubt.clone() else { return Ok(None) };
+        self.refresh().await?;
+        self.doubt = None;
+        let Doubt { token, from, to } = doubt;
+        if self.seen.record.token != token {
+            tracing::info!(key = %self.key, from, to, "ids of a raise whose outcome was unknown are given up");
+            return Ok(None);
+        }
+        self.committed = to;
+        // A hand-back in doubt reserves nothing.
+        Ok((from < to).then_some(Raise::Raised { from, to }))
+    }
+
+    async fn write(&mut self, from: u64, to: u64) -> Result<Written, StoreError> {
+        let token = fresh_token();
+        let record = GeneratorRecord {
+            bound: to,
+            owner: self.owner.clone(),
+            token: token.clone(),
+            ..self.seen.record.clone()
+        };
+        self.doubt = Some(Doubt { token: token.clone(), from, to });
+        let outcome =
+            self.store.compare_and_set(&self.key, Some(self.seen.revision), &encode(&record)).await?;
+        self.doubt = None;
+        match outcome {
+            Outcome::Written(revision) => {
+                self.seen = Seen { revision, record };
+                Ok(Written::Ours)
+            }
+            Outcome::Conflict(found) => {
+                self.accept(found)?;
+                // A client library that tries again by itself meets its own write.
+                let ours = self.seen.record.token == token;
+                Ok(if ours { Written::Ours } else { Written::NotOurs })
+            }
+        }
+    }
+
+    /// What stands in the store may only have gone forward: others raise above our bound, or hand back down to it.
+    fn accept(&mut self, found: Option<Versioned<Json>>) -> Result<(), StoreError> {
+        let back = |reason: String| Err(StoreError::SteppedBack { key: self.key.clone(), reason });
+        let Some(found) = found else { return back("the record is gone".to_owned()) };
+        let seen = read(&self.key, &found)?;
+        if seen.revision < self.seen.revision {
+            return back(format!("revision {} came after {}", seen.revision.0, self.seen.revision.0));
+        }
+        if seen.record.bound < self.committed {
+            return back(format!("its bound is {}, we committed {}", seen.record.bound, self.committed));
+        }
+        self.seen = seen;
+        Ok(())
+    }
+}
+
+enum Written {
+    Ours,
+    NotOurs,
+}
+
+/// Raises the bound of a generator that nobody here has open; creates it if there is none. Returns the bound.
+pub(super) async fn raise_bound(
+    store: Arc<dyn Store>,
+    name: &str,
+    owner: &str,
+    bound_min: u64,
+) -> Result<u64, StoreError> {
+    Ok(Fence::open(store, name, owner, bound_min).await?.bound())
+}
+
+/// The bound of a generator; 0 if there is none.
+pub(super) async fn bound_of(store: &dyn Store, name: &str) -> Result<u64, StoreError> {
+    let key = Key::generator(name);
+    store.load(&key).await?.map_or(Ok(0), |found| Ok(read(&key, &found)?.record.bound))
+}
+
+async fn load_or_create(
+    store: &dyn Store,
+    key: &Key,
+    owner: &str,
+    bound: u64,
+) -> Result<Seen, StoreError> {
+    let mut last_error = None;
+    for _ in 0..ATTEMPTS_MAX {
+        if let Some(found) = store.load(key).await? {
+            return read(key, &found);
+        }
+        let record = GeneratorRecord {
+            v: FORMAT,
+            kind: KIND_SEQUENCE.to_owned(),
+            bound,
+            owner: owner.to_owned(),
+            token: fresh_token(),
+            unknown: Map::new(),
+        };
+        match store.compare_and_set(key, None, &encode(&record)).await {
+            Ok(Outcome::Written(revision)) => return Ok(Seen { revision, record }),
+            Ok(Outcome::Conflict(_)) => {}
+            Err(error @ StoreError::UnknownOutcome { .. }) => last_error = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last_error.unwrap_or_else(|| StoreError::Unavailable {
+        store: key.to_string(),
+        reason: "it could not be created".to_owned(),
+    }))
+}
+
+fn read(key: &Key, found: &Versioned<Json>) -> Result<Seen, StoreError> {
+    let record: GeneratorRecord = decode(key, &found.value)?;
+    if record.kind != KIND_SEQUENCE {
+        return Err(StoreError::WrongKind {
+            key: key.clone(),
+            found: record.kind,
+            expected: KIND_SEQUENCE.to_owned(),
+        });
+    }
+    Ok(Seen { revision: found.revision, record })
+}
+
+fn fresh_token() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
+#[cfg(test)]
+mod tests;

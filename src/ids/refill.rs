@@ -1,0 +1,53 @@
+//! Reserves ids in the background. It ends with its sequence only: errors are tried again, a panic starts it anew.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use rand::Rng;
+use tokio::sync::Notify;
+
+use super::generator::{Refill, Sequence};
+
+/// A store that comes back is noticed within the usual deadline of a statement (1 s).
+const PAUSE_MAX: Duration = Duration::from_millis(400);
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
+
+/// `wake` may be told at any time, also that the sequence is gone.
+pub(super) fn start(sequence: &Arc<Sequence>, wake: Arc<Notify>) {
+    let sequence = Arc::downgrade(sequence);
+    tokio::spawn(async move {
+        while let Err(end) = tokio::spawn(run(sequence.clone(), Arc::clone(&wake))).await {
+            if !end.is_panic() {
+                return; // The runtime ends.
+            }
+            tracing::error!(error = %end, "the task that reserves ids panicked; starting it anew");
+            tokio::time::sleep(PAUSE_AFTER_PANIC).await;
+            wake.notify_one();
+        }
+    });
+}
+
+/// The first batch is reserved for the first who asks: a generator that nobody uses writes nothing.
+async fn run(sequence: Weak<Sequence>, wake: Arc<Notify>) {
+    let mut pause = PAUSE_MIN;
+    wake.notified().await;
+    loop {
+        let Some(strong) = sequence.upgrade() else { return };
+        let refill = strong.refill().await;
+        drop(strong);
+        match refill {
+            Refill::Closed => return,
+            Refill::More => pause = PAUSE_MIN,
+            Refill::Done => {
+                pause = PAUSE_MIN;
+                wake.notified().await;
+            }
+            Refill::Failed => {
+                let jitter = rand::thread_rng().gen_range(0.5..1.0);
+                tokio::time::sleep(pause.mul_f64(jitter)).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    }
+}
