@@ -81,11 +81,11 @@ mod tests {
     async fn addresses_are_tried_in_order_and_all_named_when_none_answers() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let open = listener.local_addr().unwrap().to_string();
-        let (stream, address) = connect(&backend(&["unix:/nowhere/s".into(), open.clone()])).await.unwrap();
+        let both = backend(&["unix:/nowhere/s".into(), open.clone()]);
+        let (stream, address) = connect(&both).await.unwrap();
         assert_eq!((address.to_string(), stream.is_secure()), (open.clone(), false));
         drop(listener);
-        let error =
-            connect(&backend(&["unix:/nowhere/s".into(), open.clone()])).await.unwrap_err().to_string();
+        let error = connect(&both).await.unwrap_err().to_string();
         assert!(error.contains("unix:/nowhere/s: No such file") && error.contains(&open), "{error}");
     }
 
