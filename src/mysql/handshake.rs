@@ -91,11 +91,9 @@ impl Greeting {
         let capabilities = Capabilities::new(base, mariadb_extended(base, extended));
         let second = r.bytes(nonce_bytes.saturating_sub(8).max(13), "second part of the nonce")?;
         nonce.extend_from_slice(second.split_last().map_or(second, |(_nul, nonce)| nonce));
-        let plugin = match capabilities.contains(Capabilities::PLUGIN_AUTH) {
-            true => until_nul(r.rest()).to_vec(),
-            false => Vec::new(),
-        };
-        Ok(Greeting { version, connection_id, capabilities, status, nonce, plugin, capabilities_at, payload })
+        let names_plugin = capabilities.contains(Capabilities::PLUGIN_AUTH);
+        let plugin = if names_plugin { until_nul(r.rest()).to_vec() } else { Vec::new() };
+        Ok(Greeting { version, connection_id, capabilities, status, nonce, plugin, payload, capabilities_at })
     }
 
     /// What the client is shown of the server's capabilities; `tls` is whether we offer it ourselves.
@@ -203,10 +201,10 @@ impl ClientResponse {
             || capabilities.contains(Capabilities::SECURE_CONNECTION);
         let auth_to = if prefixed { auth_span.end } else { auth_span.end - 1 };
         let auth_response = auth_to - auth.len()..auth_to;
-        let database = match capabilities.contains(Capabilities::CONNECT_WITH_DB) {
-            true => Some(r.nul_bytes("database name")?).filter(|name| !name.is_empty()).map(<[u8]>::to_vec),
-            false => None,
-        };
+        let mut database = None;
+        if capabilities.contains(Capabilities::CONNECT_WITH_DB) {
+            database = Some(r.nul_bytes("database name")?.to_vec()).filter(|name| !name.is_empty());
+        }
         let mut plugin = None;
         if capabilities.contains(Capabilities::PLUGIN_AUTH) {
             // MySQL takes a name without its NUL for no name, and reads no further.
@@ -226,10 +224,10 @@ impl ClientResponse {
             user,
             database,
             plugin,
+            payload,
             auth_span,
             auth_response,
             attributes,
-            payload,
         })
     }
 

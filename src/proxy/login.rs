@@ -397,7 +397,7 @@ impl Exchange<'_> {
         loop {
             match step {
                 Step::ToClient(payload) => self.client.write(&payload).await.map_err(LoginError::Client)?,
-                Step::ToServer(payload) => self.to_server(&payload).await?,
+                Step::ToServer(payload) => self.send_to_server(&payload).await?,
                 Step::NeedsOwnKey => {
                     step = relay.own_key(own_key.get().await?);
                     continue;
@@ -413,8 +413,8 @@ impl Exchange<'_> {
         }
     }
 
-    async fn to_server(&mut self, payload: &[u8]) -> Result<(), LoginError> {
-        match self.opening.take() {
+    async fn send_to_server(&mut self, payload: &[u8]) -> Result<(), LoginError> {
+        match self.response.take() {
             None => self.server.write(payload).await.map_err(LoginError::Server),
             Some(opening) => {
                 let patched = opening.patched(payload).map_err(LoginError::ClientMalformed)?;

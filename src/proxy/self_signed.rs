@@ -11,9 +11,9 @@ use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
 /// Certificate and key are one file, so that no crash can part them.
 const FILE: &str = "tls.pem";
 /// Ten years, with their leap days.
-const VALID_FOR: Duration = Duration::from_secs(3653 * 24 * 3600);
+const VALID_FOR: Duration = Duration::from_hours(3653 * 24);
 /// Clients whose clock is behind ours should not be turned away.
-const VALID_BEFORE: Duration = Duration::from_secs(24 * 3600);
+const VALID_BEFORE: Duration = Duration::from_hours(24);
 
 /// The path of the file that holds certificate and key; makes it if it is not there.
 pub(super) fn ensure(state_path: &Path) -> io::Result<PathBuf> {

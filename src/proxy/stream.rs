@@ -13,7 +13,7 @@ use tokio_rustls::{client, server};
 use crate::mysql::auth::Transport;
 
 /// A peer that vanished without a word is noticed after these: 60 s of silence, then 6 probes 10 s apart.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 6;
 

@@ -121,16 +121,13 @@ fn client_side(settings: &ListenTls, state_path: &Path) -> Result<ClientSide, Tl
 
 fn acceptor(settings: &ListenTls, state_path: &Path) -> Result<TlsAcceptor, TlsError> {
     let provider = provider();
-    let (chain, key, path) = match &settings.identity {
-        Some(TlsIdentity { cert, key }) => {
-            (certificates("listen.tls.cert", cert)?, private_key("listen.tls.key", key)?, cert.clone())
-        }
-        None => {
-            let path = self_signed::ensure(state_path)
-                .map_err(|error| TlsError::SelfSigned { path: state_path.to_owned(), error })?;
-            (certificates("listen.tls.cert", &path)?, private_key("listen.tls.key", &path)?, path)
-        }
+    let TlsIdentity { cert, key } = match &settings.identity {
+        Some(identity) => identity.clone(),
+        None => self_signed::ensure(state_path)
+            .map(|path| TlsIdentity { cert: path.clone(), key: path })
+            .map_err(|error| TlsError::SelfSigned { path: state_path.to_owned(), error })?,
     };
+    let (chain, key) = (certificates("listen.tls.cert", &cert)?, private_key("listen.tls.key", &key)?);
     let builder = ServerConfig::builder_with_provider(provider.clone());
     let builder = builder.with_safe_default_protocol_versions().map_err(TlsError::Versions)?;
     let builder = match &settings.client_ca {
@@ -147,7 +144,7 @@ fn acceptor(settings: &ListenTls, state_path: &Path) -> Result<TlsAcceptor, TlsE
     };
     let config = builder.with_single_cert(chain, key).map_err(|error| TlsError::Unusable {
         key: "listen.tls.cert",
-        path,
+        path: cert,
         error,
     })?;
     Ok(TlsAcceptor::from(Arc::new(config)))
@@ -276,5 +273,136 @@ impl ServerCertVerifier for Verifier {
             Verifier::Nothing(provider) => provider.signature_verification_algorithms.supported_schemes(),
             Verifier::Chain(by) | Verifier::ChainAndName(by) => by.supported_verify_schemes(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClientSide, ServerSide, TlsError, accept, client_side, connect, server_side};
+    use crate::address::Address;
+    use crate::proxy::settings::{BackendTls, BackendTlsMode, ListenTls, ListenTlsMode, TlsIdentity};
+    use crate::proxy::stream::{Socket, Stream};
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+    use std::fs;
+    use std::path::{Path, PathBuf};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+
+    /// A CA's certificate and a certificate that it gave to `name`, in `dir`.
+    fn signed(dir: &Path, name: &str) -> (PathBuf, TlsIdentity) {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let cert = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        let file = |what: &str, pem: String| {
+            let path = dir.join(format!("{name}.{what}"));
+            fs::write(&path, pem).unwrap();
+            path
+        };
+        let identity = TlsIdentity { cert: file("cert", cert.pem()), key: file("key", key.serialize_pem()) };
+        (file("ca", issuer.pem()), identity)
+    }
+
+    fn listen(identity: Option<TlsIdentity>, client_ca: Option<PathBuf>) -> ListenTls {
+        ListenTls { mode: ListenTlsMode::Required, identity, client_ca }
+    }
+
+    fn backend(mode: BackendTlsMode, ca: Option<PathBuf>, identity: Option<TlsIdentity>) -> BackendTls {
+        BackendTls { mode, ca, identity }
+    }
+
+    /// Both sides of one connection, and bytes both ways, by what the settings made.
+    async fn meet(client: ServerSide, server: ClientSide, host: &str) -> std::io::Result<()> {
+        let (ServerSide::Preferred(connector) | ServerSide::Required(connector)) = client else {
+            panic!("no TLS")
+        };
+        let (near, far) = UnixStream::pair().unwrap();
+        let accepting = tokio::spawn(async move {
+            let mut stream = accept(server.acceptor().unwrap(), Socket::Unix(far)).await?;
+            stream.write_all(b"hello").await?;
+            stream.flush().await?;
+            std::io::Result::Ok(stream)
+        });
+        let address = Address::Tcp { host: host.to_owned(), port: 1 };
+        let mut stream = connect(&connector, Socket::Unix(near), &address).await?;
+        let mut text = [0; 5];
+        stream.read_exact(&mut text).await?;
+        assert_eq!(
+            (&text, stream.is_secure(), matches!(stream, Stream::ServerTls(_))),
+            (b"hello", true, true)
+        );
+        accepting.await.unwrap().map(drop)
+    }
+
+    #[tokio::test]
+    async fn the_server_is_verified_as_far_as_the_mode_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ca, identity) = signed(dir.path(), "db.example");
+        let (other_ca, _) = signed(dir.path(), "other.example");
+        for (mode, ca, host, expect) in [
+            (BackendTlsMode::Preferred, None, "db.example", true),
+            (BackendTlsMode::Required, None, "elsewhere", true),
+            (BackendTlsMode::Required, None, "127.0.0.1", true),
+            (BackendTlsMode::VerifyCa, Some(&ca), "elsewhere", true),
+            (BackendTlsMode::VerifyCa, Some(&other_ca), "db.example", false),
+            (BackendTlsMode::VerifyIdentity, Some(&ca), "db.example", true),
+            (BackendTlsMode::VerifyIdentity, Some(&ca), "elsewhere", false),
+            (BackendTlsMode::VerifyIdentity, Some(&ca), "127.0.0.1", false),
+            (BackendTlsMode::VerifyIdentity, Some(&other_ca), "db.example", false),
+        ] {
+            let client = server_side(&backend(mode, ca.cloned(), None)).unwrap();
+            let server = client_side(&listen(Some(identity.clone()), None), dir.path()).unwrap();
+            let result = meet(client, server, host).await;
+            assert_eq!(result.is_ok(), expect, "{mode:?} {host} {result:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_shows_a_certificate_where_a_ca_is_set() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ca, identity) = signed(dir.path(), "app.example");
+        let (_, stranger) = signed(dir.path(), "stranger.example");
+        for (shown, expect) in [(Some(identity), true), (Some(stranger), false), (None, false)] {
+            let client = server_side(&backend(BackendTlsMode::Required, None, shown)).unwrap();
+            let server = client_side(&listen(None, Some(ca.clone())), dir.path()).unwrap();
+            let result = meet(client, server, "localhost").await;
+            assert_eq!(result.is_ok(), expect, "{result:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_certificate_of_a_first_start_serves_and_verifies() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = client_side(&listen(None, None), dir.path()).unwrap();
+        assert!(server.is_required());
+        let made = dir.path().join("tls.pem");
+        let client = server_side(&backend(BackendTlsMode::VerifyIdentity, Some(made), None)).unwrap();
+        meet(client, server, "localhost").await.unwrap();
+    }
+
+    #[test]
+    fn errors_name_the_file_and_the_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, identity) = signed(dir.path(), "a");
+        let empty = dir.path().join("empty");
+        fs::write(&empty, "").unwrap();
+        let check = |error: Result<(), TlsError>, texts: &[&str]| {
+            let error = error.unwrap_err().to_string();
+            assert!(texts.iter().all(|text| error.contains(text)), "{error}");
+        };
+        let listen = |cert: &Path, key: &Path| {
+            let identity = TlsIdentity { cert: cert.to_owned(), key: key.to_owned() };
+            client_side(&listen(Some(identity), None), dir.path()).map(drop)
+        };
+        check(listen("/nowhere/c".as_ref(), &identity.key), &["listen.tls.cert", "/nowhere/c", "may read"]);
+        check(listen(&identity.cert, &identity.cert), &["listen.tls.key", "a.cert"]);
+        check(listen(&empty, &identity.key), &["empty", "BEGIN CERTIFICATE"]);
+        check(
+            server_side(&backend(BackendTlsMode::VerifyCa, None, None)).map(drop),
+            &["verify_ca", "backend.tls.ca"],
+        );
+        let unwritable = client_side(&super::tests::listen(None, None), "/proc/nowhere".as_ref()).map(drop);
+        check(unwritable, &["/proc/nowhere", "listen.tls.cert"]);
     }
 }
