@@ -1,0 +1,113 @@
+//! A proxy that does logins and then copies bytes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rowstamp::address::Address;
+use rowstamp::proxy::login::{self, KeyCell, LoginContext};
+use rowstamp::proxy::settings::{
+    Backend, BackendTls, BackendTlsMode, Limits, ListenTls, ListenTlsMode, Settings,
+};
+use rowstamp::proxy::stream::Stream;
+use rowstamp::proxy::tls::Tls;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, UnixListener};
+
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
+    pub(crate) socket: PathBuf,
+    /// What became of each login, in the order in which they ended.
+    pub(crate) ends: std::sync::mpsc::Receiver<Result<String, String>>,
+    dir: tempfile::TempDir,
+    /// Its tasks end with it.
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Proxy {
+    /// For clients by TCP, TLS and Unix socket.
+    pub(crate) fn start(backend: &str, listen: ListenTlsMode, backend_tls: BackendTlsMode) -> Proxy {
+        Self::start_with(backend, listen, backend_tls, |_| ())
+    }
+
+    pub(crate) fn start_with(
+        backend: &str,
+        listen: ListenTlsMode,
+        backend_tls: BackendTlsMode,
+        change: impl FnOnce(&mut LoginContext),
+    ) -> Proxy {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = settings(backend.parse().unwrap(), listen, backend_tls, dir.path());
+        let mut context = LoginContext {
+            tls: Arc::new(Tls::new(&settings).unwrap()),
+            settings: Arc::new(settings),
+            own_key: Arc::new(KeyCell::default()),
+            os_user: None,
+        };
+        change(&mut context);
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build().unwrap();
+        let socket = dir.path().join("sock");
+        let (report, ends) = std::sync::mpsc::channel();
+        let entered = runtime.enter();
+        let unix = UnixListener::bind(&socket).unwrap();
+        let tcp = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        drop(entered);
+        let port = tcp.local_addr().unwrap().port();
+        runtime.spawn(async move {
+            loop {
+                let stream = tokio::select! {
+                    accepted = tcp.accept() => Stream::tcp(accepted.unwrap().0).unwrap(),
+                    accepted = unix.accept() => Stream::unix(accepted.unwrap().0),
+                };
+                tokio::spawn(session(stream, context.clone(), report.clone()));
+            }
+        });
+        Proxy { port, socket, ends, dir, _runtime: runtime }
+    }
+
+    /// Where its certificate is.
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.dir.path().join("state/tls.pem")
+    }
+}
+
+async fn session(
+    client: Stream,
+    context: LoginContext,
+    report: std::sync::mpsc::Sender<Result<String, String>>,
+) {
+    let mut session = match login::run(client, &context).await {
+        Ok(session) => session,
+        Err(error) => return drop(report.send(Err(error.to_string()))),
+    };
+    // A test that is over does not listen.
+    let _ = report.send(Ok(String::from_utf8_lossy(&session.user).into_owned()));
+    let _ = session.server.write_all(&session.client_buffered).await;
+    let _ = tokio::io::copy_bidirectional(&mut session.client, &mut session.server).await;
+}
+
+fn settings(backend: Address, listen: ListenTlsMode, backend_tls: BackendTlsMode, dir: &Path) -> Settings {
+    Settings {
+        listen: Address::Tcp { host: "127.0.0.1".into(), port: 0 },
+        listen_is_written: true,
+        listen_tls: ListenTls { mode: listen, identity: None, client_ca: None },
+        backend: Backend {
+            addresses: vec![backend],
+            tls: BackendTls { mode: backend_tls, ca: None, identity: None },
+            connect_timeout: Duration::from_secs(5),
+        },
+        limits: Limits {
+            connections_max: 100,
+            connections_per_user_max: 0,
+            connections_per_address_max: 0,
+            handshake_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(60),
+            statement_bytes_max: 1 << 20,
+            drain_timeout: Duration::from_secs(1),
+        },
+        name: "test".into(),
+        state_path: dir.join("state"),
+    }
+}

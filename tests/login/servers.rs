@@ -1,0 +1,155 @@
+//! Private servers, and the command-line clients of both vendors.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    MariaDb,
+    MySql9,
+}
+
+/// Killed, and its folder removed, when it goes.
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    pub(crate) socket: PathBuf,
+    child: Child,
+    _dir: tempfile::TempDir,
+}
+
+impl Server {
+    /// `None`, said loudly, where this machine has no such server.
+    pub(crate) fn start(kind: Kind) -> Option<Server> {
+        let Some(daemon) = daemon(kind) else {
+            // Past the capture of the test's output, which would hide it.
+            use std::io::Write;
+            let _ = writeln!(std::io::stderr(), "SKIPPED: {kind:?} is not on this machine");
+            return None;
+        };
+        let dir = tempfile::Builder::new().prefix("rowstamp-login-").tempdir().unwrap();
+        let data = dir.path().join("data");
+        initialise(kind, &daemon, &data);
+        let mut command = line(&daemon);
+        let port = free_port();
+        let socket = dir.path().join("s");
+        command.arg(format!("--datadir={}", data.display())).arg(format!("--socket={}", socket.display()));
+        command.arg(format!("--port={port}")).args(["--bind-address=127.0.0.1", "--skip-name-resolve"]);
+        if kind == Kind::MariaDb {
+            let (cert, key) = certificate(dir.path());
+            command.arg(format!("--ssl-cert={}", cert.display())).arg(format!("--ssl-key={}", key.display()));
+            command.arg("--plugin-load-add=auth_ed25519");
+        }
+        let log = std::fs::File::create(dir.path().join("log")).unwrap();
+        let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let mut server = Server { port, socket, child, _dir: dir };
+        server.wait();
+        Some(server)
+    }
+
+    fn wait(&mut self) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !self.sql("SELECT 1").status.success() {
+            assert!(self.child.try_wait().unwrap().is_none(), "the server ended: {}", self.log());
+            assert!(Instant::now() < end, "the server is not ready: {}", self.log());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self._dir.path().join("log")).unwrap_or_default()
+    }
+
+    /// As root, straight to the server.
+    pub(crate) fn sql(&self, sql: &str) -> Output {
+        let socket = format!("--socket={}", self.socket.display());
+        Command::new("mariadb").args(["--no-defaults", "-uroot", &socket, "-BNe", sql]).output().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The `mysql` client of MySQL 9, if it is here.
+pub(crate) fn mysql_client() -> Option<Vec<String>> {
+    let mut words = in_sid_root("usr/bin/mysql")?;
+    // First of all, or the client reads the machine's own my.cnf.
+    words.push("--no-defaults".to_owned());
+    words.push(format!("--plugin-dir={}/usr/lib/mysql/plugin", sid_root().display()));
+    Some(words)
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn daemon(kind: Kind) -> Option<Vec<String>> {
+    let root_user = rowstamp::proxy::backend::os_user().is_some_and(|user| user == b"root");
+    let mut daemon = match kind {
+        Kind::MariaDb => vec!["/usr/sbin/mariadbd".to_owned()],
+        Kind::MySql9 => in_sid_root("usr/sbin/mysqld")?,
+    };
+    if !Path::new(&daemon[0]).exists() {
+        return None;
+    }
+    daemon.extend(["--no-defaults".to_owned(), "--secure-file-priv=".to_owned()]);
+    if root_user {
+        daemon.push("--user=root".to_owned());
+    }
+    if kind == Kind::MySql9 {
+        let root = sid_root().display().to_string();
+        daemon.extend([format!("--basedir={root}/usr"), format!("--plugin-dir={root}/usr/lib/mysql/plugin")]);
+        daemon.push("--mysqlx=OFF".to_owned());
+    }
+    Some(daemon)
+}
+
+fn initialise(kind: Kind, daemon: &[String], data: &Path) {
+    let data = format!("--datadir={}", data.display());
+    let output = match kind {
+        Kind::MariaDb => Command::new("mariadb-install-db")
+            .args(["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal", &data])
+            .args(daemon.iter().filter(|argument| argument.starts_with("--user")))
+            .output(),
+        Kind::MySql9 => line(daemon).args(["--initialize-insecure", &data]).output(),
+    };
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn line(words: &[String]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command
+}
+
+/// Where a Debian sid root with MySQL 9 is.
+fn sid_root() -> PathBuf {
+    std::env::var_os("ROWSTAMP_SID_ROOT").map_or_else(|| "/var/tmp/rowstamp-sid".into(), PathBuf::from)
+}
+
+/// A program of that root, run by the root's own loader: no chroot, and no rights needed for one.
+fn in_sid_root(program: &str) -> Option<Vec<String>> {
+    let root = sid_root();
+    root.join(program).exists().then(|| {
+        let root = root.display();
+        vec![
+            format!("{root}/lib64/ld-linux-x86-64.so.2"),
+            "--library-path".to_owned(),
+            format!("{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib/mysql/private"),
+            format!("{root}/{program}"),
+        ]
+    })
+}
+
+fn certificate(dir: &Path) -> (PathBuf, PathBuf) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    (cert, key)
+}
