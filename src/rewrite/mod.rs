@@ -4,6 +4,8 @@
 //! the statement with [`plan::Plan::prepare`] and decides at each execution.
 
 pub mod effects;
+mod insert;
+mod packet;
 pub mod plan;
 pub mod prepare;
 pub mod render;

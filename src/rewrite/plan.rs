@@ -6,10 +6,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::effects::Effects;
+use super::packet;
 use super::prepare::PreparedText;
 use crate::ids::range::IdRange;
 use crate::rules::model::{Rule, TableShape};
 use crate::sql::dialect::Dialect;
+use crate::sql::statement::{is_plainly_harmless, may_hold_several};
 
 /// A ruled table as it is now.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +63,14 @@ pub enum Protocol {
 
 /// Error 1235 (42000). Displays as "rowstamp: why; what to write instead".
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal(pub(super) String);
+pub struct Refusal(String);
+
+impl Refusal {
+    /// "why; what to write instead". Never holds literals of the statement.
+    pub fn new(why: impl Into<String>) -> Self {
+        Refusal(why.into())
+    }
+}
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -159,15 +168,26 @@ pub(super) enum Piece {
     /// As it is.
     Text(Box<str>),
     /// The n-th id of the statement.
-    Id(u32),
-    /// A comma and the n-th id.
-    CommaId(u32),
+    Id { nth: u32, comma: bool, form: IdForm },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdForm {
+    /// `7`; prepared: a parameter of its own.
+    Literal,
+    /// `LAST_INSERT_ID(7)`
+    Wrapper,
+    /// `8`; prepared: so much behind what the wrapper of the same statement set.
+    BehindWrapper,
 }
 
 /// What `text`, one packet's statements, needs.
 pub fn plan(text: &[u8], view: &View<'_>, protocol: Protocol) -> Planned {
-    let _ = (text, view, protocol);
-    Planned::Untouched(Effects::default())
+    let several = view.multi_statements && protocol == Protocol::Text;
+    if is_plainly_harmless(text) && !(several && may_hold_several(text)) {
+        return Planned::Untouched(Effects::default());
+    }
+    packet::plan(text, view, protocol, several)
 }
 
 impl Plan {

@@ -1,6 +1,7 @@
 //! The text of a prepared statement, with one place for ids that are decided at each execution.
 
-use super::plan::{Plan, Refusal, Style};
+use super::plan::{Edit, IdForm, InsertPlan, Piece, Plan, Refusal, Style};
+use super::splice::{needs_blank, put_digits};
 
 /// More placeholders the protocol cannot count.
 pub const PARAMS_MAX: usize = 65_535;
@@ -41,6 +42,79 @@ pub struct IdParam {
 }
 
 pub(super) fn prepare(plan: &Plan, text: &[u8]) -> Result<PreparedText, Refusal> {
-    let _ = (plan, text);
-    Err(Refusal(String::new()))
+    let [insert] = plan.inserts.as_slice() else {
+        return Err(Refusal::new("a prepared text holds several statements; prepare them one by one"));
+    };
+    let mut writer = Writer { out: Vec::with_capacity(text.len() + 64), hidden: Vec::new() };
+    let mut from = 0usize;
+    for edit in &insert.edits {
+        writer.out.extend_from_slice(text.get(from..edit.start as usize).unwrap_or_default());
+        writer.piece(edit, insert)?;
+        from = edit.end as usize;
+        if needs_blank(edit, text) {
+            writer.out.push(b' ');
+        }
+    }
+    writer.out.extend_from_slice(text.get(from..).unwrap_or_default());
+    let params = insert.params as usize + writer.hidden.len();
+    let (Ok(client_params), true) = (u16::try_from(insert.params), params <= PARAMS_MAX) else {
+        return Err(no_room());
+    };
+    Ok(PreparedText {
+        text: writer.out,
+        hidden: writer.hidden,
+        client_params,
+        id_params: insert.id_params.clone(),
+        fixed_ids: insert.ids,
+        style: insert.style,
+    })
+}
+
+fn no_room() -> Refusal {
+    Refusal::new("65,535 placeholders leave no room for the id's own; prepare fewer rows at a time")
+}
+
+struct Writer {
+    out: Vec<u8>,
+    hidden: Vec<HiddenParam>,
+}
+
+impl Writer {
+    fn piece(&mut self, edit: &Edit, insert: &InsertPlan) -> Result<(), Refusal> {
+        let (nth, comma, form) = match &edit.piece {
+            Piece::Text(piece) => {
+                self.out.extend_from_slice(piece.as_bytes());
+                return Ok(());
+            }
+            Piece::Id { nth, comma, form } => (*nth, *comma, *form),
+        };
+        if comma {
+            self.out.push(b',');
+        }
+        match form {
+            IdForm::Wrapper => {
+                self.out.extend_from_slice(b"LAST_INSERT_ID(?)");
+                self.hide(edit, nth)
+            }
+            IdForm::Literal => {
+                self.out.push(b'?');
+                self.hide(edit, nth)
+            }
+            IdForm::BehindWrapper => {
+                let Some(behind) = u64::from(nth).checked_mul(insert.target.step.get()) else {
+                    return Err(Refusal::new("the generator's step is too wide for so many rows; insert fewer rows"));
+                };
+                self.out.extend_from_slice(b"LAST_INSERT_ID()+");
+                put_digits(&mut self.out, behind);
+                Ok(())
+            }
+        }
+    }
+
+    fn hide(&mut self, edit: &Edit, nth: u32) -> Result<(), Refusal> {
+        let index = edit.params_before as usize + self.hidden.len();
+        let index = u16::try_from(index).ok().filter(|&i| usize::from(i) < PARAMS_MAX).ok_or_else(no_room)?;
+        self.hidden.push(HiddenParam { index, nth });
+        Ok(())
+    }
 }

@@ -1,9 +1,96 @@
 //! A plan in words, for `rowstamp explain`.
 
-use super::plan::Planned;
+use std::fmt::Write;
+
+use super::effects::Effects;
+use super::plan::{IdForm, InsertPlan, Piece, Plan, Planned, Style};
+use super::splice::needs_blank;
 
 /// What would be sent, with `<id 1 of shop.orders>` where ids would stand, or why nothing would.
 pub fn describe(text: &[u8], planned: &Planned) -> String {
-    let _ = (text, planned);
-    String::new()
+    match planned {
+        Planned::Untouched(effects) => format!("forwarded as it came: no INSERT into a ruled table\n{}", shadows(effects)),
+        Planned::NeedsTable { schema, table } => format!("the columns of {schema}.{table} are needed\n"),
+        Planned::Stale { schema, table, unreadable } => {
+            format!("does not fit the columns of {schema}.{table} as they are known\n{}\n", unreadable.refusal)
+        }
+        Planned::Refused(refusal) => format!("refused (1235)\n{refusal}\n"),
+        Planned::Unreadable(unreadable) => {
+            format!("shown to the server, and refused (1235) if it has no error of its own\n{}\n", unreadable.refusal)
+        }
+        Planned::Rewrite(plan) => rewritten(text, plan),
+    }
+}
+
+fn rewritten(text: &[u8], plan: &Plan) -> String {
+    let mut out = sample(text, plan);
+    out.push('\n');
+    for insert in &plan.inserts {
+        let rule = &insert.target.rule;
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            out,
+            "statement {}: {}.{}.{}, {} rows, {} ids of {}: {}",
+            insert.statement + 1,
+            rule.schema,
+            rule.table,
+            rule.column,
+            insert.rows,
+            insert.ids,
+            rule.generator,
+            style(insert)
+        );
+    }
+    out + &shadows(&plan.effects)
+}
+
+fn shadows(effects: &Effects) -> String {
+    effects.shadow.iter().fold(String::new(), |mut out, shadow| {
+        let rule = &shadow.target.rule;
+        let _ = match &shadow.outcome {
+            Ok(ids) => writeln!(out, "shadow: {}.{} would take {ids} ids", rule.schema, rule.table),
+            Err(refusal) => writeln!(out, "shadow: {}.{} would be refused: {refusal}", rule.schema, rule.table),
+        };
+        out
+    })
+}
+
+fn style(insert: &InsertPlan) -> &'static str {
+    match insert.style {
+        _ if insert.ids == 0 && insert.id_params.is_empty() => "every id is the client's own",
+        _ if insert.ids == 0 => "decided when it is executed",
+        Style::Wrapped => "LAST_INSERT_ID() and the OK packet hold the first",
+        Style::Literal => "the OK packet is patched, LAST_INSERT_ID() follows",
+        Style::OdkuOne => "LAST_INSERT_ID() and the OK packet hold the inserted or updated row's",
+        Style::OdkuNative => "the server's own AUTO_INCREMENT reports it",
+    }
+}
+
+/// The text with a name in place of each id.
+fn sample(text: &[u8], plan: &Plan) -> String {
+    let mut out = Vec::with_capacity(text.len() * 2);
+    let mut from = 0usize;
+    for insert in &plan.inserts {
+        for edit in &insert.edits {
+            out.extend_from_slice(text.get(from..edit.start as usize).unwrap_or_default());
+            match &edit.piece {
+                Piece::Text(piece) => out.extend_from_slice(piece.as_bytes()),
+                Piece::Id { nth, comma, form } => {
+                    let id = format!("<id {} of {}>", nth + 1, insert.target.rule.generator);
+                    let comma = if *comma { "," } else { "" };
+                    let piece = match form {
+                        IdForm::Wrapper => format!("{comma}LAST_INSERT_ID({id})"),
+                        IdForm::Literal | IdForm::BehindWrapper => format!("{comma}{id}"),
+                    };
+                    out.extend_from_slice(piece.as_bytes());
+                }
+            }
+            from = edit.end as usize;
+            if needs_blank(edit, text) {
+                out.push(b' ');
+            }
+        }
+    }
+    out.extend_from_slice(text.get(from..).unwrap_or_default());
+    String::from_utf8_lossy(&out).into_owned()
 }

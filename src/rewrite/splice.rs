@@ -1,9 +1,91 @@
 //! Plan and ranges to bytes.
 
-use super::plan::Plan;
+use super::plan::{Edit, IdForm, InsertPlan, Piece, Plan};
 use crate::ids::range::IdRange;
+use crate::sql::lex::is_name_byte;
+
+/// Bytes that an id and what surrounds it may add; 20 digits, the wrapper, a comma, a blank.
+const ID_BYTES_MAX: usize = 40;
 
 pub(super) fn splice(plan: &Plan, text: &[u8], ranges: &[IdRange]) -> Option<Vec<u8>> {
-    let _ = (plan, ranges);
-    Some(text.to_vec())
+    let edits: usize = plan.inserts.iter().map(|insert| insert.edits.len()).sum();
+    let mut out = Vec::with_capacity(text.len() + edits * ID_BYTES_MAX);
+    let mut from = 0usize;
+    let mut ranges = ranges.iter();
+    for insert in &plan.inserts {
+        let range = if insert.ids > 0 { Some(ranges.next()?) } else { None };
+        from = splice_one(insert, text, range, from, &mut out)?;
+    }
+    if ranges.next().is_some() {
+        return None;
+    }
+    out.extend_from_slice(text.get(from..)?);
+    Some(out)
+}
+
+/// Appends the text from `from` to behind the statement's last edit; returns where that is.
+fn splice_one(
+    insert: &InsertPlan,
+    text: &[u8],
+    range: Option<&IdRange>,
+    mut from: usize,
+    out: &mut Vec<u8>,
+) -> Option<usize> {
+    for edit in &insert.edits {
+        out.extend_from_slice(text.get(from..edit.start as usize)?);
+        match &edit.piece {
+            Piece::Text(piece) => out.extend_from_slice(piece.as_bytes()),
+            Piece::Id { nth, comma, form } => {
+                let id = range?.nth(u64::from(*nth))?;
+                if *comma {
+                    out.push(b',');
+                }
+                match form {
+                    IdForm::Wrapper => {
+                        out.extend_from_slice(b"LAST_INSERT_ID(");
+                        put_digits(out, id);
+                        out.push(b')');
+                    }
+                    IdForm::Literal | IdForm::BehindWrapper => put_digits(out, id),
+                }
+            }
+        }
+        from = edit.end as usize;
+        if needs_blank(edit, text) {
+            out.push(b' ');
+        }
+    }
+    Some(from)
+}
+
+/// `'0'ON DUPLICATE` is two tokens, `7ON` would be one.
+pub(super) fn needs_blank(edit: &Edit, text: &[u8]) -> bool {
+    text.get(edit.end as usize).is_some_and(|&byte| is_name_byte(byte))
+}
+
+pub(super) fn put_digits(out: &mut Vec<u8>, mut n: u64) {
+    let mut digits = [b'0'; 20];
+    let mut len = 0;
+    for slot in digits.iter_mut().rev() {
+        // Below 10.
+        *slot = b'0' + u8::try_from(n % 10).unwrap_or_default();
+        n /= 10;
+        len += 1;
+        if n == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(20 - len..).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn digits_of_any_number() {
+        for n in [0, 7, 10, 99, 100, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
+            let mut out = Vec::new();
+            super::put_digits(&mut out, n);
+            assert_eq!(String::from_utf8(out).unwrap(), n.to_string());
+        }
+    }
 }

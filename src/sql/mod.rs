@@ -1,4 +1,15 @@
 //! Bytes to tokens with spans, tokens to the shape of a statement. Pure: no rules, no runtime, no clock.
+//!
+//! What a scanner here does not know for certain is an [`lex::Odd`], never a guess.
 
+pub mod charset;
+pub mod ddl;
 pub mod dialect;
 pub mod glance;
+pub mod routine;
+pub mod set;
+pub mod insert;
+pub mod lex;
+pub mod name;
+pub mod statement;
+pub mod value;

@@ -1,0 +1,473 @@
+//! The statements of one packet, one after the other, as the server will run them.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use memchr::memmem;
+
+use super::effects::{Effects, Shadow, Temporary};
+use super::insert::{self, Context, Stop};
+use super::plan::{InsertPlan, Lookup, Plan, Planned, Protocol, Refusal, Target, Unreadable, View};
+use crate::rules::model::Mode;
+use crate::sql::ddl::TableChange;
+use crate::sql::dialect::Dialect;
+use crate::sql::insert::{Head, Verb};
+use crate::sql::lex::{Lexer, Odd, TokenKind};
+use crate::sql::name::{self, Path};
+use crate::sql::routine;
+use crate::sql::set::Settings;
+use crate::sql::statement::{self, InnerText, Statement};
+
+pub(super) fn plan(text: &[u8], view: &View<'_>, protocol: Protocol, several: bool) -> Planned {
+    let Some(mut lexer) = Lexer::new(text, *view.dialect) else {
+        return Planned::Refused(Refusal::new("a statement of 4 GiB; send less at a time"));
+    };
+    let mut walk = Walk {
+        view,
+        protocol,
+        several,
+        text,
+        dialect: *view.dialect,
+        schema: view.default_schema.map(Cow::Borrowed),
+        schema_is_known: true,
+        overlay: Vec::new(),
+        effects: Effects::default(),
+        inserts: Vec::new(),
+    };
+    for nth in 0.. {
+        lexer.reset_params();
+        match walk.statement(&mut lexer, nth) {
+            Ok(true) => lexer.set_dialect(walk.dialect),
+            Ok(false) => break,
+            Err(planned) => return *planned,
+        }
+    }
+    walk.finish()
+}
+
+/// What ends the walk early.
+type Halt = Box<Planned>;
+
+struct Walk<'a> {
+    view: &'a View<'a>,
+    protocol: Protocol,
+    /// Whether a `;` may be followed by another statement.
+    several: bool,
+    text: &'a [u8],
+    /// As the statements so far have left it.
+    dialect: Dialect,
+    schema: Option<Cow<'a, str>>,
+    schema_is_known: bool,
+    /// Names that temporary tables of this packet hide (true) or no longer hide.
+    overlay: Vec<(String, String, bool)>,
+    effects: Effects,
+    inserts: Vec<InsertPlan>,
+}
+
+/// What a table's name means here.
+enum Named {
+    NotRuled,
+    Ruled(Arc<Target>),
+}
+
+impl Walk<'_> {
+    fn finish(self) -> Planned {
+        if self.inserts.is_empty() {
+            return Planned::Untouched(self.effects);
+        }
+        Planned::Rewrite(Plan { inserts: self.inserts, effects: self.effects })
+    }
+
+    /// One statement; whether another may follow.
+    fn statement(&mut self, lexer: &mut Lexer<'_>, nth: usize) -> Result<bool, Halt> {
+        let start = lexer.position();
+        let before = lexer.clone();
+        let kind = match statement::classify(lexer) {
+            Ok(kind) => kind,
+            Err(odd) => return self.doubt(start, odd),
+        };
+        let mut is_routine = false;
+        match kind {
+            Statement::Insert(verb) => return self.insert(lexer, verb, nth, start),
+            Statement::Empty | Statement::Harmless => {}
+            Statement::Use(schema) => self.use_schema(schema),
+            Statement::Set(settings) => self.set(&settings),
+            Statement::Ddl(changes) => self.ddl(&changes),
+            Statement::Routine => {
+                self.effects.ddl = true;
+                is_routine = true;
+            }
+            Statement::Opaque => self.effects.opaque = true,
+            other => {
+                if self.hidden(lexer, other, &before)? {
+                    return Ok(false);
+                }
+            }
+        }
+        if !self.several {
+            return Ok(false);
+        }
+        let skipped = if is_routine { routine::skip(lexer) } else { lexer.skip_statement().map(Some) };
+        match skipped {
+            Ok(Some(more)) => Ok(more),
+            Ok(None) => self.doubt(start, Odd { at: start, what: "a routine's end" }),
+            Err(odd) => self.doubt(start, odd),
+        }
+    }
+
+    /// The text from `start` cannot be cut into statements. Where it may hold an INSERT under a rule, it is refused.
+    fn doubt(&mut self, start: u32, odd: Odd) -> Result<bool, Halt> {
+        let rest = self.text.get(start as usize..).unwrap_or_default();
+        if self.view.any_rules && mentions_insert(rest) {
+            let what = format!("{} cannot be read for certain (byte {})", odd.what, odd.at);
+            return Err(self.unreadable(start, &what));
+        }
+        self.effects.opaque = true;
+        Ok(false)
+    }
+
+    /// A single statement may be shown to the server; of several, their order hangs on what cannot be read.
+    fn unreadable(&self, start: u32, what: &str) -> Halt {
+        let refusal = Refusal::new(format!("an INSERT that may need an id, but {what}; write it more plainly"));
+        if self.several && memchr::memchr(b';', self.text).is_some() {
+            return Box::new(Planned::Refused(refusal));
+        }
+        Box::new(Planned::Unreadable(Unreadable { statement: start as usize..self.text.len(), refusal }))
+    }
+
+    fn use_schema(&mut self, schema: Option<String>) {
+        self.schema_is_known = schema.is_some();
+        self.effects.opaque |= schema.is_none();
+        self.effects.schema.clone_from(&schema);
+        self.schema = schema.map(Cow::Owned);
+    }
+
+    fn set(&mut self, settings: &Settings) {
+        if let Some(sql_mode) = settings.sql_mode {
+            self.dialect.sql_mode = sql_mode;
+            self.effects.sql_mode = Some(sql_mode);
+        }
+        if let Some(charset) = settings.charset {
+            self.dialect.charset = charset;
+            self.effects.charset = Some(charset);
+        }
+        self.effects.tracking |= settings.tracking;
+        self.effects.opaque |= settings.opaque;
+    }
+
+    fn ddl(&mut self, changes: &[TableChange]) {
+        self.effects.ddl = true;
+        for change in changes {
+            match *change {
+                TableChange::CreatedTemporary(path) => {
+                    let Some((schema, table)) = self.names(path) else { continue };
+                    self.overlay.push((schema.clone(), table.clone(), true));
+                    self.effects.temporary.push(Temporary::Created { schema, table });
+                }
+                TableChange::Dropped(path) => {
+                    let Some((schema, table)) = self.names(path) else { continue };
+                    self.overlay.push((schema.clone(), table.clone(), false));
+                    self.effects.temporary.push(Temporary::Gone { schema, table });
+                }
+                TableChange::Renamed { from, to } => {
+                    let (Some(from), Some(to)) = (self.names(from), self.names(to)) else { continue };
+                    let was_hidden = self.is_hidden(&from.0, &from.1);
+                    self.overlay.push((from.0.clone(), from.1.clone(), false));
+                    self.overlay.push((to.0.clone(), to.1.clone(), was_hidden));
+                    self.effects.temporary.push(Temporary::Renamed { from, to });
+                }
+            }
+        }
+    }
+
+    fn names(&self, path: Path) -> Option<(String, String)> {
+        let table = name::decode(self.text, path.last, self.dialect.charset)?.into_owned();
+        let schema = match path.qualifier {
+            Some(token) => name::decode(self.text, token, self.dialect.charset)?.into_owned(),
+            None => self.schema.as_deref()?.to_owned(),
+        };
+        Some((schema, table))
+    }
+
+    fn is_hidden(&self, schema: &str, table: &str) -> bool {
+        let same = |entry: &&(String, String, bool)| entry.0 == schema && entry.1 == table;
+        match self.overlay.iter().rev().find(same) {
+            Some((_, _, hidden)) => *hidden,
+            None => (self.view.hidden)(schema, table),
+        }
+    }
+
+    /// Looks a table up. `text` is what `path` points into.
+    fn lookup(&self, text: &[u8], path: Path) -> Result<Named, Halt> {
+        if !self.view.any_rules {
+            return Ok(Named::NotRuled);
+        }
+        let refuse = |why: &str| Err(Box::new(Planned::Refused(Refusal::new(why))));
+        let Some(table) = name::decode(text, path.last, self.dialect.charset) else {
+            return refuse("a table's name cannot be read in this character set; connect with utf8mb4");
+        };
+        let schema = match path.qualifier {
+            Some(token) => name::decode(text, token, self.dialect.charset),
+            None if self.schema_is_known && !self.effects.opaque => match self.schema.as_deref() {
+                Some(schema) => Some(Cow::Borrowed(schema)),
+                // The server's own error, 1046.
+                None => return Ok(Named::NotRuled),
+            },
+            None => {
+                return refuse(
+                    "which database it means hangs on a statement before it in the packet; send them in packets of their own",
+                );
+            }
+        };
+        let Some(schema) = schema else {
+            return refuse("a database's name cannot be read in this character set; connect with utf8mb4");
+        };
+        if self.is_hidden(&schema, &table) {
+            return Ok(Named::NotRuled);
+        }
+        match (self.view.tables)(&schema, &table) {
+            Lookup::NotRuled => Ok(Named::NotRuled),
+            Lookup::Ruled(target) if target.rule.mode == Mode::Off => Ok(Named::NotRuled),
+            Lookup::Ruled(target) => Ok(Named::Ruled(target)),
+            Lookup::Unknown => Err(Box::new(Planned::NeedsTable {
+                schema: schema.into_owned(),
+                table: table.into_owned(),
+            })),
+            Lookup::Refused(why) => refuse(&why),
+        }
+    }
+
+    fn insert(&mut self, lexer: &mut Lexer<'_>, verb: Verb, nth: usize, start: u32) -> Result<bool, Halt> {
+        if !self.view.any_rules && !self.several {
+            return Ok(false);
+        }
+        let head = match Head::parse(lexer, verb) {
+            Ok(Some(head)) => head,
+            Ok(None) if self.view.any_rules => return Err(self.unreadable(start, "no table's name follows it")),
+            Ok(None) => return self.skip(lexer, start),
+            Err(odd) => return self.doubt(start, odd),
+        };
+        let Named::Ruled(target) = self.lookup(self.text, head.table)? else { return self.skip(lexer, start) };
+        if self.effects.opaque {
+            return Err(Box::new(Planned::Refused(Refusal::new(
+                "it follows a statement of its packet that may change how it is read; send them in packets of their own",
+            ))));
+        }
+        let Some(table) = name::decode(self.text, head.table.last, self.dialect.charset) else {
+            return Err(self.unreadable(start, "its table's name cannot be read"));
+        };
+        let context = Context {
+            statement: nth,
+            target: &target,
+            dialect: self.dialect,
+            protocol: self.protocol,
+            head,
+            table: &table,
+        };
+        let mut ahead = lexer.clone();
+        match insert::plan(&mut ahead, &context) {
+            Ok((plan, semicolon)) => {
+                if semicolon && !self.several && !is_end(&mut ahead) {
+                    return Err(self.unreadable(start, "something follows its semicolon"));
+                }
+                *lexer = ahead;
+                self.planned(plan);
+                Ok(semicolon && self.several)
+            }
+            Err(stop) if target.rule.mode == Mode::Shadow => {
+                let (Stop::Refused(why) | Stop::Unreadable(why) | Stop::Stale(why)) = stop;
+                self.effects.shadow.push(Shadow { target, outcome: Err(Refusal::new(why)) });
+                self.skip(lexer, start)
+            }
+            Err(stop) => Err(self.stopped(stop, head.table, start)),
+        }
+    }
+
+    fn planned(&mut self, plan: InsertPlan) {
+        if plan.target.rule.mode == Mode::Shadow {
+            self.effects.shadow.push(Shadow { target: plan.target, outcome: Ok(plan.ids) });
+        } else {
+            self.inserts.push(plan);
+        }
+    }
+
+    fn stopped(&self, stop: Stop, table: Path, start: u32) -> Halt {
+        match stop {
+            Stop::Refused(why) => Box::new(Planned::Refused(Refusal::new(why))),
+            Stop::Unreadable(what) => self.unreadable(start, &what),
+            Stop::Stale(what) => {
+                let planned = self.unreadable(start, &what);
+                match (*planned, self.names(table)) {
+                    (Planned::Unreadable(unreadable), Some((schema, table))) => {
+                        Box::new(Planned::Stale { schema, table, unreadable })
+                    }
+                    (other, _) => Box::new(other),
+                }
+            }
+        }
+    }
+
+    /// The rest of a statement that is nobody's to rewrite.
+    fn skip(&mut self, lexer: &mut Lexer<'_>, start: u32) -> Result<bool, Halt> {
+        if !self.several {
+            return Ok(false);
+        }
+        lexer.skip_statement().or_else(|odd| self.doubt(start, odd))
+    }
+
+    /// Statements that may run an INSERT which is not the statement itself. Whether the packet ends with it.
+    fn hidden(&mut self, lexer: &mut Lexer<'_>, kind: Statement, before: &Lexer<'_>) -> Result<bool, Halt> {
+        let harmless_inside = self.look_inside(lexer, kind, before, 0)?;
+        self.effects.opaque |= !harmless_inside.keeps_session;
+        Ok(harmless_inside.takes_rest)
+    }
+
+    fn look_inside(
+        &self,
+        lexer: &mut Lexer<'_>,
+        kind: Statement,
+        before: &Lexer<'_>,
+        depth: usize,
+    ) -> Result<Inside, Halt> {
+        let keeps = Inside { keeps_session: true, takes_rest: false };
+        if !self.view.any_rules {
+            let takes_rest = kind == Statement::Compound;
+            return Ok(Inside { keeps_session: false, takes_rest });
+        }
+        let refuse = |why: &str| Err(Box::new(Planned::Refused(Refusal::new(why))));
+        if depth > INSIDE_MAX {
+            return refuse("a statement within a statement within others; send it by itself");
+        }
+        match kind {
+            Statement::Insert(verb) => {
+                let what = "an INSERT inside of another statement is not supported yet; send the INSERT by itself";
+                match Head::parse(lexer, verb) {
+                    Ok(Some(head)) => self.refuse_ruled(lexer.text(), head.table, what).map(|()| keeps),
+                    _ => refuse(what),
+                }
+            }
+            Statement::Load(None) => refuse("LOAD into a table whose name cannot be read; name it plainly"),
+            Statement::Load(Some(path)) => {
+                let what = "LOAD into a ruled table is not supported yet; send INSERTs";
+                self.refuse_ruled(lexer.text(), path, what).map(|()| keeps)
+            }
+            Statement::Prefixed(_) => {
+                let before = lexer.clone();
+                let Ok(kind) = statement::classify(lexer) else {
+                    return refuse("a statement inside of another cannot be read; send it by itself");
+                };
+                self.look_inside(lexer, kind, &before, depth + 1)
+            }
+            Statement::Inner { text: InnerText::Unseen, .. } => refuse(
+                "cannot see the text that PREPARE or EXECUTE IMMEDIATE would run; write it as a literal or prepare it in the \
+                 driver",
+            ),
+            Statement::Inner { text: InnerText::Literal(text), runs } => {
+                let inside = self.look_inside_text(&text, depth)?;
+                Ok(Inside { keeps_session: inside.keeps_session || !runs, takes_rest: false })
+            }
+            Statement::Compound => self.compound(before),
+            Statement::Unknown => {
+                let rest = self.text.get(before.position() as usize..).unwrap_or_default();
+                if mentions_insert(rest) {
+                    return Err(self.unreadable(before.position(), "how its statement begins is not known"));
+                }
+                Ok(Inside { keeps_session: false, takes_rest: false })
+            }
+            Statement::Empty | Statement::Harmless | Statement::Ddl(_) | Statement::Routine => Ok(keeps),
+            Statement::Use(_) | Statement::Set(_) | Statement::Opaque => {
+                Ok(Inside { keeps_session: false, takes_rest: false })
+            }
+        }
+    }
+
+    /// A statement within a string.
+    fn look_inside_text(&self, text: &[u8], depth: usize) -> Result<Inside, Halt> {
+        let unread = || Box::new(Planned::Refused(Refusal::new(
+            "the text of a PREPARE or EXECUTE IMMEDIATE cannot be read; send it by itself",
+        )));
+        let mut lexer = Lexer::new(text, self.dialect).ok_or_else(unread)?;
+        let before = lexer.clone();
+        let kind = statement::classify(&mut lexer).map_err(|_| unread())?;
+        // `self.text` is the packet's: what an unknown text holds is judged here.
+        if kind == Statement::Unknown && mentions_insert(text) {
+            return Err(unread());
+        }
+        if kind == Statement::Unknown {
+            return Ok(Inside { keeps_session: false, takes_rest: false });
+        }
+        self.look_inside(&mut lexer, kind, &before, depth + 1)
+    }
+
+    fn refuse_ruled(&self, text: &[u8], table: Path, what: &str) -> Result<(), Halt> {
+        match self.lookup(text, table)? {
+            Named::Ruled(target) if target.rule.mode == Mode::On => {
+                Err(Box::new(Planned::Refused(Refusal::new(what))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A compound statement: every INSERT and its like in the rest of the packet counts as its own.
+    fn compound(&self, before: &Lexer<'_>) -> Result<Inside, Halt> {
+        let what = "a compound statement with an INSERT into a ruled table is not supported yet; send the INSERT by itself";
+        let refuse = || Box::new(Planned::Refused(Refusal::new(what)));
+        let mut lexer = before.clone();
+        loop {
+            let token = lexer.next().map_err(|_| refuse())?;
+            let is = |words: &[&str]| words.iter().any(|word| token.is_word(lexer.text(), word));
+            if token.kind == TokenKind::End {
+                return Ok(Inside { keeps_session: false, takes_rest: true });
+            }
+            if is(&["LOAD", "PREPARE", "EXECUTE"]) {
+                return Err(refuse());
+            }
+            let verb = if is(&["INSERT"]) {
+                Verb::Insert
+            } else if is(&["REPLACE"]) {
+                Verb::Replace
+            } else {
+                continue;
+            };
+            let mut ahead = lexer.clone();
+            if ahead.peek().is_ok_and(|next| next.is_punct(b'(')) {
+                continue;
+            }
+            match Head::parse(&mut ahead, verb) {
+                Ok(Some(head)) => self.refuse_ruled(lexer.text(), head.table, what)?,
+                _ => return Err(refuse()),
+            }
+        }
+    }
+}
+
+/// How deep statements within statements are followed.
+const INSIDE_MAX: usize = 4;
+
+/// What a statement that holds others does to what follows it.
+#[derive(Clone, Copy)]
+struct Inside {
+    /// Nothing in it can change how later statements are read.
+    keeps_session: bool,
+    /// Where it ends is not known: all of the packet was judged as part of it.
+    takes_rest: bool,
+}
+
+/// Only `;`, blanks and comments are left.
+fn is_end(lexer: &mut Lexer<'_>) -> bool {
+    loop {
+        match lexer.next().map(|token| token.kind) {
+            Ok(TokenKind::End) => return true,
+            Ok(TokenKind::Punct(b';')) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Whether the bytes hold a word that an INSERT, or what hides one, needs. Asked only where a text cannot be read.
+fn mentions_insert(text: &[u8]) -> bool {
+    let upper = text.to_ascii_uppercase();
+    [&b"INSERT"[..], b"REPLACE", b"LOAD", b"EXECUTE", b"PREPARE"]
+        .iter()
+        .any(|word| memmem::find(&upper, word).is_some())
+}

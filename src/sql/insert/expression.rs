@@ -1,0 +1,236 @@
+//! One value or assigned expression: where it ends, and what in it an id could disturb.
+
+use crate::sql::lex::{Lexer, Odd, Span, Token, TokenKind};
+use crate::sql::name;
+
+/// What an expression holds, as far as ids could show in it.
+#[allow(clippy::struct_excessive_bools)] // Independent findings, added up over a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traits {
+    /// It may run code that we do not see (a stored function, a view), which may read LAST_INSERT_ID().
+    pub loud: bool,
+    /// It reads LAST_INSERT_ID() or @@identity.
+    pub reads_last_id: bool,
+    /// It calls LAST_INSERT_ID(x).
+    pub sets_last_id: bool,
+    /// It names the id's column.
+    pub names_id: bool,
+}
+
+impl Traits {
+    pub(crate) fn add(&mut self, other: Traits) {
+        self.loud |= other.loud;
+        self.reads_last_id |= other.reads_last_id;
+        self.sets_last_id |= other.sets_last_id;
+        self.names_id |= other.names_id;
+    }
+}
+
+/// Where an expression may end at depth 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// At `,` or `)`.
+    InRow,
+    /// At `,` or what follows a list of assignments: AS, ON, RETURNING, `;`, the end.
+    InAssignments,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expression {
+    /// From its first to its last token; empty where there was none.
+    pub(crate) span: Span,
+    pub(crate) first: Token,
+    pub(crate) tokens: u32,
+    pub(crate) params_before: u32,
+    pub(crate) traits: Traits,
+    /// What ended it; read.
+    pub(crate) end: Token,
+}
+
+/// What names and marks mean where expressions stand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    pub(crate) column: &'a str,
+    pub(crate) table: &'a str,
+}
+
+pub(crate) fn read(lexer: &mut Lexer<'_>, scope: Scope<'_>, ends: Ends) -> Result<Expression, Odd> {
+    let first = lexer.next()?;
+    read_from(lexer, scope, ends, first)
+}
+
+/// As [`read`], where the first token has been read.
+#[inline]
+pub(crate) fn read_from(
+    lexer: &mut Lexer<'_>,
+    scope: Scope<'_>,
+    ends: Ends,
+    first: Token,
+) -> Result<Expression, Odd> {
+    let params_before = lexer.params() - u32::from(first.kind == TokenKind::Placeholder);
+    let mut expression = Expression {
+        span: Span { start: first.span.start, end: first.span.start },
+        first,
+        tokens: 0,
+        params_before,
+        traits: Traits::default(),
+        end: first,
+    };
+    let mut before = Before::default();
+    let mut depth = 0u32;
+    let mut token = first;
+    loop {
+        if depth == 0 && ends_here(lexer, ends, token, expression.tokens) {
+            expression.end = token;
+            return Ok(expression);
+        }
+        match token.kind {
+            TokenKind::Punct(b'(') => {
+                before.call(lexer, &mut expression.traits)?;
+                depth += 1;
+            }
+            TokenKind::Punct(b')') => {
+                depth = depth.checked_sub(1).ok_or(Odd { at: token.span.start, what: "a closing parenthesis" })?;
+            }
+            TokenKind::Punct(b';') | TokenKind::End => {
+                return Err(Odd { at: token.span.start, what: "a parenthesis that is not closed" });
+            }
+            TokenKind::Word | TokenKind::QuotedName => before.name(lexer, scope, token, &mut expression.traits),
+            _ => {}
+        }
+        before.step(token);
+        expression.tokens += 1;
+        expression.span.end = token.span.end;
+        token = lexer.next()?;
+    }
+}
+
+fn ends_here(lexer: &Lexer<'_>, ends: Ends, token: Token, tokens: u32) -> bool {
+    match (ends, token.kind) {
+        (_, TokenKind::Punct(b',')) | (Ends::InRow, TokenKind::Punct(b')')) => true,
+        (Ends::InAssignments, TokenKind::Punct(b';') | TokenKind::End) => true,
+        // AS and ON are reserved. RETURNING is on MariaDB; on MySQL what follows it there is a syntax error.
+        (Ends::InAssignments, TokenKind::Word) => {
+            tokens > 0 && ["ON", "AS", "RETURNING"].iter().any(|word| lexer.is_word(token, word))
+        }
+        _ => false,
+    }
+}
+
+/// What stood in front of a token.
+#[derive(Debug, Clone, Copy, Default)]
+struct Before {
+    last: Option<Token>,
+    /// The name in front of the last dot.
+    qualifier: Option<Token>,
+    /// `@` signs that the present run of names began with: 1 a user's variable, 2 the system's.
+    ats: u8,
+}
+
+impl Before {
+    fn name(&self, lexer: &Lexer<'_>, scope: Scope<'_>, token: Token, traits: &mut Traits) {
+        let text = lexer.text();
+        let is_column = |token: Token, name: &str| match token.kind {
+            TokenKind::Word if name.is_ascii() && token.span.of(text).is_ascii() => {
+                token.span.of(text).eq_ignore_ascii_case(name.as_bytes())
+            }
+            _ => name::decode(text, token, lexer.dialect().charset).is_none_or(|n| name::same_column(&n, name)),
+        };
+        let (ats, qualifier) = if self.is_glued() { (self.ats, self.qualifier) } else { (0, None) };
+        match ats {
+            0 => {
+                let of_table = qualifier.is_none_or(|qualifier| is_column(qualifier, scope.table));
+                traits.names_id |= of_table && is_column(token, scope.column);
+                traits.loud |= ["SELECT", "TABLE", "WITH", "NEXTVAL", "NEXT"]
+                    .iter()
+                    .any(|word| lexer.is_word(token, word));
+            }
+            1 => {}
+            _ => {
+                let variable = token.span.of(text);
+                traits.reads_last_id |= token.kind == TokenKind::QuotedName
+                    || variable.eq_ignore_ascii_case(b"identity")
+                    || variable.eq_ignore_ascii_case(b"last_insert_id");
+            }
+        }
+    }
+
+    /// At an opening parenthesis: a call, where a name precedes it.
+    fn call(&self, lexer: &Lexer<'_>, traits: &mut Traits) -> Result<(), Odd> {
+        let Some(name) = self.last.filter(|&token| name::is_name(token)) else { return Ok(()) };
+        let name = name::decode(lexer.text(), name, lexer.dialect().charset);
+        let Some(name) = name.filter(|_| self.qualifier.is_none()) else {
+            traits.loud = true;
+            return Ok(());
+        };
+        if name.eq_ignore_ascii_case("LAST_INSERT_ID") {
+            if lexer.peek()?.is_punct(b')') {
+                traits.reads_last_id = true;
+            } else {
+                traits.sets_last_id = true;
+            }
+        }
+        traits.loud |= !is_quiet(&name);
+        Ok(())
+    }
+
+    fn step(&mut self, token: Token) {
+        let glued = self.is_glued();
+        match token.kind {
+            TokenKind::Punct(b'.') => self.qualifier = self.last,
+            TokenKind::Punct(b'@') => self.ats += 1,
+            _ if name::is_name(token) && glued => {}
+            _ => {
+                self.qualifier = None;
+                self.ats = 0;
+            }
+        }
+        self.last = Some(token);
+    }
+
+    /// Whether a name here belongs to what precedes it: `t.` or `@`.
+    fn is_glued(&self) -> bool {
+        self.last.is_some_and(|token| token.is_punct(b'.') || token.is_punct(b'@'))
+    }
+}
+
+/// Functions and operators of the server's own that can be followed by a parenthesis, are resolved before any stored
+/// function of that name, and never run code of the user's. A name that is not here costs nothing but the wrapper.
+fn is_quiet(name: &str) -> bool {
+    const QUIET: &[&str] = &[
+        "ABS", "ADDDATE", "ADDTIME", "AES_DECRYPT", "AES_ENCRYPT", "AND", "ASCII", "BETWEEN", "BIN", "BINARY",
+        "BIN_TO_UUID", "CASE", "CAST", "CEIL", "CEILING", "CHAR", "CHAR_LENGTH", "COALESCE", "COMPRESS", "CONCAT",
+        "CONCAT_WS", "CONV", "CONVERT", "CONVERT_TZ", "CRC32", "CURDATE", "CURRENT_DATE", "CURRENT_TIME",
+        "CURRENT_TIMESTAMP", "CURRENT_USER", "CURTIME", "DATE", "DATE_ADD", "DATE_FORMAT", "DATE_SUB", "DAY",
+        "DECIMAL", "DEFAULT", "DIV", "ELSE", "ELT", "EXTRACT", "FLOOR", "FORMAT", "FROM_BASE64", "FROM_UNIXTIME",
+        "GREATEST", "HEX", "HOUR", "IF", "IFNULL", "IN", "INET_ATON", "INET_NTOA", "INET6_ATON", "INET6_NTOA",
+        "INSTR", "INTERVAL", "JSON_ARRAY", "JSON_EXTRACT", "JSON_OBJECT", "JSON_QUOTE", "JSON_SET", "JSON_UNQUOTE",
+        "LAST_DAY", "LAST_INSERT_ID", "LCASE", "LEAST", "LEFT", "LENGTH", "LIKE", "LOCALTIME", "LOCALTIMESTAMP",
+        "LOCATE", "LOWER", "LPAD", "LTRIM", "MAKEDATE", "MAKETIME", "MD5", "MICROSECOND", "MID", "MINUTE", "MOD",
+        "MONTH", "NOT", "NOW", "NULLIF", "OR", "POINT", "POW", "POWER", "QUOTE", "RAND", "REGEXP_REPLACE", "REPEAT",
+        "REPLACE", "REVERSE", "RIGHT", "ROUND", "RPAD", "RTRIM", "SECOND", "SHA", "SHA1", "SHA2", "SIGN", "SIGNED",
+        "SPACE", "SQRT", "STR_TO_DATE", "ST_GEOMFROMTEXT", "ST_GEOMFROMWKB", "ST_POINTFROMTEXT", "SUBDATE", "SUBSTR",
+        "SUBSTRING", "SUBSTRING_INDEX", "SUBTIME", "SYSDATE", "THEN", "TIME", "TIMESTAMP", "TIMESTAMPADD",
+        "TIMESTAMPDIFF", "TO_BASE64", "TRIM", "TRUNCATE", "UCASE", "UNCOMPRESS", "UNHEX", "UNIX_TIMESTAMP",
+        "UNSIGNED", "UPPER", "USER", "UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP", "UUID", "UUID_SHORT", "UUID_TO_BIN",
+        "VALUE", "VALUES", "WHEN", "XOR", "YEAR",
+    ];
+    let mut upper = [0u8; 20];
+    let Some(upper) = upper.get_mut(..name.len()) else { return false };
+    upper.copy_from_slice(name.as_bytes());
+    upper.make_ascii_uppercase();
+    QUIET.binary_search_by(|quiet| quiet.as_bytes().cmp(upper)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn quiet_functions_are_found_in_any_case() {
+        for name in ["now", "UUID", "Values", "abs", "YEAR", "inet6_aton", "INET_NTOA", "st_geomfromtext"] {
+            assert!(super::is_quiet(name), "{name}");
+        }
+        for name in ["my_function", "nex", "", "a_name_that_is_longer_than_any_of_the_list"] {
+            assert!(!super::is_quiet(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Assignments (the SET form's, ON DUPLICATE KEY UPDATE's) and what may follow the rows.
+
+use super::expression::{self, Ends, Scope, Traits};
+use crate::sql::lex::{Lexer, Odd, Span, Token, TokenKind};
+use crate::sql::name;
+use crate::sql::value::{self, Classified, IdValue};
+
+/// Assignments to the id's column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AssignsId {
+    #[default]
+    No,
+    /// `id = LAST_INSERT_ID(id)`
+    Idiom,
+    Otherwise,
+}
+
+/// ON DUPLICATE KEY UPDATE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Odku {
+    /// Behind its last token.
+    pub end: u32,
+    pub assigns_id: AssignsId,
+    /// Without those of the idiom.
+    pub traits: Traits,
+}
+
+/// `AS new`, `AS new(m,n)`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Alias {
+    pub renames_columns: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tail {
+    pub alias: Option<Alias>,
+    pub odku: Option<Odku>,
+    /// RETURNING, and what its list holds.
+    pub returning: Option<Traits>,
+}
+
+/// The SET form's assignments.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Assigned {
+    /// Value, span and `?` in front of the assignment to the id; the last one's.
+    pub(super) id: Option<(Span, Classified, u32)>,
+    pub(super) times: u32,
+    pub(super) count: u32,
+    pub(super) end: u32,
+    pub(super) traits: Traits,
+    /// Of the values behind the id's.
+    pub(super) later: Traits,
+    pub(super) next: Token,
+}
+
+/// Reads assignments to what ends them. `None`: they are none.
+pub(super) fn assignments(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Option<Assigned>, Odd> {
+    let mut all = Assigned {
+        id: None,
+        times: 0,
+        count: 0,
+        end: 0,
+        traits: Traits::default(),
+        later: Traits::default(),
+        next: lexer.peek()?,
+    };
+    loop {
+        let Some((is_id, value)) = assignment(lexer, scope)? else { return Ok(None) };
+        all.count += 1;
+        all.end = value.span.end;
+        all.next = value.end;
+        if is_id {
+            let classified = classify(lexer, &value, scope.column)?;
+            all.id = Some((value.span, classified, value.params_before));
+            all.times += 1;
+        } else {
+            all.traits.add(value.traits);
+            if all.id.is_some() {
+                all.later.add(value.traits);
+            }
+        }
+        if !value.end.is_punct(b',') {
+            return Ok(Some(all));
+        }
+    }
+}
+
+/// `name = value`; whether the name is the id's.
+fn assignment(
+    lexer: &mut Lexer<'_>,
+    scope: Scope<'_>,
+) -> Result<Option<(bool, expression::Expression)>, Odd> {
+    let first = lexer.next()?;
+    let Some(path) = name::path(lexer, first)? else { return Ok(None) };
+    let equals = lexer.next()?;
+    if !(equals.is_punct(b'=') || equals.kind == TokenKind::Assign) {
+        return Ok(None);
+    }
+    let Some(name) = name::decode(lexer.text(), path.last, lexer.dialect().charset) else { return Ok(None) };
+    let value = expression::read(lexer, scope, Ends::InAssignments)?;
+    if value.tokens == 0 {
+        return Ok(None);
+    }
+    Ok(Some((name::same_column(&name, scope.column), value)))
+}
+
+pub(super) fn classify(
+    lexer: &Lexer<'_>,
+    value: &expression::Expression,
+    column: &str,
+) -> Result<Classified, Odd> {
+    match value.tokens {
+        0 => Ok(Classified::plain(IdValue::Omitted)),
+        1 => Ok(value::of_token(lexer.text(), value.first, value.params_before)),
+        _ => value::of_span(lexer, value.span, column, value.params_before),
+    }
+}
+
+/// From `token`, which follows the rows or assignments, to the statement's end, and whether that was a `;`. `None`: not
+/// understood.
+pub(super) fn read(lexer: &mut Lexer<'_>, scope: Scope<'_>, mut token: Token) -> Result<Option<(Tail, bool)>, Odd> {
+    let mut tail = Tail::default();
+    if lexer.is_word(token, "AS") {
+        if !name::is_name(lexer.next()?) {
+            return Ok(None);
+        }
+        token = lexer.next()?;
+        tail.alias = Some(Alias { renames_columns: token.is_punct(b'(') });
+        if token.is_punct(b'(') {
+            while !token.is_punct(b')') {
+                if matches!(token.kind, TokenKind::End | TokenKind::Punct(b';')) {
+                    return Ok(None);
+                }
+                token = lexer.next()?;
+            }
+            token = lexer.next()?;
+        }
+    }
+    if lexer.is_word(token, "ON") {
+        if !(lexer.eat_word("DUPLICATE")? && lexer.eat_word("KEY")? && lexer.eat_word("UPDATE")?) {
+            return Ok(None);
+        }
+        let Some((odku, next)) = odku(lexer, scope)? else { return Ok(None) };
+        tail.odku = Some(odku);
+        token = next;
+    }
+    if lexer.is_word(token, "RETURNING") && lexer.dialect().is_mariadb() {
+        let Some((traits, next)) = returning(lexer, scope)? else { return Ok(None) };
+        tail.returning = Some(traits);
+        token = next;
+    }
+    Ok(match token.kind {
+        TokenKind::End => Some((tail, false)),
+        TokenKind::Punct(b';') => Some((tail, true)),
+        _ => None,
+    })
+}
+
+fn odku(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Option<(Odku, Token)>, Odd> {
+    let mut odku = Odku { end: 0, assigns_id: AssignsId::No, traits: Traits::default() };
+    loop {
+        let Some((is_id, value)) = assignment(lexer, scope)? else { return Ok(None) };
+        odku.end = value.span.end;
+        if is_id && odku.assigns_id == AssignsId::No && is_idiom(lexer, &value, scope)? {
+            odku.assigns_id = AssignsId::Idiom;
+        } else {
+            if is_id {
+                odku.assigns_id = AssignsId::Otherwise;
+            }
+            odku.traits.add(value.traits);
+        }
+        if !value.end.is_punct(b',') {
+            return Ok(Some((odku, value.end)));
+        }
+    }
+}
+
+/// `LAST_INSERT_ID(id)`, the column perhaps qualified.
+fn is_idiom(
+    lexer: &Lexer<'_>,
+    value: &expression::Expression,
+    scope: Scope<'_>,
+) -> Result<bool, Odd> {
+    let mut lexer = lexer.over(value.span);
+    if !(lexer.eat_word("LAST_INSERT_ID")? && lexer.eat_punct(b'(')?) {
+        return Ok(false);
+    }
+    let first = lexer.next()?;
+    let Some(path) = name::path(&mut lexer, first)? else { return Ok(false) };
+    let names = |token, name: &str| {
+        name::decode(lexer.text(), token, lexer.dialect().charset).is_some_and(|n| name::same_column(&n, name))
+    };
+    let is_id = names(path.last, scope.column)
+        && path.qualifier.is_none_or(|qualifier| names(qualifier, scope.table));
+    Ok(is_id && lexer.eat_punct(b')')? && lexer.next()?.kind == TokenKind::End)
+}
+
+fn returning(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Option<(Traits, Token)>, Odd> {
+    let mut traits = Traits::default();
+    loop {
+        // An alias (`AS x`) ends an expression as it would end assignments: its name is read as the next one.
+        let value = expression::read(lexer, scope, Ends::InAssignments)?;
+        if value.tokens == 0 {
+            return Ok(None);
+        }
+        traits.add(value.traits);
+        match value.end.kind {
+            TokenKind::Punct(b',') => {}
+            TokenKind::Word if lexer.is_word(value.end, "AS") => {}
+            TokenKind::End | TokenKind::Punct(b';') => return Ok(Some((traits, value.end))),
+            _ => return Ok(None),
+        }
+    }
+}

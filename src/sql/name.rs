@@ -1,0 +1,98 @@
+//! Names of schemas, tables and columns: read, compared, quoted.
+
+use std::borrow::Cow;
+
+use super::dialect::ClientCharset;
+use super::lex::{Lexer, Span, Token, TokenKind};
+
+/// The name that a token spells, or `None` where it is no name or its bytes cannot be read in this character set.
+pub fn decode<'a>(text: &'a [u8], token: Token, charset: ClientCharset) -> Option<Cow<'a, str>> {
+    let bytes = token.span.of(text);
+    match token.kind {
+        TokenKind::Word => to_str(bytes, charset),
+        TokenKind::QuotedName => {
+            let (&quote, inner) = bytes.split_first()?;
+            let (_, inner) = inner.split_last()?;
+            if memchr::memchr(quote, inner).is_none() {
+                return to_str(inner, charset);
+            }
+            let doubled = [char::from(quote), char::from(quote)].iter().collect::<String>();
+            let one = char::from(quote).to_string();
+            to_str(inner, charset).map(|name| Cow::Owned(name.replace(&doubled, &one)))
+        }
+        _ => None,
+    }
+}
+
+fn to_str(bytes: &[u8], charset: ClientCharset) -> Option<Cow<'_, str>> {
+    if bytes.is_ascii() || charset == ClientCharset::Utf8 {
+        return std::str::from_utf8(bytes).ok().map(Cow::Borrowed);
+    }
+    // From 0xA0 on, latin1 (the server's is cp1252) is Unicode's own order.
+    (charset == ClientCharset::Latin1 && bytes.iter().all(|&b| !(0x80..0xA0).contains(&b)))
+        .then(|| Cow::Owned(bytes.iter().map(|&b| char::from(b)).collect()))
+}
+
+/// Whether two column names are the same to the server: letter case does not count.
+pub fn same_column(a: &str, b: &str) -> bool {
+    if a.is_ascii() && b.is_ascii() {
+        return a.eq_ignore_ascii_case(b);
+    }
+    a.chars().flat_map(fold).eq(b.chars().flat_map(fold))
+}
+
+/// The server folds one character to one; Rust makes two of U+0130.
+fn fold(c: char) -> impl Iterator<Item = char> {
+    let c = if c == '\u{130}' { 'i' } else { c };
+    c.to_lowercase()
+}
+
+/// `` `name` ``, backticks doubled.
+pub fn quoted(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 2);
+    out.push('`');
+    for c in name.chars() {
+        if c == '`' {
+            out.push('`');
+        }
+        out.push(c);
+    }
+    out.push('`');
+    out
+}
+
+/// A name, and in front of it the names that qualify it: `schema.table.column`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Path {
+    pub last: Token,
+    pub qualifier: Option<Token>,
+    /// Three parts or more.
+    pub deep: bool,
+}
+
+/// Reads `name`, `name.name` or deeper, where `first` has been read.
+pub(super) fn path(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Path>, super::lex::Odd> {
+    if !is_name(first) {
+        return Ok(None);
+    }
+    let mut path = Path { last: first, qualifier: None, deep: false };
+    while lexer.eat_punct(b'.')? {
+        let next = lexer.next()?;
+        if !is_name(next) {
+            return Ok(None);
+        }
+        path = Path { last: next, qualifier: Some(path.last), deep: path.qualifier.is_some() };
+    }
+    Ok(Some(path))
+}
+
+pub(super) fn is_name(token: Token) -> bool {
+    matches!(token.kind, TokenKind::Word | TokenKind::QuotedName)
+}
+
+impl Path {
+    /// From the first byte of its last name to the last.
+    pub fn span(&self) -> Span {
+        self.last.span
+    }
+}

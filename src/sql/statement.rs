@@ -1,0 +1,231 @@
+//! Which kind of statement it is, told from its first words.
+
+use memchr::memchr;
+
+use super::ddl::{self, Tables};
+use super::insert::Verb;
+use super::lex::{Lexer, Odd, Token, TokenKind, is_blank, is_name_byte};
+use super::name::{self, Path};
+use super::set::{self, Settings};
+
+/// A statement, as far as ids and the reading of what follows depend on it.
+#[derive(Debug, PartialEq)]
+pub enum Statement {
+    /// Nothing but blanks and comments.
+    Empty,
+    /// The lexer stands behind the verb.
+    Insert(Verb),
+    /// Changes nothing that matters here: SELECT, UPDATE, COMMIT, SHOW, EXPLAIN, ...
+    Harmless,
+    /// `None`: a name that cannot be read.
+    Use(Option<String>),
+    Set(Settings),
+    /// A schema changes; the names that it makes, renames and drops.
+    Ddl(Tables),
+    /// CREATE PROCEDURE, FUNCTION, TRIGGER, EVENT: a body may follow whose `;` do not end the statement.
+    Routine,
+    /// Runs what the text does not show: CALL, EXECUTE of a name.
+    Opaque,
+    /// PREPARE, EXECUTE IMMEDIATE: another statement's text, and whether it runs at once.
+    Inner { text: InnerText, runs: bool },
+    /// ANALYZE, SET STATEMENT ... FOR: the lexer stands before the statement that runs.
+    Prefixed(&'static str),
+    /// LOAD DATA, LOAD XML; `None`: the table's name was not found.
+    Load(Option<Path>),
+    /// BEGIN NOT ATOMIC, IF, LOOP, ...: statements within.
+    Compound,
+    /// No statement that we know.
+    Unknown,
+}
+
+#[derive(Debug, PartialEq)]
+pub enum InnerText {
+    Literal(Vec<u8>),
+    /// A variable or an expression.
+    Unseen,
+}
+
+/// Whether a statement, or the first of several, is surely one of [`Statement::Harmless`], told without a lexer.
+/// This is all that most packets ever cost.
+pub fn is_plainly_harmless(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some((&first, tail)) = rest.split_first() {
+        if !is_blank(first) {
+            break;
+        }
+        rest = tail;
+    }
+    let mut upper = [0u8; 9];
+    let mut len = 0;
+    for (slot, &byte) in upper.iter_mut().zip(rest) {
+        if !is_name_byte(byte) {
+            break;
+        }
+        *slot = byte.to_ascii_uppercase();
+        len += 1;
+    }
+    matches!(
+        upper.get(..len),
+        Some(b"SELECT" | b"UPDATE" | b"DELETE" | b"COMMIT" | b"ROLLBACK" | b"SHOW" | b"START" | b"WITH" | b"DO")
+    )
+}
+
+/// Whether the packet may hold more than one statement.
+pub fn may_hold_several(text: &[u8]) -> bool {
+    memchr(b';', text).is_some()
+}
+
+const HARMLESS: &[&str] = &[
+    "SELECT", "UPDATE", "DELETE", "COMMIT", "ROLLBACK", "SHOW", "START", "WITH", "DO", "SAVEPOINT", "RELEASE",
+    "VALUES", "TABLE", "KILL", "FLUSH", "RESET", "LOCK", "UNLOCK", "CHECK", "OPTIMIZE", "REPAIR", "CHECKSUM", "HELP",
+    "GRANT", "REVOKE", "XA", "PURGE", "CHANGE", "STOP", "BINLOG", "INSTALL", "UNINSTALL", "CACHE", "HANDLER",
+    "SIGNAL", "RESIGNAL", "GET", "SHUTDOWN", "RESTART", "CLONE", "IMPORT", "EXPLAIN", "DESCRIBE", "DESC",
+    "DEALLOCATE", "BACKUP",
+];
+const COMPOUND: &[&str] = &["IF", "CASE", "LOOP", "REPEAT", "WHILE", "FOR", "DECLARE"];
+
+/// Reads the statement's first words. The lexer ends up behind them, never behind a `;`.
+pub fn classify(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
+    let first = lexer.peek()?;
+    match first.kind {
+        TokenKind::End | TokenKind::Punct(b';') => return Ok(Statement::Empty),
+        TokenKind::Punct(b'(') => return Ok(Statement::Harmless),
+        _ => {}
+    }
+    let first = lexer.next()?;
+    let is = |words: &[&str]| words.iter().any(|word| lexer.is_word(first, word));
+    if is(&["INSERT"]) {
+        return Ok(Statement::Insert(Verb::Insert));
+    }
+    if is(&["REPLACE"]) {
+        return Ok(Statement::Insert(Verb::Replace));
+    }
+    // Statements that are looked into are read ahead, so that their end is found from here.
+    let mut ahead = lexer.clone();
+    if is(HARMLESS) {
+        return explained(lexer, first);
+    }
+    if is(&["SET"]) {
+        let settings = set::read(&mut ahead)?;
+        if settings.runs_statement {
+            *lexer = ahead;
+            return Ok(Statement::Prefixed("SET STATEMENT"));
+        }
+        return Ok(Statement::Set(settings));
+    }
+    if is(&["USE"]) {
+        let token = ahead.next()?;
+        let name = name::decode(lexer.text(), token, lexer.dialect().charset);
+        return Ok(Statement::Use(name.map(std::borrow::Cow::into_owned)));
+    }
+    if is(&["CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"]) {
+        return ddl::read(&mut ahead, first);
+    }
+    if is(&["BEGIN"]) {
+        let next = ahead.next()?;
+        let is_transaction =
+            matches!(next.kind, TokenKind::End | TokenKind::Punct(b';')) || lexer.is_word(next, "WORK");
+        return Ok(if is_transaction { Statement::Harmless } else { Statement::Compound });
+    }
+    if is(COMPOUND) || ahead.peek()?.is_punct(b':') {
+        return Ok(Statement::Compound);
+    }
+    if is(&["ANALYZE"]) {
+        return analyze(lexer);
+    }
+    if is(&["CALL"]) {
+        return Ok(Statement::Opaque);
+    }
+    if is(&["PREPARE"]) {
+        ahead.next()?;
+        return inner(&mut ahead, "FROM", false);
+    }
+    if is(&["EXECUTE"]) {
+        return inner(&mut ahead, "IMMEDIATE", true);
+    }
+    if is(&["LOAD"]) {
+        return load(&mut ahead);
+    }
+    Ok(Statement::Unknown)
+}
+
+/// EXPLAIN shows and does not run; `EXPLAIN ANALYZE` and `DESCRIBE ANALYZE` run.
+fn explained(lexer: &mut Lexer<'_>, first: Token) -> Result<Statement, Odd> {
+    let explains = ["EXPLAIN", "DESCRIBE", "DESC"].iter().any(|word| lexer.is_word(first, word));
+    if explains && lexer.eat_word("ANALYZE")? {
+        return analyze(lexer);
+    }
+    Ok(Statement::Harmless)
+}
+
+/// `ANALYZE [FORMAT=JSON] statement` runs it; `ANALYZE TABLE` does not.
+fn analyze(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
+    if lexer.eat_word("FORMAT")? {
+        lexer.eat_punct(b'=')?;
+        lexer.next()?;
+    }
+    Ok(Statement::Prefixed("ANALYZE"))
+}
+
+/// Behind PREPARE and its name, or behind EXECUTE: `keyword` and a text. EXECUTE of a name is opaque.
+fn inner(lexer: &mut Lexer<'_>, keyword: &str, runs: bool) -> Result<Statement, Odd> {
+    if !lexer.eat_word(keyword)? {
+        return Ok(if runs { Statement::Opaque } else { Statement::Unknown });
+    }
+    let literal = lexer.next()?;
+    let next = lexer.next()?;
+    let alone = matches!(next.kind, TokenKind::End | TokenKind::Punct(b';')) || lexer.is_word(next, "USING");
+    let text = match literal.kind {
+        TokenKind::String if alone => unescape(lexer, literal).map_or(InnerText::Unseen, InnerText::Literal),
+        _ => InnerText::Unseen,
+    };
+    Ok(Statement::Inner { text, runs })
+}
+
+/// A string's content; `None` where the character set may read it otherwise.
+fn unescape(lexer: &Lexer<'_>, token: Token) -> Option<Vec<u8>> {
+    let bytes = token.span.of(lexer.text());
+    let (&quote, inner) = bytes.split_first()?;
+    let (_, inner) = inner.split_last()?;
+    if !inner.is_ascii() && !super::charset::skips_bytewise(lexer.dialect().charset) {
+        return None;
+    }
+    let escapes = !lexer.dialect().sql_mode.contains(super::dialect::SqlMode::NO_BACKSLASH_ESCAPES);
+    let mut out = Vec::with_capacity(inner.len());
+    let mut bytes = inner.iter().copied();
+    while let Some(byte) = bytes.next() {
+        out.push(match byte {
+            b'\\' if escapes => match bytes.next()? {
+                b'n' => b'\n',
+                b't' => b'\t',
+                b'r' => b'\r',
+                b'b' => 0x08,
+                b'0' => 0,
+                b'Z' => 0x1A,
+                other => other,
+            },
+            _ if byte == quote => {
+                bytes.next();
+                quote
+            }
+            _ => byte,
+        });
+    }
+    Some(out)
+}
+
+fn load(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
+    if lexer.eat_word("INDEX")? {
+        return Ok(Statement::Harmless);
+    }
+    loop {
+        let token = lexer.next()?;
+        if matches!(token.kind, TokenKind::End | TokenKind::Punct(b';')) {
+            return Ok(Statement::Load(None));
+        }
+        if lexer.is_word(token, "INTO") && lexer.eat_word("TABLE")? {
+            let first = lexer.next()?;
+            return Ok(Statement::Load(name::path(lexer, first)?.filter(|path| !path.deep)));
+        }
+    }
+}
