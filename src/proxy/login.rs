@@ -414,7 +414,7 @@ impl Exchange<'_> {
     }
 
     async fn send_to_server(&mut self, payload: &[u8]) -> Result<(), LoginError> {
-        match self.response.take() {
+        match self.opening.take() {
             None => self.server.write(payload).await.map_err(LoginError::Server),
             Some(opening) => {
                 let patched = opening.patched(payload).map_err(LoginError::ClientMalformed)?;

@@ -148,7 +148,7 @@ impl Tables {
             (Some(schema), Seed::Tables) => schema.highest_id(&rule.schema, table, &rule.column).await?,
             _ => 0,
         };
-        let bound = bind(&*self.store, &name, &rule.generator.to_string(), &self.owner, highest).await;
+        let bound = bind(&self.store, &name, &rule.generator.to_string(), &self.owner, highest).await;
         let bound = bound.map_err(|error| TableError::Bind { table: name.clone(), error })?;
         if let Some(from) = &bound.moved_from {
             tracing::info!(table = name, from, to = %rule.generator, floor = bound.floor, "the table has a new generator");
