@@ -11,10 +11,13 @@ use crate::mysql::reader::Reader;
 use crate::rewrite::effects::{Effects, Temporary};
 use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
 
-/// Adds to what the server reports in its OK packets; what the client asked for stays.
+/// Adds to what the server reports in its OK packets; what the client asked for stays. MySQL refuses a list with a name
+/// twice in it.
 pub(super) const TRACK_SQL: &str = "SET session_track_schema=ON, session_track_system_variables=\
     IF(@@session_track_system_variables='*','*',CONCAT_WS(',',NULLIF(@@session_track_system_variables,''),\
-    'sql_mode','character_set_client'))";
+    IF(FIND_IN_SET('sql_mode',REPLACE(@@session_track_system_variables,' ','')),NULL,'sql_mode'),\
+    IF(FIND_IN_SET('character_set_client',REPLACE(@@session_track_system_variables,' ','')),NULL,\
+    'character_set_client')))";
 /// In hexadecimal digits, so that the answer does not depend on character_set_results.
 pub(super) const STATE_SQL: &str =
     "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(CONVERT(DATABASE() USING utf8mb4))";
@@ -116,6 +119,10 @@ impl View {
 
     /// The row that answers [`STATE_SQL`].
     pub(super) fn take_state(&mut self, row: Option<&[u8]>) {
+        if matches!(self.knowledge, Knowledge::Never) {
+            // Changes are not reported, so what is true now may not be true later.
+            return;
+        }
         match row.and_then(|row| self.parse_state(row)) {
             Some(state) => self.knowledge = Knowledge::Known(state),
             None => {
