@@ -1,0 +1,176 @@
+#!/usr/bin/env bash
+# Ordinary drivers and ORMs insert through Rowstamp, and the ids that they report must be those in the table.
+#
+#   tests/drivers/run.sh             through `rowstamp serve`: orders has no AUTO_INCREMENT, kept still has
+#   tests/drivers/run.sh --native    straight to the servers, both tables with AUTO_INCREMENT: proves the programs
+#   tests/drivers/run.sh --control   straight to the servers, orders without AUTO_INCREMENT: every program must FAIL
+#   --only NAME     one program, by its name in lib/programs.sh (or all those of a language)
+#   --verbose       print all that the programs print
+#   --trace DIR     keep each program's output and what the server was asked (its general log) in DIR
+#
+# ROWSTAMP_BIN: a built rowstamp; else `cargo build --release` makes one. ROWSTAMP_SID_ROOT: where MySQL 9 lives.
+# The last line is "N passed, N failed, N skipped"; 0 if none failed, 1 if one did, 2 for usage.
+set -uo pipefail
+
+HERE=$(cd "$(dirname "$0")" && pwd)
+. "$HERE/lib/servers.sh"
+. "$HERE/lib/install.sh"
+. "$HERE/lib/programs.sh"
+
+MODE=proxy ONLY="" VERBOSE="" TRACE=""
+while [ $# -gt 0 ]; do
+  case $1 in
+    --native) MODE=native ;;
+    --control) MODE=control ;;
+    --only) ONLY=${2:?--only needs a name} && shift ;;
+    --verbose) VERBOSE=1 ;;
+    --trace) TRACE=$(mkdir -p "${2:?--trace needs a folder}" && cd "$2" && pwd) && shift ;;
+    *) sed -n '2,/^set/p' "$0" | grep '^#' >&2; exit 2 ;;
+  esac
+  shift
+done
+
+WORK=$(mktemp -d)
+PIDS=()
+finish() {
+  local i
+  # The proxies, started last, go before their servers.
+  for ((i = ${#PIDS[@]} - 1; i >= 0; i--)); do end_pid "${PIDS[i]}"; done
+  remove_mysql
+  rm -rf "$WORK"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+chosen() { # chosen NAME LANGUAGE
+  [ -z "$ONLY" ] || [ "$ONLY" = "$1" ] || [ "$ONLY" = "$2" ]
+}
+
+LANGUAGES=$(for row in "${PROGRAMS[@]}"; do IFS='|' read -r name language _ <<<"$row"; chosen "$name" "$language" && echo "$language"; done | uniq)
+[ -n "$LANGUAGES" ] || { echo "no program is called $ONLY; see lib/programs.sh" >&2; exit 2; }
+
+# install LANGUAGE: its exit code and output stay in $WORK/LANGUAGE.{rc,log}.
+install() {
+  (install_"$1") >"$WORK/$1.log" 2>&1
+  echo $? >"$WORK/$1.rc"
+}
+
+# Two lanes: the two languages that compile for a minute, and all the others.
+install_all() {
+  local language lane=()
+  for language in $LANGUAGES; do
+    case $language in
+      java | rust) lane+=("$language") ;;
+    esac
+  done
+  (for language in "${lane[@]}"; do install "$language"; done) &
+  local slow=$!
+  for language in $LANGUAGES; do
+    case $language in
+      java | rust) ;;
+      *) install "$language" ;;
+    esac
+  done
+  wait "$slow"
+}
+
+# prepare SERVER: the users and tables of setup.sql.
+prepare() {
+  local auto="" start=""
+  [ "$MODE" = native ] && auto=AUTO_INCREMENT start="AUTO_INCREMENT = 5000"
+  sed "s/@AUTO@/$auto/; s/@START@/$start/" "$HERE/setup.sql" | "sql_$1"
+  [ -z "$TRACE" ] || "sql_$1" -e "SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON"
+}
+
+# run_program SERVER PORT NAME LANGUAGE COMMAND: 0 if it passed.
+run_program() {
+  local log=$WORK/$1.$3.out rc
+  # A login that the server remembers is answered without the full exchange, whoever made it: forget them all.
+  "sql_$1" -e "FLUSH PRIVILEGES$([ -z "$TRACE" ] || echo '; TRUNCATE mysql.general_log')"
+  (
+    cd "$HERE/$4" || exit 1
+    export ROWSTAMP_HOST=127.0.0.1 ROWSTAMP_PORT=$2 ROWSTAMP_USER=app ROWSTAMP_PASSWORD=App-Pass_1 ROWSTAMP_DATABASE=app
+    export PYTHONPATH=$HERE/python/common PYTHONDONTWRITEBYTECODE=1
+    # shellcheck disable=SC2086 # a command line
+    exec timeout 120 $5
+  ) >"$log" 2>&1
+  rc=$?
+  if [ -n "$TRACE" ]; then
+    cp "$log" "$TRACE/$3.$1.out"
+    "sql_$1" --raw -N -e "SELECT thread_id, command_type, argument FROM mysql.general_log WHERE user_host NOT LIKE 'root%'" >"$TRACE/$3.$1.log"
+  fi
+  if [ -n "$VERBOSE" ] || [ "$rc" != 0 ] && [ "$MODE" != control ]; then
+    echo "--- $3 on $1 (exit $rc)"
+    if [ -n "$VERBOSE" ]; then cat "$log"; else grep -v '^  [^ W]' "$log" | tail -40; fi
+  fi
+  # A program that ended early but well has checked nothing.
+  [ "$rc" = 0 ] && grep -q '^ok .*: [1-9][0-9]* checks$' "$log"
+}
+
+declare -A RESULT
+PASSED=0 FAILED=0 SKIPPED=0
+
+# record NAME SERVER PASS|FAIL|SKIPPED
+record() {
+  RESULT[$1/$2]=$3
+  case $3 in
+    PASS) PASSED=$((PASSED + 1)) ;;
+    FAIL) FAILED=$((FAILED + 1)) ;;
+    SKIPPED) SKIPPED=$((SKIPPED + 1)) ;;
+  esac
+}
+
+# run_server SERVER up|down|absent: all chosen programs against it.
+run_server() {
+  local row name language command port=PORT_$1 rc
+  port=${!port:-0}
+  if [ "$2" = up ] && [ "$MODE" = proxy ]; then
+    if start_proxy "$1"; then port=$PORT_proxy; else set -- "$1" down; fi
+  fi
+  for row in "${PROGRAMS[@]}"; do
+    IFS='|' read -r name language command <<<"$row"
+    chosen "$name" "$language" || continue
+    rc=$(cat "$WORK/$language.rc")
+    if [ "$2" = absent ] || [ "$rc" = "$ABSENT" ]; then
+      record "$name" "$1" SKIPPED
+    elif [ "$2" = down ] || [ "$rc" != 0 ]; then
+      record "$name" "$1" FAIL
+    elif run_program "$1" "$port" "$name" "$language" "$command"; then
+      record "$name" "$1" PASS
+    else
+      record "$name" "$1" FAIL
+    fi
+  done
+}
+
+if [ "$MODE" = proxy ] && [ -z "${ROWSTAMP_BIN:-}" ]; then
+  (cd "$HERE/../.." && cargo build --release --locked --bin rowstamp) || exit 1
+  ROWSTAMP_BIN=$HERE/../../target/release/rowstamp
+fi
+
+declare -A STATE=([mariadb]=down [mysql]=absent)
+start_mariadb && prepare mariadb && STATE[mariadb]=up
+if have_mysql; then
+  STATE[mysql]=down
+  start_mysql && prepare mysql && STATE[mysql]=up
+else
+  echo "SKIPPED: MySQL 9: there is no mysqld under $SID_ROOT (tests/install.sh makes that root; it needs root or sudo)"
+fi
+
+install_all
+for language in $LANGUAGES; do
+  case $(cat "$WORK/$language.rc") in
+    0) ;;
+    "$ABSENT") echo "SKIPPED: $language is not on this machine and cannot be installed:"; tail -5 "$WORK/$language.log" ;;
+    *) echo "FAIL: the $language programs cannot be built:"; tail -30 "$WORK/$language.log" ;;
+  esac
+done
+for server in mariadb mysql; do run_server "$server" "${STATE[$server]}"; done
+
+printf '\n%-22s %-10s %-10s\n' "driver ($MODE)" mariadb mysql
+for row in "${PROGRAMS[@]}"; do
+  IFS='|' read -r name language _ <<<"$row"
+  chosen "$name" "$language" && printf '%-22s %-10s %-10s\n' "$name" "${RESULT[$name/mariadb]}" "${RESULT[$name/mysql]}"
+done
+echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
+[ "$FAILED" = 0 ]
