@@ -101,7 +101,7 @@ run_program() {
   fi
   if [ -n "$VERBOSE" ] || [ "$rc" != 0 ] && [ "$MODE" != control ]; then
     echo "--- $3 on $1 (exit $rc)"
-    if [ -n "$VERBOSE" ]; then cat "$log"; else grep -v '^  [^ W]' "$log" | tail -40; fi
+    if [ -n "$VERBOSE" ]; then cat "$log"; else grep -v '^  [^ W]' "$log" | cut -c1-400 | tail -40; fi
   fi
   # A program that ended early but well has checked nothing.
   [ "$rc" = 0 ] && grep -q '^ok .*: [1-9][0-9]* checks$' "$log"

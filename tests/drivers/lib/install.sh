@@ -57,7 +57,7 @@ install_node() {
 
 install_java() {
   needs java default-jdk-headless && needs mvn maven || return
-  cd "$HERE/java" && once java/target/installed pom.xml src/main/java/*/*.java -- mvn -q -B package
+  cd "$HERE/java" && once java/target/installed pom.xml src/main/java/drivers/*.java -- mvn -q -B compile
 }
 
 install_go() {

@@ -87,4 +87,7 @@ async function main() {
   check.done();
 }
 
-main();
+main().catch((error) => {
+  console.error(error.stack);
+  process.exit(1);
+});
