@@ -3,7 +3,8 @@
 #
 #   tests/drivers/run.sh             through `rowstamp serve`: orders has no AUTO_INCREMENT, kept still has
 #   tests/drivers/run.sh --native    straight to the servers, both tables with AUTO_INCREMENT: proves the programs
-#   tests/drivers/run.sh --control   straight to the servers, orders without AUTO_INCREMENT: every program must FAIL
+#   tests/drivers/run.sh --control   straight to the servers, orders gets its ids from a trigger, so that rows are right and no
+#                                    insert id is reported: PASS is said of a program that notices
 #   --only NAME     one program, by its name in lib/programs.sh (or all those of a language)
 #   --verbose       print all that the programs print
 #   --trace DIR     keep each program's output and what the server was asked (its general log) in DIR
@@ -77,8 +78,13 @@ install_all() {
 # prepare SERVER: the users and tables of setup.sql.
 prepare() {
   local auto="" start=""
-  [ "$MODE" = native ] && auto=AUTO_INCREMENT start="AUTO_INCREMENT = 5000"
-  sed "s/@AUTO@/$auto/; s/@START@/$start/" "$HERE/setup.sql" | "sql_$1"
+  case $MODE in
+    native) auto=AUTO_INCREMENT start="AUTO_INCREMENT = 5000" ;;
+    control) auto="DEFAULT 0" ;;
+  esac
+  sed "s/@AUTO@/$auto/; s/@START@/$start/" "$HERE/setup.sql" | "sql_$1" || return
+  [ "$MODE" != control ] || "sql_$1" app -e "CREATE TRIGGER fill BEFORE INSERT ON orders FOR EACH ROW
+    SET NEW.id = (SELECT COALESCE(MAX(id), 4999) + 1 FROM orders)"
   [ -z "$TRACE" ] || "sql_$1" -e "SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON"
 }
 
@@ -103,6 +109,8 @@ run_program() {
     echo "--- $3 on $1 (exit $rc)"
     if [ -n "$VERBOSE" ]; then cat "$log"; else grep -v '^  [^ W]' "$log" | cut -c1-400 | tail -40; fi
   fi
+  # Most count the wrong ids; an ORM may throw at the first.
+  [ "$MODE" = control ] && return "$((rc != 0 && rc < 124 ? 0 : 1))"
   # A program that ended early but well has checked nothing.
   [ "$rc" = 0 ] && grep -q '^ok .*: [1-9][0-9]* checks$' "$log"
 }

@@ -63,7 +63,12 @@ func ids(rows []*Row) []int64 {
 
 func (p program) single(table check.Table) {
 	one := row("gorm one", "it's one", 0)
-	create(p.db, table.Name, one)
+	var last int64
+	check.Must(0, p.db.Connection(func(tx *gorm.DB) error {
+		create(tx, table.Name, one)
+		return tx.Raw("SELECT LAST_INSERT_ID()").Scan(&last).Error
+	}))
+	p.Same(table.Name+": LAST_INSERT_ID() is its id", one.ID, last)
 	p.Same(table.Name+": one object", check.Rows("it's one", one.ID), p.Rows(table.Name, "gorm one"))
 	p.Same(fmt.Sprintf("%s: id %d is not below %d", table.Name, one.ID, table.FirstID), true, one.ID >= table.FirstID)
 
