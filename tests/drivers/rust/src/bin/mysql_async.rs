@@ -30,7 +30,10 @@ async fn connect() -> anyhow::Result<Conn> {
         .tcp_port(address.port)
         .user(Some(address.user))
         .pass(Some(address.password))
-        .db_name(Some(address.database));
+        .db_name(Some(address.database))
+        // By default it asks a server on a loopback address for @@socket and, if that file is there, connects anew to it: past
+        // any proxy.
+        .prefer_socket(false);
     Ok(Conn::new(opts).await?)
 }
 

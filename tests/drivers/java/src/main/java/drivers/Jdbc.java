@@ -49,6 +49,7 @@ final class Jdbc {
             repeated(table.getKey());
             batch(table.getKey(), 5);
             batch(table.getKey(), BATCH);
+            textBatch(table.getKey());
             transactions(table.getKey());
         }
     }
@@ -165,6 +166,18 @@ final class Jdbc {
             expect.add(brief(i % 2 == 0 ? "NULL" : "b", i));
         }
         check.same(line(table, "a silent batch of " + size), expect, rows(table, tag).stream().map(Row::text).toList());
+    }
+
+    /** Several INSERTs given as text: with rewriteBatchedStatements Connector/J sends them in one packet. */
+    private void textBatch(String table) throws SQLException {
+        String tag = name + " text batch";
+        try (Statement statement = connection.createStatement()) {
+            for (int i = 0; i < 6; i++) {
+                statement.addBatch("INSERT INTO " + table + " (tag, note, qty) VALUES ('" + tag + "', 'it''s; x', " + i + ")");
+            }
+            check.same(line(table, "results of a text batch"), 6, statement.executeBatch().length);
+            check.same(line(table, "generated keys of it"), Check.rows(keys(statement), "it's; x"), rows(table, tag));
+        }
     }
 
     private void transactions(String table) throws SQLException {
