@@ -7,7 +7,8 @@
 //! secure, else encrypted with the server's RSA key. With a secure client and a plain server, the proxy asks for the
 //! server's key and encrypts; with a plain client and a secure server, it shows a key of its own and decrypts.
 //!
-//! No input or output here: packets' payloads go in, [`Step`]s come out.
+//! No input or output here: packets' payloads go in, [`Step`]s come out. Which side speaks next is the plugin's matter,
+//! so both are to be read; a client's packet numbered 0 is no answer but its next command, and is to wait.
 
 use std::sync::Arc;
 
@@ -26,8 +27,7 @@ const MORE_DATA: u8 = 0x01;
 const NEXT_FACTOR: u8 = 0x02;
 const SWITCH: u8 = 0xFE;
 const ERR: u8 = 0xFF;
-/// `caching_sha2_password`: the password's hash was in the server's cache, OK follows.
-const FAST_AUTH_SUCCESS: &[u8] = &[MORE_DATA, 3];
+/// `caching_sha2_password`: the password's hash was not in the server's cache.
 const FULL_AUTH: &[u8] = &[MORE_DATA, 4];
 /// The whole of a packet in which a client asks for the server's RSA key; the two plugins differ.
 const CACHING_SHA2_KEY_REQUEST: &[u8] = &[2];
@@ -124,7 +124,6 @@ pub struct AuthRelay {
     /// the prompts of MariaDB's `dialog` are.
     multi_factor: bool,
     state: State,
-    awaits_client: bool,
 }
 
 impl AuthRelay {
@@ -139,14 +138,7 @@ impl AuthRelay {
             plugin: Plugin::named(plugin),
             nonce: nonce.to_vec(),
             state: State::First,
-            awaits_client: true,
         }
-    }
-
-    /// Whether the client may have something to say now. Where it has not, it should not be read: what it sent is no
-    /// answer but the next command.
-    pub fn awaits_client(&self) -> bool {
-        self.awaits_client
     }
 
     /// The nonce in force: a COM_CHANGE_USER's auth response is made with the last one that the server gave.
@@ -155,7 +147,6 @@ impl AuthRelay {
     }
 
     pub fn from_server(&mut self, payload: &[u8]) -> Result<Step, AuthError> {
-        self.awaits_client = false;
         match payload.first() {
             Some(&OK) => return Ok(Step::Done(payload.to_vec())),
             Some(&ERR) => return Ok(Step::Failed(payload.to_vec())),
@@ -173,12 +164,10 @@ impl AuthRelay {
             _ if self.plugin == Plugin::CachingSha2 && payload == FULL_AUTH => self.state = State::FullAuth,
             _ => {}
         }
-        self.awaits_client = !(self.plugin == Plugin::CachingSha2 && payload == FAST_AUTH_SUCCESS);
         Ok(Step::ToClient(payload.to_vec()))
     }
 
     pub fn from_client(&mut self, payload: &[u8]) -> Result<Step, AuthError> {
-        self.awaits_client = false;
         let state = std::mem::replace(&mut self.state, State::Relayed);
         let answer = match (&state, self.plugin) {
             (State::OwnKey(key), _) => {
@@ -196,7 +185,6 @@ impl AuthRelay {
     pub fn own_key(&mut self, key: Arc<OwnKey>) -> Step {
         let packet = key.packet.clone();
         self.state = State::OwnKey(key);
-        self.awaits_client = true;
         Step::ToClient(packet)
     }
 
@@ -312,15 +300,12 @@ mod tests {
     fn full(client: Transport, server: Transport) -> AuthRelay {
         let mut relay = relay(client, server, "caching_sha2_password");
         assert_eq!(to_server(relay.from_client(&[9; 32])), [9; 32]);
-        assert!(!relay.awaits_client());
         assert_eq!(to_client(relay.from_server(&[1, 4])), [1, 4]);
-        assert!(relay.awaits_client());
         relay
     }
 
     fn done(relay: &mut AuthRelay) {
         assert!(matches!(relay.from_server(b"\0\0\0\x02\0\0\0"), Ok(Step::Done(ok)) if ok.len() == 7));
-        assert!(!relay.awaits_client());
     }
 
     #[test]
@@ -338,11 +323,10 @@ mod tests {
     }
 
     #[test]
-    fn fast_authentication_does_not_await_the_client() {
+    fn fast_authentication_needs_no_password() {
         let mut relay = relay(Transport::Tcp, Transport::Tls, "caching_sha2_password");
         to_server(relay.from_client(&[9; 32]));
         assert_eq!(to_client(relay.from_server(&[1, 3])), [1, 3]);
-        assert!(!relay.awaits_client());
         done(&mut relay);
     }
 
@@ -351,7 +335,6 @@ mod tests {
         for client in [Transport::Tls, Transport::Unix] {
             let mut relay = full(client, Transport::Tcp);
             assert_eq!(to_server(relay.from_client(b"secret\0")), [2]);
-            assert!(!relay.awaits_client());
             let cipher = to_server(relay.from_server(&KEY.packet));
             assert_eq!(KEY.decrypt(&cipher, NONCE).unwrap()[..], b"secret\0"[..]);
             done(&mut relay);
@@ -365,7 +348,6 @@ mod tests {
             assert!(matches!(relay.from_client(&[2]), Ok(Step::NeedsOwnKey)));
             let packet = to_client(Ok(relay.own_key(KEY.clone())));
             assert!(packet.starts_with(b"\x01-----BEGIN PUBLIC KEY-----\n"));
-            assert!(relay.awaits_client());
             let cipher = encrypt(b"secret\0", NONCE, &packet).unwrap();
             assert_eq!(to_server(relay.from_client(&cipher)), b"secret\0");
             done(&mut relay);

@@ -36,7 +36,7 @@ pub enum Refusal {
         "Connections using insecure transport are prohibited while listen.tls.mode = \"required\": use TLS"
     )]
     TlsRequired,
-    /// The code and the text's beginning are MySQL Router's, which drivers know to retry on.
+    /// The text begins as MySQL Router's does.
     #[error("Can't connect to remote MySQL server: {0}")]
     BackendUnreachable(String),
     #[error("TLS to the MySQL server failed: {0}")]
@@ -66,10 +66,12 @@ impl Refusal {
             Refusal::Timeout => (1159, *b"08S01"),
             // ER_SECURE_TRANSPORT_REQUIRED
             Refusal::TlsRequired => (3159, *b"HY000"),
-            // CR_CONN_HOST_ERROR, CR_SSL_CONNECTION_ERROR, CR_MALFORMED_PACKET
-            Refusal::BackendUnreachable(_) => (2003, *b"HY000"),
-            Refusal::BackendTls(_) => (2026, *b"HY000"),
-            Refusal::BackendMalformed(_) => (2027, *b"HY000"),
+            // ER_UNKNOWN_ERROR, for want of a server's own; the state is "communication link failure", on which pools and
+            // drivers try again. MySQL Router answers with 2003, a client's code, which MariaDB's client library takes
+            // for a malformed packet (measured, 10.11).
+            Refusal::BackendUnreachable(_) | Refusal::BackendTls(_) | Refusal::BackendMalformed(_) => {
+                (1105, *b"08S01")
+            }
         }
     }
 

@@ -423,8 +423,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// The next packet of either side. Which one speaks is the plugin's matter, so both are read; the client only where it
-    /// may answer, since what it sends otherwise is its next command.
+    /// The next packet of either side. Which one speaks is the plugin's matter, so both are read.
     async fn next(&mut self, relay: &mut AuthRelay) -> Result<Step, LoginError> {
         loop {
             tokio::select! {
@@ -432,7 +431,7 @@ impl Exchange<'_> {
                 payload = self.server.read() => {
                     return Ok(relay.from_server(&payload.map_err(LoginError::of_server)?)?);
                 }
-                payload = self.client.read(), if relay.awaits_client() && !self.client_held => match payload {
+                payload = self.client.read(), if !self.client_held => match payload {
                     Ok(payload) => return Ok(relay.from_client(&payload)?),
                     // Commands are numbered from 0, answers are not.
                     Err(ReadError::OutOfOrder { found: 0, .. }) => self.client_held = true,
