@@ -255,7 +255,7 @@ fn commands_behind_the_handshake_are_not_lost() {
         &both,
     );
     // The server's plugin says something that needs no answer; what the client sent early is none.
-    let word = vec![packet(2, b"\x01word"), packet(3, OK)].concat();
+    let word = [packet(2, b"\x01word"), packet(3, OK)].concat();
     check_pipelined(
         vec![greeting(), word, packet(1, OK)],
         &bytes,

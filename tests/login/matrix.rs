@@ -37,19 +37,13 @@ fn log_in(client: Client, transport: Transport, proxy: &Proxy, login: (&str, &st
         return by_mysql_async(transport, proxy, login, sql);
     }
     let (user, password) = login;
-    let mut command = match client {
-        Client::MySql9 => {
-            let words = mysql_client().unwrap();
-            let mut command = Command::new(&words[0]);
-            command.args(&words[1..]).arg("--get-server-public-key");
-            command
-        }
-        _ => {
-            let mut command = Command::new("mariadb");
-            command.arg("--no-defaults");
-            command
-        }
-    };
+    let mut words = vec!["mariadb".to_owned(), "--no-defaults".to_owned()];
+    if client == Client::MySql9 {
+        words = mysql_client().unwrap();
+        words.push("--get-server-public-key".to_owned());
+    }
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
     match transport {
         Transport::Unix => drop(command.arg(format!("--socket={}", proxy.socket.display()))),
         _ => drop(command.args(["-h127.0.0.1", &format!("-P{}", proxy.port)])),

@@ -15,7 +15,7 @@ pub(crate) struct Server {
     pub(crate) port: u16,
     pub(crate) socket: PathBuf,
     child: Child,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Server {
@@ -42,13 +42,13 @@ impl Server {
         }
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        let mut server = Server { port, socket, child, _dir: dir };
+        let mut server = Server { port, socket, child, dir };
         server.wait();
         Some(server)
     }
 
     fn wait(&mut self) {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_mins(1);
         while !self.sql("SELECT 1").status.success() {
             assert!(self.child.try_wait().unwrap().is_none(), "the server ended: {}", self.log());
             assert!(Instant::now() < end, "the server is not ready: {}", self.log());
@@ -57,7 +57,7 @@ impl Server {
     }
 
     fn log(&self) -> String {
-        std::fs::read_to_string(self._dir.path().join("log")).unwrap_or_default()
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
     /// As root, straight to the server.
