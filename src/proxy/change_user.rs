@@ -1,10 +1,12 @@
 //! COM_CHANGE_USER: the authentication exchange of a login, inside a session. Nothing else flows meanwhile.
 
 use tokio::time::timeout;
+use zeroize::Zeroizing;
 
-use super::login::{Exchange, LoginContext, LoginError, Opening, finish};
+use super::login::{Exchange, LoginContext, LoginError, Opening, check_user, finish};
 use super::packet_io::Side;
 use super::stream::Stream;
+use crate::address::Address;
 use crate::mysql::auth::{AuthRelay, Sides};
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::change_user::ChangeUser;
@@ -14,6 +16,8 @@ pub(super) struct Identity {
     /// The last nonce that the server gave.
     pub(super) nonce: Vec<u8>,
     pub(super) sides: Sides,
+    /// Of the backend.
+    pub(super) address: Address,
 }
 
 /// A session that starts over.
@@ -30,15 +34,18 @@ pub(super) struct Changed {
 /// and the session is over, as it is on the server.
 pub(super) async fn run(
     (client, server): (Stream, Stream),
-    payload: &[u8],
+    payload: Zeroizing<Vec<u8>>,
     identity: &mut Identity,
     (capabilities, strips_tracking): (Capabilities, bool),
     context: &LoginContext,
 ) -> Result<Changed, LoginError> {
+    let address = &identity.address;
     let change = ChangeUser::parse(payload, capabilities).map_err(LoginError::ClientMalformed)?;
+    check_user(&change.user, address, context)?;
+    let plugin = change.plugin.as_deref().unwrap_or_default();
     // The client's command had number 0.
     let (mut client, mut server) = (Side::resumed(client, 1), Side::new(server));
-    let mut relay = AuthRelay::new(identity.sides, capabilities, &change.plugin, &identity.nonce);
+    let mut relay = AuthRelay::new(identity.sides, capabilities, plugin, &identity.nonce);
     let exchange = async {
         let opening = Some(Opening::ChangeUser(&change));
         let mut exchange = Exchange { client: &mut client, server: &mut server, opening, client_held: false };

@@ -238,7 +238,7 @@ async fn attempt(client: &mut Side, context: &LoginContext) -> Result<Establishe
     let shown = greeting.shown(context.tls.listen.acceptor().is_some());
     client.write(&greeting.patched(shown)).await.map_err(LoginError::Client)?;
     let response = response(client, &context.tls.listen, shown).await?;
-    check_user(&response, address, context)?;
+    check_user(&response.user, address, context)?;
     let seat = context.seats.user(&response.user).ok_or(LoginError::TooManyOfUser)?;
 
     let tracked = greeting.capabilities & Capabilities::SESSION_TRACK;
@@ -314,13 +314,13 @@ async fn response(
     ClientResponse::parse(payload, shown).map_err(LoginError::ClientMalformed)
 }
 
-fn check_user(
-    response: &ClientResponse,
+pub(super) fn check_user(
+    user: &[u8],
     address: &Address,
     context: &LoginContext,
 ) -> Result<(), LoginError> {
-    if address.is_unix() && context.os_user.as_ref() == Some(&response.user) {
-        return Err(LoginError::OsUser(String::from_utf8_lossy(&response.user).into_owned()));
+    if address.is_unix() && context.os_user.as_deref() == Some(user) {
+        return Err(LoginError::OsUser(String::from_utf8_lossy(user).into_owned()));
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
+use zeroize::Zeroizing;
 
 use super::lane::Lane;
 use super::login::{LoggedIn, LoginContext, LoginError};
@@ -73,7 +74,7 @@ pub(super) struct Session {
 enum Served {
     Ended(End),
     /// The payload of a COM_CHANGE_USER: its exchange runs on the sockets themselves.
-    ChangeUser(Vec<u8>),
+    ChangeUser(Zeroizing<Vec<u8>>),
 }
 
 /// Both ends; taken apart only while a COM_CHANGE_USER runs its exchange on them.
@@ -88,7 +89,7 @@ pub async fn run(client: Stream, shared: Shared) -> Result<End, SessionError> {
     let (mut session, mut sockets) = Session::new(logged_in, shared);
     loop {
         match session.serve(&mut sockets).await {
-            Ok(Served::ChangeUser(payload)) => sockets = session.change_user(sockets, &payload).await?,
+            Ok(Served::ChangeUser(payload)) => sockets = session.change_user(sockets, payload).await?,
             Ok(Served::Ended(end)) => {
                 sockets.close().await;
                 return Ok(end);
@@ -140,7 +141,7 @@ impl Session {
             statement_bytes_max: shared.login.settings.limits.statement_bytes_max,
             injection: Vec::new(),
         };
-        let identity = change_user::Identity { nonce: login.nonce, sides: login.sides };
+        let identity = change_user::Identity { nonce: login.nonce, sides: login.sides, address: login.address };
         let sockets = Sockets { client: login.client, server: login.server };
         (Session { relay, shared, identity, _seat: login.seat }, sockets)
     }
@@ -278,18 +279,18 @@ impl Session {
         relay.send_instead(&payload, window_bytes, 1);
     }
 
-    fn take_change_user(&mut self) -> Result<Vec<u8>, SessionError> {
+    fn take_change_user(&mut self) -> Result<Zeroizing<Vec<u8>>, SessionError> {
         match whole_payload(self.relay.up.window()) {
             Whole::Is { window_bytes, .. } if window_bytes == self.relay.up.window().len() => {
                 let payload = payload_of(self.relay.up.window(), window_bytes).into_owned();
                 self.relay.up.skip(window_bytes);
-                Ok(payload)
+                Ok(Zeroizing::new(payload))
             }
             _ => Err(SessionError::Violation(Violation::BehindChangeUser.to_string())),
         }
     }
 
-    async fn change_user(&mut self, sockets: Sockets, payload: &[u8]) -> Result<Sockets, SessionError> {
+    async fn change_user(&mut self, sockets: Sockets, payload: Zeroizing<Vec<u8>>) -> Result<Sockets, SessionError> {
         let forms = (self.relay.capabilities, self.relay.strips_tracking);
         let streams = (sockets.client, sockets.server);
         let changed =
