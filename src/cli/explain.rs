@@ -1,12 +1,21 @@
 //! `rowstamp explain`: what would be sent for a statement. Nothing is issued and no server is asked.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
+use std::num::NonZeroU64;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
 
 use super::{ConfigArg, EXIT_FOUND, Usage, load};
+use crate::config::Loaded;
+use crate::rewrite::plan::{Lookup, Planned, Protocol, Target, View, plan};
+use crate::rewrite::render::describe;
 use crate::rules::RuleSet;
+use crate::rules::model::{GeneratorKind, NameCase, TableShape};
+use crate::schema::{Control, Schema, SchemaError};
+use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
 
 /// max_allowed_packet's own limit: a longer statement reaches no server.
 const STATEMENT_BYTES_MAX: u64 = 1 << 30;
@@ -56,9 +65,26 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         sql_mode: &args.sql_mode,
         server_version: &args.server,
     };
-    let explained = explain_statement(&input, &loaded.rules)?;
+    let live = live_tables(&loaded)?;
+    let explained = explain_statement(&input, &loaded.rules, live.as_ref())?;
     writeln!(io::stdout().lock(), "{}", explained.text)?;
     Ok(ExitCode::from(if explained.is_refused { EXIT_FOUND } else { 0 }))
+}
+
+/// The live tables by the control account. Without them the rules alone say what they can.
+fn live_tables(loaded: &Loaded) -> anyhow::Result<Option<LiveTables>> {
+    let Some(control) = super::control(&loaded.config) else {
+        eprintln!("note: there is no [backend.control]: the tables' columns are not known");
+        return Ok(None);
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match runtime.block_on(LiveTables::read(&control, &loaded.rules)) {
+        Ok(live) => Ok(Some(live)),
+        Err(error) => {
+            eprintln!("note: the tables' columns are not known: {error}");
+            Ok(None)
+        }
+    }
 }
 
 fn statement(argument: &str) -> anyhow::Result<Vec<u8>> {
@@ -73,7 +99,71 @@ fn statement(argument: &str) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Plans the statement as a session would.
-pub fn explain_statement(_input: &ExplainInput<'_>, _rules: &RuleSet) -> anyhow::Result<Explained> {
-    anyhow::bail!("explain is not in this version of Rowstamp")
+/// Plans the statement as a session would, with the live tables where they can be had.
+pub fn explain_statement(
+    input: &ExplainInput<'_>,
+    rules: &RuleSet,
+    live: Option<&LiveTables>,
+) -> anyhow::Result<Explained> {
+    let server = Server::parse(input.server_version).ok_or_else(|| {
+        Usage(format!("--server {:?} is no version: write it as SELECT VERSION() shows it", input.server_version))
+    })?;
+    let sql_mode = SqlMode::parse(input.sql_mode);
+    let dialect = Dialect { server, sql_mode, charset: ClientCharset::Utf8 };
+    let tables = |schema: &str, table: &str| lookup(rules, live, schema, table);
+    let view = View {
+        dialect: &dialect,
+        multi_statements: true,
+        default_schema: input.database,
+        any_rules: !rules.is_empty(),
+        tables: &tables,
+        hidden: &|_, _| false,
+    };
+    let planned = plan(input.statement, &view, Protocol::Text);
+    let is_refused = matches!(planned, Planned::Refused(_) | Planned::Unreadable(_) | Planned::Stale { .. });
+    Ok(Explained { text: describe(input.statement, &planned), is_refused })
+}
+
+/// Columns of the live tables, read before anything is planned.
+#[derive(Debug)]
+pub struct LiveTables {
+    case: NameCase,
+    shapes: BTreeMap<(String, String), Arc<TableShape>>,
+}
+
+impl LiveTables {
+    /// Every table of the ruled schemas that has a rule.
+    async fn read(control: &Control, rules: &RuleSet) -> Result<LiveTables, SchemaError> {
+        let schema = Schema::connect(control).await?;
+        let case = schema.name_case().await?;
+        let mut shapes = BTreeMap::new();
+        let names: BTreeSet<&str> = rules.rules().map(|rule| rule.schema.as_str()).collect();
+        for name in names {
+            for table in schema.tables(name).await? {
+                let is_ruled = matches!(rules.find(case, name, &table), Ok(Some(_)));
+                if is_ruled && let Some(shape) = schema.shape(name, &table).await? {
+                    shapes.insert((name.to_lowercase(), table.to_lowercase()), Arc::new(shape));
+                }
+            }
+        }
+        Ok(LiveTables { case, shapes })
+    }
+}
+
+fn lookup(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str) -> Lookup {
+    let case = live.map_or(NameCase::Sensitive, |live| live.case);
+    let rule = match rules.find(case, schema, table) {
+        Ok(Some(rule)) => rule.clone(),
+        Ok(None) => return Lookup::NotRuled,
+        Err(ambiguous) => return Lookup::Refused(ambiguous.to_string()),
+    };
+    let shape = live.and_then(|live| live.shapes.get(&(schema.to_lowercase(), table.to_lowercase()))).cloned();
+    if live.is_some() && shape.is_none() {
+        return Lookup::Missing;
+    }
+    let step = match rules.generator(&rule.generator).map(|spec| &spec.kind) {
+        Some(GeneratorKind::Sequence(sequence)) => sequence.step,
+        None => NonZeroU64::MIN,
+    };
+    Lookup::Ruled(Arc::new(Target { rule, table: table.to_owned(), shape, step }))
 }

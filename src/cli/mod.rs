@@ -9,7 +9,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{self, LoadError, Loaded};
+use crate::config::{self, Config, LoadError, Loaded};
+use crate::proxy::settings::BackendTlsMode;
+use crate::schema::{Control, ControlTls};
 
 /// Problems were found, or the command failed.
 pub const EXIT_FOUND: u8 = 1;
@@ -31,7 +33,6 @@ enum Command {
     /// Validate the configuration and the rules.
     Check(ConfigArg),
     /// Show what would be sent for a statement, issuing nothing.
-    #[command(hide = true)]
     Explain(explain::ExplainArgs),
 }
 
@@ -70,4 +71,23 @@ pub struct Usage(pub String);
 /// The configuration and rules that a command acts on.
 pub fn load(config: &Path) -> Result<Loaded, LoadError> {
     config::load(config, &|name| std::env::var(name).ok())
+}
+
+/// Rowstamp's own account as the backend's settings have it.
+fn control(config: &Config) -> Option<Control> {
+    let account = config.control.as_ref()?;
+    let backend = &config.proxy.backend;
+    let ca = || backend.tls.ca.clone();
+    Some(Control {
+        addresses: backend.addresses.clone(),
+        user: account.user.clone(),
+        password: account.password.reveal().to_owned(),
+        tls: match backend.tls.mode {
+            BackendTlsMode::Disabled => ControlTls::Never,
+            BackendTlsMode::Preferred => ControlTls::Preferred,
+            BackendTlsMode::Required => ControlTls::Always { ca: None, verifies_name: false },
+            BackendTlsMode::VerifyCa => ControlTls::Always { ca: ca(), verifies_name: false },
+            BackendTlsMode::VerifyIdentity => ControlTls::Always { ca: ca(), verifies_name: true },
+        },
+    })
 }

@@ -17,11 +17,10 @@ use crate::proxy::locks::TableLocks;
 use crate::proxy::login::{KeyCell, LoginContext};
 use crate::proxy::seats::Seats;
 use crate::proxy::session::Shared;
-use crate::proxy::settings::BackendTlsMode;
 use crate::proxy::tables::Tables;
 use crate::proxy::tls::Tls;
 use crate::rules::RuleSet;
-use crate::schema::{Control, ControlTls, Schema};
+use crate::schema::Schema;
 use crate::store::Store;
 use crate::store::embedded::EmbeddedStore;
 
@@ -90,7 +89,7 @@ fn second_signal() -> impl Future<Output = ()> {
 async fn tables(config: &Config, rules: RuleSet) -> anyhow::Result<Tables> {
     let StoreKind::Embedded { path } = &config.store.kind;
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(path)?);
-    let schema = match control(config) {
+    let schema = match super::control(config) {
         Some(control) => Some(Schema::connect(&control).await?),
         None => None,
     };
@@ -99,24 +98,6 @@ async fn tables(config: &Config, rules: RuleSet) -> anyhow::Result<Tables> {
     Tables::open(Arc::new(rules), schema, store, locks, name)
         .await
         .context("the ruled tables cannot be opened")
-}
-
-fn control(config: &Config) -> Option<Control> {
-    let account = config.control.as_ref()?;
-    let backend = &config.proxy.backend;
-    let ca = || backend.tls.ca.clone();
-    Some(Control {
-        addresses: backend.addresses.clone(),
-        user: account.user.clone(),
-        password: account.password.reveal().to_owned(),
-        tls: match backend.tls.mode {
-            BackendTlsMode::Disabled => ControlTls::Never,
-            BackendTlsMode::Preferred => ControlTls::Preferred,
-            BackendTlsMode::Required => ControlTls::Always { ca: None, verifies_name: false },
-            BackendTlsMode::VerifyCa => ControlTls::Always { ca: ca(), verifies_name: false },
-            BackendTlsMode::VerifyIdentity => ControlTls::Always { ca: ca(), verifies_name: true },
-        },
-    })
 }
 
 /// Libraries are heard when something is wrong with them.

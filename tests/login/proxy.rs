@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rowstamp::address::Address;
 use rowstamp::proxy::login::{self, KeyCell, LoginContext};
+use rowstamp::proxy::seats::Seats;
 use rowstamp::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenTls, ListenTlsMode, Settings,
 };
@@ -40,6 +41,7 @@ impl Proxy {
         let settings = settings(backend.parse().unwrap(), listen, backend_tls, dir.path());
         let mut context = LoginContext {
             tls: Arc::new(Tls::new(&settings).unwrap()),
+            seats: Arc::new(Seats::new(&settings.limits)),
             settings: Arc::new(settings),
             own_key: Arc::new(KeyCell::default()),
             os_user: None,
