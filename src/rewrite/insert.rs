@@ -333,6 +333,9 @@ impl<'a> Draft<'a> {
             return Ok(());
         }
         let several = rows.rows.len() > 1;
+        if several && body.tail.odku.is_some_and(|odku| odku.assigns_id == AssignsId::Idiom) {
+            return refused("LAST_INSERT_ID(id) in ON DUPLICATE KEY UPDATE of several rows; insert them one by one");
+        }
         let shows = all.reads_last_id || returning.loud || body.later.loud || several && body.traits.loud;
         let literal = packet_only
             || shows

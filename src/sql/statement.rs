@@ -164,6 +164,9 @@ fn analyze(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
         lexer.eat_punct(b'=')?;
         lexer.next()?;
     }
+    for word in ["LOCAL", "NO_WRITE_TO_BINLOG"] {
+        lexer.eat_word(word)?;
+    }
     Ok(Statement::Prefixed("ANALYZE"))
 }
 

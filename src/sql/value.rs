@@ -58,9 +58,11 @@ impl Classified {
 }
 
 /// What a value of one token means. `params_before`: the statement's `?` in front of it.
-pub(super) fn of_token(text: &[u8], token: Token, params_before: u32) -> Classified {
-    let bytes = token.span.of(text);
+pub(super) fn of_token(lexer: &Lexer<'_>, token: Token, params_before: u32) -> Classified {
+    let bytes = token.span.of(lexer.text());
     match token.kind {
+        // To MariaDB x'00' is a string and 0x00 a number; to MySQL both are numbers.
+        TokenKind::Hex if lexer.dialect().is_mariadb() && !bytes.starts_with(b"0") => Classified::EXPRESSION,
         TokenKind::Word => of_word(bytes),
         TokenKind::BackslashN => Classified::plain(IdValue::Null),
         TokenKind::Placeholder => Classified::plain(IdValue::Placeholder(params_before)),
@@ -175,7 +177,7 @@ pub(super) fn of_span(
     } else if lexer.is_word(token, "DEFAULT") {
         Classified::EXPRESSION
     } else {
-        of_token(lexer.text(), token, params_before)
+        of_token(&lexer, token, params_before)
     };
     for _ in 0..depth {
         if !lexer.next()?.is_punct(b')') {

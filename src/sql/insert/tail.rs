@@ -111,7 +111,7 @@ pub(super) fn classify(
 ) -> Result<Classified, Odd> {
     match value.tokens {
         0 => Ok(Classified::plain(IdValue::Omitted)),
-        1 => Ok(value::of_token(lexer.text(), value.first, value.params_before)),
+        1 => Ok(value::of_token(lexer, value.first, value.params_before)),
         _ => value::of_span(lexer, value.span, column, value.params_before),
     }
 }

@@ -1,0 +1,138 @@
+//! What planning and splicing cost, through the calls that a session makes. The cases take turns in each round, so that
+//! a busy machine slows them alike; the median of the rounds is shown beside the aim.
+
+use std::fmt::Write;
+use std::hint::black_box;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rowstamp::ids::range::IdRange;
+use rowstamp::rewrite::plan::{Lookup, Planned, Protocol, Target, View, plan};
+use rowstamp::rules::model::{
+    ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
+};
+use rowstamp::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
+
+const ROUNDS: usize = 51;
+
+struct Case {
+    name: &'static str,
+    text: String,
+    multi_statements: bool,
+    ns_aim: f64,
+    /// Calls in one round.
+    calls: u32,
+    ns: Vec<f64>,
+}
+
+fn main() {
+    let target = Arc::new(target());
+    let dialect = Dialect {
+        server: Server::parse("10.11.19-MariaDB").expect("a version"),
+        sql_mode: SqlMode::default(),
+        charset: ClientCharset::Utf8,
+    };
+    let mut cases = cases();
+    for _ in 0..ROUNDS {
+        for case in &mut cases {
+            let start = Instant::now();
+            for _ in 0..case.calls {
+                black_box(run(black_box(&case.text), case.multi_statements, &dialect, &target));
+            }
+            let elapsed_ns = start.elapsed().as_secs_f64() * 1e9;
+            case.ns.push(elapsed_ns / f64::from(case.calls));
+        }
+    }
+    for case in &mut cases {
+        case.ns.sort_by(f64::total_cmp);
+        let median = case.ns.get(ROUNDS / 2).copied().unwrap_or_default();
+        let verdict = if median <= case.ns_aim { "" } else { "  MISSED" };
+        println!(
+            "{:<36} {:>7} bytes {median:>12.1} ns  (aim {:>9.0} ns){verdict}",
+            case.name,
+            case.text.len(),
+            case.ns_aim
+        );
+    }
+}
+
+fn run(text: &str, multi_statements: bool, dialect: &Dialect, target: &Arc<Target>) -> usize {
+    let tables = |_: &str, table: &str| {
+        if table == "orders" { Lookup::Ruled(Arc::clone(target)) } else { Lookup::NotRuled }
+    };
+    let view = View {
+        dialect,
+        multi_statements,
+        default_schema: Some("shop"),
+        any_rules: true,
+        tables: &tables,
+        hidden: &|_, _| false,
+    };
+    match plan(text.as_bytes(), &view, Protocol::Text) {
+        Planned::Rewrite(plan) => {
+            let ids = plan.demands().map(|(_, ids)| u64::from(ids)).sum();
+            let range = IdRange::new(1_000_000, NonZeroU64::MIN, NonZeroU64::new(ids).expect("ids")).expect("a range");
+            plan.splice(text.as_bytes(), &[range]).expect("a splice").len()
+        }
+        Planned::Untouched(_) => 0,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let case = |name, text: String, ns_aim, calls| Case {
+        name,
+        text,
+        multi_statements: false,
+        ns_aim,
+        calls,
+        ns: Vec::new(),
+    };
+    let select = "SELECT c FROM sbtest1 WHERE id=12345".to_owned();
+    vec![
+        case("no INSERT", select.clone(), 20.0, 100_000),
+        Case { multi_statements: true, ..case("no INSERT, several allowed", select, 20.0, 100_000) },
+        case("INSERT, no rule, 1,000 rows", insert("customers", 1_000, 84), 100.0, 100_000),
+        case("INSERT, 1 row", insert("orders", 1, 140), 500.0, 10_000),
+        case("INSERT, 1,000 rows", insert("orders", 1_000, 84), 100_000.0, 50),
+        case("INSERT, 100,000 rows", insert("orders", 100_000, 20), 10_000_000.0, 1),
+    ]
+}
+
+fn insert(table: &str, rows: usize, filler_bytes: usize) -> String {
+    let mut text = format!("INSERT INTO {table} (k, c, pad) VALUES ");
+    for row in 0..rows {
+        let comma = if row == 0 { "" } else { ", " };
+        write!(text, "{comma}({row}, '{}', NOW())", "x".repeat(filler_bytes)).expect("writing to a String");
+    }
+    text
+}
+
+fn target() -> Target {
+    let column = |name: &str, data_type: &str| ColumnShape {
+        name: name.to_owned(),
+        data_type: data_type.to_owned(),
+        unsigned: false,
+        auto_increment: false,
+        generated: false,
+        invisible: false,
+    };
+    let columns = vec![column("id", "bigint"), column("k", "int"), column("c", "char"), column("pad", "datetime")];
+    Target {
+        rule: Arc::new(Rule {
+            schema: "shop".to_owned(),
+            table: "orders".to_owned(),
+            column: "id".to_owned(),
+            generator: GeneratorName { schema: "shop".to_owned(), name: "orders".to_owned() },
+            explicit: Explicit::Keep,
+            insert_id: InsertId::Session,
+            mode: Mode::On,
+            unavailable: Unavailable::Refuse,
+            origin: Origin { file: PathBuf::new(), line: 1 },
+        }),
+        shape: Some(Arc::new(TableShape { columns })),
+        step: NonZeroU64::MIN,
+    }
+}

@@ -1,0 +1,254 @@
+//! Cases of `tests/rewrite/*.txt`: what a statement becomes. A new case is only text.
+//!
+//! A file holds settings (`table: orders(id bigint auto_increment, a int)`, `server: mysql 90700`, `mode: ANSI_QUOTES`,
+//! ...; they hold until they are set again), and cases: the statement, then `=>` and what is sent. In front of `=>` stand
+//! the style, if it is not `wrapped`, and what else is worth saying. Ids start at 7. `\` at a line's end joins lines.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rowstamp::ids::range::IdRange;
+use rowstamp::rewrite::plan::{Lookup, Plan, Planned, Protocol, Style, Target, View, plan};
+use rowstamp::rules::model::{
+    ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
+};
+use rowstamp::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+
+const FIRST_ID: u64 = 7;
+
+struct Setting {
+    dialect: Dialect,
+    protocol: Protocol,
+    several: bool,
+    schema: Option<String>,
+    tables: HashMap<String, Arc<Target>>,
+    rule: Rule,
+    step: u64,
+}
+
+impl Setting {
+    fn new() -> Self {
+        let server = Server { kind: ServerKind::MariaDb, version: 101_119 };
+        Setting {
+            dialect: Dialect { server, sql_mode: SqlMode::default(), charset: ClientCharset::Utf8 },
+            protocol: Protocol::Text,
+            several: false,
+            schema: Some("shop".to_owned()),
+            tables: HashMap::new(),
+            rule: Rule {
+                schema: "shop".to_owned(),
+                table: String::new(),
+                column: "id".to_owned(),
+                generator: GeneratorName { schema: "shop".to_owned(), name: "orders".to_owned() },
+                explicit: Explicit::Keep,
+                insert_id: InsertId::Session,
+                mode: Mode::On,
+                unavailable: Unavailable::Refuse,
+                origin: Origin { file: PathBuf::new(), line: 1 },
+            },
+            step: 1,
+        }
+    }
+
+    fn set(&mut self, key: &str, value: &str) {
+        match key {
+            "server" => {
+                let (kind, version) = value.split_once(' ').unwrap();
+                let kind = if kind == "mysql" { ServerKind::MySql } else { ServerKind::MariaDb };
+                self.dialect.server = Server { kind, version: version.parse().unwrap() };
+            }
+            "mode" => self.dialect.sql_mode = SqlMode::parse(value),
+            "charset" => self.dialect.charset = ClientCharset::parse(value),
+            "protocol" => {
+                self.protocol = if value == "prepare" { Protocol::Prepare } else { Protocol::Text };
+            }
+            "several" => self.several = value == "on",
+            "schema" => self.schema = Some(value.to_owned()).filter(|s| s != "none"),
+            "step" => self.step = value.parse().unwrap(),
+            "column" => value.clone_into(&mut self.rule.column),
+            "explicit" => {
+                self.rule.explicit = match value {
+                    "advance" => Explicit::Advance,
+                    "reject" => Explicit::Reject,
+                    _ => Explicit::Keep,
+                }
+            }
+            "insert_id" => {
+                self.rule.insert_id = if value == "packet" { InsertId::Packet } else { InsertId::Session };
+            }
+            "rule" => {
+                self.rule.mode = match value {
+                    "shadow" => Mode::Shadow,
+                    "off" => Mode::Off,
+                    _ => Mode::On,
+                }
+            }
+            "table" => self.table(value),
+            other => panic!("no such setting: {other}"),
+        }
+    }
+
+    /// `orders(id bigint auto_increment, a int)`, or `orders` alone: no columns are known.
+    fn table(&mut self, value: &str) {
+        let (name, columns) = value.split_once('(').map_or((value, None), |(name, rest)| (name, Some(rest)));
+        let shape = columns.map(|columns| {
+            let columns = columns.trim_end_matches(')').split(',').map(|column| {
+                let words: Vec<&str> = column.split_whitespace().collect();
+                ColumnShape {
+                    name: words[0].to_owned(),
+                    data_type: words[1].to_owned(),
+                    unsigned: words.contains(&"unsigned"),
+                    auto_increment: words.contains(&"auto_increment"),
+                    generated: words.contains(&"generated"),
+                    invisible: words.contains(&"invisible"),
+                }
+            });
+            Arc::new(TableShape { columns: columns.collect() })
+        });
+        let rule = Arc::new(Rule { table: name.to_owned(), ..self.rule.clone() });
+        let target = Target { rule, shape, step: NonZeroU64::new(self.step).unwrap() };
+        self.tables.insert(name.to_owned(), Arc::new(target));
+    }
+
+    fn run(&self, text: &str) -> String {
+        let tables = |schema: &str, table: &str| match self.tables.get(&table.to_ascii_lowercase()) {
+            Some(target) if schema == "shop" => Lookup::Ruled(Arc::clone(target)),
+            _ if table == "unknown" => Lookup::Unknown,
+            _ => Lookup::NotRuled,
+        };
+        let view = View {
+            dialect: &self.dialect,
+            multi_statements: self.several,
+            default_schema: self.schema.as_deref(),
+            any_rules: true,
+            tables: &tables,
+            hidden: &|_, table| table == "hidden",
+        };
+        match plan(text.as_bytes(), &view, self.protocol) {
+            Planned::Untouched(effects) => {
+                let mut out = "=> untouched".to_owned();
+                for shadow in &effects.shadow {
+                    write!(out, ", shadow {}", shadow.outcome.as_ref().map_or("refused".to_owned(), u32::to_string))
+                        .unwrap();
+                }
+                if effects.ddl {
+                    out += ", ddl";
+                }
+                if effects.opaque {
+                    out += ", opaque";
+                }
+                if effects.tracking {
+                    out += ", tracking";
+                }
+                for change in &effects.temporary {
+                    write!(out, ", {change:?}").unwrap();
+                }
+                out
+            }
+            Planned::NeedsTable { schema, table } => format!("=> needs {schema}.{table}"),
+            Planned::Stale { schema, table, .. } => format!("=> stale {schema}.{table}"),
+            Planned::Refused(refusal) => {
+                assert!(refusal.to_string().starts_with("rowstamp: "), "{refusal}");
+                "=> refused".to_owned()
+            }
+            Planned::Unreadable(_) => "=> unreadable".to_owned(),
+            Planned::Rewrite(plan) if self.protocol == Protocol::Prepare => prepared(text, &plan),
+            Planned::Rewrite(plan) => spliced(text, &plan),
+        }
+    }
+}
+
+fn notes(plan: &Plan) -> String {
+    let mut out = String::new();
+    for insert in &plan.inserts {
+        match insert.style {
+            _ if insert.ids == 0 => {}
+            Style::Wrapped => {}
+            Style::Literal => out += "literal ",
+            Style::OdkuOne => out += "odku-one ",
+            Style::OdkuNative => out += "odku-native ",
+        }
+        if !insert.explicit.is_empty() {
+            write!(out, "explicit {:?} ", insert.explicit).unwrap();
+        }
+    }
+    out
+}
+
+fn spliced(text: &str, plan: &Plan) -> String {
+    let mut next = FIRST_ID;
+    let ranges: Vec<IdRange> = plan
+        .demands()
+        .map(|(insert, ids)| {
+            let step = insert.target.step;
+            let range = IdRange::new(next, step, NonZeroU64::new(u64::from(ids)).unwrap()).unwrap();
+            next = range.last() + step.get();
+            range
+        })
+        .collect();
+    let out = plan.splice(text.as_bytes(), &ranges).unwrap();
+    format!("{}=> {}", notes(plan), String::from_utf8(out).unwrap())
+}
+
+fn prepared(text: &str, plan: &Plan) -> String {
+    match plan.prepare(text.as_bytes()) {
+        Err(_) => "=> refused".to_owned(),
+        Ok(prepared) => {
+            let mut out = notes(plan);
+            for hidden in &prepared.hidden {
+                write!(out, "hidden {}:{} ", hidden.index, hidden.nth).unwrap();
+            }
+            for param in &prepared.id_params {
+                write!(out, "id {}:{} ", param.index, param.row).unwrap();
+            }
+            format!("{out}=> {}", String::from_utf8(prepared.text).unwrap())
+        }
+    }
+}
+
+fn check(file: &Path, failures: &mut Vec<String>) -> usize {
+    let text = std::fs::read_to_string(file).unwrap().replace("\\\n", "");
+    let mut setting = Setting::new();
+    let mut statement: Option<(usize, &str)> = None;
+    let mut cases = 0;
+    for (nr, line) in text.lines().enumerate() {
+        let line = line.trim_end();
+        if line.is_empty() || line.starts_with("## ") {
+            continue;
+        }
+        let is_setting = statement.is_none()
+            && line.split_once(": ").is_some_and(|(key, _)| key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+        if is_setting {
+            let (key, value) = line.split_once(": ").unwrap();
+            setting.set(key, value);
+        } else if let Some((at, input)) = statement.take() {
+            cases += 1;
+            // `\n`, `\0` in a case stand for the bytes.
+            let input = input.replace("<nl>", "\n").replace("<nul>", "\0");
+            let got = setting.run(&input).replace('\n', "<nl>").replace('\0', "<nul>");
+            if got != line {
+                failures.push(format!("{}:{}\n  {input}\n  expected {line}\n  got      {got}", file.display(), at + 1));
+            }
+        } else {
+            statement = Some((nr, line));
+        }
+    }
+    assert!(statement.is_none(), "{}: a case without its result", file.display());
+    cases
+}
+
+#[test]
+fn cases() {
+    let mut files: Vec<_> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rewrite"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    let mut failures = Vec::new();
+    let cases: usize = files.iter().map(|file| check(file, &mut failures)).sum();
+    assert!(failures.is_empty(), "{} of {cases} cases:\n{}", failures.len(), failures.join("\n"));
+    assert!(cases > 200, "only {cases} cases were read");
+}
