@@ -111,7 +111,7 @@ impl Server {
         if !kind.is_here() {
             return None;
         }
-        let dir = temporary_folder(kind.name());
+        let dir = temporary_folder_in(&data_home(), kind.name());
         copy_folder(&template(kind), &dir.join("data"));
         fs::write(dir.join("init.sql"), init_sql(kind)).expect("init.sql is written");
         let socket = dir.join("sock");
@@ -349,6 +349,20 @@ pub fn free_port() -> u16 {
 /// A fresh folder that is not removed by `Drop`: its keeper does that. Socket paths below it stay under 107 bytes.
 pub fn temporary_folder(name: &str) -> PathBuf {
     temporary_folder_in(&std::env::temp_dir(), name)
+}
+
+/// Where servers' data goes: memory where there is plenty, for DDL waits on a disk several times a statement. TMPDIR
+/// overrides.
+fn data_home() -> PathBuf {
+    const PLENTY_KIB: u64 = 4 << 20;
+    let memory = Path::new("/dev/shm");
+    let output = Command::new("df").args(["-k", "--output=avail"]).arg(memory).output();
+    let free_kib = output.ok().and_then(|output| {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().nth(1).and_then(|number| number.trim().parse::<u64>().ok())
+    });
+    let plenty = free_kib.is_some_and(|free| free >= PLENTY_KIB);
+    if plenty && std::env::var_os("TMPDIR").is_none() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
 fn temporary_folder_in(home: &Path, name: &str) -> PathBuf {

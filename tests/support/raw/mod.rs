@@ -54,6 +54,7 @@ pub struct Client {
     pub capabilities: u32,
     pub server_version: String,
     pub connection_id: u32,
+    plugin: Vec<u8>,
     /// Sent to a server that asks for a local file.
     pub local_file: Vec<u8>,
 }
@@ -80,17 +81,17 @@ impl Client {
             capabilities: 0,
             server_version: String::new(),
             connection_id: 0,
+            plugin: Vec::new(),
             local_file: Vec::new(),
         };
         let greeting = client.read_packet()?;
-        let (server_capabilities, plugin) = client.read_greeting(&greeting)?;
-        client.capabilities = wanted(options) & server_capabilities;
-        client.write_packet(&client.handshake_response(options, &plugin))?;
+        client.capabilities = wanted(options) & client.read_greeting(&greeting)?;
+        client.write_packet(&client.handshake_response(options))?;
         client.finish_login()?;
         Ok(client)
     }
 
-    fn read_greeting(&mut self, payload: &[u8]) -> io::Result<(u32, Vec<u8>)> {
+    fn read_greeting(&mut self, payload: &[u8]) -> io::Result<u32> {
         let mut greeting = Cursor::new(payload);
         let protocol = greeting.u8()?;
         if protocol == 0xFF {
@@ -105,11 +106,11 @@ impl Client {
         let nonce_bytes = greeting.u8()?;
         greeting.take(10)?;
         greeting.take(usize::from(nonce_bytes).saturating_sub(8).max(13))?;
-        let plugin = greeting.null_terminated().unwrap_or_default().to_vec();
-        Ok((u32::from(low) | (u32::from(high) << 16), plugin))
+        self.plugin = greeting.null_terminated().unwrap_or_default().to_vec();
+        Ok(u32::from(low) | (u32::from(high) << 16))
     }
 
-    fn handshake_response(&self, options: &Options, plugin: &[u8]) -> Vec<u8> {
+    fn handshake_response(&self, options: &Options) -> Vec<u8> {
         let mut response = Vec::new();
         response.extend(self.capabilities.to_le_bytes());
         response.extend(0x0100_0000_u32.to_le_bytes());
@@ -123,7 +124,7 @@ impl Client {
             response.extend(database.bytes());
             response.push(0);
         }
-        response.extend(plugin);
+        response.extend(&self.plugin);
         response.push(0);
         response
     }
@@ -205,6 +206,17 @@ impl Client {
     pub fn reset(&mut self) -> io::Result<Vec<Outcome>> {
         self.send_command(0x1F, &[])?;
         self.read_outcomes(false)
+    }
+
+    /// COM_CHANGE_USER, again with an empty password.
+    pub fn change_user(&mut self, user: &str, database: &str) -> io::Result<Vec<Outcome>> {
+        let mut body = Vec::new();
+        // Name, empty answer, database, collation, plugin: each but the collation ends with a zero or is one.
+        body.extend(user.bytes().chain([0, 0]).chain(database.bytes()).chain([0, 45, 0]));
+        body.extend(self.plugin.iter().chain(&[0]));
+        self.send_command(0x11, &body)?;
+        self.finish_login()?;
+        Ok(Vec::new())
     }
 
     /// COM_QUIT, and the wait until the server has let go of the session and its locks.

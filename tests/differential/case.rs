@@ -1,0 +1,329 @@
+//! Cases as they are written, several in a file.
+//!
+//! ```text
+//! % table t ({id}, a INT)          before the first case: the file's defaults (table, tags, flags, servers)
+//! == one_row                       a case and its name
+//! % flags found_rows               directives, see `Case`; each case starts from the file's defaults
+//! INSERT INTO t (a) VALUES (1)     a statement a line, run in order
+//! INSERT INTO t (a)                lines that begin with white space continue it
+//!   VALUES (?)
+//! % params 2                       under a statement: bind and execute; several lines: several executions
+//! %% a remark
+//! ```
+//!
+//! In all text `{x:bf5c}` is those bytes and `{n:3:ab}` is `ababab`. In tables `{id}` is the id column, the primary
+//! key, with AUTO_INCREMENT where the run's table has it; `{ai}` is that word alone; `{from}` is the table option
+//! that starts its counter (the end of the text if it does not occur).
+
+use std::fs;
+use std::path::Path;
+
+use crate::run::Protocol;
+use crate::support::Kind;
+use crate::support::raw::Param;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) place: String,
+    /// `% table`: created in the session itself, so that the proxy sees it; dumped after each statement. A case's
+    /// own take the place of the file's.
+    pub(crate) tables: Vec<String>,
+    pub(crate) has_own_tables: bool,
+    /// `% setup`: straight to the server, after the tables.
+    pub(crate) setup: Vec<Vec<u8>>,
+    /// `% cleanup`: straight to the server, before and after; errors do not matter.
+    pub(crate) cleanup: Vec<Vec<u8>>,
+    /// `% dump`: instead of `SELECT * FROM table ORDER BY 1` of each table.
+    pub(crate) dumps: Vec<Vec<u8>>,
+    /// `% tags`: which declared differences may apply.
+    pub(crate) tags: Vec<String>,
+    pub(crate) flags: Vec<Flag>,
+    /// `% servers mariadb`; empty: all.
+    pub(crate) servers: Vec<String>,
+    /// `% unsupported[prepared,mysql9] why`: refused so far in those combinations.
+    pub(crate) unsupported: Vec<Unsupported>,
+    pub(crate) statements: Vec<Statement>,
+}
+
+/// `% flags ...`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flag {
+    /// CLIENT_FOUND_ROWS.
+    FoundRows,
+    /// CLIENT_MULTI_STATEMENTS; text protocol only.
+    Multi,
+    /// Text protocol only.
+    Text,
+    /// Prepared protocol only.
+    Prepared,
+    /// No SHOW WARNINGS and SELECT LAST_INSERT_ID() after each statement: they would bring the session up to date.
+    Quiet,
+    /// No default database.
+    NoDatabase,
+    /// The generated ids that end up in the tables leave no gaps: none was burned.
+    Contiguous,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unsupported {
+    /// Words of a combination that must all match; empty: everywhere.
+    pub(crate) only: Vec<String>,
+    pub(crate) why: String,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Statement {
+    pub(crate) sql: Vec<u8>,
+    pub(crate) executions: Vec<Vec<Param>>,
+    /// `% refused why` before it: the proxy refuses it for good; the native run leaves it out.
+    pub(crate) refused: bool,
+    /// `% file a\nb\n` before it: what LOAD DATA LOCAL reads.
+    pub(crate) local_file: Vec<u8>,
+}
+
+impl Case {
+    pub(crate) fn has(&self, flag: Flag) -> bool {
+        self.flags.contains(&flag)
+    }
+
+    pub(crate) fn runs_on(&self, kind: Kind) -> bool {
+        self.servers.is_empty() || self.servers.iter().any(|server| server == kind.name())
+    }
+
+    pub(crate) fn runs_by(&self, protocol: Protocol) -> bool {
+        match protocol {
+            Protocol::Text => !self.has(Flag::Prepared),
+            Protocol::Prepared => !self.has(Flag::Text) && !self.has(Flag::Multi),
+        }
+    }
+
+    /// Everything that the case writes: numbers in it are explicit and never generated.
+    pub(crate) fn text(&self) -> Vec<u8> {
+        let mut text = self.tables.join(" ").into_bytes();
+        for part in self.setup.iter().chain(self.statements.iter().map(|statement| &statement.sql)) {
+            text.push(b' ');
+            text.extend(part);
+        }
+        for param in self.statements.iter().flat_map(|statement| statement.executions.iter().flatten()) {
+            text.push(b' ');
+            match param {
+                Param::Int(number) => text.extend(number.to_string().bytes()),
+                Param::Uint(number) => text.extend(number.to_string().bytes()),
+                Param::String(bytes) | Param::Blob(bytes) => text.extend(bytes),
+                Param::Null | Param::NullInt | Param::Tiny(_) | Param::Double(_) => {}
+            }
+        }
+        text
+    }
+}
+
+pub(crate) fn load_all() -> Vec<Case> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential/cases");
+    let mut files: Vec<_> =
+        fs::read_dir(folder).expect("the folder of cases").map(|file| file.expect("a file").path()).collect();
+    files.sort();
+    files.iter().flat_map(|file| load(file)).collect()
+}
+
+fn load(file: &Path) -> Vec<Case> {
+    let text = fs::read_to_string(file).expect("a case file is UTF-8");
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let mut defaults = Case::default();
+    let mut cases: Vec<Case> = Vec::new();
+    for (number, line) in join_continued(&text) {
+        let place = format!("{name}:{number}");
+        if let Some(case_name) = line.strip_prefix("== ") {
+            cases.push(Case { name: case_name.trim().to_owned(), place, ..defaults.clone() });
+            continue;
+        }
+        let case = cases.last_mut().unwrap_or(&mut defaults);
+        let result = match line.strip_prefix('%') {
+            Some(directive) => case.directive(directive.trim()),
+            None => case.statement(&line),
+        };
+        result.unwrap_or_else(|problem| panic!("{place}: {problem}: {line}"));
+    }
+    for case in &cases {
+        assert!(
+            !case.statements.iter().any(|statement| statement.sql.is_empty()),
+            "{}: a directive without its statement",
+            case.place
+        );
+    }
+    cases
+}
+
+/// Lines with what continues them; remarks and empty lines are dropped. With the number of the first.
+fn join_continued(text: &str) -> Vec<(usize, String)> {
+    let mut lines: Vec<(usize, String)> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        if line.starts_with("%%") || line.trim().is_empty() {
+            continue;
+        }
+        match lines.last_mut() {
+            Some((_, last)) if line.starts_with([' ', '\t']) => {
+                last.push('\n');
+                last.push_str(line);
+            }
+            _ => lines.push((index + 1, line.to_owned())),
+        }
+    }
+    lines
+}
+
+impl Case {
+    fn statement(&mut self, line: &str) -> Result<(), String> {
+        if self.name.is_empty() {
+            return Err("a statement outside of any case".to_owned());
+        }
+        // `% refused` and `% file` have begun it.
+        match self.statements.last_mut().filter(|last| last.sql.is_empty()) {
+            Some(begun) => begun.sql = expand(line)?,
+            None => self.statements.push(Statement { sql: expand(line)?, ..Statement::default() }),
+        }
+        Ok(())
+    }
+
+    fn directive(&mut self, directive: &str) -> Result<(), String> {
+        let (word, rest) = directive.split_once(char::is_whitespace).unwrap_or((directive, ""));
+        let rest = rest.trim();
+        match word {
+            "table" => {
+                if !self.name.is_empty() && !self.has_own_tables {
+                    self.tables.clear();
+                    self.has_own_tables = true;
+                }
+                self.tables.push(rest.to_owned());
+            }
+            "setup" => self.setup.push(expand(rest)?),
+            "cleanup" => self.cleanup.push(expand(rest)?),
+            "dump" => self.dumps.push(expand(rest)?),
+            "tags" => self.tags.extend(rest.split_whitespace().map(str::to_owned)),
+            "servers" => self.servers = rest.split_whitespace().map(str::to_owned).collect(),
+            "flags" => {
+                for flag in rest.split_whitespace() {
+                    self.flags.push(Flag::parse(flag)?);
+                }
+            }
+            "refused" => self.statements.push(Statement { refused: true, ..Statement::default() }),
+            "file" => {
+                let local_file = rest.replace("\\n", "\n").replace("\\t", "\t").into_bytes();
+                self.statements.push(Statement { local_file, ..Statement::default() });
+            }
+            "params" => {
+                let statement = self.statements.last_mut().ok_or("params of no statement")?;
+                statement.executions.push(parse_params(rest)?);
+            }
+            _ => match word.strip_prefix("unsupported") {
+                Some(only) => self.unsupported.push(Unsupported {
+                    only: only
+                        .split(['[', ',', ']'])
+                        .filter(|word| !word.is_empty())
+                        .map(str::to_owned)
+                        .collect(),
+                    why: rest.to_owned(),
+                }),
+                None => return Err("an unknown directive".to_owned()),
+            },
+        }
+        Ok(())
+    }
+}
+
+impl Flag {
+    fn parse(word: &str) -> Result<Flag, String> {
+        Ok(match word {
+            "found_rows" => Flag::FoundRows,
+            "multi" => Flag::Multi,
+            "text" => Flag::Text,
+            "prepared" => Flag::Prepared,
+            "quiet" => Flag::Quiet,
+            "no_database" => Flag::NoDatabase,
+            "contiguous" => Flag::Contiguous,
+            _ => return Err(format!("an unknown flag {word}")),
+        })
+    }
+}
+
+/// `1, 'x', NULL, null_int, 0.4, true, u18446744073709551615, b'bytes'`. Strings hold no quotes; `{x:..}` gives bytes.
+fn parse_params(text: &str) -> Result<Vec<Param>, String> {
+    let mut params = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let (param, after) = if let Some(string) = rest.strip_prefix('\'').or_else(|| rest.strip_prefix("b'"))
+        {
+            let (inside, after) = string.split_once('\'').ok_or("a string without end")?;
+            let bytes = expand(inside)?;
+            (if rest.starts_with('b') { Param::Blob(bytes) } else { Param::String(bytes) }, after)
+        } else {
+            let (word, _) = rest.split_once(',').unwrap_or((rest, ""));
+            (parse_word(word.trim())?, &rest[word.len()..])
+        };
+        params.push(param);
+        rest = after.trim().strip_prefix(',').unwrap_or_default().trim();
+    }
+    Ok(params)
+}
+
+fn parse_word(word: &str) -> Result<Param, String> {
+    Ok(match word {
+        "NULL" => Param::Null,
+        "null_int" => Param::NullInt,
+        "true" => Param::Tiny(1),
+        "false" => Param::Tiny(0),
+        _ => {
+            if let Some(number) = word.strip_prefix('u').and_then(|number| number.parse().ok()) {
+                Param::Uint(number)
+            } else if let Ok(number) = word.parse() {
+                Param::Int(number)
+            } else {
+                Param::Double(word.parse().map_err(|_| format!("an unknown parameter {word}"))?)
+            }
+        }
+    })
+}
+
+/// `{x:hex}` and `{n:count:text}`, the latter not nested.
+fn expand(text: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("{x:").into_iter().chain(rest.find("{n:")).min() {
+        bytes.extend(rest[..start].bytes());
+        let (inside, after) = rest[start + 3..].split_once('}').ok_or("a macro without end")?;
+        if rest[start..].starts_with("{x:") {
+            for pair in inside.as_bytes().chunks(2) {
+                let pair = str::from_utf8(pair).map_err(|e| e.to_string())?;
+                bytes.push(u8::from_str_radix(pair, 16).map_err(|e| e.to_string())?);
+            }
+        } else {
+            let (count, text) = inside.split_once(':').ok_or("{n:count:text}")?;
+            bytes.extend(text.repeat(count.parse().map_err(|_| "no count")?).bytes());
+        }
+        rest = after;
+    }
+    bytes.extend(rest.bytes());
+    Ok(bytes)
+}
+
+#[test]
+fn cases_are_read_as_written() {
+    assert_eq!(expand("a{x:bf5c}b{n:2:(}c").unwrap(), b"a\xbf\x5cb((c");
+    assert!(expand("{x:1").is_err() && expand("{n:b}").is_err());
+    let params = parse_params("1, 'x,y', NULL, null_int, 0.4, true, u9, b'{x:ff}'").unwrap();
+    assert_eq!(
+        params,
+        [
+            Param::Int(1),
+            Param::String(b"x,y".to_vec()),
+            Param::Null,
+            Param::NullInt,
+            Param::Double(0.4),
+            Param::Tiny(1),
+            Param::Uint(9),
+            Param::Blob(vec![0xFF])
+        ]
+    );
+    assert!(parse_params("nonsense").is_err());
+    assert_eq!(join_continued("a\n  b\n%% c\n\nd"), [(1, "a\n  b".to_owned()), (5, "d".to_owned())]);
+}

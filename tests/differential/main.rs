@@ -1,0 +1,149 @@
+//! The judge: the server itself says what an INSERT must do.
+//!
+//! Each case (`cases/*.txt`, their grammar in `case.rs`) is run natively on AUTO_INCREMENT tables, straight to the
+//! server, and through the proxy on the same tables with and without AUTO_INCREMENT; by text and by prepared
+//! protocol; on MariaDB and on MySQL 9. All that a client can see must be the same, ids up to renaming, but for what
+//! `declared.txt` excuses.
+//!
+//! * [`case`]: cases as they are written.
+//! * [`run`]: one case on one address -> facts.
+//! * [`rename`]: generated ids in facts -> names.
+//! * [`declared`]: the differences on purpose.
+//! * [`compare`]: facts of two runs -> a verdict.
+//! * [`lab`]: a server with or without a proxy before it.
+//! * [`tally`]: verdicts counted by combination.
+//!
+//! ROWSTAMP_JUDGE_FILTER=text runs the cases whose name holds it; ROWSTAMP_JUDGE_SHOW=1 prints what native runs
+//! gave. ROWSTAMP_JUDGE_SERVER=host:port together with
+//! ROWSTAMP_JUDGE_PROXY=host:port judges a proxy that already runs (its rules: `lab::RULES`) before that server.
+#![allow(clippy::indexing_slicing, reason = "a panic is how a test fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod case;
+mod compare;
+mod declared;
+mod lab;
+mod rename;
+mod run;
+mod tally;
+
+use std::collections::BTreeSet;
+use std::thread;
+
+use case::Case;
+use compare::Verdict;
+use declared::Declared;
+use lab::Lab;
+use run::{Protocol, Role, Variant};
+use support::servers::announce;
+use tally::{Combination, Tally};
+
+const WITHOUT_FILTER_AT_LEAST: usize = 220;
+
+#[test]
+fn native_against_native_passes() {
+    let tally = judge_all(Lab::without_proxy, Role::Native, &[Variant::With]);
+    announce(&tally.summary("native against native"));
+    assert_eq!(tally.wrong(), 0, "the judge finds fault with the server itself:\n{}", tally.complaints());
+}
+
+/// Without AUTO_INCREMENT and without a proxy no id comes from anywhere: a judge that passes this judges nothing.
+#[test]
+fn a_missing_proxy_is_noticed() {
+    let tally = judge_all(Lab::without_proxy, Role::Proxied, &[Variant::Without]);
+    announce(&tally.summary("without a proxy (most must be wrong)"));
+    for (combination, counts) in tally.by_combination() {
+        assert!(counts.wrong > counts.right, "{combination}: too few are wrong");
+        assert_eq!(counts.refused, 0, "{combination}: nobody was there to refuse");
+    }
+}
+
+#[test]
+fn proxied_statements_do_what_native_ones_do() {
+    let tally = judge_all(Lab::with_proxy, Role::Proxied, &[Variant::With, Variant::Without]);
+    announce(&tally.summary("through the proxy"));
+    assert_eq!(tally.wrong(), 0, "{}", tally.complaints());
+    if filter().is_none() && lab::given_addresses().is_none() {
+        let unused: Vec<_> =
+            Declared::load().ids().filter(|id| !tally.excused().contains(*id)).cloned().collect();
+        assert!(unused.is_empty(), "declared.txt excuses what never happens, remove: {unused:?}");
+    }
+}
+
+fn filter() -> Option<String> {
+    std::env::var("ROWSTAMP_JUDGE_FILTER").ok()
+}
+
+fn cases() -> Vec<Case> {
+    let all = case::load_all();
+    let names: BTreeSet<_> = all.iter().map(|case| &case.name).collect();
+    assert_eq!(names.len(), all.len(), "each case has a name of its own");
+    assert!(all.len() >= WITHOUT_FILTER_AT_LEAST, "only {} cases were found", all.len());
+    let filter = filter().unwrap_or_default();
+    all.into_iter().filter(|case| case.name.contains(&filter)).collect()
+}
+
+/// All cases in all combinations, a thread for each server.
+fn judge_all(open: fn(support::Kind) -> Option<Lab>, role: Role, variants: &[Variant]) -> Tally {
+    let mut cases = cases();
+    let declared = Declared::load();
+    declared.check_tags(&cases);
+    if role == Role::Native {
+        // The server itself supports all that it supports.
+        for case in &mut cases {
+            case.unsupported.clear();
+        }
+    }
+    let mut tally = Tally::default();
+    thread::scope(|scope| {
+        let threads: Vec<_> = support::Kind::ALL
+            .map(|kind| {
+                let (cases, declared) = (&cases, &declared);
+                scope.spawn(move || match open(kind) {
+                    Some(lab) => judge_on(&lab, cases, declared, role, variants),
+                    None => Tally::default(),
+                })
+            })
+            .into();
+        for thread in threads {
+            tally.merge(thread.join().expect("a judging thread ends by itself"));
+        }
+    });
+    tally
+}
+
+fn judge_on(lab: &Lab, cases: &[Case], declared: &Declared, role: Role, variants: &[Variant]) -> Tally {
+    let mut tally = Tally::default();
+    let mut observer = lab.observer();
+    for case in cases.iter().filter(|case| case.runs_on(lab.kind)) {
+        for protocol in Protocol::ALL.into_iter().filter(|protocol| case.runs_by(*protocol)) {
+            let native = run::run(case, &mut observer, lab.direct(), protocol, Variant::With, Role::Native);
+            if std::env::var_os("ROWSTAMP_JUDGE_SHOW").is_some() {
+                announce(&format!("{} {} {protocol:?} natively: {native:#?}", case.name, lab.kind.name()));
+            }
+            for variant in variants {
+                let combination = Combination { server: lab.kind, protocol, variant: *variant };
+                let proxied = run::run(case, &mut observer, lab.proxied(), protocol, *variant, role);
+                if native.is_err() || proxied.is_err() {
+                    // It may be in the midst of a response.
+                    observer = lab.observer();
+                }
+                let verdict = match (&native, &proxied) {
+                    (Ok(native), Ok(proxied)) => compare::compare(
+                        case,
+                        native,
+                        proxied,
+                        &declared.for_case(case, combination),
+                        combination,
+                    ),
+                    (Err(error), _) => Verdict::wrong(format!("the native run broke off: {error}")),
+                    (_, Err(error)) => Verdict::wrong(format!("the proxied run broke off: {error}")),
+                };
+                tally.count(combination, case, verdict);
+            }
+        }
+    }
+    tally
+}

@@ -1,0 +1,130 @@
+//! Verdicts counted by combination.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display, Write};
+
+use crate::case::Case;
+use crate::compare::Verdict;
+use crate::run::{Protocol, Variant};
+use crate::support::Kind;
+
+const COMPLAINTS_SHOWN: usize = 60;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Combination {
+    pub(crate) server: Kind,
+    pub(crate) protocol: Protocol,
+    pub(crate) variant: Variant,
+}
+
+impl Combination {
+    fn words(self) -> [&'static str; 3] {
+        let protocol = match self.protocol {
+            Protocol::Text => "text",
+            Protocol::Prepared => "prepared",
+        };
+        let variant = match self.variant {
+            Variant::With => "with",
+            Variant::Without => "without",
+        };
+        [self.server.name(), protocol, variant]
+    }
+
+    /// Whether all these words are true of it: "mariadb", "mysql9", "text", "prepared", "with", "without".
+    pub(crate) fn matches(self, words: &[String]) -> bool {
+        words.iter().all(|word| self.words().contains(&word.as_str()))
+    }
+}
+
+impl Display for Combination {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let [server, protocol, variant] = self.words();
+        write!(out, "{server:<8} {protocol:<9} {variant:<7} AUTO_INCREMENT")
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) right: usize,
+    pub(crate) refused: usize,
+    pub(crate) wrong: usize,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    counts: BTreeMap<Combination, Counts>,
+    complaints: Vec<String>,
+    /// Declared differences that were needed, and how often.
+    excused: BTreeMap<String, usize>,
+    refused_forms: BTreeSet<String>,
+}
+
+impl Tally {
+    pub(crate) fn count(&mut self, combination: Combination, case: &Case, verdict: Verdict) {
+        let counts = self.counts.entry(combination).or_default();
+        match verdict {
+            Verdict::Right { excused } => {
+                counts.right += 1;
+                for id in excused {
+                    *self.excused.entry(id).or_default() += 1;
+                }
+            }
+            Verdict::Refused { why } => {
+                counts.refused += 1;
+                self.refused_forms.insert(why);
+            }
+            Verdict::Wrong { complaints } => {
+                counts.wrong += 1;
+                let head = format!("{} ({}) {combination}", case.name, case.place);
+                self.complaints.push(format!("{head}\n    {}", complaints.join("\n    ")));
+            }
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Tally) {
+        self.counts.extend(other.counts);
+        self.complaints.extend(other.complaints);
+        self.refused_forms.extend(other.refused_forms);
+        for (id, times) in other.excused {
+            *self.excused.entry(id).or_default() += times;
+        }
+    }
+
+    pub(crate) fn wrong(&self) -> usize {
+        self.counts.values().map(|counts| counts.wrong).sum()
+    }
+
+    pub(crate) fn by_combination(&self) -> impl Iterator<Item = (&Combination, &Counts)> {
+        self.counts.iter()
+    }
+
+    pub(crate) fn excused(&self) -> BTreeSet<String> {
+        self.excused.keys().cloned().collect()
+    }
+
+    pub(crate) fn complaints(&self) -> String {
+        let mut text = self.complaints.iter().take(COMPLAINTS_SHOWN).cloned().collect::<Vec<_>>().join("\n");
+        if self.complaints.len() > COMPLAINTS_SHOWN {
+            let _ = write!(text, "\n... and {} more", self.complaints.len() - COMPLAINTS_SHOWN);
+        }
+        text
+    }
+
+    pub(crate) fn summary(&self, title: &str) -> String {
+        let mut text = format!("judge, {title}:");
+        for (combination, Counts { right, refused, wrong }) in &self.counts {
+            let _ = write!(
+                text,
+                "\n  {combination}: {right:>4} right, {refused:>3} refused as listed, {wrong:>3} wrong"
+            );
+        }
+        for (id, times) in &self.excused {
+            let _ = write!(text, "\n  declared difference {id}: {times} times");
+        }
+        if !self.refused_forms.is_empty() {
+            let forms = self.refused_forms.iter().map(String::as_str).collect::<Vec<_>>().join(" · ");
+            let _ = write!(text, "\n  not supported yet: {forms}");
+        }
+        text
+    }
+}
