@@ -57,6 +57,12 @@ pub(crate) enum Flag {
     Text,
     /// Prepared protocol only.
     Prepared,
+    /// Without CLIENT_DEPRECATE_EOF.
+    Classic,
+    /// CLIENT_SESSION_TRACK.
+    Track,
+    /// The handshake names gbk as the session's character set.
+    GbkHandshake,
     /// No SHOW WARNINGS and SELECT LAST_INSERT_ID() after each statement: they would bring the session up to date.
     Quiet,
     /// No default database.
@@ -145,6 +151,12 @@ fn load(file: &Path) -> Vec<Case> {
         result.unwrap_or_else(|problem| panic!("{place}: {problem}: {line}"));
     }
     for case in &cases {
+        // The native run leaves out one step, so the refused statement must be one.
+        assert!(
+            !case.statements.iter().any(|s| s.refused && s.executions.len() > 1),
+            "{}: refused, several params",
+            case.place
+        );
         assert!(
             !case.statements.iter().any(|statement| statement.sql.is_empty()),
             "{}: a directive without its statement",
@@ -238,6 +250,9 @@ impl Flag {
             "multi" => Flag::Multi,
             "text" => Flag::Text,
             "prepared" => Flag::Prepared,
+            "classic" => Flag::Classic,
+            "track" => Flag::Track,
+            "gbk_handshake" => Flag::GbkHandshake,
             "quiet" => Flag::Quiet,
             "no_database" => Flag::NoDatabase,
             "contiguous" => Flag::Contiguous,

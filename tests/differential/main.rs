@@ -7,6 +7,7 @@
 //!
 //! * [`case`]: cases as they are written.
 //! * [`run`]: one case on one address -> facts.
+//! * [`interpolate`]: bound parameters as a driver with emulated prepares writes them.
 //! * [`rename`]: generated ids in facts -> names.
 //! * [`declared`]: the differences on purpose.
 //! * [`compare`]: facts of two runs -> a verdict.
@@ -24,6 +25,7 @@ mod support;
 mod case;
 mod compare;
 mod declared;
+mod interpolate;
 mod lab;
 mod rename;
 mod run;

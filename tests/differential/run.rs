@@ -4,10 +4,11 @@ use std::fmt::Write;
 use std::io;
 
 use crate::case::{Case, Flag, Statement};
+use crate::interpolate::interpolate;
 use crate::rename::Renamer;
 use crate::support::raw::{
-    CLIENT_DEPRECATE_EOF, CLIENT_FOUND_ROWS, CLIENT_MULTI_STATEMENTS, Client, ErrPacket, Options, Outcome,
-    Param, Prepared, Value,
+    CLIENT_DEPRECATE_EOF, CLIENT_FOUND_ROWS, CLIENT_MULTI_STATEMENTS, CLIENT_SESSION_TRACK, Client,
+    ErrPacket, Options, Outcome, Prepared, Value,
 };
 
 /// In transaction, autocommit, more results, no backslash escapes. The rest tells of plans and of tracking.
@@ -110,15 +111,23 @@ pub(crate) fn run(
 }
 
 fn session_options(case: &Case) -> Options {
+    const GBK_CHINESE_CI: u8 = 28;
     let mut capabilities = CLIENT_DEPRECATE_EOF;
-    if case.has(Flag::FoundRows) {
-        capabilities |= CLIENT_FOUND_ROWS;
+    for (flag, capability) in [
+        (Flag::FoundRows, CLIENT_FOUND_ROWS),
+        (Flag::Multi, CLIENT_MULTI_STATEMENTS),
+        (Flag::Track, CLIENT_SESSION_TRACK),
+    ] {
+        if case.has(flag) {
+            capabilities |= capability;
+        }
     }
-    if case.has(Flag::Multi) {
-        capabilities |= CLIENT_MULTI_STATEMENTS;
+    if case.has(Flag::Classic) {
+        capabilities &= !CLIENT_DEPRECATE_EOF;
     }
     let database = (!case.has(Flag::NoDatabase)).then(|| "judge".to_owned());
-    Options { database, capabilities, ..Options::default() }
+    let plain = Options { database, capabilities, ..Options::default() };
+    if case.has(Flag::GbkHandshake) { Options { collation: GBK_CHINESE_CI, ..plain } } else { plain }
 }
 
 fn create_table(table: &str, variant: Variant) -> [String; 2] {
@@ -365,53 +374,6 @@ fn show(outcome: &Outcome) -> String {
         let _ = write!(text, "{} {}", error.code, error.message);
     }
     text
-}
-
-/// What a driver with emulated prepares sends: parameters written in place of `?` outside of quotes.
-fn interpolate(sql: &[u8], params: &[Param]) -> Vec<u8> {
-    let mut text = Vec::new();
-    let mut params = params.iter();
-    let mut quote = None;
-    for byte in sql {
-        match (quote, byte) {
-            (None, b'?') => text.extend(params.next().map(literal).unwrap_or_default()),
-            (None, b'\'' | b'"' | b'`') => {
-                quote = Some(*byte);
-                text.push(*byte);
-            }
-            (Some(open), _) if open == *byte => {
-                quote = None;
-                text.push(*byte);
-            }
-            _ => text.push(*byte),
-        }
-    }
-    assert!(params.next().is_none(), "more parameters than places: {}", String::from_utf8_lossy(sql));
-    text
-}
-
-fn literal(param: &Param) -> Vec<u8> {
-    match param {
-        Param::Null | Param::NullInt => b"NULL".to_vec(),
-        Param::Int(number) => number.to_string().into_bytes(),
-        Param::Uint(number) => number.to_string().into_bytes(),
-        Param::Tiny(number) => number.to_string().into_bytes(),
-        Param::Double(number) => number.to_string().into_bytes(),
-        Param::String(bytes) => [b"'", bytes.as_slice(), b"'"].concat(),
-        Param::Blob(bytes) => {
-            let mut text = "x'".to_owned();
-            for byte in bytes {
-                let _ = write!(text, "{byte:02x}");
-            }
-            (text + "'").into_bytes()
-        }
-    }
-}
-
-#[test]
-fn parameters_are_written_in_place() {
-    let params = [Param::Null, Param::String(b"x?".to_vec()), Param::Blob(vec![0xAB])];
-    assert_eq!(interpolate(b"(?, '?', ?, `?`, ?)", &params), b"(NULL, '?', 'x?', `?`, x'ab')");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Write};
+use std::fs;
+use std::path::Path;
 
 use crate::case::Case;
 use crate::compare::Verdict;
@@ -53,7 +55,8 @@ pub(crate) struct Counts {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     counts: BTreeMap<Combination, Counts>,
-    complaints: Vec<String>,
+    /// By case and what is wrong with it: where.
+    complaints: BTreeMap<(String, Vec<String>), Vec<Combination>>,
     /// Declared differences that were needed, and how often.
     excused: BTreeMap<String, usize>,
     refused_forms: BTreeSet<String>,
@@ -75,15 +78,17 @@ impl Tally {
             }
             Verdict::Wrong { complaints } => {
                 counts.wrong += 1;
-                let head = format!("{} ({}) {combination}", case.name, case.place);
-                self.complaints.push(format!("{head}\n    {}", complaints.join("\n    ")));
+                let head = format!("{} ({})", case.name, case.place);
+                self.complaints.entry((head, complaints)).or_default().push(combination);
             }
         }
     }
 
     pub(crate) fn merge(&mut self, other: Tally) {
         self.counts.extend(other.counts);
-        self.complaints.extend(other.complaints);
+        for (complaint, combinations) in other.complaints {
+            self.complaints.entry(complaint).or_default().extend(combinations);
+        }
         self.refused_forms.extend(other.refused_forms);
         for (id, times) in other.excused {
             *self.excused.entry(id).or_default() += times;
@@ -102,12 +107,18 @@ impl Tally {
         self.excused.keys().cloned().collect()
     }
 
+    /// The first of what is wrong; all of it goes to a file that the text names.
     pub(crate) fn complaints(&self) -> String {
-        let mut text = self.complaints.iter().take(COMPLAINTS_SHOWN).cloned().collect::<Vec<_>>().join("\n");
-        if self.complaints.len() > COMPLAINTS_SHOWN {
-            let _ = write!(text, "\n... and {} more", self.complaints.len() - COMPLAINTS_SHOWN);
-        }
-        text
+        let describe = |((head, complaints), combinations): (&(String, Vec<String>), &Vec<Combination>)| {
+            let places: Vec<_> =
+                combinations.iter().map(|combination| combination.words().join(" ")).collect();
+            format!("{head}\n    in {}\n    {}\n", places.join(", "), complaints.join("\n    "))
+        };
+        let all: Vec<String> = self.complaints.iter().map(describe).collect();
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("judge-complaints.txt");
+        fs::write(&file, all.concat()).expect("the target folder is writable");
+        let shown = all.iter().take(COMPLAINTS_SHOWN).map(String::as_str).collect::<String>();
+        format!("{shown}{} complaints, all in {}", all.len(), file.display())
     }
 
     pub(crate) fn summary(&self, title: &str) -> String {
