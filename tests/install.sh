@@ -45,6 +45,8 @@ etcdctl etcd-client
 protoc protobuf-compiler
 debootstrap debootstrap
 LIST
+    # Recommended by gcc only, and nothing links without it.
+    [[ -e /usr/include/stdio.h ]] || echo libc6-dev
     # protoc alone lacks the well-known types, which etcd's definitions import.
     [[ -e /usr/include/google/protobuf/descriptor.proto ]] || echo libprotobuf-dev
 }

@@ -44,9 +44,10 @@ use tally::{Combination, Tally};
 
 const WITHOUT_FILTER_AT_LEAST: usize = 220;
 
+/// The second run's counters begin elsewhere, so that the same ids under other numbers must be recognised.
 #[test]
 fn native_against_native_passes() {
-    let tally = judge_all(Lab::without_proxy, Role::Native, &[Variant::With]);
+    let tally = judge_all(Lab::without_proxy, Role::Native, &[Variant::Shifted]);
     announce(&tally.summary("native against native"));
     assert_eq!(tally.wrong(), 0, "the judge finds fault with the server itself:\n{}", tally.complaints());
 }
@@ -56,7 +57,8 @@ fn native_against_native_passes() {
 fn a_missing_proxy_is_noticed() {
     let tally = judge_all(Lab::without_proxy, Role::Proxied, &[Variant::Without]);
     announce(&tally.summary("without a proxy (most must be wrong)"));
-    for (combination, counts) in tally.by_combination() {
+    // Of a chosen few most may well be errors or explicit ids.
+    for (combination, counts) in tally.by_combination().filter(|_| filter().is_none()) {
         assert!(counts.wrong > counts.right, "{combination}: too few are wrong");
         assert_eq!(counts.refused, 0, "{combination}: nobody was there to refuse");
     }

@@ -75,7 +75,9 @@ fn parts(text: &str) -> impl Iterator<Item = (&str, Option<u128>)> {
         let end = rest.find(|c: char| c.is_ascii_digit() != is_number).unwrap_or(rest.len());
         let (part, after) = rest.split_at(end);
         rest = after;
-        Some((part, is_number.then(|| part.parse().ok()).flatten()))
+        // No server writes an id with leading zeros: that is a bit string or a date.
+        let is_id = is_number && !part.starts_with('0');
+        Some((part, is_id.then(|| part.parse().ok()).flatten()))
     })
 }
 
@@ -88,6 +90,7 @@ fn ids_are_named_by_their_first_place_in_a_table() {
     );
     let text = "Duplicate 1000009, 1000007; burned 1000008, again 1000008 and 2000000 and 5";
     assert_eq!(renamer.rename(text), "Duplicate #2, #1; burned ~1, again ~1 and 2000000 and 5");
+    assert_eq!(Renamer::new(b"b'01000001'").rename("1000001, 01000001"), "~1, 01000001");
     assert!(!renamer.ids_in_tables_adjoin());
     assert!(renamer.see_table("(1000008)").len() == 1 && renamer.ids_in_tables_adjoin());
 }

@@ -18,6 +18,7 @@ const ER_UNSUPPORTED_PS: u16 = 1295;
 const ER_NOT_SUPPORTED_YET: u16 = 1235;
 /// Where both the native counter and the proxy's sequence start.
 pub(crate) const FIRST_ID: u64 = 1_000_001;
+const SHIFTED_FIRST_ID: u64 = 2_000_007;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Protocol {
@@ -34,6 +35,8 @@ impl Protocol {
 pub(crate) enum Variant {
     With,
     Without,
+    /// With it, its counter begun elsewhere: the judge's test of its own renaming.
+    Shifted,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +138,7 @@ fn create_table(table: &str, variant: Variant) -> [String; 2] {
     let (ai, from) = match variant {
         Variant::With => ("AUTO_INCREMENT", format!(" AUTO_INCREMENT={FIRST_ID}")),
         Variant::Without => ("", String::new()),
+        Variant::Shifted => ("AUTO_INCREMENT", format!(" AUTO_INCREMENT={SHIFTED_FIRST_ID}")),
     };
     let marked = if table.contains("{from}") { table.to_owned() } else { format!("{table}{{from}}") };
     let columns = marked

@@ -28,6 +28,7 @@ impl Combination {
         let variant = match self.variant {
             Variant::With => "with",
             Variant::Without => "without",
+            Variant::Shifted => "shifted",
         };
         [self.server.name(), protocol, variant]
     }
