@@ -64,7 +64,7 @@ func ids(rows []*Row) []int64 {
 func (p program) single(table check.Table) {
 	one := row("gorm one", "it's one", 0)
 	var last int64
-	check.Must(0, p.db.Connection(func(tx *gorm.DB) error {
+	check.Must(0, p.db.Transaction(func(tx *gorm.DB) error {
 		create(tx, table.Name, one)
 		return tx.Raw("SELECT LAST_INSERT_ID()").Scan(&last).Error
 	}))
