@@ -25,7 +25,7 @@ benches/relay.sh [options]: prints a markdown table, medians of the rounds; prog
 
 Each relay has $RELAY_THREADS threads and plain connections; their configurations are in benches/relay/. Needs mariadb-server, sysbench,
 haproxy, and MySQL Router in the Debian sid root (ROWSTAMP_SID_ROOT, default /var/tmp/rowstamp-sid, made by
-tests/run.sh). ROWSTAMP_BIN names a binary; without it the release build is made.
+tests/install.sh). ROWSTAMP_BIN names a binary; without it the release build is made.
 USAGE
 }
 
@@ -104,7 +104,7 @@ command_of() {
 }
 
 fill_in() { # TEMPLATE PORT FOLDER
-    sed "s|@LISTEN@|$2|; s|@BACKEND@|$DB_PORT|; s|@THREADS@|$RELAY_THREADS|; s|@FOLDER@|${3:-}|" "$HERE/benches/relay/$1"
+    sed "s|@LISTEN@|$2|; s|@BACKEND@|$DB_PORT|; s|@THREADS@|$RELAY_THREADS|; s|@FOLDER@|${3:-}|; s|@SID_ROOT@|$SID_ROOT|" "$HERE/benches/relay/$1"
 }
 
 declare -A PORT PID
@@ -127,18 +127,15 @@ start_haproxy() {
 }
 
 start_router() {
-    local folder inside as_user=()
-    folder=$(mktemp -d "$SID_ROOT/tmp/rowstamp.XXXXXX")
-    FOLDERS+=("$folder")
-    inside=${folder#"$SID_ROOT"}
+    local as_user=()
+    sid_command usr/bin/mysqlrouter
+    # It refuses to run as root unless told to.
     [ "$(id -u)" != 0 ] || as_user=(--user=root)
-    fill_in mysqlrouter.conf "${PORT[router]}" "$inside" >"$folder/router.conf"
-    spawn "$RUN_FOLDER/router.log" as_root chroot "--userspec=$(id -u):$(id -g)" "$SID_ROOT" \
-        mysqlrouter --config "$inside/router.conf" "${as_user[@]}"
+    mkdir "$RUN_FOLDER/router"
+    fill_in mysqlrouter.conf "${PORT[router]}" "$RUN_FOLDER/router" >"$RUN_FOLDER/router/router.conf"
+    spawn "$RUN_FOLDER/router.log" "${SID_COMMAND[@]}" --config "$RUN_FOLDER/router/router.conf" "${as_user[@]}"
+    PID[router]=$SPAWNED_PID
     wait_for "MySQL Router" "$SPAWNED_PID" "$RUN_FOLDER/router.log" accepts "${PORT[router]}"
-    # Under sudo the router is not our child.
-    PID[router]=$(cat "$folder/pid")
-    SPAWNED+=("${PID[router]}")
 }
 
 start_ours() {
@@ -209,9 +206,7 @@ report() {
 parse "$@"
 need sysbench
 if [[ " ${RELAYS[*]} " == *" haproxy "* ]]; then need haproxy; fi
-if [[ " ${RELAYS[*]} " == *" router "* ]] && [ ! -x "$SID_ROOT/usr/bin/mysqlrouter" ]; then
-    die "no MySQL Router in $SID_ROOT (see --help)"
-fi
+if [[ " ${RELAYS[*]} " == *" router "* ]]; then sid_command usr/bin/mysqlrouter; fi
 if [[ " ${RELAYS[*]} " == *" rowstamp "* ]]; then rowstamp_binary "$HERE"; fi
 # The relays are measured, not the disk: one log flush a second, room in the log for all that is written, pages written once.
 start_mariadb --innodb-buffer-pool-size=1G --innodb-log-file-size=1G --innodb-flush-log-at-trx-commit=0 \

@@ -1,20 +1,15 @@
 # shellcheck shell=bash
 # Private servers for scripts: a temp folder, free ports of 127.0.0.1, and everything stopped by its pid, whatever
-# ends the script. Sourced by benches/relay.sh, tests/sysbench.sh and tests/crash.sh; runs as root or as a user with sudo.
+# ends the script. Sourced by benches/relay.sh and tests/sysbench.sh; as root or as any user.
 
 SID_ROOT=${ROWSTAMP_SID_ROOT:-/var/tmp/rowstamp-sid}
 APP_USER=app APP_PASSWORD=app-secret
 CONTROL_USER=rowstamp CONTROL_PASSWORD=control-secret
 
-SPAWNED=()  # pids, in the order of their start
-FOLDERS=()  # removed at the end
+SPAWNED=() # pids, in the order of their start
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$(basename "$0"): $*"; exit 1; }
-
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
-}
 
 need() {
     local command
@@ -26,19 +21,16 @@ need() {
 # The folder of this run's private things, made on the first call of `clean_up_at_end`.
 clean_up_at_end() {
     RUN_FOLDER=$(mktemp -d "${TMPDIR:-/tmp}/rowstamp.XXXXXX")
-    FOLDERS+=("$RUN_FOLDER")
     trap clean_up EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
 }
 
 clean_up() {
-    local status=$? folder i
+    local status=$? i
     trap - EXIT INT TERM HUP
     for ((i = ${#SPAWNED[@]} - 1; i >= 0; i--)); do stop "${SPAWNED[i]}"; done
-    for folder in "${FOLDERS[@]}"; do
-        rm -rf "$folder" 2>/dev/null || as_root rm -rf "$folder"
-    done
+    rm -rf "$RUN_FOLDER"
     exit "$status"
 }
 
@@ -107,7 +99,6 @@ start_mariadb() {
 # start_mysql [OPTION...]: MySQL 9 from the Debian sid root, run by the root's own loader, so that it needs neither
 # chroot nor root. As start_mariadb.
 start_mysql() {
-    [ -x "$SID_ROOT/usr/sbin/mysqld" ] || die "no MySQL 9 in $SID_ROOT (tests/install.sh makes it; ROWSTAMP_SID_ROOT says where)"
     need mariadb
     local data=$RUN_FOLDER/mysql command
     sid_command usr/sbin/mysqld
@@ -125,8 +116,9 @@ start_mysql() {
 
 # sid_command PROGRAM: SID_COMMAND is the start of its command line.
 sid_command() {
+    [ -x "$SID_ROOT/$1" ] || die "no $1 in $SID_ROOT (tests/install.sh makes it; ROWSTAMP_SID_ROOT says where)"
     SID_COMMAND=("$SID_ROOT/lib64/ld-linux-x86-64.so.2" --library-path
-        "$SID_ROOT/usr/lib/x86_64-linux-gnu:$SID_ROOT/usr/lib/mysql/private:$SID_ROOT/usr/lib/mysqlrouter/private" "$SID_ROOT/$1")
+        "$SID_ROOT/usr/lib/x86_64-linux-gnu:$SID_ROOT/usr/lib/mysql/private:$SID_ROOT/usr/lib/mysql-router" "$SID_ROOT/$1")
 }
 
 # db ARGUMENT...: the client, as the server's root, by its socket.
