@@ -193,7 +193,8 @@ measure() {
 }
 
 report() {
-    echo "$(nproc) cores, MariaDB $(db -e 'SELECT VERSION()'), sysbench $THREADS threads, $ROUNDS rounds of $SECONDS_EACH s, medians; relays with $RELAY_THREADS threads each, data in $(df --output=fstype "$RUN_FOLDER" | tail -n 1)"
+    echo "$(nproc) cores, MariaDB $(db -e 'SELECT VERSION()'), sysbench $THREADS threads, $ROUNDS rounds of $SECONDS_EACH s, medians; relays with $RELAY_THREADS threads each, data in $(df --output=fstype "$RUN_FOLDER" | tail -n 1);"
+    echo "load average before it $LOAD_BEFORE, so that a busy host is seen."
     echo
     awk -F '\t' -f "$HERE/benches/relay/report.awk" "$RAW"
     echo
@@ -204,6 +205,7 @@ report() {
 }
 
 parse "$@"
+LOAD_BEFORE=$(cut -d ' ' -f 1 /proc/loadavg)
 need sysbench
 if [[ " ${RELAYS[*]} " == *" haproxy "* ]]; then need haproxy; fi
 if [[ " ${RELAYS[*]} " == *" router "* ]]; then sid_command usr/bin/mysqlrouter; fi

@@ -86,7 +86,7 @@ start_mariadb() {
     local data=$RUN_FOLDER/mariadb
     mkdir -p "$data"
     mariadb-install-db --no-defaults --datadir="$data" --user="$(id -un)" --skip-test-db \
-        --auth-root-authentication-method=normal >"$RUN_FOLDER/install.log" 2>&1 \
+        --auth-root-authentication-method=normal --force --skip-name-resolve >"$RUN_FOLDER/install.log" 2>&1 \
         || { tail -n 20 "$RUN_FOLDER/install.log" >&2; die "mariadb-install-db failed"; }
     DB_PORT=$(free_port) DB_SOCKET=$data/s.sock
     spawn "$RUN_FOLDER/mariadb.log" mariadbd --no-defaults --datadir="$data" --user="$(id -un)" --port="$DB_PORT" \

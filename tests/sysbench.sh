@@ -143,7 +143,7 @@ verdict() { # LABEL PROBLEM FIGURES
 run_workload() { # SERVER PORT NAME SCRIPT PS_MODE IDS
     local out=$RUN_FOLDER/out problem='' events ignored rows pairs missing fresh fresh_distinct before expected
     before=$(counts "$3" "$4" | cut -f 1)
-    bench "$2" "$3" "$4" "$5" run >"$out" 2>&1 || problem="sysbench: $(grep -m 1 FATAL "$out" || tail -n 1 "$out")"
+    bench "$2" "$3" "$4" "$5" run >"$out" 2>&1 || problem="sysbench: $( (grep -m 1 FATAL "$out" || tail -n 1 "$out") | cut -c -200)"
     events=$(awk '$1 == "transactions:" { print $2 }' "$out")
     [ -n "${events#0}" ] || events=$(awk '/total number of events:/ { print $5 }' "$out")
     ignored=$(awk '/ignored errors:/ { print $3 }' "$out")
