@@ -121,6 +121,7 @@ fn target() -> Target {
     };
     let columns = vec![column("id", "bigint"), column("k", "int"), column("c", "char"), column("pad", "datetime")];
     Target {
+        table: "orders".to_owned(),
         rule: Arc::new(Rule {
             schema: "shop".to_owned(),
             table: "orders".to_owned(),

@@ -109,7 +109,8 @@ impl Setting {
             Arc::new(TableShape { columns: columns.collect() })
         });
         let rule = Arc::new(Rule { table: name.to_owned(), ..self.rule.clone() });
-        let target = Target { rule, shape, step: NonZeroU64::new(self.step).unwrap() };
+        let table = rule.table.clone();
+        let target = Target { rule, table, shape, step: NonZeroU64::new(self.step).unwrap() };
         self.tables.insert(name.to_owned(), Arc::new(target));
     }
 

@@ -24,6 +24,9 @@ enum Fate {
 impl Relay {
     /// Understands the next piece of the backend's window.
     pub(super) fn down_step(&mut self) -> Step {
+        if self.down.holds_ours() {
+            return Step::SendFirst;
+        }
         if let DownState::Passing { left } = self.down_state {
             let left = left - self.down.accept(left);
             self.down_state = if left == 0 { DownState::Boundary } else { DownState::Passing { left } };

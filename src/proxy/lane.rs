@@ -72,6 +72,11 @@ impl Lane {
         &mut self.out
     }
 
+    /// Whether bytes of our own wait: nothing may be accepted behind them before they are sent.
+    pub(super) fn holds_ours(&self) -> bool {
+        !self.out.is_empty()
+    }
+
     /// Whether nothing waits to be sent: only then may packets be skipped, replaced or injected.
     pub(super) fn is_clear(&self) -> bool {
         self.start == self.ready && self.out.is_empty()

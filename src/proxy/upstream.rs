@@ -24,6 +24,9 @@ enum Treatment {
 impl Relay {
     /// Understands the next piece of the client's window.
     pub(super) fn up_step(&mut self) -> Step {
+        if self.up.holds_ours() {
+            return Step::SendFirst;
+        }
         match self.up_state {
             UpState::Boundary => self.command(),
             UpState::Passing { left, continues } => {
