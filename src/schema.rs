@@ -38,6 +38,15 @@ impl std::fmt::Debug for Control {
     }
 }
 
+/// A view through which rows can be inserted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewText {
+    pub schema: String,
+    pub name: String,
+    /// As information_schema writes it, every name between backticks; empty where the account lacks SHOW VIEW.
+    pub definition: String,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
     #[error(
@@ -112,6 +121,18 @@ impl Schema {
                    WHERE table_schema = ? AND table_type = 'BASE TABLE' ORDER BY table_name";
         let rows = self.rows(sql, vec![schema.into()]).await?;
         Ok(rows.iter().filter_map(|row| row.get_opt::<String, _>(0)?.ok()).collect())
+    }
+
+    /// The views of all schemas through which rows can be inserted.
+    pub async fn views(&self) -> Result<Vec<ViewText>, SchemaError> {
+        let sql = "SELECT table_schema, table_name, COALESCE(view_definition, '') FROM information_schema.views \
+                   WHERE is_updatable = 'YES' AND table_schema NOT IN ('sys', 'mysql', 'performance_schema')";
+        let rows = self.rows(sql, vec![]).await?;
+        let text = |row: &Row, at: usize| row.get_opt::<String, _>(at)?.ok();
+        let view = |row| {
+            Some(ViewText { schema: text(row, 0)?, name: text(row, 1)?, definition: text(row, 2)? })
+        };
+        Ok(rows.iter().filter_map(view).collect())
     }
 
     /// The columns of a table in their order; `None` where there is no such table.

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,7 +17,7 @@ use crate::proxy::locks::TableLocks;
 use crate::proxy::login::{KeyCell, LoginContext};
 use crate::proxy::seats::Seats;
 use crate::proxy::session::Shared;
-use crate::proxy::tables::Tables;
+use crate::proxy::tables::{SHAPE_AGE_MAX, Tables};
 use crate::proxy::tls::Tls;
 use crate::rules::RuleSet;
 use crate::schema::Schema;
@@ -42,6 +42,7 @@ async fn serve(config: Config, rules: RuleSet) -> anyhow::Result<()> {
     let settings = Arc::new(config.proxy.clone());
     let tls = Arc::new(Tls::new(&settings)?);
     let tables = Arc::new(tables(&config, rules).await?);
+    tokio::spawn(read_views(Arc::downgrade(&tables)));
     let listener = Listener::bind(&settings.listen, settings.listen_is_written).await?;
     let (draining, drain) = watch::channel(false);
     let login = LoginContext {
@@ -82,6 +83,17 @@ fn second_signal() -> impl Future<Output = ()> {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+        }
+    }
+}
+
+/// Ends with the tables.
+async fn read_views(tables: Weak<Tables>) {
+    loop {
+        tokio::time::sleep(SHAPE_AGE_MAX).await;
+        let Some(tables) = tables.upgrade() else { return };
+        if let Err(error) = tables.read_views().await {
+            tracing::debug!(%error, "the views of ruled tables cannot be read");
         }
     }
 }

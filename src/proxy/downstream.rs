@@ -222,9 +222,11 @@ impl Relay {
         };
         self.view.take_changes(ok.state_changes());
         let strips = self.strips_tracking && ok.has_state();
-        let replaced = (insert_id.is_some_and(|id| id != ok.insert_id) || strips)
-            .then(|| ok.patched(insert_id, self.strips_tracking));
-        if let Some(owed) = self.insert_reply().and_then(|reply| reply.owed_insert_id(insert_id)) {
+        let is_changed = insert_id.is_some_and(|id| id != ok.insert_id);
+        let replaced = (is_changed || strips).then(|| ok.patched(insert_id, self.strips_tracking));
+        if let Some(reply) = self.insert_reply()
+            && let Some(owed) = reply.owed_insert_id(&ok, insert_id.unwrap_or(ok.insert_id))
+        {
             self.view.owe_insert_id(Some(owed));
         }
         Ok(replaced.map_or(Fate::Pass, Fate::Replace))
@@ -243,7 +245,14 @@ impl Relay {
     fn prepare_ok(&mut self, payload: &[u8]) -> Result<Fate, Violation> {
         let ok = PrepareOk::parse(payload, self.forms).map_err(Violation::Backend)?;
         let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Ok(Fate::Pass) };
-        let Note::Prepare(prepared) = &entry.note else { return Ok(Fate::Pass) };
+        let prepared = match &entry.note {
+            Note::Prepare(prepared) => prepared,
+            Note::PrepareNextToLast => {
+                self.statements.stays_next_to_last(ok.statement_id);
+                return Ok(Fate::Pass);
+            }
+            _ => return Ok(Fate::Pass),
+        };
         self.statements.prepared(ok.statement_id, prepared);
         if prepared.text.hidden.is_empty() {
             return Ok(Fate::Pass);

@@ -75,12 +75,14 @@ impl InsertReply {
     /// What the OK packet's insert id becomes.
     pub(super) fn settle(&self, ok: &OkPacket<'_>) -> Settled {
         match self.style {
-            // The server's own report is right: the function wrapped around the id made it so.
-            Style::Wrapped | Style::OdkuNative => Settled::Leave,
+            // The server's own report is right.
+            Style::OdkuNative => Settled::Leave,
             // Ours: inserted. Another with 2 affected rows: the updated row's, as native. Else nothing changed.
             Style::OdkuOne if ok.insert_id == self.ids.first || ok.affected_rows == 2 => Settled::Leave,
             Style::OdkuOne => Settled::Patch { insert_id: 0 },
-            Style::Literal if ok.affected_rows == 0 => Settled::Patch { insert_id: 0 },
+            Style::Wrapped | Style::Literal if ok.affected_rows == 0 => Settled::Patch { insert_id: 0 },
+            // Under a wrapper the server reports it too, unless a trigger inserted rows of its own.
+            Style::Wrapped => Settled::Patch { insert_id: self.ids.first },
             Style::Literal if !self.may_skip || self.rows == 1 && ok.affected_rows == 1 => {
                 Settled::Patch { insert_id: self.ids.first }
             }
@@ -92,9 +94,15 @@ impl InsertReply {
         }
     }
 
-    /// What `LAST_INSERT_ID()` should show from now on and the server does not know, where that is so.
-    pub(super) fn owed_insert_id(&self, patched: Option<u64>) -> Option<u64> {
-        let shows = self.style == Style::Literal && self.target.rule.insert_id == InsertId::Session;
-        patched.filter(|&id| shows && id != 0)
+    /// What `LAST_INSERT_ID()` should show from now on and the server does not know, where that is so. `insert_id` is what
+    /// the client's OK packet says.
+    pub(super) fn owed_insert_id(&self, ok: &OkPacket<'_>, insert_id: u64) -> Option<u64> {
+        let shows = self.target.rule.insert_id == InsertId::Session;
+        match self.style {
+            Style::Literal => Some(insert_id).filter(|&id| shows && id != 0),
+            // A literal in an AUTO_INCREMENT column reaches the OK packet, not the function.
+            Style::OdkuNative if ok.affected_rows == 1 => Some(self.ids.first).filter(|&id| shows && id == insert_id),
+            Style::Wrapped | Style::OdkuOne | Style::OdkuNative => None,
+        }
     }
 }

@@ -29,3 +29,4 @@ pub mod tables;
 pub mod tls;
 mod upstream;
 mod view;
+mod views;

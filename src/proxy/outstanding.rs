@@ -44,7 +44,9 @@ pub(super) enum Note {
         inserts: Vec<InsertReply>,
         effects: Box<Effects>,
     },
-    /// A ruled statement that is being prepared with a hidden parameter.
+    /// A statement is being prepared that reads what the one before it left behind (ROW_COUNT and its like).
+    PrepareNextToLast,
+    /// A ruled statement that is being prepared with hidden parameters.
     Prepare(Arc<PreparedInsert>),
 }
 

@@ -1,6 +1,6 @@
-//! The session's prepared statements that insert into ruled tables; of all others nothing is kept.
+//! The session's prepared statements that insert into ruled tables; of all others next to nothing is kept.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::mysql::prepared::{LAST_PREPARED, ParamType};
@@ -48,6 +48,8 @@ impl Statement {
 pub(super) struct Statements {
     by_id: HashMap<u32, Statement>,
     last: Last,
+    /// Statements that read what the one before them left behind.
+    next_to_last: HashSet<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -105,8 +107,18 @@ impl Statements {
         self.by_id.insert(id, statement);
     }
 
+    /// Nothing of ours may be run between the last statement and this one.
+    pub(super) fn stays_next_to_last(&mut self, id: u32) {
+        self.next_to_last.insert(id);
+    }
+
+    pub(super) fn is_next_to_last(&self, id: u32) -> bool {
+        self.next_to_last.contains(&id)
+    }
+
     pub(super) fn close(&mut self, id: u32) {
         self.by_id.remove(&id);
+        self.next_to_last.remove(&id);
         if matches!(self.last, Last::Known(last) if last == id || id == LAST_PREPARED) {
             self.last = Last::Other;
         }

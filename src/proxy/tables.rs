@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 
 use super::locks::{LockError, TableLocks};
+use super::views::Views;
 use crate::ids::bindings::bind;
 use crate::ids::sequence::{Seed, SequenceSpec};
 use crate::ids::{OpenError, Sequence, TakeError};
@@ -17,8 +18,8 @@ use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, Mode, NameC
 use crate::schema::{Schema, SchemaError};
 use crate::store::{Store, StoreError};
 
-/// A table's columns are read again after so long: DDL that did not come through this proxy is seen then.
-const SHAPE_AGE_MAX: Duration = Duration::from_secs(5);
+/// A table's columns, and the views, are read again after so long: DDL that did not come through this proxy is seen then.
+pub const SHAPE_AGE_MAX: Duration = Duration::from_secs(5);
 
 /// Why a ruled table cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +49,7 @@ pub struct Tables {
     generators: HashMap<GeneratorName, Arc<Sequence>>,
     /// By schema and table as `case` compares them.
     known: ArcSwap<Known>,
+    views: Views,
     /// One table is looked up at a time.
     fetching: tokio::sync::Mutex<()>,
 }
@@ -84,8 +86,10 @@ impl Tables {
             owner,
             generators: HashMap::new(),
             known: ArcSwap::default(),
+            views: Views::default(),
             fetching: tokio::sync::Mutex::new(()),
         };
+        tables.read_views().await?;
         let live = tables.live().await?;
         for spec in rules.generators() {
             let GeneratorKind::Sequence(sequence) = &spec.kind;
@@ -190,7 +194,7 @@ impl Tables {
     /// What a name in a statement means; never waits.
     pub(super) fn lookup(&self, schema: &str, table: &str) -> Lookup {
         match self.rules.find(self.case, schema, table) {
-            Ok(None) => return Lookup::NotRuled,
+            Ok(None) => return self.unruled(schema, table),
             Ok(Some(rule)) if rule.mode == Mode::Off => return Lookup::NotRuled,
             Err(ambiguous) => return Lookup::Refused(ambiguous.to_string()),
             Ok(Some(_)) => {}
@@ -206,8 +210,39 @@ impl Tables {
         }
     }
 
+    /// A name without a rule may still be a view of a table that has one.
+    fn unruled(&self, schema: &str, table: &str) -> Lookup {
+        let is_view = match self.case {
+            NameCase::Sensitive => self.views.contains(schema, table),
+            NameCase::Insensitive => self.views.contains(&schema.to_lowercase(), &table.to_lowercase()),
+        };
+        match is_view {
+            None => Lookup::Unknown,
+            Some(false) => Lookup::NotRuled,
+            Some(true) => Lookup::Refused(format!(
+                "{schema}.{table} is a view of a ruled table, which is not supported yet; INSERT into the table itself"
+            )),
+        }
+    }
+
+    /// Reads the views afresh; those made past this proxy are seen when this is called from time to time.
+    pub async fn read_views(&self) -> Result<(), SchemaError> {
+        let Some(schema) = &self.schema else { return Ok(()) };
+        let change = self.views.change();
+        let views = schema.views().await;
+        if let Ok(views) = &views {
+            self.views.take(&self.rules, self.case, views);
+        }
+        // Where they could not be read, what was known before goes on: statements on other tables must not fail for it.
+        self.views.settle(change);
+        views.map(|_| ())
+    }
+
     /// DDL was seen: every shape is read again when it is needed.
     pub(super) fn forget_shapes(&self) {
+        if self.schema.is_some() {
+            self.views.forget();
+        }
         self.known.rcu(|known| {
             let mut known = Known::clone(known);
             let long_ago = Instant::now().checked_sub(SHAPE_AGE_MAX);
@@ -223,7 +258,12 @@ impl Tables {
         if !again && !matches!(self.lookup(schema, table), Lookup::Unknown) {
             return;
         }
-        let Ok(Some(rule)) = self.rules.find(self.case, schema, table) else { return };
+        let Ok(Some(rule)) = self.rules.find(self.case, schema, table) else {
+            if let Err(error) = self.read_views().await {
+                tracing::warn!(%error, "the views of ruled tables cannot be read");
+            }
+            return;
+        };
         let rule = rule.clone();
         let key = self.key(schema, table);
         let was_bound = self.known.load().get(&key).is_some_and(|entry| entry.is_bound);

@@ -155,7 +155,11 @@ impl Relay {
         let is_complete = window.len() >= whole && !header.continues();
         let multi_statements = command == Command::Query && self.view.multi_statements();
         match glance(text, is_complete, multi_statements) {
-            Glance::Harmless => Ok(Treatment::Pass { may_change_session: false, note: Note::Nothing }),
+            Glance::Harmless => {
+                let reads_the_last = command == Command::StmtPrepare && !may_read_insert_id(text);
+                let note = if reads_the_last { Note::PrepareNextToLast } else { Note::Nothing };
+                Ok(Treatment::Pass { may_change_session: false, note })
+            }
             Glance::Unclear if !is_complete && text.len() < GLANCE_BYTES_MAX => {
                 Err(Step::More(window.len().saturating_mul(2).clamp(HEADER_BYTES + 2, whole)))
             }
@@ -243,14 +247,12 @@ impl Relay {
         if !self.view.owes_insert_id() {
             return false;
         }
+        let window = self.up.window();
+        let payload = window.get(HEADER_BYTES..header.packet_bytes().min(window.len())).unwrap_or_default();
         match command {
-            Command::Query => {
-                let window = self.up.window();
-                let text =
-                    window.get(HEADER_BYTES + 1..header.packet_bytes().min(window.len())).unwrap_or_default();
-                may_read_insert_id(text)
-            }
-            Command::StmtExecute | Command::StmtBulkExecute => true,
+            Command::Query => may_read_insert_id(payload.get(1..).unwrap_or_default()),
+            Command::StmtExecute => !statement_id(payload).is_ok_and(|id| self.statements.is_next_to_last(id)),
+            Command::StmtBulkExecute => true,
             _ => false,
         }
     }
