@@ -17,6 +17,9 @@ use rowstamp::rules::model::{
 };
 use rowstamp::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
 
+#[path = "rewrite/properties.rs"]
+mod properties;
+
 const FIRST_ID: u64 = 7;
 
 struct Setting {
@@ -114,7 +117,7 @@ impl Setting {
         self.tables.insert(name.to_owned(), Arc::new(target));
     }
 
-    fn run(&self, text: &str) -> String {
+    fn plan(&self, text: &str) -> Planned {
         let tables = |schema: &str, table: &str| match self.tables.get(&table.to_ascii_lowercase()) {
             Some(target) if schema == "shop" => Lookup::Ruled(Arc::clone(target)),
             _ if table == "unknown" => Lookup::Unknown,
@@ -128,7 +131,11 @@ impl Setting {
             tables: &tables,
             hidden: &|_, table| table == "hidden",
         };
-        match plan(text.as_bytes(), &view, self.protocol) {
+        plan(text.as_bytes(), &view, self.protocol)
+    }
+
+    fn run(&self, text: &str) -> String {
+        match self.plan(text) {
             Planned::Untouched(effects) => {
                 let mut out = "=> untouched".to_owned();
                 for shadow in &effects.shadow {
@@ -166,8 +173,8 @@ fn notes(plan: &Plan) -> String {
     let mut out = String::new();
     for insert in &plan.inserts {
         match insert.style {
-            _ if insert.ids == 0 => {}
             Style::Wrapped => {}
+            _ if insert.ids == 0 => {}
             Style::Literal => out += "literal ",
             Style::OdkuOne => out += "odku-one ",
             Style::OdkuNative => out += "odku-native ",
@@ -246,6 +253,7 @@ fn cases() {
     let mut files: Vec<_> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rewrite"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
         .collect();
     files.sort();
     let mut failures = Vec::new();

@@ -35,6 +35,7 @@ impl Server {
 pub struct SqlMode(u8);
 
 impl SqlMode {
+    pub const NONE: SqlMode = SqlMode(0);
     pub const ANSI_QUOTES: SqlMode = SqlMode(1);
     pub const NO_BACKSLASH_ESCAPES: SqlMode = SqlMode(2);
     pub const NO_AUTO_VALUE_ON_ZERO: SqlMode = SqlMode(4);
@@ -45,7 +46,7 @@ impl SqlMode {
     /// From the text of `@@sql_mode` or of a `SET sql_mode='...'`. Modes without a meaning here are left out.
     /// Combinations are expanded as the server does (manual, "Server SQL Modes", "Combination SQL Modes").
     pub fn parse(text: &str) -> SqlMode {
-        text.split(',').map(|mode| SqlMode::one(mode.trim())).fold(SqlMode(0), SqlMode::union)
+        text.split(',').map(|mode| SqlMode::one(mode.trim())).fold(SqlMode::NONE, SqlMode::union)
     }
 
     fn one(mode: &str) -> SqlMode {
@@ -57,7 +58,7 @@ impl SqlMode {
             "IGNORE_SPACE" => SqlMode::IGNORE_SPACE,
             "ANSI" | "MSSQL" | "DB2" | "MAXDB" | "POSTGRESQL" => quotes_and_space,
             "ORACLE" => quotes_and_space.union(SqlMode::ORACLE),
-            _ => SqlMode(0),
+            _ => SqlMode::NONE,
         }
     }
 
@@ -124,5 +125,50 @@ pub struct Dialect {
 impl Dialect {
     pub fn is_mariadb(&self) -> bool {
         self.server.kind == ServerKind::MariaDb
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClientCharset, Server, ServerKind, SqlMode};
+
+    #[test]
+    fn greetings() {
+        for (greeting, expected) in [
+            ("5.5.5-10.11.19-MariaDB-0+deb12u1", Some((ServerKind::MariaDb, 101_119))),
+            ("11.8.3-MariaDB", Some((ServerKind::MariaDb, 110_803))),
+            ("9.7.4-2", Some((ServerKind::MySql, 90_704))),
+            ("8.0.36", Some((ServerKind::MySql, 80_036))),
+            ("x", None),
+            ("", None),
+            ("99999999.1.1", None),
+        ] {
+            assert_eq!(Server::parse(greeting).map(|s| (s.kind, s.version)), expected, "{greeting}");
+        }
+    }
+
+    #[test]
+    fn combinations_are_expanded() {
+        let ansi = SqlMode::ANSI_QUOTES.union(SqlMode::IGNORE_SPACE);
+        for (text, expected) in [
+            ("", SqlMode::NONE),
+            ("STRICT_TRANS_TABLES,TRADITIONAL", SqlMode::NONE),
+            ("ansi_quotes, STRICT_ALL_TABLES", SqlMode::ANSI_QUOTES),
+            ("ANSI", ansi),
+            ("MSSQL", ansi),
+            ("ORACLE", ansi.union(SqlMode::ORACLE)),
+            ("NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES", SqlMode::NO_AUTO_VALUE_ON_ZERO.union(SqlMode::NO_BACKSLASH_ESCAPES)),
+        ] {
+            assert_eq!(SqlMode::parse(text), expected, "{text}");
+        }
+        assert!(!SqlMode::ANSI_QUOTES.contains(ansi));
+        assert_eq!(ansi.without(SqlMode::IGNORE_SPACE), SqlMode::ANSI_QUOTES);
+    }
+
+    #[test]
+    fn unknown_character_sets_are_unknown() {
+        assert_eq!(ClientCharset::parse("UTF8MB4"), ClientCharset::Utf8);
+        assert_eq!(ClientCharset::parse("utf8mb4_general_ci"), ClientCharset::Unknown);
+        assert_eq!(ClientCharset::parse("ucs2"), ClientCharset::Unknown);
     }
 }
