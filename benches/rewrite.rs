@@ -73,7 +73,8 @@ fn run(text: &str, multi_statements: bool, dialect: &Dialect, target: &Arc<Targe
     match plan(text.as_bytes(), &view, Protocol::Text) {
         Planned::Rewrite(plan) => {
             let ids = plan.demands().map(|(_, ids)| u64::from(ids)).sum();
-            let range = IdRange::new(1_000_000, NonZeroU64::MIN, NonZeroU64::new(ids).expect("ids")).expect("a range");
+            let range = IdRange::new(1_000_000, NonZeroU64::MIN, NonZeroU64::new(ids).expect("ids"))
+                .expect("a range");
             plan.splice(text.as_bytes(), &[range]).expect("a splice").len()
         }
         Planned::Untouched(_) => 0,
@@ -119,7 +120,8 @@ fn target() -> Target {
         generated: false,
         invisible: false,
     };
-    let columns = vec![column("id", "bigint"), column("k", "int"), column("c", "char"), column("pad", "datetime")];
+    let columns =
+        vec![column("id", "bigint"), column("k", "int"), column("c", "char"), column("pad", "datetime")];
     Target {
         table: "orders".to_owned(),
         rule: Arc::new(Rule {

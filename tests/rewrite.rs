@@ -139,8 +139,12 @@ impl Setting {
             Planned::Untouched(effects) => {
                 let mut out = "=> untouched".to_owned();
                 for shadow in &effects.shadow {
-                    write!(out, ", shadow {}", shadow.outcome.as_ref().map_or("refused".to_owned(), u32::to_string))
-                        .unwrap();
+                    write!(
+                        out,
+                        ", shadow {}",
+                        shadow.outcome.as_ref().map_or("refused".to_owned(), u32::to_string)
+                    )
+                    .unwrap();
                 }
                 if effects.ddl {
                     out += ", ddl";
@@ -228,7 +232,9 @@ fn check(file: &Path, failures: &mut Vec<String>) -> usize {
             continue;
         }
         let is_setting = statement.is_none()
-            && line.split_once(": ").is_some_and(|(key, _)| key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+            && line
+                .split_once(": ")
+                .is_some_and(|(key, _)| key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
         if is_setting {
             let (key, value) = line.split_once(": ").unwrap();
             setting.set(key, value);
@@ -238,7 +244,11 @@ fn check(file: &Path, failures: &mut Vec<String>) -> usize {
             let input = input.replace("<nl>", "\n").replace("<nul>", "\0");
             let got = setting.run(&input).replace('\n', "<nl>").replace('\0', "<nul>");
             if got != line {
-                failures.push(format!("{}:{}\n  {input}\n  expected {line}\n  got      {got}", file.display(), at + 1));
+                failures.push(format!(
+                    "{}:{}\n  {input}\n  expected {line}\n  got      {got}",
+                    file.display(),
+                    at + 1
+                ));
             }
         } else {
             statement = Some((nr, line));

@@ -62,7 +62,9 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
         Source::Values(_) => Body::values(lexer, wants)?,
         Source::Set => Body::set(lexer, wants)?,
         Source::Query => {
-            return refused("INSERT ... SELECT into a ruled table is not supported yet; select the rows, then INSERT their VALUES");
+            return refused(
+                "INSERT ... SELECT into a ruled table is not supported yet; select the rows, then INSERT their VALUES",
+            );
         }
     };
     let Some(body) = body else { return unreadable("what follows its table") };
@@ -88,7 +90,9 @@ impl Context<'_> {
         let column = &self.target.rule.column;
         match shape.columns.iter().find(|c| name::same_column(&c.name, column)) {
             Some(found) => Ok(Some(found)),
-            None => Err(Stop::Stale(format!("table {} has no column {column}; correct its rule", self.table))),
+            None => {
+                Err(Stop::Stale(format!("table {} has no column {column}; correct its rule", self.table)))
+            }
         }
     }
 
@@ -104,7 +108,10 @@ impl Context<'_> {
             (Columns::Listed { names, .. }, ..) => self.listed_place(lexer, names),
             (Columns::Unlisted, Source::Values(_), Some(shape), Some(id)) => {
                 if id.invisible {
-                    return refused(format!("column {} is invisible; name the columns in the INSERT", id.name));
+                    return refused(format!(
+                        "column {} is invisible; name the columns in the INSERT",
+                        id.name
+                    ));
                 }
                 let place = visible(shape).position(|c| c.name == id.name);
                 Ok(place.and_then(|place| u32::try_from(place).ok()))
@@ -133,14 +140,18 @@ impl Context<'_> {
     /// What no form of the statement can be filled with.
     fn check(&self, lexer: &Lexer<'_>, body: &Body) -> Planning<()> {
         if body.tail.alias.is_some_and(|alias| alias.renames_columns) {
-            return refused("a row alias with a list of columns is not supported yet; write AS new without the list");
+            return refused(
+                "a row alias with a list of columns is not supported yet; write AS new without the list",
+            );
         }
         if body.params > 0 && self.protocol == Protocol::Text {
             return unreadable("a placeholder outside of a prepared statement");
         }
         let hint = lexer.hint().filter(|_| self.dialect.server.kind == ServerKind::MySql);
         if hint.is_some_and(|hint| is_binding_hint(hint.of(lexer.text()))) {
-            return refused("an optimizer hint may set variables for this statement; set them for the session");
+            return refused(
+                "an optimizer hint may set variables for this statement; set them for the session",
+            );
         }
         Ok(())
     }
@@ -165,7 +176,11 @@ impl Context<'_> {
         let all = |values: usize| rows.iter().all(|row| row.values as usize == values);
         let shape = match (columns, self.shape()) {
             (Columns::Listed { names, .. }, _) if all(names.len()) => {
-                if names.is_empty() { RowShape::Empty } else { RowShape::Filled }
+                if names.is_empty() {
+                    RowShape::Empty
+                } else {
+                    RowShape::Filled
+                }
             }
             // The server's own error, 1136.
             (Columns::Listed { .. }, _) => return unreadable("a row with more or fewer values than columns"),
@@ -178,7 +193,9 @@ impl Context<'_> {
             }
             (Columns::Unlisted, Some(shape)) if all(visible(shape).count()) => RowShape::Filled,
             (Columns::Unlisted, Some(_)) => {
-                return Err(Stop::Stale("a row with more or fewer values than the table has columns".to_owned()));
+                return Err(Stop::Stale(
+                    "a row with more or fewer values than the table has columns".to_owned(),
+                ));
             }
         };
         debug_assert!(matches!(source, Source::Values(_)));
@@ -253,7 +270,9 @@ impl<'a> Draft<'a> {
 
     fn is_text_column(&self) -> bool {
         self.id.is_some_and(|id| {
-            ["char", "text", "binary", "blob", "enum", "set", "uuid"].iter().any(|kind| id.data_type.contains(kind))
+            ["char", "text", "binary", "blob", "enum", "set", "uuid"]
+                .iter()
+                .any(|kind| id.data_type.contains(kind))
         })
     }
 
@@ -270,7 +289,8 @@ impl<'a> Draft<'a> {
                 IdValue::Zero | IdValue::ConvertedZero if zero_is_value => Slot::Keep,
                 IdValue::Default | IdValue::Zero | IdValue::ConvertedZero => Slot::Generate,
                 IdValue::Placeholder(index) => {
-                    self.id_params.push(IdParam { index: param(index)?, row: u32::try_from(nth).unwrap_or(u32::MAX) });
+                    self.id_params
+                        .push(IdParam { index: param(index)?, row: u32::try_from(nth).unwrap_or(u32::MAX) });
                     Slot::Client
                 }
                 IdValue::Integer | IdValue::Converted => {
@@ -280,7 +300,9 @@ impl<'a> Draft<'a> {
                 IdValue::Text if is_text => Slot::Keep,
                 IdValue::Text | IdValue::Expression => return self.refuse_value(),
             };
-            if slot == Slot::Zero || slot == Slot::Keep && matches!(row.class, IdValue::Zero | IdValue::ConvertedZero) {
+            if slot == Slot::Zero
+                || slot == Slot::Keep && matches!(row.class, IdValue::Zero | IdValue::ConvertedZero)
+            {
                 self.explicit.push(0);
             }
             self.ids += u32::from(slot == Slot::Generate);
@@ -291,20 +313,28 @@ impl<'a> Draft<'a> {
 
     fn refuse_value<T>(&self) -> Planning<T> {
         let column = &self.context.target.rule.column;
-        refused(format!("the value for {column} does not show whether it is NULL or zero; write a number, NULL, or leave the column out"))
+        refused(format!(
+            "the value for {column} does not show whether it is NULL or zero; write a number, NULL, or leave the column out"
+        ))
     }
 
     fn check_slots(&self, body: &Body) -> Planning<()> {
         let column = &self.context.target.rule.column;
         let kept = self.slots.iter().any(|slot| matches!(slot, Slot::Keep | Slot::Zero));
         if kept && self.context.target.rule.explicit == Explicit::Reject {
-            return refused(format!("the rule rejects values written for {column}; leave the column out or write NULL"));
+            return refused(format!(
+                "the rule rejects values written for {column}; leave the column out or write NULL"
+            ));
         }
         if self.ids > 0 && !self.id_params.is_empty() {
-            return refused(format!("some rows write a placeholder for {column} and others leave it to Rowstamp; prepare them apart"));
+            return refused(format!(
+                "some rows write a placeholder for {column} and others leave it to Rowstamp; prepare them apart"
+            ));
         }
         if body.later.names_id && (self.ids > 0 || !self.id_params.is_empty()) {
-            return refused(format!("a value behind {column} may refer to it and would see the id; put {column} last"));
+            return refused(format!(
+                "a value behind {column} may refer to it and would see the id; put {column} last"
+            ));
         }
         Ok(())
     }
@@ -334,7 +364,9 @@ impl<'a> Draft<'a> {
         }
         let several = rows.rows.len() > 1;
         if several && body.tail.odku.is_some_and(|odku| odku.assigns_id == AssignsId::Idiom) {
-            return refused("LAST_INSERT_ID(id) in ON DUPLICATE KEY UPDATE of several rows; insert them one by one");
+            return refused(
+                "LAST_INSERT_ID(id) in ON DUPLICATE KEY UPDATE of several rows; insert them one by one",
+            );
         }
         let shows = all.reads_last_id || returning.loud || body.later.loud || several && body.traits.loud;
         let literal = packet_only
@@ -346,7 +378,13 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    fn odku_style(&mut self, assigns: AssignsId, packet_only: bool, all: Traits, later: Traits) -> Planning<Style> {
+    fn odku_style(
+        &mut self,
+        assigns: AssignsId,
+        packet_only: bool,
+        all: Traits,
+        later: Traits,
+    ) -> Planning<Style> {
         let column = &self.context.target.rule.column;
         if self.is_auto_increment() {
             return Ok(Style::OdkuNative);
@@ -355,7 +393,9 @@ impl<'a> Draft<'a> {
             return Ok(Style::Literal);
         }
         if !self.id_params.is_empty() {
-            return refused(format!("a placeholder for {column} with ON DUPLICATE KEY UPDATE; leave {column} out"));
+            return refused(format!(
+                "a placeholder for {column} with ON DUPLICATE KEY UPDATE; leave {column} out"
+            ));
         }
         if all.reads_last_id || all.loud || later.loud {
             return refused(
@@ -367,7 +407,9 @@ impl<'a> Draft<'a> {
             AssignsId::No => self.odku_appends = true,
             AssignsId::Idiom => {}
             AssignsId::Otherwise => {
-                return refused(format!("ON DUPLICATE KEY UPDATE assigns {column}; leave that out, or write {column}=LAST_INSERT_ID({column})"));
+                return refused(format!(
+                    "ON DUPLICATE KEY UPDATE assigns {column}; leave that out, or write {column}=LAST_INSERT_ID({column})"
+                ));
             }
         }
         Ok(Style::OdkuOne)
@@ -393,7 +435,9 @@ impl<'a> Draft<'a> {
                 let comma = if names.is_empty() { "" } else { "," };
                 self.text_edit(*close, format!("{comma}{quoted}"));
             }
-            (Columns::Unlisted, Source::Values(keyword)) => self.text_edit(keyword.start, format!("({quoted})")),
+            (Columns::Unlisted, Source::Values(keyword)) => {
+                self.text_edit(keyword.start, format!("({quoted})"))
+            }
             (Columns::Unlisted, _) => {}
         }
     }
@@ -424,7 +468,12 @@ impl<'a> Draft<'a> {
             Style::Literal | Style::OdkuNative => IdForm::Literal,
         };
         if row.class != IdValue::Omitted {
-            return self.edit(row.id.start, row.id.end, row.params_before, Piece::Id { nth, comma: false, form });
+            return self.edit(
+                row.id.start,
+                row.id.end,
+                row.params_before,
+                Piece::Id { nth, comma: false, form },
+            );
         }
         if shape == RowShape::Assignments {
             let column = name::quoted(&self.context.target.rule.column);

@@ -130,7 +130,8 @@ impl Walk<'_> {
 
     /// A single statement may be shown to the server; of several, their order hangs on what cannot be read.
     fn unreadable(&self, start: u32, what: &str) -> Halt {
-        let refusal = Refusal::new(format!("an INSERT that may need an id, but {what}; write it more plainly"));
+        let refusal =
+            Refusal::new(format!("an INSERT that may need an id, but {what}; write it more plainly"));
         if self.several && memchr::memchr(b';', self.text).is_some() {
             return Box::new(Planned::Refused(refusal));
         }
@@ -231,11 +232,9 @@ impl Walk<'_> {
             Lookup::NotRuled => Ok(Named::NotRuled),
             Lookup::Ruled(target) if target.rule.mode == Mode::Off => Ok(Named::NotRuled),
             Lookup::Ruled(target) => Ok(Named::Ruled(target)),
-            Lookup::Missing => Ok(Named::Missing),
-            Lookup::Unknown => Err(Box::new(Planned::NeedsTable {
-                schema: schema.into_owned(),
-                table: table.into_owned(),
-            })),
+            Lookup::Unknown => {
+                Err(Box::new(Planned::NeedsTable { schema: schema.into_owned(), table: table.into_owned() }))
+            }
             Lookup::Refused(why) => refuse(&why),
         }
     }
@@ -246,14 +245,14 @@ impl Walk<'_> {
         }
         let head = match Head::parse(lexer, verb) {
             Ok(Some(head)) => head,
-            Ok(None) if self.view.any_rules => return Err(self.unreadable(start, "no table's name follows it")),
+            Ok(None) if self.view.any_rules => {
+                return Err(self.unreadable(start, "no table's name follows it"));
+            }
             Ok(None) => return self.skip(lexer, start),
             Err(odd) => return self.doubt(start, odd),
         };
-        let target = match self.lookup(self.text, head.table)? {
-            Named::Ruled(target) => target,
-            Named::NotRuled => return self.skip(lexer, start),
-            Named::Missing => return Err(self.unreadable(start, "its table is not there; try again once it is")),
+        let Named::Ruled(target) = self.lookup(self.text, head.table)? else {
+            return self.skip(lexer, start);
         };
         if self.effects.opaque {
             return Err(Box::new(Planned::Refused(Refusal::new(
@@ -347,7 +346,8 @@ impl Walk<'_> {
         }
         match kind {
             Statement::Insert(verb) => {
-                let what = "an INSERT inside of another statement is not supported yet; send the INSERT by itself";
+                let what =
+                    "an INSERT inside of another statement is not supported yet; send the INSERT by itself";
                 match Head::parse(lexer, verb) {
                     Ok(Some(head)) => self.refuse_ruled(lexer.text(), head.table, what).map(|()| keeps),
                     _ => refuse(what),
@@ -390,9 +390,11 @@ impl Walk<'_> {
 
     /// A statement within a string.
     fn look_inside_text(&self, text: &[u8], depth: usize) -> Result<Inside, Halt> {
-        let unread = || Box::new(Planned::Refused(Refusal::new(
-            "the text of a PREPARE or EXECUTE IMMEDIATE cannot be read; send it by itself",
-        )));
+        let unread = || {
+            Box::new(Planned::Refused(Refusal::new(
+                "the text of a PREPARE or EXECUTE IMMEDIATE cannot be read; send it by itself",
+            )))
+        };
         let mut lexer = Lexer::new(text, self.dialect).ok_or_else(unread)?;
         let before = lexer.clone();
         let kind = statement::classify(&mut lexer).map_err(|_| unread())?;

@@ -102,7 +102,9 @@ impl Writer {
             }
             IdForm::BehindWrapper => {
                 let Some(behind) = u64::from(nth).checked_mul(insert.target.step.get()) else {
-                    return Err(Refusal::new("the generator's step is too wide for so many rows; insert fewer rows"));
+                    return Err(Refusal::new(
+                        "the generator's step is too wide for so many rows; insert fewer rows",
+                    ));
                 };
                 self.out.extend_from_slice(b"LAST_INSERT_ID()+");
                 put_digits(&mut self.out, behind);

@@ -9,14 +9,22 @@ use super::splice::needs_blank;
 /// What would be sent, with `<id 1 of shop.orders>` where ids would stand, or why nothing would.
 pub fn describe(text: &[u8], planned: &Planned) -> String {
     match planned {
-        Planned::Untouched(effects) => format!("forwarded as it came: no INSERT into a ruled table\n{}", shadows(effects)),
+        Planned::Untouched(effects) => {
+            format!("forwarded as it came: no INSERT into a ruled table\n{}", shadows(effects))
+        }
         Planned::NeedsTable { schema, table } => format!("the columns of {schema}.{table} are needed\n"),
         Planned::Stale { schema, table, unreadable } => {
-            format!("does not fit the columns of {schema}.{table} as they are known\n{}\n", unreadable.refusal)
+            format!(
+                "does not fit the columns of {schema}.{table} as they are known\n{}\n",
+                unreadable.refusal
+            )
         }
         Planned::Refused(refusal) => format!("refused (1235)\n{refusal}\n"),
         Planned::Unreadable(unreadable) => {
-            format!("shown to the server, and refused (1235) if it has no error of its own\n{}\n", unreadable.refusal)
+            format!(
+                "shown to the server, and refused (1235) if it has no error of its own\n{}\n",
+                unreadable.refusal
+            )
         }
         Planned::Rewrite(plan) => rewritten(text, plan),
     }
@@ -49,7 +57,9 @@ fn shadows(effects: &Effects) -> String {
         let rule = &shadow.target.rule;
         let _ = match &shadow.outcome {
             Ok(ids) => writeln!(out, "shadow: {}.{} would take {ids} ids", rule.schema, rule.table),
-            Err(refusal) => writeln!(out, "shadow: {}.{} would be refused: {refusal}", rule.schema, rule.table),
+            Err(refusal) => {
+                writeln!(out, "shadow: {}.{} would be refused: {refusal}", rule.schema, rule.table)
+            }
         };
         out
     })

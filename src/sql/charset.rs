@@ -9,8 +9,12 @@ pub(super) fn char_bytes(charset: ClientCharset, bytes: &[u8]) -> Option<usize> 
     match charset {
         ClientCharset::Utf8 => utf8_bytes(bytes),
         ClientCharset::Latin1 | ClientCharset::Safe => Some(1),
-        ClientCharset::Gbk => two((0x81..=0xFE).contains(&lead), rest, |b| matches!(b, 0x40..=0x7E | 0x80..=0xFE)),
-        ClientCharset::Big5 => two((0xA1..=0xF9).contains(&lead), rest, |b| matches!(b, 0x40..=0x7E | 0xA1..=0xFE)),
+        ClientCharset::Gbk => {
+            two((0x81..=0xFE).contains(&lead), rest, |b| matches!(b, 0x40..=0x7E | 0x80..=0xFE))
+        }
+        ClientCharset::Big5 => {
+            two((0xA1..=0xF9).contains(&lead), rest, |b| matches!(b, 0x40..=0x7E | 0xA1..=0xFE))
+        }
         ClientCharset::Sjis => {
             if matches!(lead, 0xA1..=0xDF) {
                 return Some(1);

@@ -157,7 +157,10 @@ mod tests {
             ("ANSI", ansi),
             ("MSSQL", ansi),
             ("ORACLE", ansi.union(SqlMode::ORACLE)),
-            ("NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES", SqlMode::NO_AUTO_VALUE_ON_ZERO.union(SqlMode::NO_BACKSLASH_ESCAPES)),
+            (
+                "NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES",
+                SqlMode::NO_AUTO_VALUE_ON_ZERO.union(SqlMode::NO_BACKSLASH_ESCAPES),
+            ),
         ] {
             assert_eq!(SqlMode::parse(text), expected, "{text}");
         }

@@ -407,7 +407,9 @@ impl<'a> Lexer<'a> {
     pub(super) fn string(&mut self, quote: u8) -> Result<(), Odd> {
         let opened = self.at;
         self.at += 1;
-        if self.dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES) && skips_bytewise(self.dialect.charset) {
+        if self.dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES)
+            && skips_bytewise(self.dialect.charset)
+        {
             return self.string_without_escapes(quote, opened);
         }
         let bytewise = skips_bytewise(self.dialect.charset);
@@ -431,7 +433,10 @@ impl<'a> Lexer<'a> {
                     self.at += 1;
                     self.escaped()?;
                 }
-                _ => self.at += char_bytes(self.dialect.charset, self.rest()).ok_or_else(|| self.odd("a character"))?,
+                _ => {
+                    self.at += char_bytes(self.dialect.charset, self.rest())
+                        .ok_or_else(|| self.odd("a character"))?
+                }
             }
         }
     }
@@ -439,7 +444,9 @@ impl<'a> Lexer<'a> {
     /// The byte behind a backslash. Where it begins a character of several bytes, servers may skip the one or the other.
     fn escaped(&mut self) -> Result<(), Odd> {
         match self.byte(0) {
-            Some(byte) if byte >= 0x80 && !skips_bytewise(self.dialect.charset) => Err(self.odd("an escaped character")),
+            Some(byte) if byte >= 0x80 && !skips_bytewise(self.dialect.charset) => {
+                Err(self.odd("an escaped character"))
+            }
             Some(_) => {
                 self.at += 1;
                 Ok(())
@@ -498,7 +505,9 @@ impl<'a> Lexer<'a> {
                 self.line_comment()?;
                 return Ok(None);
             }
-            b'-' if next == Some(b'-') && self.is_unclear_blank(2) => return Err(self.odd("a comment's beginning")),
+            b'-' if next == Some(b'-') && (self.is_unclear_blank(2) || self.is_stripped_end(2)) => {
+                return Err(self.odd("a comment's beginning"));
+            }
             b'-' if next == Some(b'-') && self.byte(2).is_none_or(|b| b <= b' ' || b == 0x7F) => {
                 self.line_comment()?;
                 return Ok(None);
@@ -521,13 +530,17 @@ impl<'a> Lexer<'a> {
                 self.at += 1;
                 TokenKind::Assign
             }
-            b':' if self.dialect.sql_mode.contains(SqlMode::ORACLE) => return Err(self.odd("a named placeholder")),
+            b':' if self.dialect.sql_mode.contains(SqlMode::ORACLE) => {
+                return Err(self.odd("a named placeholder"));
+            }
             b'\\' if next == Some(b'N') && self.dialect.is_mariadb() => {
                 self.at += 1;
                 TokenKind::BackslashN
             }
             b'\\' => return Err(self.odd("a backslash")),
-            b'.' if next.is_some_and(|b| b.is_ascii_digit()) && !self.follows_name() => return self.fraction().map(Some),
+            b'.' if next.is_some_and(|b| b.is_ascii_digit()) && !self.follows_name() => {
+                return self.fraction().map(Some);
+            }
             b'.' => {
                 self.after_dot = next.is_some_and(is_name_byte);
                 TokenKind::Punct(b'.')
@@ -542,6 +555,12 @@ impl<'a> Lexer<'a> {
     /// Whether the byte in front belongs to a name: `t.1a` is a column, `.5` a number.
     fn follows_name(&self) -> bool {
         self.at.checked_sub(1).and_then(|at| self.text.get(at)).is_some_and(|&b| is_name_byte(b))
+    }
+
+    /// The server strips semicolons and blanks off a packet's end before it reads it: `1--;` ends in a comment.
+    fn is_stripped_end(&self, ahead: usize) -> bool {
+        let rest = self.rest().get(ahead..).unwrap_or_default();
+        rest.first() == Some(&b';') && rest.iter().all(|&b| b == b';' || is_blank(b))
     }
 
     fn line_comment(&mut self) -> Result<(), Odd> {
@@ -569,7 +588,8 @@ impl<'a> Lexer<'a> {
         if self.in_code_comment {
             return Err(self.odd("a version comment within another"));
         }
-        let digits = |from: usize| self.rest().iter().skip(from).take(6).take_while(|b| b.is_ascii_digit()).count();
+        let digits =
+            |from: usize| self.rest().iter().skip(from).take(6).take_while(|b| b.is_ascii_digit()).count();
         let len = digits(version_at);
         if len < 5 {
             self.at += version_at;
@@ -582,6 +602,10 @@ impl<'a> Lexer<'a> {
             return Err(self.odd("a comment for Galera"));
         }
         let known = version <= self.dialect.server.version;
+        // MySQL takes six digits or five, as its release and the byte behind them say.
+        if len == 6 && !is_mariadb && (known || version / 10 <= self.dialect.server.version) {
+            return Err(self.odd("a version of six digits"));
+        }
         if known && (!is_mariadb || is_maria_only || !(50_700..=99_999).contains(&version)) {
             self.at += version_at + len;
             self.in_code_comment = true;

@@ -6,8 +6,7 @@ const MARIADB: Dialect = Dialect {
     sql_mode: SqlMode::NONE,
     charset: ClientCharset::Utf8,
 };
-const MYSQL: Dialect =
-    Dialect { server: Server { kind: ServerKind::MySql, version: 90_704 }, ..MARIADB };
+const MYSQL: Dialect = Dialect { server: Server { kind: ServerKind::MySql, version: 90_704 }, ..MARIADB };
 
 /// Kinds of all tokens, one letter each: `w`ord, `n`ame in quotes, `s`tring, `N`ational string, `i`nteger, `d`ecimal,
 /// `f`loat, `x` hex, `b`its, `?`, `=` for `:=`, `\` for `\N`, signs as they are, `!` where it is odd.
@@ -113,6 +112,8 @@ fn comments() {
             ("1 --", "i"),
             ("1 --\t2\n3", "ii"),
             ("1--2", "i--i"),
+            ("1--;", "i!"),
+            ("1--; 2", "i--;i"),
             ("1 # 2\n3", "ii"),
             ("1 /* 2 */ 3", "ii"),
             ("1/**/2", "ii"),
@@ -144,7 +145,16 @@ fn comments() {
         ],
         MARIADB,
     );
-    check(&[("/*!50700 1 */ 2", "ii"), ("/*!90704 1 */ 2", "ii"), ("/*!90705 1 */ 2", "i")], MYSQL);
+    check(
+        &[
+            ("/*!50700 1 */ 2", "ii"),
+            ("/*!90704 1 */ 2", "ii"),
+            ("/*!90705 1 */ 2", "i"),
+            ("/*!100000 1 */ 2", "!"),
+            ("/*!999999 1 */ 2", "i"),
+        ],
+        MYSQL,
+    );
 }
 
 #[test]
@@ -184,7 +194,12 @@ fn characters_that_hold_a_backslash() {
         (ClientCharset::Latin1, b"a\xa0b", "!"),
         (ClientCharset::Latin1, b"1--\xa02", "i!"),
     ] {
-        assert_eq!(kinds(Dialect { charset, ..MARIADB }, text), expected, "{charset:?} {}", text.escape_ascii());
+        assert_eq!(
+            kinds(Dialect { charset, ..MARIADB }, text),
+            expected,
+            "{charset:?} {}",
+            text.escape_ascii()
+        );
     }
 }
 

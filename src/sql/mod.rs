@@ -11,5 +11,7 @@ pub mod set;
 pub mod insert;
 pub mod lex;
 pub mod name;
+pub mod routine;
+pub mod set;
 pub mod statement;
 pub mod value;

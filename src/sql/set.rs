@@ -104,10 +104,7 @@ fn variable(
     system_variable(lexer, token)
 }
 
-fn system_variable(
-    lexer: &mut Lexer<'_>,
-    first: Token,
-) -> Result<Option<(Variable, Option<bool>)>, Odd> {
+fn system_variable(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<(Variable, Option<bool>)>, Odd> {
     let (mut name, mut scope) = (first, None);
     while lexer.eat_punct(b'.')? {
         scope = scope_word(lexer, name);
@@ -119,7 +116,11 @@ fn system_variable(
     }
     lexer.next()?;
     let bytes = name.span.of(lexer.text());
-    let bytes = if name.kind == TokenKind::QuotedName { bytes.get(1..bytes.len() - 1).unwrap_or_default() } else { bytes };
+    let bytes = if name.kind == TokenKind::QuotedName {
+        bytes.get(1..bytes.len() - 1).unwrap_or_default()
+    } else {
+        bytes
+    };
     let lower = bytes.to_ascii_lowercase();
     let variable = match lower.as_slice() {
         b"sql_mode" => Variable::SqlMode,

@@ -27,7 +27,10 @@ pub enum Statement {
     /// Runs what the text does not show: CALL, EXECUTE of a name.
     Opaque,
     /// PREPARE, EXECUTE IMMEDIATE: another statement's text, and whether it runs at once.
-    Inner { text: InnerText, runs: bool },
+    Inner {
+        text: InnerText,
+        runs: bool,
+    },
     /// ANALYZE, SET STATEMENT ... FOR: the lexer stands before the statement that runs.
     Prefixed(&'static str),
     /// LOAD DATA, LOAD XML; `None`: the table's name was not found.
@@ -66,7 +69,17 @@ pub fn is_plainly_harmless(text: &[u8]) -> bool {
     }
     matches!(
         upper.get(..len),
-        Some(b"SELECT" | b"UPDATE" | b"DELETE" | b"COMMIT" | b"ROLLBACK" | b"SHOW" | b"START" | b"WITH" | b"DO")
+        Some(
+            b"SELECT"
+                | b"UPDATE"
+                | b"DELETE"
+                | b"COMMIT"
+                | b"ROLLBACK"
+                | b"SHOW"
+                | b"START"
+                | b"WITH"
+                | b"DO"
+        )
     )
 }
 
@@ -76,11 +89,52 @@ pub fn may_hold_several(text: &[u8]) -> bool {
 }
 
 const HARMLESS: &[&str] = &[
-    "SELECT", "UPDATE", "DELETE", "COMMIT", "ROLLBACK", "SHOW", "START", "WITH", "DO", "SAVEPOINT", "RELEASE",
-    "VALUES", "TABLE", "KILL", "FLUSH", "RESET", "LOCK", "UNLOCK", "CHECK", "OPTIMIZE", "REPAIR", "CHECKSUM", "HELP",
-    "GRANT", "REVOKE", "XA", "PURGE", "CHANGE", "STOP", "BINLOG", "INSTALL", "UNINSTALL", "CACHE", "HANDLER",
-    "SIGNAL", "RESIGNAL", "GET", "SHUTDOWN", "RESTART", "CLONE", "IMPORT", "EXPLAIN", "DESCRIBE", "DESC",
-    "DEALLOCATE", "BACKUP",
+    "SELECT",
+    "UPDATE",
+    "DELETE",
+    "COMMIT",
+    "ROLLBACK",
+    "SHOW",
+    "START",
+    "WITH",
+    "DO",
+    "SAVEPOINT",
+    "RELEASE",
+    "VALUES",
+    "TABLE",
+    "KILL",
+    "FLUSH",
+    "RESET",
+    "LOCK",
+    "UNLOCK",
+    "CHECK",
+    "OPTIMIZE",
+    "REPAIR",
+    "CHECKSUM",
+    "HELP",
+    "GRANT",
+    "REVOKE",
+    "XA",
+    "PURGE",
+    "CHANGE",
+    "STOP",
+    "BINLOG",
+    "INSTALL",
+    "UNINSTALL",
+    "CACHE",
+    "HANDLER",
+    "SIGNAL",
+    "RESIGNAL",
+    "GET",
+    "SHUTDOWN",
+    "RESTART",
+    "CLONE",
+    "IMPORT",
+    "EXPLAIN",
+    "DESCRIBE",
+    "DESC",
+    "DEALLOCATE",
+    "BACKUP",
 ];
 const COMPOUND: &[&str] = &["IF", "CASE", "LOOP", "REPEAT", "WHILE", "FOR", "DECLARE"];
 

@@ -13,9 +13,27 @@ use super::{FIRST_ID, Setting};
 
 /// Values that both parsers read; none of them names the id.
 const VALUES: &[&str] = &[
-    "1", "-2", "3.5", "'a'", "'it''s'", "'a\\'b'", "\"q\"", "NULL", "DEFAULT", "NOW()", "a + 1", "(1 + (2 * 3))", "'(,);'",
-    "'NULL'", "CONCAT('a', ',', 'b')", "0x1F", "TRUE", "(SELECT MAX(x) FROM y)", "CASE WHEN 1 THEN 2 ELSE 3 END",
-    "/* ) */ 4", "@v",
+    "1",
+    "-2",
+    "3.5",
+    "'a'",
+    "'it''s'",
+    "'a\\'b'",
+    "\"q\"",
+    "NULL",
+    "DEFAULT",
+    "NOW()",
+    "a + 1",
+    "(1 + (2 * 3))",
+    "'(,);'",
+    "'NULL'",
+    "CONCAT('a', ',', 'b')",
+    "0x1F",
+    "TRUE",
+    "(SELECT MAX(x) FROM y)",
+    "CASE WHEN 1 THEN 2 ELSE 3 END",
+    "/* ) */ 4",
+    "@v",
 ];
 const NO_IDS: &[&str] = &["NULL", "0", "'0'", "DEFAULT", "FALSE", "(NULL)", " /* c */ NULL /* d */ "];
 
@@ -33,7 +51,9 @@ fn spliced(text: &str) -> Option<String> {
     let Planned::Rewrite(plan) = setting.plan(text) else { return None };
     let ranges: Vec<_> = plan
         .demands()
-        .map(|(_, ids)| IdRange::new(FIRST_ID, NonZeroU64::MIN, NonZeroU64::new(u64::from(ids)).unwrap()).unwrap())
+        .map(|(_, ids)| {
+            IdRange::new(FIRST_ID, NonZeroU64::MIN, NonZeroU64::new(u64::from(ids)).unwrap()).unwrap()
+        })
         .collect();
     Some(String::from_utf8(plan.splice(text.as_bytes(), &ranges).unwrap()).unwrap())
 }

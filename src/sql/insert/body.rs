@@ -74,7 +74,15 @@ impl Body {
         let Some(next) = reader.rows(lexer)? else { return Ok(None) };
         let Some((tail, semicolon)) = tail::read(lexer, reader.scope, next)? else { return Ok(None) };
         let Reader { rows, integers, traits, later, .. } = reader;
-        Ok(Some(Body { form: Form::Values(rows), integers, traits, later, tail, params: lexer.params(), semicolon }))
+        Ok(Some(Body {
+            form: Form::Values(rows),
+            integers,
+            traits,
+            later,
+            tail,
+            params: lexer.params(),
+            semicolon,
+        }))
     }
 
     /// Behind SET.
@@ -88,13 +96,8 @@ impl Body {
             Classified { value: IdValue::Omitted, integer: None },
             after_params,
         ));
-        let form = SetForm {
-            end: assigned.end,
-            id,
-            class: classified.value,
-            params_before,
-            times: assigned.times,
-        };
+        let form =
+            SetForm { end: assigned.end, id, class: classified.value, params_before, times: assigned.times };
         Ok(Some(Body {
             form: Form::Set(form),
             integers: classified.integer.into_iter().collect(),

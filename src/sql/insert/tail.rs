@@ -118,7 +118,11 @@ pub(super) fn classify(
 
 /// From `token`, which follows the rows or assignments, to the statement's end, and whether that was a `;`. `None`: not
 /// understood.
-pub(super) fn read(lexer: &mut Lexer<'_>, scope: Scope<'_>, mut token: Token) -> Result<Option<(Tail, bool)>, Odd> {
+pub(super) fn read(
+    lexer: &mut Lexer<'_>,
+    scope: Scope<'_>,
+    mut token: Token,
+) -> Result<Option<(Tail, bool)>, Odd> {
     let mut tail = Tail::default();
     if lexer.is_word(token, "AS") {
         if !name::is_name(lexer.next()?) {
@@ -176,11 +180,7 @@ fn odku(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Option<(Odku, Token)>
 }
 
 /// `LAST_INSERT_ID(id)`, the column perhaps qualified.
-fn is_idiom(
-    lexer: &Lexer<'_>,
-    value: &expression::Expression,
-    scope: Scope<'_>,
-) -> Result<bool, Odd> {
+fn is_idiom(lexer: &Lexer<'_>, value: &expression::Expression, scope: Scope<'_>) -> Result<bool, Odd> {
     let mut lexer = lexer.over(value.span);
     if !(lexer.eat_word("LAST_INSERT_ID")? && lexer.eat_punct(b'(')?) {
         return Ok(false);
@@ -188,7 +188,8 @@ fn is_idiom(
     let first = lexer.next()?;
     let Some(path) = name::path(&mut lexer, first)? else { return Ok(false) };
     let names = |token, name: &str| {
-        name::decode(lexer.text(), token, lexer.dialect().charset).is_some_and(|n| name::same_column(&n, name))
+        name::decode(lexer.text(), token, lexer.dialect().charset)
+            .is_some_and(|n| name::same_column(&n, name))
     };
     let is_id = names(path.last, scope.column)
         && path.qualifier.is_none_or(|qualifier| names(qualifier, scope.table));
