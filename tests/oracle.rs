@@ -5,6 +5,8 @@
 //!
 //! as root without a password. `ROWSTAMP_ORACLE_SECONDS` (10) and `ROWSTAMP_ORACLE_SEED` (0) may be given.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // A panic is how a test fails.
+
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;

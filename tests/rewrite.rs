@@ -4,6 +4,8 @@
 //! ...; they hold until they are set again), and cases: the statement, then `=>` and what is sent. In front of `=>` stand
 //! the style, if it is not `wrapped`, and what else is worth saying. Ids start at 7. `\` at a line's end joins lines.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // A panic is how a test fails.
+
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::num::NonZeroU64;

@@ -284,10 +284,13 @@ impl<'a> Draft<'a> {
         for (nth, row) in rows.rows.iter().enumerate() {
             let slot = match row.class {
                 IdValue::ConvertedZero | IdValue::Converted if is_text => return self.refuse_value(),
-                IdValue::Omitted | IdValue::Null => Slot::Generate,
                 IdValue::Default if zero_is_value => Slot::Zero,
                 IdValue::Zero | IdValue::ConvertedZero if zero_is_value => Slot::Keep,
-                IdValue::Default | IdValue::Zero | IdValue::ConvertedZero => Slot::Generate,
+                IdValue::Omitted
+                | IdValue::Null
+                | IdValue::Default
+                | IdValue::Zero
+                | IdValue::ConvertedZero => Slot::Generate,
                 IdValue::Placeholder(index) => {
                     self.id_params
                         .push(IdParam { index: param(index)?, row: u32::try_from(nth).unwrap_or(u32::MAX) });
@@ -436,7 +439,7 @@ impl<'a> Draft<'a> {
                 self.text_edit(*close, format!("{comma}{quoted}"));
             }
             (Columns::Unlisted, Source::Values(keyword)) => {
-                self.text_edit(keyword.start, format!("({quoted})"))
+                self.text_edit(keyword.start, format!("({quoted})"));
             }
             (Columns::Unlisted, _) => {}
         }

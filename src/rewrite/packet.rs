@@ -122,20 +122,20 @@ impl Walk<'_> {
         let rest = self.text.get(start as usize..).unwrap_or_default();
         if self.view.any_rules && mentions_insert(rest) {
             let what = format!("{} cannot be read for certain (byte {})", odd.what, odd.at);
-            return Err(self.unreadable(start, &what));
+            return Err(Box::new(self.unreadable(start, &what)));
         }
         self.effects.opaque = true;
         Ok(false)
     }
 
     /// A single statement may be shown to the server; of several, their order hangs on what cannot be read.
-    fn unreadable(&self, start: u32, what: &str) -> Halt {
+    fn unreadable(&self, start: u32, what: &str) -> Planned {
         let refusal =
             Refusal::new(format!("an INSERT that may need an id, but {what}; write it more plainly"));
         if self.several && memchr::memchr(b';', self.text).is_some() {
-            return Box::new(Planned::Refused(refusal));
+            return Planned::Refused(refusal);
         }
-        Box::new(Planned::Unreadable(Unreadable { statement: start as usize..self.text.len(), refusal }))
+        Planned::Unreadable(Unreadable { statement: start as usize..self.text.len(), refusal })
     }
 
     fn use_schema(&mut self, schema: Option<String>) {
@@ -246,7 +246,7 @@ impl Walk<'_> {
         let head = match Head::parse(lexer, verb) {
             Ok(Some(head)) => head,
             Ok(None) if self.view.any_rules => {
-                return Err(self.unreadable(start, "no table's name follows it"));
+                return Err(Box::new(self.unreadable(start, "no table's name follows it")));
             }
             Ok(None) => return self.skip(lexer, start),
             Err(odd) => return self.doubt(start, odd),
@@ -260,7 +260,7 @@ impl Walk<'_> {
             ))));
         }
         let Some(table) = name::decode(self.text, head.table.last, self.dialect.charset) else {
-            return Err(self.unreadable(start, "its table's name cannot be read"));
+            return Err(Box::new(self.unreadable(start, "its table's name cannot be read")));
         };
         let context = Context {
             statement: nth,
@@ -274,7 +274,7 @@ impl Walk<'_> {
         match insert::plan(&mut ahead, &context) {
             Ok((plan, semicolon)) => {
                 if semicolon && !self.several && !is_end(&mut ahead) {
-                    return Err(self.unreadable(start, "something follows its semicolon"));
+                    return Err(Box::new(self.unreadable(start, "something follows its semicolon")));
                 }
                 *lexer = ahead;
                 self.planned(plan);
@@ -285,7 +285,7 @@ impl Walk<'_> {
                 self.effects.shadow.push(Shadow { target, outcome: Err(Refusal::new(why)) });
                 self.skip(lexer, start)
             }
-            Err(stop) => Err(self.stopped(stop, head.table, start)),
+            Err(stop) => Err(Box::new(self.stopped(stop, head.table, start))),
         }
     }
 
@@ -297,17 +297,17 @@ impl Walk<'_> {
         }
     }
 
-    fn stopped(&self, stop: Stop, table: Path, start: u32) -> Halt {
+    fn stopped(&self, stop: Stop, table: Path, start: u32) -> Planned {
         match stop {
-            Stop::Refused(why) => Box::new(Planned::Refused(Refusal::new(why))),
+            Stop::Refused(why) => Planned::Refused(Refusal::new(why)),
             Stop::Unreadable(what) => self.unreadable(start, &what),
             Stop::Stale(what) => {
                 let planned = self.unreadable(start, &what);
-                match (*planned, self.names(table)) {
+                match (planned, self.names(table)) {
                     (Planned::Unreadable(unreadable), Some((schema, table))) => {
-                        Box::new(Planned::Stale { schema, table, unreadable })
+                        Planned::Stale { schema, table, unreadable }
                     }
-                    (other, _) => Box::new(other),
+                    (other, _) => other,
                 }
             }
         }
@@ -377,7 +377,9 @@ impl Walk<'_> {
             Statement::Unknown => {
                 let rest = self.text.get(before.position() as usize..).unwrap_or_default();
                 if mentions_insert(rest) {
-                    return Err(self.unreadable(before.position(), "how its statement begins is not known"));
+                    return Err(Box::new(
+                        self.unreadable(before.position(), "how its statement begins is not known"),
+                    ));
                 }
                 Ok(Inside { keeps_session: false, takes_rest: false })
             }

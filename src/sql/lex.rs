@@ -3,9 +3,13 @@
 //! The lexer stands on bytes and never recurses. Where the servers' lexers do something surprising, or what they do
 //! hangs on more than the text, it answers [`Odd`]: the statement is then nobody's to rewrite.
 
-use memchr::{memchr, memchr2, memmem};
+mod comment;
+mod number;
+mod quoted;
 
-use super::charset::{char_bytes, skips_bytewise};
+use memchr::memchr;
+
+use super::charset::char_bytes;
 use super::dialect::{ClientCharset, Dialect, ServerKind, SqlMode};
 
 /// Byte offsets into the text; statements are shorter than 4 GiB.
@@ -112,7 +116,9 @@ static CLASSES: [Class; 256] = {
         // `i` is below 256.
         #[allow(clippy::cast_possible_truncation)]
         let byte = i as u8;
-        table[i] = match byte {
+        #[allow(clippy::indexing_slicing)]
+        let class = &mut table[i];
+        *class = match byte {
             b' ' | b'\t'..=b'\r' => Class::Blank,
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80..=0xFF => Class::Word,
             b'0'..=b'9' => Class::Digit,
@@ -312,191 +318,6 @@ impl<'a> Lexer<'a> {
         len.ok_or_else(|| self.odd("a name's character"))
     }
 
-    fn quoted_digits(&mut self, kind: TokenKind, fits: impl Fn(&u8) -> bool) -> Result<TokenKind, Odd> {
-        let digits = self.text.get(self.at + 2..).unwrap_or_default();
-        let len = digits.iter().take_while(|b| fits(b)).count();
-        if digits.get(len) != Some(&b'\'') || (kind == TokenKind::Hex && len % 2 != 0) {
-            return Err(self.odd("a hexadecimal or binary string"));
-        }
-        self.at += len + 3;
-        Ok(kind)
-    }
-
-    fn digits(&mut self) {
-        while self.byte(0).is_some_and(|b| b.is_ascii_digit()) {
-            self.at += 1;
-        }
-    }
-
-    /// A number, or a name that begins with digits. A number that runs into a name without a blank is odd: where the
-    /// servers cut it is nobody's business here.
-    fn number(&mut self) -> Result<TokenKind, Odd> {
-        if self.byte(0) == Some(b'0') {
-            let prefixed = match self.byte(1) {
-                Some(b'x') => Some((TokenKind::Hex, u8::is_ascii_hexdigit as fn(&u8) -> bool)),
-                Some(b'b') => Some((TokenKind::Bits, (|b| matches!(b, b'0' | b'1')) as fn(&u8) -> bool)),
-                _ => None,
-            };
-            if let Some((kind, fits)) = prefixed {
-                let digits = self.text.get(self.at + 2..).unwrap_or_default();
-                let len = digits.iter().take_while(|b| fits(b)).count();
-                if len > 0 && !digits.get(len).is_some_and(|&b| is_name_byte(b)) {
-                    self.at += len + 2;
-                    return Ok(kind);
-                }
-                return self.name_bytes();
-            }
-        }
-        self.digits();
-        match self.byte(0) {
-            Some(b'.') => self.fraction(),
-            Some(b'e' | b'E') => self.integer_with_exponent(),
-            Some(byte) if is_name_byte(byte) => self.name_bytes(),
-            _ => Ok(TokenKind::Integer),
-        }
-    }
-
-    /// `1e5`, `1e+5`, or the name `1e`.
-    fn integer_with_exponent(&mut self) -> Result<TokenKind, Odd> {
-        let signed = matches!(self.byte(1), Some(b'+' | b'-'));
-        if !self.byte(1 + usize::from(signed)).is_some_and(|b| b.is_ascii_digit()) {
-            if signed {
-                return Err(self.odd("a number's exponent"));
-            }
-            return self.name_bytes();
-        }
-        self.at += 2 + usize::from(signed);
-        self.digits();
-        self.number_ends(TokenKind::Float)
-    }
-
-    /// From the dot of `1.5`, `1.`, `.5`, `1.e5`.
-    fn fraction(&mut self) -> Result<TokenKind, Odd> {
-        self.at += 1;
-        self.digits();
-        if !matches!(self.byte(0), Some(b'e' | b'E')) {
-            return self.number_ends(TokenKind::Decimal);
-        }
-        let signed = matches!(self.byte(1), Some(b'+' | b'-'));
-        if !self.byte(1 + usize::from(signed)).is_some_and(|b| b.is_ascii_digit()) {
-            return Err(self.odd("a number's exponent"));
-        }
-        self.at += 2 + usize::from(signed);
-        self.digits();
-        self.number_ends(TokenKind::Float)
-    }
-
-    fn number_ends(&self, kind: TokenKind) -> Result<TokenKind, Odd> {
-        match self.byte(0) {
-            Some(b) if is_name_byte(b) || b == b'.' => Err(self.odd("a number that runs into a name")),
-            _ => Ok(kind),
-        }
-    }
-
-    fn quote(&mut self, quote: u8) -> Result<TokenKind, Odd> {
-        let is_name = quote == b'`' || quote == b'"' && self.dialect.sql_mode.contains(SqlMode::ANSI_QUOTES);
-        if is_name {
-            self.quoted_name(quote)?;
-            return Ok(TokenKind::QuotedName);
-        }
-        self.string(quote)?;
-        Ok(TokenKind::String)
-    }
-
-    /// From the quote to behind its closing one; doubled quotes and escaped bytes are content.
-    pub(super) fn string(&mut self, quote: u8) -> Result<(), Odd> {
-        let opened = self.at;
-        self.at += 1;
-        if self.dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES)
-            && skips_bytewise(self.dialect.charset)
-        {
-            return self.string_without_escapes(quote, opened);
-        }
-        let bytewise = skips_bytewise(self.dialect.charset);
-        loop {
-            let found = if bytewise { memchr2(quote, b'\\', self.rest()) } else { self.sign_or_char(quote) };
-            let Some(found) = found else {
-                self.at = opened;
-                return Err(self.odd("an unclosed string"));
-            };
-            self.at += found;
-            match self.byte(0) {
-                Some(byte) if byte == quote => {
-                    self.at += 1;
-                    if self.byte(0) != Some(quote) {
-                        return Ok(());
-                    }
-                    self.at += 1;
-                }
-                Some(b'\\') if self.dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES) => self.at += 1,
-                Some(b'\\') => {
-                    self.at += 1;
-                    self.escaped()?;
-                }
-                _ => {
-                    self.at += char_bytes(self.dialect.charset, self.rest())
-                        .ok_or_else(|| self.odd("a character"))?
-                }
-            }
-        }
-    }
-
-    /// The byte behind a backslash. Where it begins a character of several bytes, servers may skip the one or the other.
-    fn escaped(&mut self) -> Result<(), Odd> {
-        match self.byte(0) {
-            Some(byte) if byte >= 0x80 && !skips_bytewise(self.dialect.charset) => {
-                Err(self.odd("an escaped character"))
-            }
-            Some(_) => {
-                self.at += 1;
-                Ok(())
-            }
-            None => Err(self.odd("an unclosed string")),
-        }
-    }
-
-    fn sign_or_char(&self, quote: u8) -> Option<usize> {
-        self.rest().iter().position(|&b| b == quote || b == b'\\' || b >= 0x80)
-    }
-
-    fn string_without_escapes(&mut self, quote: u8, opened: usize) -> Result<(), Odd> {
-        loop {
-            let Some(found) = memchr(quote, self.rest()) else {
-                self.at = opened;
-                return Err(self.odd("an unclosed string"));
-            };
-            self.at += found + 1;
-            if self.byte(0) != Some(quote) {
-                return Ok(());
-            }
-            self.at += 1;
-        }
-    }
-
-    fn quoted_name(&mut self, quote: u8) -> Result<(), Odd> {
-        let opened = self.at;
-        self.at += 1;
-        loop {
-            let Some(found) = memchr(quote, self.rest()) else {
-                self.at = opened;
-                return Err(self.odd("an unclosed name"));
-            };
-            self.at += found + 1;
-            if self.byte(0) != Some(quote) {
-                break;
-            }
-            self.at += 1;
-        }
-        let inner = self.text.get(opened + 1..self.at - 1).unwrap_or_default();
-        let unreadable = inner.is_empty()
-            || memchr(0, inner).is_some()
-            || !(inner.is_ascii() || skips_bytewise(self.dialect.charset));
-        if unreadable {
-            return Err(self.odd("a quoted name"));
-        }
-        Ok(())
-    }
-
     /// `None`: it was a comment.
     fn punct(&mut self, byte: u8) -> Result<Option<TokenKind>, Odd> {
         let next = self.byte(1);
@@ -557,101 +378,6 @@ impl<'a> Lexer<'a> {
         self.at.checked_sub(1).and_then(|at| self.text.get(at)).is_some_and(|&b| is_name_byte(b))
     }
 
-    /// The server strips semicolons and blanks off a packet's end before it reads it: `1--;` ends in a comment.
-    fn is_stripped_end(&self, ahead: usize) -> bool {
-        let rest = self.rest().get(ahead..).unwrap_or_default();
-        rest.first() == Some(&b';') && rest.iter().all(|&b| b == b';' || is_blank(b))
-    }
-
-    fn line_comment(&mut self) -> Result<(), Odd> {
-        // The server's line comments end at a NUL byte too.
-        match memchr2(b'\n', 0, self.rest()) {
-            Some(found) if self.byte(found) == Some(0) => Err(self.odd("a NUL byte in a comment")),
-            Some(found) => {
-                self.at += found + 1;
-                Ok(())
-            }
-            None => {
-                self.at = self.text.len();
-                Ok(())
-            }
-        }
-    }
-
-    fn comment(&mut self) -> Result<(), Odd> {
-        let is_mariadb = self.dialect.is_mariadb();
-        let (version_at, is_maria_only) = match (self.byte(2), self.byte(3)) {
-            (Some(b'!'), _) => (3, false),
-            (Some(b'M'), Some(b'!')) if is_mariadb => (4, true),
-            _ => return self.plain_comment(),
-        };
-        if self.in_code_comment {
-            return Err(self.odd("a version comment within another"));
-        }
-        let digits =
-            |from: usize| self.rest().iter().skip(from).take(6).take_while(|b| b.is_ascii_digit()).count();
-        let len = digits(version_at);
-        if len < 5 {
-            self.at += version_at;
-            self.in_code_comment = true;
-            return Ok(());
-        }
-        let number = self.rest().get(version_at..version_at + len).unwrap_or_default();
-        let version = number.iter().fold(0u32, |sum, b| sum * 10 + u32::from(b - b'0'));
-        if version == 99_997 && is_mariadb {
-            return Err(self.odd("a comment for Galera"));
-        }
-        let known = version <= self.dialect.server.version;
-        // MySQL takes six digits or five, as its release and the byte behind them say.
-        if len == 6 && !is_mariadb && (known || version / 10 <= self.dialect.server.version) {
-            return Err(self.odd("a version of six digits"));
-        }
-        if known && (!is_mariadb || is_maria_only || !(50_700..=99_999).contains(&version)) {
-            self.at += version_at + len;
-            self.in_code_comment = true;
-            return Ok(());
-        }
-        self.skipped_code_comment()
-    }
-
-    fn plain_comment(&mut self) -> Result<(), Odd> {
-        let start = self.at;
-        let Some(found) = self.text.get(self.at + 2..).and_then(|inner| memmem::find(inner, b"*/")) else {
-            return Err(self.odd("an unclosed comment"));
-        };
-        if self.byte(2) == Some(b'+') {
-            self.hint = Some(Span { start: offset(start), end: offset(start + found + 4) });
-        }
-        self.at += found + 4;
-        Ok(())
-    }
-
-    /// A version comment that is none here: it may hold plain comments, one level deep.
-    fn skipped_code_comment(&mut self) -> Result<(), Odd> {
-        self.at += 2;
-        loop {
-            let Some(found) = memchr2(b'*', b'/', self.rest()) else {
-                return Err(self.odd("an unclosed comment"));
-            };
-            self.at += found;
-            match (self.byte(0), self.byte(1)) {
-                (Some(b'*'), Some(b'/')) => {
-                    self.at += 2;
-                    return Ok(());
-                }
-                (Some(b'/'), Some(b'*')) => {
-                    let inner = self.text.get(self.at + 2..).unwrap_or_default();
-                    let end = memmem::find(inner, b"*/").ok_or_else(|| self.odd("an unclosed comment"))?;
-                    if memmem::find(inner.get(..end).unwrap_or_default(), b"/*").is_some() {
-                        return Err(self.odd("comments within comments"));
-                    }
-                    self.at += end + 4;
-                }
-                _ => self.at += 1,
-            }
-        }
-    }
-
     /// Moves behind the next `;` that is no part of a token, or to the end; says whether there was one.
     pub fn skip_statement(&mut self) -> Result<bool, Odd> {
         if memchr(b';', self.rest()).is_none() {
@@ -666,11 +392,6 @@ impl<'a> Lexer<'a> {
                 _ => {}
             }
         }
-    }
-
-    /// In single-byte character sets some bytes from 0x80 on are blanks or control characters.
-    fn is_unclear_blank(&self, ahead: usize) -> bool {
-        self.dialect.charset != ClientCharset::Utf8 && self.byte(ahead).is_some_and(|b| b >= 0x80)
     }
 }
 

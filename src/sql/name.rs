@@ -6,7 +6,7 @@ use super::dialect::ClientCharset;
 use super::lex::{Lexer, Span, Token, TokenKind};
 
 /// The name that a token spells, or `None` where it is no name or its bytes cannot be read in this character set.
-pub fn decode<'a>(text: &'a [u8], token: Token, charset: ClientCharset) -> Option<Cow<'a, str>> {
+pub fn decode(text: &[u8], token: Token, charset: ClientCharset) -> Option<Cow<'_, str>> {
     let bytes = token.span.of(text);
     match token.kind {
         TokenKind::Word => to_str(bytes, charset),

@@ -123,8 +123,7 @@ fn integer(digits: &[u8], radix: u32) -> Option<i128> {
 fn of_string(bytes: &[u8]) -> Classified {
     let inner = bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default();
     let (negative, digits) = match inner {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
+        [sign @ (b'-' | b'+'), digits @ ..] => (*sign == b'-', digits),
         digits => (false, digits),
     };
     match number(digits, negative) {

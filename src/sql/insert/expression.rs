@@ -98,7 +98,7 @@ pub(crate) fn read_from(
                 return Err(Odd { at: token.span.start, what: "a parenthesis that is not closed" });
             }
             TokenKind::Word | TokenKind::QuotedName => {
-                before.name(lexer, scope, token, &mut expression.traits)
+                before.name(lexer, scope, token, &mut expression.traits);
             }
             _ => {}
         }
@@ -111,8 +111,9 @@ pub(crate) fn read_from(
 
 fn ends_here(lexer: &Lexer<'_>, ends: Ends, token: Token, tokens: u32) -> bool {
     match (ends, token.kind) {
-        (_, TokenKind::Punct(b',')) | (Ends::InRow, TokenKind::Punct(b')')) => true,
-        (Ends::InAssignments, TokenKind::Punct(b';') | TokenKind::End) => true,
+        (_, TokenKind::Punct(b','))
+        | (Ends::InRow, TokenKind::Punct(b')'))
+        | (Ends::InAssignments, TokenKind::Punct(b';') | TokenKind::End) => true,
         // AS and ON are reserved. RETURNING is on MariaDB; on MySQL what follows it there is a syntax error.
         (Ends::InAssignments, TokenKind::Word) => {
             tokens > 0 && ["ON", "AS", "RETURNING"].iter().any(|word| lexer.is_word(token, word))

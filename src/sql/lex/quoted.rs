@@ -1,0 +1,126 @@
+//! Strings and quoted names.
+
+use memchr::{memchr, memchr2};
+
+use super::{Lexer, Odd, SqlMode, TokenKind};
+use crate::sql::charset::{char_bytes, skips_bytewise};
+
+impl Lexer<'_> {
+    pub(super) fn quoted_digits(
+        &mut self,
+        kind: TokenKind,
+        fits: impl Fn(&u8) -> bool,
+    ) -> Result<TokenKind, Odd> {
+        let digits = self.text.get(self.at + 2..).unwrap_or_default();
+        let len = digits.iter().take_while(|b| fits(b)).count();
+        if digits.get(len) != Some(&b'\'') || (kind == TokenKind::Hex && len % 2 != 0) {
+            return Err(self.odd("a hexadecimal or binary string"));
+        }
+        self.at += len + 3;
+        Ok(kind)
+    }
+
+    pub(super) fn quote(&mut self, quote: u8) -> Result<TokenKind, Odd> {
+        let is_name = quote == b'`' || quote == b'"' && self.dialect.sql_mode.contains(SqlMode::ANSI_QUOTES);
+        if is_name {
+            self.quoted_name(quote)?;
+            return Ok(TokenKind::QuotedName);
+        }
+        self.string(quote)?;
+        Ok(TokenKind::String)
+    }
+
+    /// From the quote to behind its closing one; doubled quotes and escaped bytes are content.
+    pub(super) fn string(&mut self, quote: u8) -> Result<(), Odd> {
+        let opened = self.at;
+        self.at += 1;
+        if self.dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES)
+            && skips_bytewise(self.dialect.charset)
+        {
+            return self.string_without_escapes(quote, opened);
+        }
+        let bytewise = skips_bytewise(self.dialect.charset);
+        loop {
+            let found = if bytewise { memchr2(quote, b'\\', self.rest()) } else { self.sign_or_char(quote) };
+            let Some(found) = found else {
+                self.at = opened;
+                return Err(self.odd("an unclosed string"));
+            };
+            self.at += found;
+            match self.byte(0) {
+                Some(byte) if byte == quote => {
+                    self.at += 1;
+                    if self.byte(0) != Some(quote) {
+                        return Ok(());
+                    }
+                    self.at += 1;
+                }
+                Some(b'\\') if self.dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES) => self.at += 1,
+                Some(b'\\') => {
+                    self.at += 1;
+                    self.escaped()?;
+                }
+                _ => {
+                    let len = char_bytes(self.dialect.charset, self.rest());
+                    self.at += len.ok_or_else(|| self.odd("a character"))?;
+                }
+            }
+        }
+    }
+
+    /// The byte behind a backslash. Where it begins a character of several bytes, servers may skip the one or the other.
+    pub(super) fn escaped(&mut self) -> Result<(), Odd> {
+        match self.byte(0) {
+            Some(byte) if byte >= 0x80 && !skips_bytewise(self.dialect.charset) => {
+                Err(self.odd("an escaped character"))
+            }
+            Some(_) => {
+                self.at += 1;
+                Ok(())
+            }
+            None => Err(self.odd("an unclosed string")),
+        }
+    }
+
+    pub(super) fn sign_or_char(&self, quote: u8) -> Option<usize> {
+        self.rest().iter().position(|&b| b == quote || b == b'\\' || b >= 0x80)
+    }
+
+    pub(super) fn string_without_escapes(&mut self, quote: u8, opened: usize) -> Result<(), Odd> {
+        loop {
+            let Some(found) = memchr(quote, self.rest()) else {
+                self.at = opened;
+                return Err(self.odd("an unclosed string"));
+            };
+            self.at += found + 1;
+            if self.byte(0) != Some(quote) {
+                return Ok(());
+            }
+            self.at += 1;
+        }
+    }
+
+    pub(super) fn quoted_name(&mut self, quote: u8) -> Result<(), Odd> {
+        let opened = self.at;
+        self.at += 1;
+        loop {
+            let Some(found) = memchr(quote, self.rest()) else {
+                self.at = opened;
+                return Err(self.odd("an unclosed name"));
+            };
+            self.at += found + 1;
+            if self.byte(0) != Some(quote) {
+                break;
+            }
+            self.at += 1;
+        }
+        let inner = self.text.get(opened + 1..self.at - 1).unwrap_or_default();
+        let unreadable = inner.is_empty()
+            || memchr(0, inner).is_some()
+            || !(inner.is_ascii() || skips_bytewise(self.dialect.charset));
+        if unreadable {
+            return Err(self.odd("a quoted name"));
+        }
+        Ok(())
+    }
+}
