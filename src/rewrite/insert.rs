@@ -280,10 +280,15 @@ impl<'a> Draft<'a> {
         let mut integers = body.integers.iter().copied();
         let zero_is_value = self.context.dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO);
         let is_text = self.is_text_column();
+        // 0.4 is not zero there.
+        let is_real =
+            self.id.is_some_and(|id| matches!(id.data_type.as_str(), "float" | "double" | "decimal"));
         self.slots.reserve(rows.rows.len());
         for (nth, row) in rows.rows.iter().enumerate() {
             let slot = match row.class {
-                IdValue::ConvertedZero | IdValue::Converted if is_text => return self.refuse_value(),
+                IdValue::ConvertedZero | IdValue::Converted if is_text || is_real => {
+                    return self.refuse_value();
+                }
                 IdValue::Default if zero_is_value => Slot::Zero,
                 IdValue::Zero | IdValue::ConvertedZero if zero_is_value => Slot::Keep,
                 IdValue::Omitted

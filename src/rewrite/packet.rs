@@ -37,6 +37,12 @@ pub(super) fn plan(text: &[u8], view: &View<'_>, protocol: Protocol, several: bo
     for nth in 0.. {
         lexer.reset_params();
         match walk.statement(&mut lexer, nth) {
+            Ok(true) if walk.is_blind(&lexer) => {
+                return Planned::Refused(Refusal::new(
+                    "an INSERT may follow a statement of its packet that may change how strings are read; send them in \
+                     packets of their own",
+                ));
+            }
             Ok(true) => lexer.set_dialect(walk.dialect),
             Ok(false) => break,
             Err(planned) => return *planned,
@@ -70,6 +76,14 @@ enum Named {
     Ruled(Arc<Target>),
     /// Ruled, but not there.
     Missing,
+}
+
+/// Whether a temporary table stands before a ruled one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hidden {
+    No,
+    Yes,
+    Perhaps,
 }
 
 impl Walk<'_> {
@@ -115,6 +129,15 @@ impl Walk<'_> {
             Ok(None) => self.doubt(start, Odd { at: start, what: "a routine's end" }),
             Err(odd) => self.doubt(start, odd),
         }
+    }
+
+    /// Behind a statement that may have changed `sql_mode` or the character set: where the rest is cut then hangs on them.
+    fn is_blind(&self, lexer: &Lexer<'_>) -> bool {
+        let rest = self.text.get(lexer.position() as usize..).unwrap_or_default();
+        self.effects.opaque
+            && self.view.any_rules
+            && rest.iter().any(|&b| b == b'\\' || b == b'"' || b >= 0x80)
+            && mentions_insert(rest)
     }
 
     /// The text from `start` cannot be cut into statements. Where it may hold an INSERT under a rule, it is refused.
@@ -174,7 +197,7 @@ impl Walk<'_> {
                 }
                 TableChange::Renamed { from, to } => {
                     let (Some(from), Some(to)) = (self.names(from), self.names(to)) else { continue };
-                    let was_hidden = self.is_hidden(&from.0, &from.1);
+                    let was_hidden = self.is_hidden(&from.0, &from.1) == Hidden::Yes;
                     self.overlay.push((from.0.clone(), from.1.clone(), false));
                     self.overlay.push((to.0.clone(), to.1.clone(), was_hidden));
                     self.effects.temporary.push(Temporary::Renamed { from, to });
@@ -192,11 +215,17 @@ impl Walk<'_> {
         Some((schema, table))
     }
 
-    fn is_hidden(&self, schema: &str, table: &str) -> bool {
-        let same = |entry: &&(String, String, bool)| entry.0 == schema && entry.1 == table;
-        match self.overlay.iter().rev().find(same) {
-            Some((_, _, hidden)) => *hidden,
-            None => (self.view.hidden)(schema, table),
+    fn is_hidden(&self, schema: &str, table: &str) -> Hidden {
+        let alike = |entry: &&(String, String, bool)| {
+            name::same_column(&entry.0, schema) && name::same_column(&entry.1, table)
+        };
+        match self.overlay.iter().rev().find(alike) {
+            Some((_, _, false)) => Hidden::No,
+            Some((made_in, made, true)) if made_in == schema && made == table => Hidden::Yes,
+            // Whether letter case counts is the server's setting.
+            Some(_) => Hidden::Perhaps,
+            None if (self.view.hidden)(schema, table) => Hidden::Yes,
+            None => Hidden::No,
         }
     }
 
@@ -225,8 +254,14 @@ impl Walk<'_> {
         let Some(schema) = schema else {
             return refuse("a database's name cannot be read in this character set; connect with utf8mb4");
         };
-        if self.is_hidden(&schema, &table) {
-            return Ok(Named::NotRuled);
+        match self.is_hidden(&schema, &table) {
+            Hidden::No => {}
+            Hidden::Yes => return Ok(Named::NotRuled),
+            Hidden::Perhaps => {
+                return refuse(
+                    "a temporary table made in the same packet may hide its table; spell both names alike",
+                );
+            }
         }
         match (self.view.tables)(&schema, &table) {
             Lookup::NotRuled => Ok(Named::NotRuled),
