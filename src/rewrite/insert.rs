@@ -1,5 +1,6 @@
 //! One INSERT into a ruled table: which rows get ids, and how they are written (INSERTS.md).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::plan::{Edit, IdForm, InsertPlan, Piece, Protocol, Style, Target};
@@ -157,7 +158,7 @@ impl Context<'_> {
     }
 
     /// The rows, each with as many values as there are columns.
-    fn rows(&self, columns: &Columns, source: Source, body: &Body) -> Planning<Rows> {
+    fn rows<'b>(&self, columns: &Columns, source: Source, body: &'b Body) -> Planning<Rows<'b>> {
         let rows = match &body.form {
             Form::Set(set) if set.times > 1 => return unreadable("a column that is assigned twice"),
             Form::Set(set) => {
@@ -169,7 +170,7 @@ impl Context<'_> {
                     class: set.class,
                     params_before: set.params_before,
                 };
-                return Ok(Rows { rows: vec![row], shape: RowShape::Assignments });
+                return Ok(Rows { rows: Cow::Owned(vec![row]), shape: RowShape::Assignments });
             }
             Form::Values(rows) => rows,
         };
@@ -199,7 +200,7 @@ impl Context<'_> {
             }
         };
         debug_assert!(matches!(source, Source::Values(_)));
-        Ok(Rows { rows: rows.clone(), shape })
+        Ok(Rows { rows: Cow::Borrowed(rows), shape })
     }
 }
 
@@ -213,8 +214,8 @@ fn is_binding_hint(hint: &[u8]) -> bool {
     memchr::memmem::find(&upper, b"SET_VAR").is_some() || memchr::memchr3(b'\'', b'"', b'`', hint).is_some()
 }
 
-struct Rows {
-    rows: Vec<Row>,
+struct Rows<'b> {
+    rows: Cow<'b, [Row]>,
     shape: RowShape,
 }
 
@@ -276,7 +277,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    fn decide(&mut self, rows: &Rows, body: &Body) -> Planning<()> {
+    fn decide(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<()> {
         let mut integers = body.integers.iter().copied();
         let zero_is_value = self.context.dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO);
         let is_text = self.is_text_column();
@@ -352,7 +353,7 @@ impl<'a> Draft<'a> {
     }
 
     /// INSERTS.md, "The insert id", rules 3, 4, 6, 8.
-    fn choose_style(&mut self, rows: &Rows, body: &Body) -> Planning<()> {
+    fn choose_style(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<()> {
         let returning = body.tail.returning.unwrap_or_default();
         let in_odku = body.tail.odku.map(|odku| odku.traits).unwrap_or_default();
         let mut all = body.traits;
@@ -432,7 +433,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The id goes last in the list, where it is not in it.
-    fn write_columns(&mut self, columns: &Columns, source: Source, rows: &Rows) {
+    fn write_columns(&mut self, columns: &Columns, source: Source, rows: &Rows<'_>) {
         let added = self.ids > 0 && rows.rows.first().is_some_and(|row| row.class == IdValue::Omitted);
         if !added {
             return;
@@ -450,7 +451,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn write_rows(&mut self, rows: &Rows, text: &[u8]) {
+    fn write_rows(&mut self, rows: &Rows<'_>, text: &[u8]) {
         debug_assert_eq!(rows.rows.len(), self.slots.len());
         let slots = std::mem::take(&mut self.slots);
         self.edits.reserve(self.ids as usize + 1);
@@ -502,7 +503,7 @@ impl<'a> Draft<'a> {
         self.text_edit(odku.end, format!(",{column}=LAST_INSERT_ID({updated})"));
     }
 
-    fn finish(self, body: &Body, rows: &Rows) -> InsertPlan {
+    fn finish(self, body: &Body, rows: &Rows<'_>) -> InsertPlan {
         InsertPlan {
             statement: self.context.statement,
             target: Arc::clone(self.context.target),

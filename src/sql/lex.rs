@@ -9,7 +9,7 @@ mod quoted;
 
 use memchr::memchr;
 
-use super::charset::char_bytes;
+use super::charset::{char_bytes, skips_bytewise};
 use super::dialect::{ClientCharset, Dialect, ServerKind, SqlMode};
 
 /// Byte offsets into the text; statements are shorter than 4 GiB.
@@ -376,6 +376,60 @@ impl<'a> Lexer<'a> {
     /// Whether the byte in front belongs to a name: `t.1a` is a column, `.5` a number.
     fn follows_name(&self) -> bool {
         self.at.checked_sub(1).and_then(|at| self.text.get(at)).is_some_and(|&b| is_name_byte(b))
+    }
+
+    /// The next byte that is no blank, unread.
+    pub(super) fn peek_byte(&self) -> Option<u8> {
+        self.rest().iter().copied().find(|&byte| !is_blank(byte))
+    }
+
+    fn skip_blanks(&mut self) {
+        while self.byte(0).is_some_and(is_blank) {
+            self.at += 1;
+        }
+    }
+
+    /// Reads this sign, if it is what follows. A comment in front of it is not looked through.
+    pub(super) fn eat_plain(&mut self, sign: u8) -> bool {
+        let mut ahead = self.at;
+        while self.text.get(ahead).is_some_and(|&byte| is_blank(byte)) {
+            ahead += 1;
+        }
+        let found = self.text.get(ahead) == Some(&sign);
+        if found {
+            self.at = ahead + 1;
+        }
+        found
+    }
+
+    /// The short way through most values of most INSERTs: a plain number, string or `?`, and the `,` or `)` behind it.
+    /// Returns that sign; `None`, and nothing read, where it is anything else.
+    pub(super) fn eat_constant(&mut self) -> Option<u8> {
+        let start = self.at;
+        let sign = self.try_constant();
+        if sign.is_none() {
+            self.at = start;
+        }
+        sign
+    }
+
+    fn try_constant(&mut self) -> Option<u8> {
+        self.skip_blanks();
+        let mut params = 0;
+        match self.byte(0)? {
+            b'0'..=b'9' => self.digits(),
+            b'\'' if skips_bytewise(self.dialect.charset) => self.string(b'\'').ok()?,
+            b'?' => {
+                self.at += 1;
+                params = 1;
+            }
+            _ => return None,
+        }
+        self.skip_blanks();
+        let sign = self.byte(0).filter(|&byte| byte == b',' || byte == b')')?;
+        self.at += 1;
+        self.params = self.params.saturating_add(params);
+        Some(sign)
     }
 
     /// Moves behind the next `;` that is no part of a token, or to the end; says whether there was one.

@@ -76,6 +76,10 @@ pub(super) fn path(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Path>, 
         return Ok(None);
     }
     let mut path = Path { last: first, qualifier: None, deep: false };
+    // A comment or its end may stand before the dot; what else follows most names is not read twice.
+    if !matches!(lexer.peek_byte(), Some(b'.' | b'/' | b'-' | b'#' | b'*')) {
+        return Ok(Some(path));
+    }
     while lexer.eat_punct(b'.')? {
         let next = lexer.next()?;
         if !is_name(next) {

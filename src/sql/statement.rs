@@ -140,13 +140,16 @@ const COMPOUND: &[&str] = &["IF", "CASE", "LOOP", "REPEAT", "WHILE", "FOR", "DEC
 
 /// Reads the statement's first words. The lexer ends up behind them, never behind a `;`.
 pub fn classify(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
-    let first = lexer.peek()?;
+    let before = lexer.clone();
+    let first = lexer.next()?;
     match first.kind {
-        TokenKind::End | TokenKind::Punct(b';') => return Ok(Statement::Empty),
+        TokenKind::End | TokenKind::Punct(b';') => {
+            *lexer = before;
+            return Ok(Statement::Empty);
+        }
         TokenKind::Punct(b'(') => return Ok(Statement::Harmless),
         _ => {}
     }
-    let first = lexer.next()?;
     let is = |words: &[&str]| words.iter().any(|word| lexer.is_word(first, word));
     if is(&["INSERT"]) {
         return Ok(Statement::Insert(Verb::Insert));

@@ -2,7 +2,7 @@
 
 use super::expression::{self, Ends, Scope, Traits};
 use super::tail::{self, Tail};
-use crate::sql::lex::{Lexer, Odd, Span, Token, TokenKind};
+use crate::sql::lex::{Lexer, Odd, Span, Token};
 use crate::sql::value::{Classified, IdValue};
 
 pub use super::tail::{Alias, AssignsId, Odku};
@@ -135,6 +135,19 @@ impl<'a> Reader<'a> {
     /// All rows; returns the token behind them.
     fn rows(&mut self, lexer: &mut Lexer<'_>) -> Result<Option<Token>, Odd> {
         loop {
+            if lexer.eat_plain(b'(') {
+                if !self.row(lexer, lexer.position() - 1)? {
+                    return Ok(None);
+                }
+                if lexer.eat_plain(b',') {
+                    continue;
+                }
+                let next = lexer.next()?;
+                if !next.is_punct(b',') {
+                    return Ok(Some(next));
+                }
+                continue;
+            }
             let mut token = lexer.next()?;
             if lexer.is_word(token, "ROW") {
                 token = lexer.next()?;
@@ -160,6 +173,16 @@ impl<'a> Reader<'a> {
             params_before: 0,
         };
         loop {
+            if row.values != self.id_place
+                && let Some(sign) = lexer.eat_constant()
+            {
+                row.values += 1;
+                if sign == b')' {
+                    self.close(lexer, row, lexer.position() - 1);
+                    return Ok(true);
+                }
+                continue;
+            }
             let value = expression::read(lexer, self.scope, Ends::InRow)?;
             let closes = value.end.is_punct(b')');
             if value.tokens == 0 {
@@ -182,14 +205,17 @@ impl<'a> Reader<'a> {
                 row.values += 1;
             }
             if closes {
-                row.close = value.end.span.start;
-                if row.id == Span::default() {
-                    row.params_before = lexer.params();
-                }
-                self.rows.push(row);
+                self.close(lexer, row, value.end.span.start);
                 return Ok(true);
             }
-            debug_assert!(value.end.kind == TokenKind::Punct(b','));
         }
+    }
+
+    fn close(&mut self, lexer: &Lexer<'_>, mut row: Row, close: u32) {
+        row.close = close;
+        if row.id == Span::default() {
+            row.params_before = lexer.params();
+        }
+        self.rows.push(row);
     }
 }

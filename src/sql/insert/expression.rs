@@ -135,29 +135,31 @@ struct Before {
 impl Before {
     fn name(&self, lexer: &Lexer<'_>, scope: Scope<'_>, token: Token, traits: &mut Traits) {
         let text = lexer.text();
-        let is_column = |token: Token, name: &str| match token.kind {
-            TokenKind::Word if name.is_ascii() && token.span.of(text).is_ascii() => {
-                token.span.of(text).eq_ignore_ascii_case(name.as_bytes())
+        let word = token.span.of(text);
+        let is = |token: Token, name: &str| {
+            let bytes = token.span.of(text);
+            if token.kind == TokenKind::Word && bytes.len() == name.len() {
+                return bytes.eq_ignore_ascii_case(name.as_bytes())
+                    || !bytes.is_ascii() && alike(lexer, token, name);
             }
-            _ => {
-                name::decode(text, token, lexer.dialect().charset).is_none_or(|n| name::same_column(&n, name))
-            }
+            // Unquoted ASCII of another length is another name.
+            (token.kind != TokenKind::Word || !bytes.is_ascii()) && alike(lexer, token, name)
         };
         let (ats, qualifier) = if self.is_glued() { (self.ats, self.qualifier) } else { (0, None) };
         match ats {
             0 => {
-                let of_table = qualifier.is_none_or(|qualifier| is_column(qualifier, scope.table));
-                traits.names_id |= of_table && is_column(token, scope.column);
-                traits.loud |= ["SELECT", "TABLE", "WITH", "NEXTVAL", "NEXT"]
-                    .iter()
-                    .any(|word| lexer.is_word(token, word));
+                let of_table = qualifier.is_none_or(|qualifier| is(qualifier, scope.table));
+                traits.names_id |= is(token, scope.column) && of_table;
+                traits.loud |= matches!(word.len(), 4..=7)
+                    && [&b"SELECT"[..], b"TABLE", b"WITH", b"NEXTVAL", b"NEXT"]
+                        .iter()
+                        .any(|keyword| word.eq_ignore_ascii_case(keyword));
             }
             1 => {}
             _ => {
-                let variable = token.span.of(text);
                 traits.reads_last_id |= token.kind == TokenKind::QuotedName
-                    || variable.eq_ignore_ascii_case(b"identity")
-                    || variable.eq_ignore_ascii_case(b"last_insert_id");
+                    || word.eq_ignore_ascii_case(b"identity")
+                    || word.eq_ignore_ascii_case(b"last_insert_id");
             }
         }
     }
@@ -199,6 +201,11 @@ impl Before {
     fn is_glued(&self) -> bool {
         self.last.is_some_and(|token| token.is_punct(b'.') || token.is_punct(b'@'))
     }
+}
+
+/// Whether the token spells this name; a name that cannot be read might.
+fn alike(lexer: &Lexer<'_>, token: Token, name: &str) -> bool {
+    name::decode(lexer.text(), token, lexer.dialect().charset).is_none_or(|n| name::same_column(&n, name))
 }
 
 /// Functions and operators of the server's own that can be followed by a parenthesis, are resolved before any stored
