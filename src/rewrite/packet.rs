@@ -267,6 +267,7 @@ impl Walk<'_> {
             Lookup::NotRuled => Ok(Named::NotRuled),
             Lookup::Ruled(target) if target.rule.mode == Mode::Off => Ok(Named::NotRuled),
             Lookup::Ruled(target) => Ok(Named::Ruled(target)),
+            Lookup::Missing => Ok(Named::Missing),
             Lookup::Unknown => {
                 Err(Box::new(Planned::NeedsTable { schema: schema.into_owned(), table: table.into_owned() }))
             }
@@ -286,8 +287,12 @@ impl Walk<'_> {
             Ok(None) => return self.skip(lexer, start),
             Err(odd) => return self.doubt(start, odd),
         };
-        let Named::Ruled(target) = self.lookup(self.text, head.table)? else {
-            return self.skip(lexer, start);
+        let target = match self.lookup(self.text, head.table)? {
+            Named::Ruled(target) => target,
+            Named::NotRuled => return self.skip(lexer, start),
+            Named::Missing => {
+                return Err(Box::new(self.unreadable(start, "its table is not there; try again once it is")));
+            }
         };
         if self.effects.opaque {
             return Err(Box::new(Planned::Refused(Refusal::new(

@@ -6,8 +6,6 @@ pub mod charset;
 pub mod ddl;
 pub mod dialect;
 pub mod glance;
-pub mod routine;
-pub mod set;
 pub mod insert;
 pub mod lex;
 pub mod name;
