@@ -171,6 +171,7 @@ fn target() -> Target {
         invisible: false,
     };
     Target {
+        table: "t".to_owned(),
         rule: Arc::new(Rule {
             schema: "oracle".to_owned(),
             table: "t".to_owned(),
