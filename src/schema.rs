@@ -129,9 +129,8 @@ impl Schema {
                    WHERE is_updatable = 'YES' AND table_schema NOT IN ('sys', 'mysql', 'performance_schema')";
         let rows = self.rows(sql, vec![]).await?;
         let text = |row: &Row, at: usize| row.get_opt::<String, _>(at)?.ok();
-        let view = |row| {
-            Some(ViewText { schema: text(row, 0)?, name: text(row, 1)?, definition: text(row, 2)? })
-        };
+        let view =
+            |row| Some(ViewText { schema: text(row, 0)?, name: text(row, 1)?, definition: text(row, 2)? });
         Ok(rows.iter().filter_map(view).collect())
     }
 

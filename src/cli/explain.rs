@@ -106,7 +106,10 @@ pub fn explain_statement(
     live: Option<&LiveTables>,
 ) -> anyhow::Result<Explained> {
     let server = Server::parse(input.server_version).ok_or_else(|| {
-        Usage(format!("--server {:?} is no version: write it as SELECT VERSION() shows it", input.server_version))
+        Usage(format!(
+            "--server {:?} is no version: write it as SELECT VERSION() shows it",
+            input.server_version
+        ))
     })?;
     let sql_mode = SqlMode::parse(input.sql_mode);
     let dialect = Dialect { server, sql_mode, charset: ClientCharset::Utf8 };
@@ -157,7 +160,8 @@ fn lookup(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str)
         Ok(None) => return Lookup::NotRuled,
         Err(ambiguous) => return Lookup::Refused(ambiguous.to_string()),
     };
-    let shape = live.and_then(|live| live.shapes.get(&(schema.to_lowercase(), table.to_lowercase()))).cloned();
+    let shape =
+        live.and_then(|live| live.shapes.get(&(schema.to_lowercase(), table.to_lowercase()))).cloned();
     if live.is_some() && shape.is_none() {
         return Lookup::Missing;
     }

@@ -137,7 +137,8 @@ mod tests {
             let store: Arc<dyn Store> = memory.clone();
             let _ = bind(&store, "shop.orders", "shop.a", "p1", 10).await.unwrap();
             raise_bound(store.clone(), "shop.a", "p1", 300).await.unwrap();
-            let faults = Faults { lost_reply: 200, lost_request: 200, false_conflict: 200, ..Faults::default() };
+            let faults =
+                Faults { lost_reply: 200, lost_request: 200, false_conflict: 200, ..Faults::default() };
             let faulty = MemoryStore::with_faults(seed, faults);
             for key in [Key::generator("shop.a"), Key::binding("shop.orders")] {
                 faulty.poke(&key, &memory.peek(&key).unwrap());

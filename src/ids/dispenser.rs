@@ -445,7 +445,9 @@ impl Dispenser {
     /// Of a closed dispenser: the unused rest of the zone that was reserved last.
     pub(super) fn rest(&self) -> Option<Zone> {
         let state = self.lock();
-        (state.gate == Gate::Closed).then(|| state.pending.unwrap_or(state.zone)).filter(|zone| zone.left() > 0)
+        (state.gate == Gate::Closed)
+            .then(|| state.pending.unwrap_or(state.zone))
+            .filter(|zone| zone.left() > 0)
     }
 
     /// Slots that can be handed out without the store.

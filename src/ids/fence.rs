@@ -206,12 +206,7 @@ pub(super) async fn bound_of(store: &dyn Store, name: &str) -> Result<u64, Store
     store.load(&key).await?.map_or(Ok(0), |found| Ok(read(&key, &found)?.record.bound))
 }
 
-async fn load_or_create(
-    store: &dyn Store,
-    key: &Key,
-    owner: &str,
-    bound: u64,
-) -> Result<Seen, StoreError> {
+async fn load_or_create(store: &dyn Store, key: &Key, owner: &str, bound: u64) -> Result<Seen, StoreError> {
     let mut last_error = None;
     for _ in 0..ATTEMPTS_MAX {
         if let Some(found) = store.load(key).await? {

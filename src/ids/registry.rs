@@ -53,8 +53,7 @@ impl Generators {
             sequence.close().await;
             open.remove(name);
         }
-        let sequence =
-            Sequence::open(Arc::clone(&self.store), name, &self.owner, spec, floor, max).await?;
+        let sequence = Sequence::open(Arc::clone(&self.store), name, &self.owner, spec, floor, max).await?;
         open.insert(name.to_owned(), Arc::clone(&sequence));
         Ok(sequence)
     }

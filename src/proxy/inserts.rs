@@ -101,7 +101,9 @@ impl InsertReply {
         match self.style {
             Style::Literal => Some(insert_id).filter(|&id| shows && id != 0),
             // A literal in an AUTO_INCREMENT column reaches the OK packet, not the function.
-            Style::OdkuNative if ok.affected_rows == 1 => Some(self.ids.first).filter(|&id| shows && id == insert_id),
+            Style::OdkuNative if ok.affected_rows == 1 => {
+                Some(self.ids.first).filter(|&id| shows && id == insert_id)
+            }
             Style::Wrapped | Style::OdkuOne | Style::OdkuNative => None,
         }
     }

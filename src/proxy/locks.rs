@@ -16,6 +16,9 @@ use crate::schema::{Schema, SchemaError};
 /// The connection is asked so often whether it still lives: a lost lock is noticed within this time.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
+/// How long a lock is waited for: the backend may take a moment to notice that a proxy which was killed is gone.
+const LOCK_TIMEOUT_SECONDS: u32 = 3;
+
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error(
@@ -81,7 +84,7 @@ impl Inner {
         let name = lock_name(table);
         let query = |error| LockError::Query { table: table.to_owned(), error };
         let taken: Option<Option<u8>> =
-            conn.exec_first("SELECT GET_LOCK(?, 0)", (&name,)).await.map_err(query)?;
+            conn.exec_first("SELECT GET_LOCK(?, ?)", (&name, LOCK_TIMEOUT_SECONDS)).await.map_err(query)?;
         if taken.flatten() == Some(1) {
             return Ok(());
         }

@@ -314,11 +314,7 @@ async fn response(
     ClientResponse::parse(payload, shown).map_err(LoginError::ClientMalformed)
 }
 
-pub(super) fn check_user(
-    user: &[u8],
-    address: &Address,
-    context: &LoginContext,
-) -> Result<(), LoginError> {
+pub(super) fn check_user(user: &[u8], address: &Address, context: &LoginContext) -> Result<(), LoginError> {
     if address.is_unix() && context.os_user.as_deref() == Some(user) {
         return Err(LoginError::OsUser(String::from_utf8_lossy(user).into_owned()));
     }

@@ -2,6 +2,8 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
@@ -26,13 +28,16 @@ use crate::mysql::prepared::statement_id;
 use crate::mysql::response::Forms;
 use crate::sql::dialect::{Server, ServerKind};
 
+/// How long a peer may take to take its last bytes.
+const GOODBYE: Duration = Duration::from_millis(500);
+
 /// What all sessions of a proxy share.
 #[derive(Clone)]
 pub struct Shared {
     pub login: LoginContext,
     pub tables: Arc<Tables>,
     /// How long a ruled statement waits for its ids.
-    pub id_deadline: std::time::Duration,
+    pub id_deadline: Duration,
     /// `true`: sessions end where nothing is lost by it.
     pub draining: watch::Receiver<bool>,
 }
@@ -103,9 +108,13 @@ pub async fn run(client: Stream, shared: Shared) -> Result<End, SessionError> {
 }
 
 impl Sockets {
+    /// A peer that does not take its last bytes is not waited for.
     async fn close(&mut self) {
-        let _ = self.client.shutdown().await;
-        let _ = self.server.shutdown().await;
+        let both = async {
+            let _ = self.client.shutdown().await;
+            let _ = self.server.shutdown().await;
+        };
+        let _ = tokio::time::timeout(GOODBYE, both).await;
     }
 }
 
@@ -141,7 +150,8 @@ impl Session {
             statement_bytes_max: shared.login.settings.limits.statement_bytes_max,
             injection: Vec::new(),
         };
-        let identity = change_user::Identity { nonce: login.nonce, sides: login.sides, address: login.address };
+        let identity =
+            change_user::Identity { nonce: login.nonce, sides: login.sides, address: login.address };
         let sockets = Sockets { client: login.client, server: login.server };
         (Session { relay, shared, identity, _seat: login.seat }, sockets)
     }
@@ -150,13 +160,22 @@ impl Session {
         let limits = &self.shared.login.settings.limits;
         let mut watchdog = Watchdog::new(limits.idle_timeout, limits.write_timeout);
         let mut draining = self.shared.draining.clone();
+        let mut is_draining = *draining.borrow();
         loop {
             let (relay, client, server) = (&mut self.relay, &mut sockets.client, &mut sockets.server);
+            let pump = poll_fn(|cx| match poll_pump(cx, relay, client, server, &mut watchdog) {
+                Poll::Pending if is_draining && relay.is_idle() => Poll::Ready(None),
+                polled => polled.map(Some),
+            });
             let outcome = tokio::select! {
                 biased;
-                () = drained(&mut draining), if relay.is_idle() => return Ok(Served::Ended(End::Drained)),
-                outcome = poll_fn(|cx| poll_pump(cx, relay, client, server, &mut watchdog)) => outcome,
+                outcome = pump => outcome,
+                () = begins(&mut draining), if !is_draining => {
+                    is_draining = true;
+                    continue;
+                }
             };
+            let Some(outcome) = outcome else { return Ok(Served::Ended(End::Drained)) };
             match outcome {
                 Outcome::Event(Event::Command(Command::ChangeUser)) => {
                     return self.take_change_user().map(Served::ChangeUser);
@@ -290,7 +309,11 @@ impl Session {
         }
     }
 
-    async fn change_user(&mut self, sockets: Sockets, payload: Zeroizing<Vec<u8>>) -> Result<Sockets, SessionError> {
+    async fn change_user(
+        &mut self,
+        sockets: Sockets,
+        payload: Zeroizing<Vec<u8>>,
+    ) -> Result<Sockets, SessionError> {
         let forms = (self.relay.capabilities, self.relay.strips_tracking);
         let streams = (sockets.client, sockets.server);
         let changed =
@@ -317,7 +340,8 @@ impl Relay {
     }
 }
 
-async fn drained(draining: &mut watch::Receiver<bool>) {
+/// Resolves when the proxy begins to drain.
+async fn begins(draining: &mut watch::Receiver<bool>) {
     if draining.wait_for(|draining| *draining).await.is_err() {
         std::future::pending().await
     }

@@ -251,7 +251,9 @@ impl Relay {
         let payload = window.get(HEADER_BYTES..header.packet_bytes().min(window.len())).unwrap_or_default();
         match command {
             Command::Query => may_read_insert_id(payload.get(1..).unwrap_or_default()),
-            Command::StmtExecute => !statement_id(payload).is_ok_and(|id| self.statements.is_next_to_last(id)),
+            Command::StmtExecute => {
+                !statement_id(payload).is_ok_and(|id| self.statements.is_next_to_last(id))
+            }
             Command::StmtBulkExecute => true,
             _ => false,
         }
