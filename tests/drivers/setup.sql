@@ -5,7 +5,7 @@ CREATE USER 'app'@'%' IDENTIFIED BY 'App-Pass_1';
 CREATE USER 'rowstamp'@'%' IDENTIFIED BY 'Control-Pass_1';
 CREATE DATABASE app CHARACTER SET utf8mb4;
 GRANT ALL ON app.* TO 'app'@'%';
-GRANT ALL ON app.* TO 'rowstamp'@'%';
+GRANT SELECT ON app.* TO 'rowstamp'@'%';
 USE app;
 SET NAMES utf8mb4;
 

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What each language's programs need, one function a language; sourced by run.sh.
 # 0: ready. 3: the language cannot be had on this machine (its programs are SKIPPED). Else: they FAIL, the output tells why.
 # All versions are pinned by the manifests; where packages come from is the machine's own configuration.
@@ -8,14 +9,14 @@ ABSENT=3
 apt_packages() {
   local missing=() name
   for name in "$@"; do
-    dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q '^install ok' || missing+=("$name")
+    [[ $(dpkg-query -W -f='${Status}' "$name" 2>/dev/null) == "install ok"* ]] || missing+=("$name")
   done
   [ ${#missing[@]} = 0 ] && return 0
   echo "installing ${missing[*]}"
   # Lanes install at once: one waits for the other's lock. A machine that never asked its mirrors has no lists.
-  local get="env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq"
-  as_root $get install -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1 ||
-    { as_root $get update >/dev/null && as_root $get install -y --no-install-recommends "${missing[@]}" >/dev/null; }
+  local get=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq)
+  local install=("${get[@]}" install -y --no-install-recommends "${missing[@]}")
+  as_root "${install[@]}" >/dev/null 2>&1 || { as_root "${get[@]}" update >/dev/null && as_root "${install[@]}" >/dev/null; }
 }
 
 # needs COMMAND PACKAGE...: the command, from the packages if the machine has not got it.
@@ -42,12 +43,13 @@ once() {
 install_python() {
   needs python3 python3 || return
   cd "$HERE/python" || return
-  python_packages() {
-    # mysqlclient is the one that is built here.
-    apt_packages python3-venv python3-dev gcc pkg-config default-libmysqlclient-dev
-    python3 -m venv --clear .venv && .venv/bin/pip install -q --disable-pip-version-check -r requirements.txt
-  }
   once python/.venv/installed requirements.txt -- python_packages
+}
+
+python_packages() {
+  # mysqlclient is the one that is built here.
+  apt_packages python3-venv python3-dev gcc pkg-config default-libmysqlclient-dev
+  python3 -m venv --clear .venv && .venv/bin/pip install -q --disable-pip-version-check -r requirements.txt
 }
 
 install_node() {
@@ -64,7 +66,7 @@ install_go() {
   needs go golang-go || return
   cd "$HERE/go" || return
   # A toolchain of 1.21 or later fetches the one that go.mod names; bookworm's own does not.
-  if ! go version | grep -qE 'go1\.(2[1-9]|[3-9][0-9])'; then
+  if ! [[ $(go version) =~ go1\.(2[1-9]|[3-9][0-9]) ]]; then
     echo "$(go version) cannot build them: go 1.21 or newer is needed"
     return "$ABSENT"
   fi
@@ -73,7 +75,8 @@ install_go() {
 
 install_php() {
   needs php php-cli || return
-  php -m | grep -qx pdo_mysql || apt_packages php-mysql && php -m | grep -qx pdo_mysql || return "$ABSENT"
+  local has='exit(extension_loaded("pdo_mysql") ? 0 : 1);'
+  php -r "$has" || apt_packages php-mysql && php -r "$has" || return "$ABSENT"
 }
 
 install_ruby() {

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # name | language | command, run in the language's folder.
 # shellcheck disable=SC2034 # read by run.sh
 PROGRAMS=(

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Private servers in temporary folders, known by their process ids; sourced by run.sh.
 # Every start_* leaves the port in PORT_<server> and a root client in sql_<server>.
 
