@@ -14,7 +14,7 @@
 set -uo pipefail
 
 HERE=$(cd "$(dirname "$0")" && pwd)
-. "$HERE/lib/servers.sh"
+. "$HERE/../servers.sh"
 . "$HERE/lib/install.sh"
 . "$HERE/lib/programs.sh"
 
@@ -31,17 +31,21 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-WORK=$(mktemp -d)
-PIDS=()
-finish() {
-  local i
-  # The proxies, started last, go before their servers.
-  for ((i = ${#PIDS[@]} - 1; i >= 0; i--)); do end_pid "${PIDS[i]}"; done
-  remove_mysql
-  rm -rf "$WORK"
+# Daemons live in sbin, which an ordinary user's PATH lacks.
+PATH=$PATH:/usr/sbin
+clean_up_at_end
+WORK=$RUN_FOLDER
+declare -A PORT SOCKET STATE
+
+# up SERVER: starts it, with small pools: it will see a few thousand rows.
+up() {
+  "start_$1" --innodb-buffer-pool-size=64M --innodb-flush-log-at-trx-commit=0
+  PORT[$1]=$DB_PORT SOCKET[$1]=$DB_SOCKET
+  prepare "$1" && STATE[$1]=up
 }
-trap finish EXIT
-trap 'exit 130' INT TERM
+
+# sql SERVER ARGUMENT...: the client, as the server's root.
+sql() { DB_SOCKET=${SOCKET[$1]} db "${@:2}"; }
 
 chosen() { # chosen NAME LANGUAGE
   [ -z "$ONLY" ] || [ "$ONLY" = "$1" ] || [ "$ONLY" = "$2" ]
@@ -82,20 +86,20 @@ prepare() {
     native) auto=AUTO_INCREMENT start="AUTO_INCREMENT = 5000" ;;
     control) auto="DEFAULT 0" ;;
   esac
-  sed "s/@AUTO@/$auto/; s/@START@/$start/" "$HERE/setup.sql" | "sql_$1" || return
-  [ "$MODE" != control ] || "sql_$1" app -e "CREATE TRIGGER fill BEFORE INSERT ON orders FOR EACH ROW
+  sed "s/@AUTO@/$auto/; s/@START@/$start/" "$HERE/setup.sql" | sql "$1" || return
+  [ "$MODE" != control ] || sql "$1" app -e "CREATE TRIGGER fill BEFORE INSERT ON orders FOR EACH ROW
     SET NEW.id = (SELECT COALESCE(MAX(id), 4999) + 1 FROM orders)"
-  [ -z "$TRACE" ] || "sql_$1" -e "SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON"
+  [ -z "$TRACE" ] || sql "$1" -e "SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON"
 }
 
 # run_program SERVER PORT NAME LANGUAGE COMMAND: 0 if it passed.
 run_program() {
   local log=$WORK/$1.$3.out rc
   # A login that the server remembers is answered without the full exchange, whoever made it: forget them all.
-  "sql_$1" -e "FLUSH PRIVILEGES$([ -z "$TRACE" ] || echo '; TRUNCATE mysql.general_log')"
+  sql "$1" -e "FLUSH PRIVILEGES$([ -z "$TRACE" ] || echo '; TRUNCATE mysql.general_log')"
   (
     cd "$HERE/$4" || exit 1
-    export ROWSTAMP_HOST=127.0.0.1 ROWSTAMP_PORT=$2 ROWSTAMP_USER=app ROWSTAMP_PASSWORD=App-Pass_1 ROWSTAMP_DATABASE=app
+    export ROWSTAMP_HOST=127.0.0.1 ROWSTAMP_PORT=$2 ROWSTAMP_USER=$APP_USER ROWSTAMP_PASSWORD=$APP_PASSWORD ROWSTAMP_DATABASE=app
     export PYTHONPATH=$HERE/python/common PYTHONDONTWRITEBYTECODE=1
     # shellcheck disable=SC2086 # a command line
     exec timeout 120 $5
@@ -103,7 +107,8 @@ run_program() {
   rc=$?
   if [ -n "$TRACE" ]; then
     cp "$log" "$TRACE/$3.$1.out"
-    "sql_$1" --raw -N -e "SELECT thread_id, command_type, argument FROM mysql.general_log WHERE user_host NOT LIKE 'root%'" >"$TRACE/$3.$1.log"
+    sql "$1" --raw -e "SELECT thread_id, command_type, argument FROM mysql.general_log WHERE user_host NOT LIKE 'root%'" \
+      >"$TRACE/$3.$1.log"
   fi
   if [ -n "$VERBOSE" ] || [ "$rc" != 0 ] && [ "$MODE" != control ]; then
     echo "--- $3 on $1 (exit $rc)"
@@ -130,10 +135,13 @@ record() {
 
 # run_server SERVER up|down|absent: all chosen programs against it.
 run_server() {
-  local row name language command port=PORT_$1 rc
-  port=${!port:-0}
+  local row name language command port=${PORT[$1]:-} rc
   if [ "$2" = up ] && [ "$MODE" = proxy ]; then
-    if start_proxy "$1"; then port=$PORT_proxy; else set -- "$1" down; fi
+    mkdir -p "$WORK/proxy-$1"
+    cp -r "$HERE/rules" "$WORK/proxy-$1/rules"
+    DB_PORT=$port PROXY_PORT=""
+    start_rowstamp "$WORK/proxy-$1"
+    port=$PROXY_PORT
   fi
   for row in "${PROGRAMS[@]}"; do
     IFS='|' read -r name language command <<<"$row"
@@ -151,18 +159,15 @@ run_server() {
   done
 }
 
-if [ "$MODE" = proxy ] && [ -z "${ROWSTAMP_BIN:-}" ]; then
-  (cd "$HERE/../.." && cargo build --release --locked --bin rowstamp) || exit 1
-  ROWSTAMP_BIN=$HERE/../../target/release/rowstamp
-fi
+[ "$MODE" != proxy ] || rowstamp_binary "$(dirname "$(dirname "$HERE")")"
 
-declare -A STATE=([mariadb]=down [mysql]=absent)
-start_mariadb && prepare mariadb && STATE[mariadb]=up
-if have_mysql; then
-  STATE[mysql]=down
-  start_mysql && prepare mysql && STATE[mysql]=up
+STATE=([mariadb]=down [mysql]=down)
+up mariadb
+if [ -x "$SID_ROOT/usr/sbin/mysqld" ]; then
+  up mysql
 else
-  echo "SKIPPED: MySQL 9: there is no mysqld under $SID_ROOT (tests/install.sh makes that root; it needs root or sudo)"
+  STATE[mysql]=absent
+  echo "SKIPPED: MySQL 9: there is no mysqld in $SID_ROOT (tests/install.sh makes that root)"
 fi
 
 install_all

@@ -1,11 +1,6 @@
 -- Run by run.sh as root on a fresh server. @AUTO@ is AUTO_INCREMENT where the programs run straight against the server,
 -- and nothing where Rowstamp gives orders its ids; @START@ likewise. kept has AUTO_INCREMENT always: a table in migration.
--- No authentication plugin is named: the server's own default is what applications meet.
-CREATE USER 'app'@'%' IDENTIFIED BY 'App-Pass_1';
-CREATE USER 'rowstamp'@'%' IDENTIFIED BY 'Control-Pass_1';
 CREATE DATABASE app CHARACTER SET utf8mb4;
-GRANT ALL ON app.* TO 'app'@'%';
-GRANT SELECT ON app.* TO 'rowstamp'@'%';
 USE app;
 SET NAMES utf8mb4;
 

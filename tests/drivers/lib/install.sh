@@ -5,6 +5,8 @@
 
 ABSENT=3
 
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+
 # apt_packages NAME...: installs those that are missing; false where that is not possible here.
 apt_packages() {
   local missing=() name
