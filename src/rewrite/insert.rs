@@ -428,27 +428,24 @@ impl<'a> Draft<'a> {
         self.edits.push(Edit { start, end, params_before, piece });
     }
 
-    fn text_edit(&mut self, at: u32, text: String) {
-        self.edit(at, at, 0, Piece::Text(text.into_boxed_str()));
-    }
-
     /// The id goes last in the list, where it is not in it.
     fn write_columns(&mut self, columns: &Columns, source: Source, rows: &Rows<'_>) {
         let added = self.ids > 0 && rows.rows.first().is_some_and(|row| row.class == IdValue::Omitted);
         if !added {
             return;
         }
-        let quoted = name::quoted(&self.context.target.rule.column);
         match (columns, source) {
             (Columns::Listed { close, names, .. }, _) => {
-                let comma = if names.is_empty() { "" } else { "," };
-                self.text_edit(*close, format!("{comma}{quoted}"));
+                let before = if names.is_empty() { "" } else { "," };
+                self.column_edit(*close, before, "");
             }
-            (Columns::Unlisted, Source::Values(keyword)) => {
-                self.text_edit(keyword.start, format!("({quoted})"));
-            }
+            (Columns::Unlisted, Source::Values(keyword)) => self.column_edit(keyword.start, "(", ")"),
             (Columns::Unlisted, _) => {}
         }
+    }
+
+    fn column_edit(&mut self, at: u32, before: &'static str, after: &'static str) {
+        self.edit(at, at, 0, Piece::Column { before, after });
     }
 
     fn write_rows(&mut self, rows: &Rows<'_>, text: &[u8]) {
@@ -485,8 +482,7 @@ impl<'a> Draft<'a> {
             );
         }
         if shape == RowShape::Assignments {
-            let column = name::quoted(&self.context.target.rule.column);
-            self.text_edit(row.close, format!(",{column}="));
+            self.column_edit(row.close, ",", "=");
         }
         let comma = shape == RowShape::Filled;
         self.edit(row.close, row.close, row.params_before, Piece::Id { nth, comma, form });
@@ -500,7 +496,8 @@ impl<'a> Draft<'a> {
             Some(_) => format!("{}.{column}", name::quoted(self.context.table)),
             None => column.clone(),
         };
-        self.text_edit(odku.end, format!(",{column}=LAST_INSERT_ID({updated})"));
+        let text = format!(",{column}=LAST_INSERT_ID({updated})");
+        self.edit(odku.end, odku.end, 0, Piece::Text(text.into_boxed_str()));
     }
 
     fn finish(self, body: &Body, rows: &Rows<'_>) -> InsertPlan {

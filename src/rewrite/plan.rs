@@ -167,6 +167,8 @@ pub(super) struct Edit {
 pub(super) enum Piece {
     /// As it is.
     Text(Box<str>),
+    /// The id's column, quoted, between these.
+    Column { before: &'static str, after: &'static str },
     /// The n-th id of the statement.
     Id { nth: u32, comma: bool, form: IdForm },
 }

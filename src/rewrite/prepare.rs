@@ -1,7 +1,7 @@
 //! The text of a prepared statement, with one place for ids that are decided at each execution.
 
 use super::plan::{Edit, IdForm, InsertPlan, Piece, Plan, Refusal, Style};
-use super::splice::{needs_blank, put_digits};
+use super::splice::{needs_blank, put_digits, put_fixed};
 
 /// More placeholders the protocol cannot count.
 pub const PARAMS_MAX: usize = 65_535;
@@ -82,8 +82,8 @@ struct Writer {
 impl Writer {
     fn piece(&mut self, edit: &Edit, insert: &InsertPlan) -> Result<(), Refusal> {
         let (nth, comma, form) = match &edit.piece {
-            Piece::Text(piece) => {
-                self.out.extend_from_slice(piece.as_bytes());
+            Piece::Text(_) | Piece::Column { .. } => {
+                put_fixed(&mut self.out, &edit.piece, insert);
                 return Ok(());
             }
             Piece::Id { nth, comma, form } => (*nth, *comma, *form),

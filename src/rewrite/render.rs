@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::effects::Effects;
 use super::plan::{IdForm, InsertPlan, Piece, Plan, Planned, Style};
-use super::splice::needs_blank;
+use super::splice::{needs_blank, put_fixed};
 
 /// What would be sent, with `<id 1 of shop.orders>` where ids would stand, or why nothing would.
 pub fn describe(text: &[u8], planned: &Planned) -> String {
@@ -84,7 +84,7 @@ fn sample(text: &[u8], plan: &Plan) -> String {
         for edit in &insert.edits {
             out.extend_from_slice(text.get(from..edit.start as usize).unwrap_or_default());
             match &edit.piece {
-                Piece::Text(piece) => out.extend_from_slice(piece.as_bytes()),
+                Piece::Text(_) | Piece::Column { .. } => put_fixed(&mut out, &edit.piece, insert),
                 Piece::Id { nth, comma, form } => {
                     let id = format!("<id {} of {}>", nth + 1, insert.target.rule.generator);
                     let comma = if *comma { "," } else { "" };

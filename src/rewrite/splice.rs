@@ -3,6 +3,7 @@
 use super::plan::{Edit, IdForm, InsertPlan, Piece, Plan};
 use crate::ids::range::IdRange;
 use crate::sql::lex::is_name_byte;
+use crate::sql::name;
 
 /// Bytes that an id and what surrounds it may add; 20 digits, the wrapper, a comma, a blank.
 const ID_BYTES_MAX: usize = 40;
@@ -34,7 +35,7 @@ fn splice_one(
     for edit in &insert.edits {
         out.extend_from_slice(text.get(from..edit.start as usize)?);
         match &edit.piece {
-            Piece::Text(piece) => out.extend_from_slice(piece.as_bytes()),
+            Piece::Text(_) | Piece::Column { .. } => put_fixed(out, &edit.piece, insert),
             Piece::Id { nth, comma, form } => {
                 let id = range?.nth(u64::from(*nth))?;
                 if *comma {
@@ -56,6 +57,19 @@ fn splice_one(
         }
     }
     Some(from)
+}
+
+/// A piece that no id decides.
+pub(super) fn put_fixed(out: &mut Vec<u8>, piece: &Piece, insert: &InsertPlan) {
+    match piece {
+        Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
+        Piece::Column { before, after } => {
+            out.extend_from_slice(before.as_bytes());
+            name::put_quoted(out, &insert.target.rule.column);
+            out.extend_from_slice(after.as_bytes());
+        }
+        Piece::Id { .. } => {}
+    }
 }
 
 /// `'0'ON DUPLICATE` is two tokens, `7ON` would be one.

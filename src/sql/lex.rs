@@ -402,18 +402,19 @@ impl<'a> Lexer<'a> {
         found
     }
 
-    /// The short way through most values of most INSERTs: a plain number, string or `?`, and the `,` or `)` behind it.
+    /// The short way through most values of most INSERTs: a plain number, string, `?`, NULL, or a call without arguments
+    /// of a function that `is_quiet`, and the `,` or `)` behind it.
     /// Returns that sign; `None`, and nothing read, where it is anything else.
-    pub(super) fn eat_constant(&mut self) -> Option<u8> {
+    pub(super) fn eat_constant(&mut self, is_quiet: fn(&[u8]) -> bool) -> Option<u8> {
         let start = self.at;
-        let sign = self.try_constant();
+        let sign = self.try_constant(is_quiet);
         if sign.is_none() {
             self.at = start;
         }
         sign
     }
 
-    fn try_constant(&mut self) -> Option<u8> {
+    fn try_constant(&mut self, is_quiet: fn(&[u8]) -> bool) -> Option<u8> {
         self.skip_blanks();
         let mut params = 0;
         match self.byte(0)? {
@@ -423,6 +424,7 @@ impl<'a> Lexer<'a> {
                 self.at += 1;
                 params = 1;
             }
+            b'a'..=b'z' | b'A'..=b'Z' => self.plain_call(is_quiet)?,
             _ => return None,
         }
         self.skip_blanks();
@@ -430,6 +432,18 @@ impl<'a> Lexer<'a> {
         self.at += 1;
         self.params = self.params.saturating_add(params);
         Some(sign)
+    }
+
+    /// NULL, or `name()`.
+    fn plain_call(&mut self, is_quiet: fn(&[u8]) -> bool) -> Option<()> {
+        let rest = self.rest();
+        let len = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+        let word = rest.get(..len)?;
+        self.at += len;
+        if word.eq_ignore_ascii_case(b"NULL") {
+            return Some(());
+        }
+        (self.eat_plain(b'(') && self.eat_plain(b')') && is_quiet(word)).then_some(())
     }
 
     /// Moves behind the next `;` that is no part of a token, or to the end; says whether there was one.

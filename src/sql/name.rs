@@ -49,16 +49,21 @@ fn fold(c: char) -> impl Iterator<Item = char> {
 
 /// `` `name` ``, backticks doubled.
 pub fn quoted(name: &str) -> String {
-    let mut out = String::with_capacity(name.len() + 2);
-    out.push('`');
-    for c in name.chars() {
-        if c == '`' {
-            out.push('`');
+    let mut out = Vec::with_capacity(name.len() + 2);
+    put_quoted(&mut out, name);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// As [`quoted`], appended.
+pub fn put_quoted(out: &mut Vec<u8>, name: &str) {
+    out.push(b'`');
+    for byte in name.bytes() {
+        if byte == b'`' {
+            out.push(b'`');
         }
-        out.push(c);
+        out.push(byte);
     }
-    out.push('`');
-    out
+    out.push(b'`');
 }
 
 /// A name, and in front of it the names that qualify it: `schema.table.column`.

@@ -1,6 +1,7 @@
 //! Rows or assignments behind the head, with the id's place known.
 
 use super::expression::{self, Ends, Scope, Traits};
+use super::quiet::is_quiet;
 use super::tail::{self, Tail};
 use crate::sql::lex::{Lexer, Odd, Span, Token};
 use crate::sql::value::{Classified, IdValue};
@@ -110,6 +111,11 @@ impl Body {
     }
 }
 
+/// A call that names nothing and reads no insert id.
+fn is_quiet_call(name: &[u8]) -> bool {
+    is_quiet(name) && !name.eq_ignore_ascii_case(b"LAST_INSERT_ID")
+}
+
 struct Reader<'a> {
     scope: Scope<'a>,
     /// `u32::MAX`: not among the columns.
@@ -174,7 +180,7 @@ impl<'a> Reader<'a> {
         };
         loop {
             if row.values != self.id_place
-                && let Some(sign) = lexer.eat_constant()
+                && let Some(sign) = lexer.eat_constant(is_quiet_call)
             {
                 row.values += 1;
                 if sign == b')' {

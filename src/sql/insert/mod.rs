@@ -4,6 +4,7 @@
 pub mod body;
 pub mod expression;
 pub mod head;
+mod quiet;
 pub mod tail;
 
 pub use body::{Body, Form, Row, Wants};
