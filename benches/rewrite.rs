@@ -100,7 +100,7 @@ fn cases() -> Vec<Case> {
         case("INSERT, no rule, 1,000 rows", insert("customers", 1_000, 84), 100.0, 1_000),
         case("INSERT, 1 row", insert("orders", 1, 140), 500.0, 200),
         case("INSERT, 1,000 rows", insert("orders", 1_000, 84), 100_000.0, 1),
-        case("INSERT, 100,000 rows", insert("orders", 100_000, 20), 10_000_000.0, 1),
+        case("INSERT, 100,000 rows", insert("orders", 100_000, 20), 100_000_000.0, 1),
     ]
 }
 

@@ -240,10 +240,52 @@ enum Slot {
     Client,
 }
 
+/// What decides what a value means.
+#[derive(Clone, Copy)]
+struct Meaning {
+    /// NO_AUTO_VALUE_ON_ZERO
+    zero_is_value: bool,
+    /// A string column: the wrapper, which makes integers, does not fit.
+    is_text: bool,
+    /// A column where 0.4 is not zero.
+    is_real: bool,
+}
+
+impl Meaning {
+    fn new(context: &Context<'_>, id: Option<&ColumnShape>) -> Self {
+        let data_type = id.map_or("", |id| id.data_type.as_str());
+        let is_text = ["char", "text", "binary", "blob", "enum", "set", "uuid"];
+        Meaning {
+            zero_is_value: context.dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO),
+            // Almost every id is an integer: its name is not searched.
+            is_text: !data_type.ends_with("int") && is_text.iter().any(|kind| data_type.contains(kind)),
+            is_real: matches!(data_type, "float" | "double" | "decimal"),
+        }
+    }
+
+    /// `None`: not to be told from the text.
+    fn slot(self, class: IdValue) -> Option<Slot> {
+        match class {
+            IdValue::ConvertedZero | IdValue::Converted if self.is_text || self.is_real => None,
+            IdValue::Default if self.zero_is_value => Some(Slot::Zero),
+            IdValue::Zero | IdValue::ConvertedZero if self.zero_is_value => Some(Slot::Keep),
+            IdValue::Omitted | IdValue::Null | IdValue::Default | IdValue::Zero | IdValue::ConvertedZero => {
+                Some(Slot::Generate)
+            }
+            IdValue::Placeholder(_) => Some(Slot::Client),
+            IdValue::Integer | IdValue::Converted => Some(Slot::Keep),
+            IdValue::Text if self.is_text => Some(Slot::Keep),
+            IdValue::Text | IdValue::Expression => None,
+        }
+    }
+}
+
 struct Draft<'a> {
     context: &'a Context<'a>,
     id: Option<&'a ColumnShape>,
-    slots: Vec<Slot>,
+    meaning: Meaning,
+    /// Some rows keep what the client wrote.
+    kept: bool,
     explicit: Vec<i128>,
     id_params: Vec<IdParam>,
     ids: u32,
@@ -258,7 +300,8 @@ impl<'a> Draft<'a> {
         Draft {
             context,
             id,
-            slots: Vec::new(),
+            meaning: Meaning::new(context, id),
+            kept: false,
             explicit: Vec::new(),
             id_params: Vec::new(),
             ids: 0,
@@ -269,53 +312,21 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn is_text_column(&self) -> bool {
-        self.id.is_some_and(|id| {
-            ["char", "text", "binary", "blob", "enum", "set", "uuid"]
-                .iter()
-                .any(|kind| id.data_type.contains(kind))
-        })
-    }
-
     fn decide(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<()> {
         let mut integers = body.integers.iter().copied();
-        let zero_is_value = self.context.dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO);
-        let is_text = self.is_text_column();
-        // 0.4 is not zero there.
-        let is_real =
-            self.id.is_some_and(|id| matches!(id.data_type.as_str(), "float" | "double" | "decimal"));
-        self.slots.reserve(rows.rows.len());
         for (nth, row) in rows.rows.iter().enumerate() {
-            let slot = match row.class {
-                IdValue::ConvertedZero | IdValue::Converted if is_text || is_real => {
-                    return self.refuse_value();
+            let Some(slot) = self.meaning.slot(row.class) else { return self.refuse_value() };
+            match (slot, row.class) {
+                (Slot::Generate, _) => self.ids += 1,
+                (Slot::Client, IdValue::Placeholder(index)) => {
+                    let row = u32::try_from(nth).unwrap_or(u32::MAX);
+                    self.id_params.push(IdParam { index: param(index)?, row });
                 }
-                IdValue::Default if zero_is_value => Slot::Zero,
-                IdValue::Zero | IdValue::ConvertedZero if zero_is_value => Slot::Keep,
-                IdValue::Omitted
-                | IdValue::Null
-                | IdValue::Default
-                | IdValue::Zero
-                | IdValue::ConvertedZero => Slot::Generate,
-                IdValue::Placeholder(index) => {
-                    self.id_params
-                        .push(IdParam { index: param(index)?, row: u32::try_from(nth).unwrap_or(u32::MAX) });
-                    Slot::Client
-                }
-                IdValue::Integer | IdValue::Converted => {
-                    self.explicit.extend(integers.next());
-                    Slot::Keep
-                }
-                IdValue::Text if is_text => Slot::Keep,
-                IdValue::Text | IdValue::Expression => return self.refuse_value(),
-            };
-            if slot == Slot::Zero
-                || slot == Slot::Keep && matches!(row.class, IdValue::Zero | IdValue::ConvertedZero)
-            {
-                self.explicit.push(0);
+                (_, IdValue::Integer | IdValue::Converted) => self.explicit.extend(integers.next()),
+                (_, IdValue::Text) => {}
+                _ => self.explicit.push(0),
             }
-            self.ids += u32::from(slot == Slot::Generate);
-            self.slots.push(slot);
+            self.kept |= matches!(slot, Slot::Keep | Slot::Zero);
         }
         self.check_slots(body)
     }
@@ -329,8 +340,7 @@ impl<'a> Draft<'a> {
 
     fn check_slots(&self, body: &Body) -> Planning<()> {
         let column = &self.context.target.rule.column;
-        let kept = self.slots.iter().any(|slot| matches!(slot, Slot::Keep | Slot::Zero));
-        if kept && self.context.target.rule.explicit == Explicit::Reject {
+        if self.kept && self.context.target.rule.explicit == Explicit::Reject {
             return refused(format!(
                 "the rule rejects values written for {column}; leave the column out or write NULL"
             ));
@@ -359,7 +369,7 @@ impl<'a> Draft<'a> {
         let mut all = body.traits;
         all.add(returning);
         all.add(in_odku);
-        let packet_only = self.context.target.rule.insert_id == InsertId::Packet || self.is_text_column();
+        let packet_only = self.context.target.rule.insert_id == InsertId::Packet || self.meaning.is_text;
         if self.ids == 0 && self.id_params.is_empty() {
             self.style = Style::Literal;
             return Ok(());
@@ -449,22 +459,21 @@ impl<'a> Draft<'a> {
     }
 
     fn write_rows(&mut self, rows: &Rows<'_>, text: &[u8]) {
-        debug_assert_eq!(rows.rows.len(), self.slots.len());
-        let slots = std::mem::take(&mut self.slots);
         self.edits.reserve(self.ids as usize + 1);
         let mut nth = 0u32;
-        for (row, slot) in rows.rows.iter().zip(&slots) {
-            match slot {
-                Slot::Keep | Slot::Client => {}
-                Slot::Zero => self.edit(row.id.start, row.id.end, row.params_before, Piece::Text("0".into())),
-                Slot::Generate => {
+        for row in rows.rows.iter() {
+            match self.meaning.slot(row.class) {
+                None | Some(Slot::Keep | Slot::Client) => {}
+                Some(Slot::Zero) => {
+                    self.edit(row.id.start, row.id.end, row.params_before, Piece::Text("0".into()));
+                }
+                Some(Slot::Generate) => {
                     self.write_id(row, rows.shape, nth);
                     nth += 1;
                 }
             }
         }
         debug_assert!(self.edits.iter().all(|edit| edit.end as usize <= text.len()));
-        self.slots = slots;
     }
 
     fn write_id(&mut self, row: &Row, shape: RowShape, nth: u32) {

@@ -5,12 +5,19 @@ use crate::ids::range::IdRange;
 use crate::sql::lex::is_name_byte;
 use crate::sql::name;
 
-/// Bytes that an id and what surrounds it may add; 20 digits, the wrapper, a comma, a blank.
-const ID_BYTES_MAX: usize = 40;
+/// A first digit, a comma, a blank.
+const ID_EXTRA_BYTES: usize = 3;
+/// Room for the column's name and the wrapper, for most statements.
+const FIXED_BYTES: usize = 80;
 
 pub(super) fn splice(plan: &Plan, text: &[u8], ranges: &[IdRange]) -> Option<Vec<u8>> {
     let edits: usize = plan.inserts.iter().map(|insert| insert.edits.len()).sum();
-    let mut out = Vec::with_capacity(text.len() + edits * ID_BYTES_MAX);
+    let digits = ranges
+        .iter()
+        .map(|range| range.last().checked_ilog10().unwrap_or_default() as usize + ID_EXTRA_BYTES)
+        .max()
+        .unwrap_or_default();
+    let mut out = Vec::with_capacity(text.len() + edits * digits + FIXED_BYTES);
     let mut from = 0usize;
     let mut ranges = ranges.iter();
     for insert in &plan.inserts {

@@ -110,7 +110,7 @@ fn skip_names(lexer: &mut Lexer<'_>) -> Result<bool, Odd> {
 
 /// Behind the opening parenthesis.
 fn list(lexer: &mut Lexer<'_>, open: u32) -> Result<Option<Columns>, Odd> {
-    let mut names = Vec::new();
+    let mut names = Vec::with_capacity(8);
     let mut token = lexer.next()?;
     if token.is_punct(b')') {
         return Ok(Some(Columns::Listed { open, close: token.span.start, names }));

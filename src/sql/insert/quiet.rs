@@ -2,6 +2,7 @@
 
 /// Functions and operators of the server's own that can be followed by a parenthesis, are resolved before any stored
 /// function of that name, and never run code of the user's. A name that is not here costs nothing but the wrapper.
+#[allow(clippy::too_many_lines)] // One list.
 pub(super) fn is_quiet(name: &[u8]) -> bool {
     let mut upper = [0u8; 20];
     let Some(upper) = upper.get_mut(..name.len()) else { return false };
