@@ -415,6 +415,11 @@ impl Dispenser {
         }
     }
 
+    /// The first slot that may still be handed out, wherever what is reserved lies.
+    pub(super) fn floor(&self) -> u64 {
+        self.lock().floor
+    }
+
     pub(super) fn need(&self) -> Need {
         let mut state = self.lock();
         if state.gate == Gate::Closed {

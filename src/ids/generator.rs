@@ -420,10 +420,10 @@ impl Sequence {
         }
         self.dispenser.refuse_above(room.saturating_add(self.dispenser.left()));
         let Need::Batch { waiting } = self.dispenser.need() else { return Ok(Refill::Done) };
-        let batch = self.batch_at(self.slots.at_or_above(fence.bound()));
+        let batch = self.batch_at(self.first_above(fence.bound()));
         let raise = fence
             .raise(|bound| {
-                let first = self.slots.at_or_above(bound);
+                let first = self.first_above(bound);
                 let end = first.saturating_add(batch).saturating_add(waiting).min(self.slots.end());
                 (first < end).then(|| self.slots.bound_of(end))
             })
@@ -454,9 +454,14 @@ impl Sequence {
         batch_ids(self.spec.batch, self.notes().demand.per_second(), left)
     }
 
-    /// Slots from `bound` to the max.
+    /// The first slot to be had above `bound`. The floor may be higher: it is raised here before the store knows it.
+    fn first_above(&self, bound: u64) -> u64 {
+        self.slots.at_or_above(bound).max(self.dispenser.floor())
+    }
+
+    /// Slots to be had from `bound` to the max.
     fn room_above(&self, bound: u64) -> u64 {
-        self.slots.end().saturating_sub(self.slots.at_or_above(bound))
+        self.slots.end().saturating_sub(self.first_above(bound))
     }
 
     fn may_reread(&self, now: Instant) -> bool {

@@ -1,1 +1,112 @@
+use std::sync::Arc;
 
+use super::{Fence, Raise, raise_bound};
+use crate::store::memory::{Faults, MemoryStore};
+use crate::store::{GeneratorRecord, Key, StoreError, record};
+
+const NAME: &str = "shop.orders";
+const ALWAYS: u32 = 1000;
+
+async fn fence(store: &Arc<MemoryStore>) -> Fence {
+    Fence::open(store.clone(), NAME, "p1", 1).await.unwrap()
+}
+
+fn record_of(store: &MemoryStore) -> GeneratorRecord {
+    record::decode(&Key::generator(NAME), &store.peek(&Key::generator(NAME)).unwrap()).unwrap()
+}
+
+async fn ten(fence: &mut Fence) -> Result<Raise, StoreError> {
+    fence.raise(|bound| Some(bound + 10)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn raises_of_two_owners_never_overlap() {
+    let store = Arc::new(MemoryStore::new());
+    let (mut a, mut b) = (fence(&store).await, fence(&store).await);
+    assert_eq!(ten(&mut a).await, Ok(Raise::Raised { from: 1, to: 11 }));
+    assert_eq!(ten(&mut b).await, Ok(Raise::Raised { from: 11, to: 21 }));
+    assert_eq!(ten(&mut a).await, Ok(Raise::Raised { from: 21, to: 31 }));
+    assert_eq!(a.raise(|bound| (bound > 31).then_some(99)).await, Ok(Raise::Declined { bound: 31 }));
+    assert_eq!(b.hand_back(15, 21).await, Ok(false), "a reserved behind it");
+    assert_eq!(a.hand_back(25, 31).await, Ok(true));
+    assert_eq!(record_of(&store).bound, 25);
+    assert_eq!(ten(&mut b).await, Ok(Raise::Raised { from: 25, to: 35 }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_raise_whose_answer_was_lost_is_ours_if_our_token_stands_there() {
+    let store = Arc::new(MemoryStore::new());
+    let mut fence = fence(&store).await;
+    store.set_faults(Faults { lost_reply: ALWAYS, ..Faults::default() });
+    assert_eq!(ten(&mut fence).await, Ok(Raise::Raised { from: 1, to: 11 }));
+    assert_eq!(record_of(&store).bound, 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_raise_that_another_overtook_is_burnt() {
+    let store = Arc::new(MemoryStore::new());
+    let mut fence = fence(&store).await;
+    let delay_max = std::time::Duration::from_millis(20);
+    store.set_faults(Faults { lost_reply: ALWAYS, delay: ALWAYS, delay_max, ..Faults::default() });
+    // Cut off after it was sent: whether it was done is not known here.
+    let mut cut = Box::pin(ten(&mut fence));
+    for _ in 0..40 {
+        let _ = tokio::time::timeout(std::time::Duration::from_millis(1), &mut cut).await;
+        if record_of(&store).bound == 11 {
+            break;
+        }
+    }
+    drop(cut);
+    assert_eq!(record_of(&store).bound, 11);
+    store.set_faults(Faults::default());
+    raise_bound(store.clone(), NAME, "p2", 15).await.unwrap();
+    assert_eq!(ten(&mut fence).await, Ok(Raise::Raised { from: 15, to: 25 }), "not 1 to 11");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_arrives_late_is_nobodys() {
+    let store = Arc::new(MemoryStore::new());
+    let mut fence = fence(&store).await;
+    let delay_max = std::time::Duration::from_millis(20);
+    store.set_faults(Faults { late_request: ALWAYS, delay_max, ..Faults::default() });
+    let mut raise = Box::pin(ten(&mut fence));
+    assert!(tokio::time::timeout(std::time::Duration::from_millis(5), &mut raise).await.is_ok());
+    drop(raise);
+    store.set_faults(Faults::default());
+    tokio::time::sleep(delay_max * 2).await;
+    let bound = record_of(&store).bound;
+    assert_eq!(bound, 11, "one of the late writes was done");
+    assert_eq!(ten(&mut fence).await, Ok(Raise::Raised { from: 11, to: 21 }), "1 to 11 was given up before");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bound_of_an_earlier_term_is_never_lowered() {
+    let store = Arc::new(MemoryStore::new());
+    raise_bound(store.clone(), NAME, "p1", 500).await.unwrap();
+    assert_eq!(raise_bound(store.clone(), NAME, "p2", 100).await, Ok(500));
+    assert_eq!(record_of(&store).bound, 500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_other_versions_wrote_is_kept() {
+    let store = Arc::new(MemoryStore::new());
+    let json = br#"{"v":1,"kind":"sequence","bound":7,"owner":"a","token":"t","later":{"x":1}}"#;
+    store.poke(&Key::generator(NAME), json);
+    let mut fence = fence(&store).await;
+    assert_eq!(ten(&mut fence).await, Ok(Raise::Raised { from: 7, to: 17 }));
+    assert_eq!(record_of(&store).unknown["later"]["x"], 1);
+    assert_eq!(record_of(&store).owner, "p1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_went_back_or_away_stops_all() {
+    let store = Arc::new(MemoryStore::new());
+    let mut a = fence(&store).await;
+    let old = store.peek(&Key::generator(NAME)).unwrap();
+    assert_eq!(ten(&mut a).await, Ok(Raise::Raised { from: 1, to: 11 }));
+    store.poke(&Key::generator(NAME), &old);
+    for _ in 0..3 {
+        assert!(matches!(ten(&mut a).await, Err(StoreError::SteppedBack { .. })));
+    }
+    assert_eq!(record_of(&store).bound, 1, "nothing was written over it");
+}

@@ -1,0 +1,101 @@
+//! What an id costs: `Sequence::try_take` against a bare `AtomicU64::fetch_add`, in one run.
+//!
+//! A ratio of two medians of interleaved rounds, since absolute times on a shared machine say little: a harness that
+//! measures one after the other sees the neighbours' load, not ours. `cargo bench --bench ids`; the last line is for
+//! scripts.
+
+use std::hint::black_box;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use rowstamp::ids::Sequence;
+use rowstamp::ids::sequence::{Batch, SequenceSpec};
+use rowstamp::store::memory::MemoryStore;
+
+const ROUNDS: usize = 61;
+const TAKES: u64 = 500_000;
+
+#[repr(align(128))]
+struct Bare(AtomicU64);
+
+/// Nanoseconds a call, of `threads` threads that call it [`TAKES`] times each.
+fn round(threads: usize, call: &(impl Fn() + Sync)) -> f64 {
+    let start = Barrier::new(threads);
+    let slowest = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    start.wait();
+                    let begin = Instant::now();
+                    for _ in 0..TAKES {
+                        call();
+                    }
+                    begin.elapsed()
+                })
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join().expect("a worker")).max()
+    });
+    slowest.unwrap_or(Duration::ZERO).as_secs_f64() * 1e9 / TAKES as f64
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Medians of each, and of their ratio round by round: first / second is the second's share of the first's speed.
+fn compare(threads: usize, first: impl Fn() + Sync, second: impl Fn() + Sync) -> (f64, f64, f64) {
+    let (mut firsts, mut seconds, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for turn in 0..ROUNDS {
+        let (a, b);
+        if turn % 2 == 0 {
+            a = round(threads, &first);
+            b = round(threads, &second);
+        } else {
+            b = round(threads, &second);
+            a = round(threads, &first);
+        }
+        firsts.push(a);
+        seconds.push(b);
+        ratios.push(a / b);
+    }
+    (median(firsts), median(seconds), median(ratios))
+}
+
+fn main() {
+    // cargo test runs benches too, and wants them to be quick.
+    if std::env::args().any(|arg| arg == "--test") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().expect("a runtime");
+    let batch = NonZeroU64::new(1 << 40).expect("not zero");
+    let spec = SequenceSpec { batch: Batch::Fixed(batch), ..SequenceSpec::default() };
+    let sequence: Arc<Sequence> = runtime.block_on(async {
+        let sequence = Sequence::open(Arc::new(MemoryStore::new()), "bench.ids", "bench", spec, 0, u64::MAX)
+            .await
+            .expect("an empty store opens");
+        let _ = sequence.take(NonZeroU64::MIN, Duration::from_secs(1)).await.expect("the first id");
+        sequence
+    });
+    let bare = Bare(AtomicU64::new(0));
+    let add = || {
+        black_box(bare.0.fetch_add(1, Ordering::Relaxed));
+    };
+    let thousand = NonZeroU64::new(1000).expect("not zero");
+    let take = |count: NonZeroU64| {
+        black_box(sequence.try_take(black_box(count)).expect("reserved"));
+    };
+    let mut line = String::from("ratios");
+    for threads in [1, 2] {
+        let (bare_ns, take_ns, ratio) = compare(threads, add, || take(NonZeroU64::MIN));
+        println!("{threads} thread(s): fetch_add {bare_ns:.2} ns, try_take(1) {take_ns:.2} ns, ratio {ratio:.3}");
+        line.push_str(&format!(" take1_threads{threads}={ratio:.3}"));
+    }
+    let (one_ns, many_ns, ratio) = compare(1, || take(NonZeroU64::MIN), || take(thousand));
+    println!("1 thread: try_take(1) {one_ns:.2} ns, try_take(1000) {many_ns:.2} ns, {:.3} of it", 1.0 / ratio);
+    line.push_str(&format!(" take1000_over_take1={:.3}", 1.0 / ratio));
+    println!("{line}");
+}
