@@ -4,6 +4,7 @@
 //! measures one after the other sees the neighbours' load, not ours. `cargo bench --bench ids`; the last line is for
 //! scripts.
 
+use std::fmt::Write;
 use std::hint::black_box;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use rowstamp::ids::sequence::{Batch, SequenceSpec};
 use rowstamp::store::memory::MemoryStore;
 
 const ROUNDS: usize = 61;
-const TAKES: u64 = 500_000;
+const TAKES: u32 = 500_000;
 
 #[repr(align(128))]
 struct Bare(AtomicU64);
@@ -38,7 +39,7 @@ fn round(threads: usize, call: &(impl Fn() + Sync)) -> f64 {
             .collect();
         workers.into_iter().map(|worker| worker.join().expect("a worker")).max()
     });
-    slowest.unwrap_or(Duration::ZERO).as_secs_f64() * 1e9 / TAKES as f64
+    slowest.unwrap_or(Duration::ZERO).as_secs_f64() * 1e9 / f64::from(TAKES)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -70,7 +71,11 @@ fn main() {
     if std::env::args().any(|arg| arg == "--test") {
         return;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .build()
+        .expect("a runtime");
     let batch = NonZeroU64::new(1 << 40).expect("not zero");
     let spec = SequenceSpec { batch: Batch::Fixed(batch), ..SequenceSpec::default() };
     let sequence: Arc<Sequence> = runtime.block_on(async {
@@ -86,16 +91,22 @@ fn main() {
     };
     let thousand = NonZeroU64::new(1000).expect("not zero");
     let take = |count: NonZeroU64| {
-        black_box(sequence.try_take(black_box(count)).expect("reserved"));
+        // Of both the id itself is what is kept.
+        black_box(sequence.try_take(black_box(count)).expect("reserved").first());
     };
     let mut line = String::from("ratios");
     for threads in [1, 2] {
         let (bare_ns, take_ns, ratio) = compare(threads, add, || take(NonZeroU64::MIN));
-        println!("{threads} thread(s): fetch_add {bare_ns:.2} ns, try_take(1) {take_ns:.2} ns, ratio {ratio:.3}");
-        line.push_str(&format!(" take1_threads{threads}={ratio:.3}"));
+        println!(
+            "{threads} thread(s): fetch_add {bare_ns:.2} ns, try_take(1) {take_ns:.2} ns, ratio {ratio:.3}"
+        );
+        let _ = write!(line, " take1_threads{threads}={ratio:.3}");
     }
     let (one_ns, many_ns, ratio) = compare(1, || take(NonZeroU64::MIN), || take(thousand));
-    println!("1 thread: try_take(1) {one_ns:.2} ns, try_take(1000) {many_ns:.2} ns, {:.3} of it", 1.0 / ratio);
-    line.push_str(&format!(" take1000_over_take1={:.3}", 1.0 / ratio));
+    println!(
+        "1 thread: try_take(1) {one_ns:.2} ns, try_take(1000) {many_ns:.2} ns, {:.3} of it",
+        1.0 / ratio
+    );
+    let _ = write!(line, " take1000_over_take1={:.3}", 1.0 / ratio);
     println!("{line}");
 }

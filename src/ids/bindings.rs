@@ -139,15 +139,15 @@ mod tests {
             raise_bound(store.clone(), "shop.a", "p1", 300).await.unwrap();
             let faults =
                 Faults { lost_reply: 200, lost_request: 200, false_conflict: 200, ..Faults::default() };
-            let faulty = MemoryStore::with_faults(seed, faults);
+            let broken = MemoryStore::with_faults(seed, faults);
             for key in [Key::generator("shop.a"), Key::binding("shop.orders")] {
-                faulty.poke(&key, &memory.peek(&key).unwrap());
+                broken.poke(&key, &memory.peek(&key).unwrap());
             }
-            let faulty: Arc<dyn Store> = Arc::new(faulty);
-            let bound = bind(&faulty, "shop.orders", "shop.b", "p1", 10).await.unwrap();
+            let store: Arc<dyn Store> = Arc::new(broken);
+            let bound = bind(&store, "shop.orders", "shop.b", "p1", 10).await.unwrap();
             assert_eq!(bound.floor, 299, "seed {seed}");
-            assert_eq!(bound_of(&*faulty, "shop.b").await.unwrap(), 300, "seed {seed}");
-            assert_eq!(stands(&faulty, "shop.orders").await.generator, "shop.b");
+            assert_eq!(bound_of(&*store, "shop.b").await.unwrap(), 300, "seed {seed}");
+            assert_eq!(stands(&store, "shop.orders").await.generator, "shop.b");
         }
     }
 }

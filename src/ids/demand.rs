@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::sequence::Batch;
 
 /// What an automatic batch should last.
-const BATCH_LASTS: Duration = Duration::from_secs(600);
+const BATCH_LASTS: Duration = Duration::from_mins(10);
 const BATCH_MIN: u64 = 1_000;
 const BATCH_MAX: u64 = 10_000_000;
 /// An automatic batch takes no more than one in so many of the ids that are left: a crash loses up to two batches, and

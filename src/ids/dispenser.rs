@@ -169,19 +169,19 @@ impl Dispenser {
         }
     }
 
-    /// The fast path: `count` slots, at most [`RUN_MAX`] of them.
+    /// The fast path. More than [`RUN_MAX`] are never drawn.
     #[inline]
     pub(super) fn draw(&self, count: NonZeroU64) -> Result<u64, Ticket> {
         let mark = self.mark.0.load(Ordering::Acquire);
-        if mark == 0 {
-            return Err(Ticket { mark, first: 0 });
+        if mark == 0 || count.get() > RUN_MAX {
+            return Err(Ticket { mark: 0, first: 0 });
         }
         let first = self.next.0.fetch_add(count.get(), Ordering::Relaxed);
         // Cannot wrap: see RUN_MAX.
         if first.wrapping_add(count.get()) <= mark { Ok(first) } else { Err(Ticket { mark, first }) }
     }
 
-    /// What becomes of a ticket: slots where there are enough.
+    /// What becomes of a ticket: slots where there are enough. `count` is at most [`RUN_MAX`].
     #[cold]
     pub(super) fn settle(&self, count: NonZeroU64, ticket: Ticket) -> Option<u64> {
         self.settle_in(&mut self.lock(), count, ticket)
@@ -218,7 +218,7 @@ impl Dispenser {
         if state.gate == Gate::Closed {
             return None;
         }
-        let first = self.serve(state, count);
+        let first = serve(state, count);
         self.reopen(state);
         self.refiller.notify_one();
         first
@@ -245,22 +245,6 @@ impl Dispenser {
             state.zone.cut_to(state.floor);
         }
         None
-    }
-
-    /// From what is left while the gate is shut, or from the pending zone. The rest of a zone that is too short is
-    /// given up only when the next one takes its place: ids of one connection must ascend.
-    fn serve(&self, state: &mut State, count: NonZeroU64) -> Option<u64> {
-        if state.gate != Gate::Shut {
-            return None;
-        }
-        if state.zone.left() < count.get() {
-            state.zone = state.pending.take_if(|pending| pending.left() >= count.get())?;
-            end_epoch(state);
-        }
-        let first = state.zone.start;
-        state.zone.start += count.get();
-        state.issued += i128::from(count.get());
-        Some(first)
     }
 
     fn publish(&self, state: &mut State, mark: u64) {
@@ -329,27 +313,8 @@ impl Dispenser {
                 state.pending = Some(new);
             }
         }
-        self.serve_waiters(state);
+        serve_waiters(state);
         self.reopen(state);
-    }
-
-    fn serve_waiters(&self, state: &mut State) {
-        let mut still = VecDeque::new();
-        while let Some(waiter) = state.waiters.pop_front() {
-            if waiter.reply.is_closed() {
-                continue;
-            }
-            let Some(first) = self.serve(state, waiter.count) else {
-                still.push_back(waiter);
-                continue;
-            };
-            if waiter.reply.send(Ok(first)).is_err() {
-                // It gave up in this moment, so nobody has the slots.
-                state.zone.start = first;
-                state.issued -= i128::from(waiter.count.get());
-            }
-        }
-        state.waiters = still;
     }
 
     /// Refuses all who wait for more than `slots`.
@@ -498,6 +463,41 @@ impl Dispenser {
         end_epoch(state);
         self.refiller.notify_one();
     }
+}
+
+/// From what is left while the gate is shut, or from the pending zone. The rest of a zone that is too short is
+/// given up only when the next one takes its place: ids of one connection must ascend.
+fn serve(state: &mut State, count: NonZeroU64) -> Option<u64> {
+    if state.gate != Gate::Shut {
+        return None;
+    }
+    if state.zone.left() < count.get() {
+        state.zone = state.pending.take_if(|pending| pending.left() >= count.get())?;
+        end_epoch(state);
+    }
+    let first = state.zone.start;
+    state.zone.start += count.get();
+    state.issued += i128::from(count.get());
+    Some(first)
+}
+
+fn serve_waiters(state: &mut State) {
+    let mut still = VecDeque::new();
+    while let Some(waiter) = state.waiters.pop_front() {
+        if waiter.reply.is_closed() {
+            continue;
+        }
+        let Some(first) = serve(state, waiter.count) else {
+            still.push_back(waiter);
+            continue;
+        };
+        if waiter.reply.send(Ok(first)).is_err() {
+            // It gave up in this moment, so nobody has the slots.
+            state.zone.start = first;
+            state.issued -= i128::from(waiter.count.get());
+        }
+    }
+    state.waiters = still;
 }
 
 /// From here on no ticket of an earlier draw is redeemed. Due before the zone changes while the gate is shut (7): such

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use super::demand::{Demand, batch_ids, low_ids};
-use super::dispenser::{Dispenser, Need, RUN_MAX, Refused, Skipped, Taken, Zone};
+use super::dispenser::{Dispenser, Need, RUN_MAX, Refused, Skipped, Taken, Ticket, Zone};
 use super::fence::{Fence, Raise};
 use super::range::IdRange;
 use super::refill;
@@ -192,45 +192,53 @@ impl Sequence {
     /// `n` ids in one run, if they are reserved already.
     #[inline]
     pub fn try_take(&self, n: NonZeroU64) -> Option<IdRange> {
-        if n.get() > RUN_MAX {
-            return None;
+        match self.dispenser.draw(n) {
+            Ok(first) => Some(self.slots.range(first, n)),
+            Err(ticket) => self.try_take_slowly(n, ticket),
         }
-        let first = match self.dispenser.draw(n) {
-            Ok(first) => first,
-            Err(ticket) => self.dispenser.settle(n, ticket)?,
-        };
-        self.slots.range(first, n)
+    }
+
+    #[cold]
+    fn try_take_slowly(&self, n: NonZeroU64, ticket: Ticket) -> Option<IdRange> {
+        let first = (n.get() <= RUN_MAX).then(|| self.dispenser.settle(n, ticket))??;
+        Some(self.slots.range(first, n))
     }
 
     /// `n` ids in one run, waiting up to `deadline` for the store.
     pub async fn take(&self, n: NonZeroU64, deadline: Duration) -> Result<IdRange, TakeError> {
+        match self.dispenser.draw(n) {
+            Ok(first) => Ok(self.slots.range(first, n)),
+            Err(ticket) => self.take_slowly(n, ticket, deadline).await,
+        }
+    }
+
+    #[cold]
+    async fn take_slowly(
+        &self,
+        n: NonZeroU64,
+        ticket: Ticket,
+        deadline: Duration,
+    ) -> Result<IdRange, TakeError> {
         if n.get() > RUN_MAX {
             return Err(TakeError::TooMany { generator: self.name.clone(), wanted: n.get(), most: RUN_MAX });
         }
-        let first = match self.dispenser.draw(n) {
-            Ok(first) => first,
-            Err(ticket) => match self.dispenser.settle_or_wait(n, ticket) {
-                Taken::Slots(first) => first,
-                Taken::Closed => return Err(self.refused(n, Refused::Closed)),
-                Taken::Wait(mut answer) => {
-                    let waited = match timeout(deadline, &mut answer).await {
-                        Ok(answered) => answered.ok(),
-                        Err(_) => {
-                            // What was sent in this moment is still taken.
-                            answer.close();
-                            answer.try_recv().ok()
-                        }
-                    };
-                    match waited {
-                        Some(Ok(first)) => first,
-                        Some(Err(refused)) => return Err(self.refused(n, refused)),
-                        None => return Err(self.store_away(deadline)),
-                    }
-                }
-            },
+        let mut answer = match self.dispenser.settle_or_wait(n, ticket) {
+            Taken::Slots(first) => return Ok(self.slots.range(first, n)),
+            Taken::Closed => return Err(self.refused(n, Refused::Closed)),
+            Taken::Wait(answer) => answer,
         };
-        // Slots before the end always make a range.
-        self.slots.range(first, n).ok_or_else(|| self.refused(n, Refused::Exhausted))
+        let answered = if let Ok(answered) = timeout(deadline, &mut answer).await {
+            answered.ok()
+        } else {
+            // What was sent in this moment is still taken.
+            answer.close();
+            answer.try_recv().ok()
+        };
+        match answered {
+            Some(Ok(first)) => Ok(self.slots.range(first, n)),
+            Some(Err(refused)) => Err(self.refused(n, refused)),
+            None => Err(self.store_away(deadline)),
+        }
     }
 
     fn refused(&self, n: NonZeroU64, refused: Refused) -> TakeError {

@@ -112,7 +112,9 @@ enum Refusal {
 impl Drop for StoreFile {
     fn drop(&mut self) {
         let slot = self.database.get_mut().unwrap_or_else(PoisonError::into_inner);
-        slot.take().map(discard);
+        if let Some(database) = slot.take() {
+            discard(database);
+        }
     }
 }
 

@@ -33,14 +33,15 @@ pub struct BindingRecord {
     pub unknown: Map<String, Value>,
 }
 
+#[derive(Deserialize)]
+struct Version {
+    v: u64,
+}
+
 /// Reads a record. A version is read before the rest, since a newer one may have other fields.
 pub fn decode<T: DeserializeOwned>(key: &Key, json: &[u8]) -> Result<T, StoreError> {
     let damaged =
         |e: serde_json::Error| StoreError::Corrupt { place: key.to_string(), reason: e.to_string() };
-    #[derive(Deserialize)]
-    struct Version {
-        v: u64,
-    }
     let Version { v } = serde_json::from_slice(json).map_err(damaged)?;
     check_version(key, v)?;
     serde_json::from_slice(json).map_err(damaged)

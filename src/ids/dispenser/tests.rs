@@ -36,14 +36,20 @@ fn wait(dispenser: &Dispenser, count: u64) -> tokio::sync::oneshot::Receiver<Res
 #[test]
 fn to_the_last_slot_and_no_further() {
     let d = dispenser(10, 5);
-    assert_eq!((0..11).map(|_| take(&d, 1)).collect::<Vec<_>>(), [(0..10).map(Some).collect(), vec![None]].concat());
+    assert_eq!(
+        (0..11).map(|_| take(&d, 1)).collect::<Vec<_>>(),
+        [(0..10).map(Some).collect(), vec![None]].concat()
+    );
     assert_eq!((d.issued(), d.left()), (10, 0));
 }
 
 #[test]
 fn a_request_too_big_for_the_rest_leaves_it_to_smaller_ones() {
     let d = dispenser(10, 0);
-    assert_eq!([take(&d, 7), take(&d, 5), take(&d, 2), take(&d, 2), take(&d, 1)], [Some(0), None, Some(7), None, Some(9)]);
+    assert_eq!(
+        [take(&d, 7), take(&d, 5), take(&d, 2), take(&d, 2), take(&d, 1)],
+        [Some(0), None, Some(7), None, Some(9)]
+    );
     assert_eq!((d.issued(), d.left()), (10, 0));
 }
 

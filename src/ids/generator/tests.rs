@@ -141,7 +141,7 @@ async fn while_the_store_is_away_the_reserve_lasts_then_1467_then_it_recovers_by
     for _ in 0..1_000 {
         assert!(sequence.try_take(n(1_000_000)).is_none());
     }
-    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
     store.set_away(false);
     assert_eq!(first(&sequence, 1).await, 2 + reserved, "requests that failed burn no ids");
 }
@@ -150,7 +150,7 @@ async fn while_the_store_is_away_the_reserve_lasts_then_1467_then_it_recovers_by
 async fn an_idle_generator_writes_nothing_and_a_busy_one_seldom() {
     let store = Arc::new(MemoryStore::new());
     let sequence = open(&store, SequenceSpec::default(), 0, u64::MAX).await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(store.writes(), 1, "its creation");
     for _ in 0..60_000 {
         first(&sequence, 10).await;
@@ -166,7 +166,7 @@ async fn an_idle_generator_writes_nothing_and_a_busy_one_seldom() {
     let reserve = sequence.stats().reserved;
     assert!(reserve >= 3_000_000, "{reserve}: half of ten minutes of 10,000 a second");
     let writes = store.writes();
-    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(store.writes(), writes);
 }
 
@@ -323,7 +323,10 @@ async fn a_raised_floor_holds_for_what_is_reserved_already() {
     assert!(sequence.stats().reserved <= 200, "a leap is no demand");
     store.set_away(true);
     assert!(sequence.raise_floor(2_000_000_000_000, SECOND).await.is_err());
-    assert!(sequence.take(n(1), SECOND).await.is_err(), "the floor holds although the store does not know it");
+    assert!(
+        sequence.take(n(1), SECOND).await.is_err(),
+        "the floor holds although the store does not know it"
+    );
     store.set_away(false);
     assert!(first(&sequence, 1).await > 2_000_000_000_000);
 }

@@ -76,8 +76,7 @@ async fn owner(world: Arc<World>, number: u32) {
     for _ in 0..STEPS {
         let Some(open) = &sequence else {
             let who = format!("p{number}");
-            sequence =
-                Sequence::open(world.store.clone(), NAME, &who, spec.clone(), 0, u64::MAX).await.ok();
+            sequence = Sequence::open(world.store.clone(), NAME, &who, spec.clone(), 0, u64::MAX).await.ok();
             term += 1;
             continue;
         };
@@ -110,7 +109,12 @@ async fn owner(world: Arc<World>, number: u32) {
                 let _ = open.raise_floor(floor, DEADLINE).await;
                 if let Ok(ids) = open.take(count, DEADLINE).await {
                     world.issued(&ids, &who);
-                    assert!(ids.first() > floor, "seed {}: {} at a floor of {floor}", world.seed, ids.first());
+                    assert!(
+                        ids.first() > floor,
+                        "seed {}: {} at a floor of {floor}",
+                        world.seed,
+                        ids.first()
+                    );
                 }
             }
             10..50 => {
@@ -136,8 +140,7 @@ async fn run(seed: u64) -> usize {
     while let Some(end) = owners.join_next().await {
         end.unwrap();
     }
-    let issued = world.log.lock().unwrap().len();
-    issued
+    world.log.lock().unwrap().len()
 }
 
 #[test]

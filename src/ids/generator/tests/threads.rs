@@ -58,11 +58,11 @@ async fn disturb(store: &MemoryStore, issued: &Issued) {
 }
 
 fn storm(batch: u64, faults: Faults, seconds: u64) -> u64 {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     let store = Arc::new(MemoryStore::with_faults(7, faults));
-    let sequence = runtime
-        .block_on(Sequence::open(store.clone(), "shop.orders", "p1", by(batch), 0, u64::MAX))
-        .unwrap();
+    let sequence =
+        runtime.block_on(Sequence::open(store.clone(), "shop.orders", "p1", by(batch), 0, u64::MAX)).unwrap();
     let issued = Issued::new(IDS);
     let stop = AtomicBool::new(false);
     let last = Mutex::new(Vec::new());
