@@ -1,13 +1,14 @@
 //! Generated ids become names, so that two runs compare whatever numbers they were given.
 //!
-//! A number counts as generated if it is at least `FIRST_ID` and the case does not write it itself. Ids get their
+//! A number counts as generated if it lies from `FIRST_ID` to below `SERVERS_OWN_FIRST_ID` and the case does not write
+//! it itself: what the server gave behind the proxy's back keeps its number and fits nothing. Ids get their
 //! names (`#1`, `#2`) by first appearance in the tables, where they are read in ascending order: a run that gave ids
 //! in another order, or to other rows, gets other names. What never was in a table (a burned id that a function still
 //! shows, arithmetic on ids) is named apart (`~1`), so that one such number does not shift all others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::run::FIRST_ID;
+use crate::run::{FIRST_ID, SERVERS_OWN_FIRST_ID};
 
 #[derive(Debug, Default)]
 pub(crate) struct Renamer {
@@ -62,7 +63,8 @@ impl Renamer {
     }
 
     fn is_generated(&self, number: u128) -> bool {
-        number >= u128::from(FIRST_ID) && !self.explicit.contains(&number)
+        let generated = u128::from(FIRST_ID)..u128::from(SERVERS_OWN_FIRST_ID);
+        generated.contains(&number) && !self.explicit.contains(&number)
     }
 }
 
@@ -90,6 +92,7 @@ fn ids_are_named_by_their_first_place_in_a_table() {
     );
     let text = "Duplicate 1000009, 1000007; burned 1000008, again 1000008 and 2000000 and 5";
     assert_eq!(renamer.rename(text), "Duplicate #2, #1; burned ~1, again ~1 and 2000000 and 5");
+    assert_eq!(renamer.rename("12000001"), "12000001", "the server's own");
     assert_eq!(Renamer::new(b"b'01000001'").rename("1000001, 01000001"), "~1, 01000001");
     assert!(!renamer.ids_in_tables_adjoin());
     assert!(renamer.see_table("(1000008)").len() == 1 && renamer.ids_in_tables_adjoin());

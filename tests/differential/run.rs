@@ -16,9 +16,13 @@ const STATUS_COMPARED: u16 = 0x0001 | 0x0002 | 0x0008 | 0x0200;
 /// "This command is not supported in the prepared statement protocol yet".
 const ER_UNSUPPORTED_PS: u16 = 1295;
 const ER_NOT_SUPPORTED_YET: u16 = 1235;
-/// Where both the native counter and the proxy's sequence start.
+/// Where both the native counter of a case's first table and the proxy's sequence start.
 pub(crate) const FIRST_ID: u64 = 1_000_001;
 const SHIFTED_FIRST_ID: u64 = 2_000_007;
+/// Further tables count from elsewhere: were parent and child numbered alike, their ids could not be told apart.
+const BETWEEN_TABLES: u64 = 2_000_000;
+/// Where counters start that must never be used, those of ruled tables behind the proxy; MEDIUMINT must hold it.
+pub(crate) const SERVERS_OWN_FIRST_ID: u64 = 12_000_001;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Protocol {
@@ -86,8 +90,8 @@ pub(crate) fn run(
         observer.query(sql)?;
     }
     let mut session = Client::connect(address, &session_options(case))?;
-    for table in &case.tables {
-        for sql in create_table(table, variant) {
+    for (index, table) in (0..).zip(&case.tables) {
+        for sql in create_table(table, index, variant, role) {
             expect_ok(&mut session, sql.as_bytes())?;
         }
     }
@@ -133,12 +137,16 @@ fn session_options(case: &Case) -> Options {
     if case.has(Flag::GbkHandshake) { Options { collation: GBK_CHINESE_CI, ..plain } } else { plain }
 }
 
-fn create_table(table: &str, variant: Variant) -> [String; 2] {
+fn create_table(table: &str, index: u64, variant: Variant, role: Role) -> [String; 2] {
     let name = table_name(table);
-    let (ai, from) = match variant {
-        Variant::With => ("AUTO_INCREMENT", format!(" AUTO_INCREMENT={FIRST_ID}")),
-        Variant::Without => ("", String::new()),
-        Variant::Shifted => ("AUTO_INCREMENT", format!(" AUTO_INCREMENT={SHIFTED_FIRST_ID}")),
+    // A table that writes the word itself has no rule: it keeps its counter in every run.
+    let counts_itself = table.contains("AUTO_INCREMENT");
+    let from = |first_id: u64| format!(" AUTO_INCREMENT={}", first_id + index * BETWEEN_TABLES);
+    let (ai, from) = match (variant, role) {
+        (Variant::Shifted, _) => ("AUTO_INCREMENT", from(SHIFTED_FIRST_ID)),
+        (Variant::With, Role::Proxied) if !counts_itself => ("AUTO_INCREMENT", from(SERVERS_OWN_FIRST_ID)),
+        (Variant::Without, _) if !counts_itself => ("", String::new()),
+        (Variant::With | Variant::Without, _) => ("AUTO_INCREMENT", from(FIRST_ID)),
     };
     let marked = if table.contains("{from}") { table.to_owned() } else { format!("{table}{{from}}") };
     let columns = marked
@@ -295,17 +303,16 @@ impl Run<'_> {
             let names = self.case.tables.iter().map(|table| qualified(table_name(table)));
             dumps = names.map(|name| format!("SELECT * FROM {name} ORDER BY 1").into_bytes()).collect();
         }
-        let mut runs = Vec::new();
         for sql in dumps {
             let rows = self.observer.query(&sql)?;
             let text = rows.first().map(show).unwrap_or_default();
-            runs.extend(self.renamer.see_table(&text));
+            let new = self.renamer.see_table(&text);
             self.fact("table", &text);
-        }
-        // Drivers compute the ids of a statement's rows from its first.
-        if !runs.is_empty() {
-            let adjoin = runs.windows(2).all(|pair| pair[0] + 1 == pair[1]);
-            self.fact("new ids", if adjoin { "adjoin" } else { "have gaps" });
+            // Drivers compute the ids of a statement's rows from its first.
+            if !new.is_empty() {
+                let adjoin = new.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+                self.fact("new ids", if adjoin { "adjoin" } else { "have gaps" });
+            }
         }
         Ok(())
     }
@@ -382,12 +389,19 @@ fn show(outcome: &Outcome) -> String {
 
 #[test]
 fn tables_are_created_with_and_without_a_counter() {
-    let with = "CREATE TABLE judge.t (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY) AUTO_INCREMENT=1000001";
-    assert_eq!(create_table("t ({id})", Variant::With)[1], with);
-    assert_eq!(
-        create_table("t ({id})", Variant::Without)[1],
-        "CREATE TABLE judge.t (id BIGINT NOT NULL  PRIMARY KEY)"
-    );
-    let placed = create_table("o.t (id INT {ai}){from} PARTITION", Variant::With)[1].clone();
-    assert_eq!(placed, "CREATE TABLE o.t (id INT AUTO_INCREMENT) AUTO_INCREMENT=1000001 PARTITION");
+    let check = |table, index, variant, role, expect| {
+        assert_eq!(create_table(table, index, variant, role)[1], expect, "{table} {index} {variant:?} {role:?}");
+    };
+    let (native, proxied) = (Role::Native, Role::Proxied);
+    let with = "CREATE TABLE judge.t (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY) AUTO_INCREMENT=";
+    check("t ({id})", 0, Variant::With, native, &format!("{with}1000001"));
+    check("t ({id})", 1, Variant::With, native, &format!("{with}3000001"));
+    check("t ({id})", 0, Variant::With, proxied, &format!("{with}12000001"));
+    check("t ({id})", 0, Variant::Without, proxied, "CREATE TABLE judge.t (id BIGINT NOT NULL  PRIMARY KEY)");
+    let placed = "CREATE TABLE o.t (id INT AUTO_INCREMENT) AUTO_INCREMENT=1000001 PARTITION";
+    check("o.t (id INT {ai}){from} PARTITION", 0, Variant::With, native, placed);
+    let without_rule = "CREATE TABLE judge.other (id INT AUTO_INCREMENT KEY) AUTO_INCREMENT=1000001";
+    for (variant, role) in [(Variant::With, native), (Variant::With, proxied), (Variant::Without, proxied)] {
+        check("other (id INT AUTO_INCREMENT KEY)", 0, variant, role, without_rule);
+    }
 }
