@@ -21,6 +21,7 @@ use std::path::Path;
 use crate::run::Protocol;
 use crate::support::Kind;
 use crate::support::raw::Param;
+use crate::tally::Combination;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Case {
@@ -42,7 +43,7 @@ pub(crate) struct Case {
     /// `% servers mariadb`; empty: all.
     pub(crate) servers: Vec<String>,
     /// `% unsupported[prepared,mysql9] why`: refused so far in those combinations.
-    pub(crate) unsupported: Vec<Unsupported>,
+    pub(crate) unsupported: Vec<Refusal>,
     pub(crate) statements: Vec<Statement>,
 }
 
@@ -71,8 +72,9 @@ pub(crate) enum Flag {
     Contiguous,
 }
 
+/// Where a form is refused, and why.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Unsupported {
+pub(crate) struct Refusal {
     /// Words of a combination that must all match; empty: everywhere.
     pub(crate) only: Vec<String>,
     pub(crate) why: String,
@@ -82,8 +84,9 @@ pub(crate) struct Unsupported {
 pub(crate) struct Statement {
     pub(crate) sql: Vec<u8>,
     pub(crate) executions: Vec<Vec<Param>>,
-    /// `% refused why` before it: the proxy refuses it for good; the native run leaves it out.
-    pub(crate) refused: bool,
+    /// `% refused why` or `% refused[prepared,mariadb] why` before it: the proxy refuses it for good (in those
+    /// combinations of server and protocol); the native run leaves it out.
+    pub(crate) refused: Option<Refusal>,
     /// `% file a\nb\n` before it: what LOAD DATA LOCAL reads.
     pub(crate) local_file: Vec<u8>,
 }
@@ -102,6 +105,19 @@ impl Case {
             Protocol::Text => !self.has(Flag::Prepared),
             Protocol::Prepared => !self.has(Flag::Text) && !self.has(Flag::Multi),
         }
+    }
+
+    /// The case with those refusals for good that the server and the protocol meet.
+    pub(crate) fn in_combination(&self, combination: Combination) -> Case {
+        let mut case = self.clone();
+        for statement in &mut case.statements {
+            statement.refused.take_if(|refusal| !combination.matches(&refusal.only));
+        }
+        case
+    }
+
+    pub(crate) fn refusals_for_good(&self) -> impl Iterator<Item = &str> {
+        self.statements.iter().filter_map(|statement| Some(statement.refused.as_ref()?.why.as_str()))
     }
 
     /// Everything that the case writes: numbers in it are explicit and never generated.
@@ -153,8 +169,14 @@ fn load(file: &Path) -> Vec<Case> {
     for case in &cases {
         // The native run leaves out one step, so the refused statement must be one.
         assert!(
-            !case.statements.iter().any(|s| s.refused && s.executions.len() > 1),
+            !case.statements.iter().any(|s| s.refused.is_some() && s.executions.len() > 1),
             "{}: refused, several params",
+            case.place
+        );
+        // Both variants are compared with one native run.
+        assert!(
+            !case.statements.iter().filter_map(|s| s.refused.as_ref()).any(Refusal::names_a_variant),
+            "{}: refused for good in one variant only",
             case.place
         );
         assert!(
@@ -218,7 +240,6 @@ impl Case {
                     self.flags.push(Flag::parse(flag)?);
                 }
             }
-            "refused" => self.statements.push(Statement { refused: true, ..Statement::default() }),
             "file" => {
                 let local_file = rest.replace("\\n", "\n").replace("\\t", "\t").into_bytes();
                 self.statements.push(Statement { local_file, ..Statement::default() });
@@ -227,19 +248,32 @@ impl Case {
                 let statement = self.statements.last_mut().ok_or("params of no statement")?;
                 statement.executions.push(parse_params(rest)?);
             }
-            _ => match word.strip_prefix("unsupported") {
-                Some(only) => self.unsupported.push(Unsupported {
-                    only: only
-                        .split(['[', ',', ']'])
-                        .filter(|word| !word.is_empty())
-                        .map(str::to_owned)
-                        .collect(),
-                    why: rest.to_owned(),
-                }),
-                None => return Err("an unknown directive".to_owned()),
+            _ => match word.split_once('[').unwrap_or((word, "")) {
+                ("unsupported", only) => self.unsupported.push(Refusal::parse(only, rest)?),
+                ("refused", only) => {
+                    let refused = Some(Refusal::parse(only, rest)?);
+                    self.statements.push(Statement { refused, ..Statement::default() });
+                }
+                _ => return Err("an unknown directive".to_owned()),
             },
         }
         Ok(())
+    }
+}
+
+impl Refusal {
+    fn parse(only: &str, why: &str) -> Result<Refusal, String> {
+        let only: Vec<_> =
+            only.split([',', ']']).filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        match only.iter().find(|word| !Combination::WORDS.contains(&word.as_str())) {
+            Some(word) => Err(format!("no combination is called {word}")),
+            None if why.is_empty() => Err("a refusal without its reason".to_owned()),
+            None => Ok(Refusal { only, why: why.to_owned() }),
+        }
+    }
+
+    fn names_a_variant(&self) -> bool {
+        self.only.iter().any(|word| word == "with" || word == "without")
     }
 }
 
@@ -340,5 +374,8 @@ fn cases_are_read_as_written() {
         ]
     );
     assert!(parse_params("nonsense").is_err());
+    let refusal = Refusal::parse("prepared,mysql9]", "because").unwrap();
+    assert_eq!(refusal.only, ["prepared", "mysql9"]);
+    assert!(Refusal::parse("", "").is_err() && Refusal::parse("by_text]", "because").is_err());
     assert_eq!(join_continued("a\n  b\n%% c\n\nd"), [(1, "a\n  b".to_owned()), (5, "d".to_owned())]);
 }

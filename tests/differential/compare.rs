@@ -1,6 +1,6 @@
 //! The facts of two runs -> a verdict.
 
-use crate::case::{Case, Unsupported};
+use crate::case::{Case, Refusal};
 use crate::declared::Difference;
 use crate::run::{Fact, Record};
 use crate::tally::Combination;
@@ -66,7 +66,7 @@ fn until_refusal(
     proxied: &Record,
     refused: usize,
     declared: &[&Difference],
-    listed: &Unsupported,
+    listed: &Refusal,
 ) -> Verdict {
     let before =
         |record: &Record| record.facts.iter().filter(|fact| fact.step < refused).cloned().collect::<Vec<_>>();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     fn check(unsupported: bool, native: &Record, proxied: &Record) -> &'static str {
-        let listed = Unsupported { why: "so far".to_owned(), ..Unsupported::default() };
+        let listed = Refusal { why: "so far".to_owned(), ..Refusal::default() };
         let case = Case { unsupported: if unsupported { vec![listed] } else { vec![] }, ..Case::default() };
         match compare(&case, native, proxied, &[], COMBINATION) {
             Verdict::Right { .. } => "right",

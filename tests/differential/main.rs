@@ -124,12 +124,14 @@ fn judge_on(lab: &Lab, cases: &[Case], declared: &Declared, role: Role, variants
     let mut observer = lab.observer();
     for case in cases.iter().filter(|case| case.runs_on(lab.kind)) {
         for protocol in Protocol::ALL.into_iter().filter(|protocol| case.runs_by(*protocol)) {
+            let here = Combination { server: lab.kind, protocol, variant: Variant::With };
+            let case = &case.in_combination(here);
             let native = run::run(case, &mut observer, lab.direct(), protocol, Variant::With, Role::Native);
             if std::env::var_os("ROWSTAMP_JUDGE_SHOW").is_some() {
                 announce(&format!("{} {} {protocol:?} natively: {native:#?}", case.name, lab.kind.name()));
             }
             for variant in variants {
-                let combination = Combination { server: lab.kind, protocol, variant: *variant };
+                let combination = Combination { variant: *variant, ..here };
                 let proxied = run::run(case, &mut observer, lab.proxied(), protocol, *variant, role);
                 if native.is_err() || proxied.is_err() {
                     // It may be in the midst of a response.

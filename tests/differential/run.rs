@@ -191,7 +191,7 @@ impl Run<'_> {
     fn all_statements(&mut self) -> io::Result<()> {
         self.look_at_tables()?;
         for statement in &self.case.statements {
-            if statement.refused && self.role == Role::Native {
+            if statement.refused.is_some() && self.role == Role::Native {
                 self.step += 1;
                 self.finish_step(vec![("refused", "yes".to_owned())], false)?;
             } else if self.protocol == Protocol::Prepared && !statement.sql.starts_with(b"!") {
@@ -269,7 +269,7 @@ impl Run<'_> {
     }
 
     fn finish(&mut self, facts: Vec<(&'static str, String)>, statement: &Statement) -> io::Result<()> {
-        if !statement.refused {
+        if statement.refused.is_none() {
             return self.finish_step(facts, true);
         }
         // The native run has nothing to compare these with but the refusal itself and what it must leave alone.
@@ -389,7 +389,7 @@ fn show(outcome: &Outcome) -> String {
 
 #[test]
 fn tables_are_created_with_and_without_a_counter() {
-    let check = |table, index, variant, role, expect| {
+    let check = |table: &str, index, variant, role, expect: &str| {
         assert_eq!(create_table(table, index, variant, role)[1], expect, "{table} {index} {variant:?} {role:?}");
     };
     let (native, proxied) = (Role::Native, Role::Proxied);

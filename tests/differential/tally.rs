@@ -20,6 +20,8 @@ pub(crate) struct Combination {
 }
 
 impl Combination {
+    pub(crate) const WORDS: [&str; 6] = ["mariadb", "mysql9", "text", "prepared", "with", "without"];
+
     fn words(self) -> [&'static str; 3] {
         let protocol = match self.protocol {
             Protocol::Text => "text",
@@ -33,7 +35,7 @@ impl Combination {
         [self.server.name(), protocol, variant]
     }
 
-    /// Whether all these words are true of it: "mariadb", "mysql9", "text", "prepared", "with", "without".
+    /// Whether all these of `WORDS` are true of it.
     pub(crate) fn matches(self, words: &[String]) -> bool {
         words.iter().all(|word| self.words().contains(&word.as_str()))
     }
@@ -60,7 +62,8 @@ pub(crate) struct Tally {
     complaints: BTreeMap<(String, Vec<String>), Vec<Combination>>,
     /// Declared differences that were needed, and how often.
     excused: BTreeMap<String, usize>,
-    refused_forms: BTreeSet<String>,
+    refused_so_far: BTreeSet<String>,
+    refused_for_good: BTreeSet<String>,
 }
 
 impl Tally {
@@ -69,13 +72,14 @@ impl Tally {
         match verdict {
             Verdict::Right { excused } => {
                 counts.right += 1;
+                self.refused_for_good.extend(case.refusals_for_good().map(str::to_owned));
                 for id in excused {
                     *self.excused.entry(id).or_default() += 1;
                 }
             }
             Verdict::Refused { why } => {
                 counts.refused += 1;
-                self.refused_forms.insert(why);
+                self.refused_so_far.insert(why);
             }
             Verdict::Wrong { complaints } => {
                 counts.wrong += 1;
@@ -90,7 +94,8 @@ impl Tally {
         for (complaint, combinations) in other.complaints {
             self.complaints.entry(complaint).or_default().extend(combinations);
         }
-        self.refused_forms.extend(other.refused_forms);
+        self.refused_so_far.extend(other.refused_so_far);
+        self.refused_for_good.extend(other.refused_for_good);
         for (id, times) in other.excused {
             *self.excused.entry(id).or_default() += times;
         }
@@ -133,9 +138,12 @@ impl Tally {
         for (id, times) in &self.excused {
             let _ = write!(text, "\n  declared difference {id}: {times} times");
         }
-        if !self.refused_forms.is_empty() {
-            let forms = self.refused_forms.iter().map(String::as_str).collect::<Vec<_>>().join(" · ");
-            let _ = write!(text, "\n  not supported yet: {forms}");
+        for (title, forms) in
+            [("refused for good", &self.refused_for_good), ("refused so far", &self.refused_so_far)]
+        {
+            for form in forms {
+                let _ = write!(text, "\n  {title}: {form}");
+            }
         }
         text
     }
