@@ -2,9 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)] // A panic is how a test fails.
 
+mod support;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::Proxy;
 
 const GOOD: &str = "backend.address = 'db:3306'\n";
 const RULES: &str = "schema = 'shop'\n[generators.ids]\nkind = 'sequence'\nseed = 'none'\n\
@@ -65,4 +71,16 @@ fn exit_codes() {
     check(Some(GOOD), &[], (2, "", "Usage: rowstamp"));
     check(None, &["--version"], (0, concat!("rowstamp ", env!("CARGO_PKG_VERSION"), "\n"), ""));
     check(None, &["--help"], (0, "check", ""));
+}
+
+#[test]
+fn a_hangup_is_said_to_change_nothing_and_a_termination_ends_it() {
+    let mut proxy = Proxy::start("listen.address = '127.0.0.1:0'\nbackend.address = '127.0.0.1:1'\n", &[]);
+    proxy.signal("HUP");
+    let end = Instant::now() + Duration::from_secs(10);
+    while !proxy.log().contains("SIGHUP: this version reads its files at the start only") {
+        assert!(proxy.is_running() && Instant::now() < end, "{}", proxy.log());
+        thread::sleep(Duration::from_millis(5));
+    }
+    proxy.stop();
 }

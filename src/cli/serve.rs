@@ -1,6 +1,5 @@
 //! `rowstamp serve`: run the proxy.
 
-use std::future::Future;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
@@ -27,7 +26,7 @@ use crate::store::embedded::EmbeddedStore;
 pub fn run(config: &Path) -> anyhow::Result<ExitCode> {
     let Loaded { config, rules, warnings } = super::load(config)?;
     log_to_stderr(&config.log);
-    for warning in warnings.iter() {
+    for warning in &warnings {
         tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -39,6 +38,8 @@ async fn serve(config: Config, rules: RuleSet) -> anyhow::Result<()> {
     // Before anything is opened: a signal that comes now must end the process cleanly too.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    // Not caught, it would end the process: operators send it to have files read again.
+    let mut hangup = signal(SignalKind::hangup())?;
     let settings = Arc::new(config.proxy.clone());
     let tls = Arc::new(Tls::new(&settings)?);
     let tables = Arc::new(tables(&config, rules).await?);
@@ -55,14 +56,14 @@ async fn serve(config: Config, rules: RuleSet) -> anyhow::Result<()> {
     let shared =
         Shared { login, tables: tables.clone(), id_deadline: config.store.deadline, draining: drain };
     tracing::info!("listening on {}", listener.address());
-    let mut next_signal = async || {
-        tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-        }
-    };
     let stop = async {
-        let name = next_signal().await;
+        let name = loop {
+            tokio::select! {
+                _ = terminate.recv() => break "SIGTERM",
+                _ = interrupt.recv() => break "SIGINT",
+                _ = hangup.recv() => tracing::warn!("SIGHUP: this version reads its files at the start only; restart it"),
+            }
+        };
         tracing::info!("{name}: no new clients");
     };
     listener::serve(listener, shared, draining, stop, second_signal()).await;
@@ -73,17 +74,15 @@ async fn serve(config: Config, rules: RuleSet) -> anyhow::Result<()> {
 }
 
 /// Resolves at a signal that comes from here on.
-fn second_signal() -> impl Future<Output = ()> {
-    async {
-        let (Ok(mut terminate), Ok(mut interrupt)) =
-            (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-        else {
-            return std::future::pending().await;
-        };
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+async fn second_signal() {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
     }
 }
 

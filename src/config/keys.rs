@@ -279,7 +279,7 @@ impl Default for Rewrite {
     }
 }
 
-/// How many rewritten statements a second parser compares with what came.
+/// How many rewritten statements a second parser compares with what came (not in this version).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verify {

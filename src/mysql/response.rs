@@ -167,7 +167,7 @@ impl Follower {
                 Kind::Definition
             }
             (State::PrepareColumns { left }, _) => {
-                self.state = self.after_prepare_columns(left.saturating_sub(1));
+                self.state = after_prepare_columns(left.saturating_sub(1));
                 Kind::Definition
             }
         }
@@ -207,16 +207,9 @@ impl Follower {
 
     fn after_params(&self, left: u16, columns: u16) -> State {
         match left {
-            0 if self.forms.deprecate_eof => self.after_prepare_columns(columns),
+            0 if self.forms.deprecate_eof => after_prepare_columns(columns),
             0 => State::PrepareParamsEof { columns },
             left => State::PrepareParams { left, columns },
-        }
-    }
-
-    fn after_prepare_columns(&self, left: u16) -> State {
-        match left {
-            0 => State::PrepareColumnsEof,
-            left => State::PrepareColumns { left },
         }
     }
 
@@ -286,6 +279,13 @@ impl Follower {
             State::Rows => self.end_result(status),
             _ => Progress::Done,
         })
+    }
+}
+
+fn after_prepare_columns(left: u16) -> State {
+    match left {
+        0 => State::PrepareColumnsEof,
+        left => State::PrepareColumns { left },
     }
 }
 
