@@ -23,9 +23,9 @@ benches/relay.sh [options]: prints a markdown table, medians of the rounds; prog
   --raw FILE        keeps every measurement: workload, relay, round, queries/s, p95 ms, CPU us/query, steal %
   --help
 
-Each relay has $RELAY_THREADS threads and plain connections; their configurations are in benches/relay/. Needs mariadb-server, sysbench,
-haproxy, and MySQL Router in the Debian sid root (ROWSTAMP_SID_ROOT, default /var/tmp/rowstamp-sid, made by
-tests/install.sh). ROWSTAMP_BIN names a binary; without it the release build is made.
+Each relay has $RELAY_THREADS threads and plain connections; their configurations are in benches/relay/. Installs sysbench
+and haproxy where they are missing; MariaDB, and MySQL Router in the Debian sid root (ROWSTAMP_SID_ROOT, default
+/var/tmp/rowstamp-sid), come by tests/install.sh. ROWSTAMP_BIN names a binary; without it the release build is made.
 USAGE
 }
 
@@ -206,8 +206,10 @@ report() {
 
 parse "$@"
 LOAD_BEFORE=$(cut -d ' ' -f 1 /proc/loadavg)
-need sysbench
-if [[ " ${RELAYS[*]} " == *" haproxy "* ]]; then need haproxy; fi
+programs=(sysbench)
+if [[ " ${RELAYS[*]} " == *" haproxy "* ]]; then programs+=(haproxy); fi
+"$HERE/tests/install.sh" "${programs[@]}"
+need "${programs[@]}"
 if [[ " ${RELAYS[*]} " == *" router "* ]]; then sid_command usr/bin/mysqlrouter; fi
 if [[ " ${RELAYS[*]} " == *" rowstamp "* ]]; then rowstamp_binary "$HERE"; fi
 # The relays are measured, not the disk: one log flush a second, room in the log for all that is written, pages written once.

@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# Installs what the tests need on Debian bookworm, only what is missing: MariaDB 10.11, etcd, protoc (Debian's own),
-# and a Debian sid root with MySQL 9. Works as root and as an ordinary user with sudo. Starts no service.
+# Installs what the tests need on Debian bookworm, only what is missing: a C compiler, MariaDB 10.11, etcd, protoc (Debian's
+# own), and a Debian sid root with MySQL 9. Works as root and as an ordinary user with sudo. Starts no service.
+#
+#   tests/install.sh                    what `cargo test` needs
+#   tests/install.sh PROGRAM...         these alone: sysbench (tests/sysbench.sh, benches/relay.sh), haproxy (benches/relay.sh)
 #
 #   ROWSTAMP_SID_ROOT       where the sid root lives (default /var/tmp/rowstamp-sid)
 #   ROWSTAMP_DEBIAN_MIRROR  where it is fetched from (default: the mirror that apt uses)
-#   CI=true                 Debian's own servers are required: their lack is a failure and not a SKIPPED
+#   CI=true                 Debian's own programs are required: their lack is a failure and not a SKIPPED
 set -euo pipefail
 
 sid_root=${ROWSTAMP_SID_ROOT:-/var/tmp/rowstamp-sid}
 sid_packages=mysql-server-core,mysql-client-core,mysql-router,etcd-server,etcd-client
 policy=/usr/sbin/policy-rc.d
 # Daemons live in sbin, which an ordinary user's PATH lacks.
-PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+PATH=$PATH:$HOME/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
 
 as_root() {
     if [[ $(id -u) == 0 ]]; then
@@ -22,20 +25,26 @@ as_root() {
 }
 
 can_be_root() {
-    [[ $(id -u) == 0 ]] || command -v sudo >/dev/null
+    [[ $(id -u) == 0 ]] || has sudo
 }
 
 skipped() {
     printf 'SKIPPED: %s\n' "$*" >&2
 }
 
+# A file on the PATH: a shell's own `kill` helps no test.
+has() {
+    type -P "$1" >/dev/null
+}
+
 # Program and the package that brings it. The -core packages of MariaDB have no service at all.
 needed_packages() {
     local program package
     while read -r program package; do
-        command -v "$program" >/dev/null || printf '%s\n' "$package"
+        has "$program" || printf '%s\n' "$package"
     done <<'LIST'
 cc gcc
+kill procps
 mariadbd mariadb-server-core
 mariadb-install-db mariadb-server-core
 mariadb mariadb-client-core
@@ -49,6 +58,14 @@ LIST
     [[ -e /usr/include/stdio.h ]] || echo libc6-dev
     # protoc alone lacks the well-known types, which etcd's definitions import.
     [[ -e /usr/include/google/protobuf/descriptor.proto ]] || echo libprotobuf-dev
+}
+
+# Debian calls the packages as the programs are called.
+named_packages() {
+    local program
+    for program in "$@"; do
+        has "$program" || printf '%s\n' "$program"
+    done
 }
 
 # Packages may start their services when they are configured, unless policy-rc.d says 101.
@@ -71,11 +88,11 @@ restore_policy() {
     fi
 }
 
+# install_packages NAME...
 install_packages() {
-    local -a missing
-    mapfile -t missing < <(needed_packages | sort -u)
+    local -a missing=("$@")
     [[ ${#missing[@]} == 0 ]] && return
-    if ! can_be_root || ! command -v apt-get >/dev/null; then
+    if ! can_be_root || ! has apt-get; then
         skipped "cannot install ${missing[*]}: this needs apt-get and root or sudo"
         return
     fi
@@ -89,9 +106,20 @@ install_packages() {
         done
     fi
     # What was not here before must not start with the next boot either.
-    if [[ " ${missing[*]} " == *" etcd-server "* ]] && command -v systemctl >/dev/null; then
-        as_root systemctl disable etcd.service >/dev/null 2>&1 || true
-    fi
+    has systemctl || return 0
+    for package in "${missing[@]}"; do
+        case $package in
+            etcd-server) as_root systemctl disable etcd.service >/dev/null 2>&1 || true ;;
+            haproxy) as_root systemctl disable haproxy.service >/dev/null 2>&1 || true ;;
+        esac
+    done
+}
+
+# rustup's minimal profile has neither; they belong to the toolchain that builds.
+install_components() {
+    has rustup || return 0
+    has cargo-fmt && has cargo-clippy && return 0
+    rustup component add rustfmt clippy || skipped "rustfmt and clippy cannot be installed"
 }
 
 install_now() {
@@ -109,7 +137,7 @@ make_sid_root() {
     if [[ -x $sid_root/usr/sbin/mysqld ]]; then
         return
     fi
-    if ! command -v debootstrap >/dev/null || ! can_be_root; then
+    if ! has debootstrap || ! can_be_root; then
         skipped "MySQL 9: no debootstrap, or neither root nor sudo"
         return
     fi
@@ -130,24 +158,34 @@ make_sid_root() {
     skipped "MySQL 9: debootstrap failed with ${mirror:-the default mirror}"
 }
 
+# check_required PROGRAM...
 check_required() {
     local program failed=0
-    for program in mariadbd mariadb-install-db mariadb etcd protoc; do
-        command -v "$program" >/dev/null && continue
+    for program in "$@"; do
+        has "$program" && continue
         skipped "$program is not on this machine, nor are the tests that need it"
         failed=1
     done
     if [[ $failed == 1 && ${CI:-} == true ]]; then
-        echo "CI=true: MariaDB, etcd and protoc are required" >&2
+        echo "CI=true: what is missing is required" >&2
         return 1
     fi
 }
 
 main() {
-    install_packages
+    local -a packages
+    if [[ $# -gt 0 ]]; then
+        mapfile -t packages < <(named_packages "$@")
+        install_packages "${packages[@]}"
+        check_required "$@"
+        return
+    fi
+    mapfile -t packages < <(needed_packages | sort -u)
+    install_packages "${packages[@]}"
+    install_components
     make_sid_root
-    check_required
+    check_required cc kill mariadbd mariadb-install-db mariadb etcd protoc
 }
 
 # On one line: bash reads a script as it runs it, and a checkout may change the file meanwhile.
-main; exit
+main "$@"; exit

@@ -2,13 +2,16 @@
 # Runs all tests. `tests/run.sh --help` tells the flags.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+PATH=$PATH:$HOME/.cargo/bin
 
 usage() {
     cat <<'TEXT'
 Usage: tests/run.sh [--drivers | --help]
 
-Installs what is missing (tests/install.sh), then runs: cargo fmt --check, clippy, cargo doc, cargo test.
-Servers are private ones in temporary folders; nothing is left running.
+Installs what is missing (tests/install.sh), then runs cargo fmt --check, clippy, cargo doc and cargo test, each of them
+whatever became of the others. Servers are private ones in temporary folders; nothing is left running.
+Ends with "N passed, N failed, N skipped", and with 1 if anything failed. A test that this machine has no server for says
+SKIPPED: each such line counts as one.
 
   --drivers   run the driver programs of tests/drivers instead
   --help      this text
@@ -18,41 +21,59 @@ Servers are private ones in temporary folders; nothing is left running.
 TEXT
 }
 
-# The last phase's own summary is the last thing printed, so each time stands at a phase's beginning.
+PASSED=0 FAILED=0 SKIPPED=0
+
 phase() {
     printf '== %s (at %d s)\n' "$*" "$SECONDS" >&2
 }
 
-drivers=false
-case ${1:-} in
-    '') ;;
-    --drivers) drivers=true ;;
-    --help | -h)
-        usage
-        exit 0
-        ;;
-    *)
-        usage >&2
-        exit 2
-        ;;
-esac
+# check NAME COMMAND...: counts as one test.
+check() {
+    phase "$1"
+    if "${@:2}"; then
+        PASSED=$((PASSED + 1))
+    else
+        FAILED=$((FAILED + 1))
+        echo "FAILED: $1" >&2
+    fi
+}
 
-phase install
-tests/install.sh
+# All of cargo test, counted by the lines in which libtest sums up each crate.
+cargo_test() {
+    local status=0 passed failed skipped
+    phase test
+    cargo test --locked --no-fail-fast 2>&1 | tee "$log" || status=$?
+    read -r passed failed skipped < <(awk '
+        /^test result: / { passed += $4; failed += $6; skipped += $8 }
+        /^SKIPPED: / { skipped++ }
+        END { print passed + 0, failed + 0, skipped + 0 }' "$log")
+    # A crate that was not built, or ended before its tests did, has no line.
+    if [[ $status != 0 && $failed == 0 ]]; then failed=1; fi
+    PASSED=$((PASSED + passed)) FAILED=$((FAILED + failed)) SKIPPED=$((SKIPPED + skipped))
+}
 
-if $drivers; then
-    phase drivers
-    exec tests/drivers/run.sh
-fi
+main() {
+    case ${1:-} in
+        '' | --drivers) ;;
+        --help | -h) usage; exit 0 ;;
+        *) usage >&2; exit 2 ;;
+    esac
+    phase install
+    tests/install.sh
+    if [[ ${1:-} == --drivers ]]; then
+        phase drivers
+        exec tests/drivers/run.sh
+    fi
+    log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
+    check format cargo fmt --check
+    check clippy cargo clippy --locked --all-targets -- -D warnings
+    check documentation env RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
+    cargo_test
+    phase end
+    echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
+    [[ $FAILED == 0 ]]
+}
 
-phase format
-cargo fmt --check
-
-phase clippy
-cargo clippy --locked --all-targets -- -D warnings
-
-phase documentation
-RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
-
-phase test
-exec cargo test --locked --no-fail-fast
+# On one line: bash reads a script as it runs it, and a checkout may change the file meanwhile.
+main "$@"; exit

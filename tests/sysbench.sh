@@ -195,6 +195,7 @@ run_server() { # SERVER
 }
 
 parse "$@"
+"$HERE/tests/install.sh" sysbench
 need sysbench
 clean_up_at_end
 [ "$DIRECT" = yes ] || rowstamp_binary "$HERE"
