@@ -96,9 +96,10 @@ fn judge_all(open: fn(support::Kind) -> Option<Lab>, role: Role, variants: &[Var
     let declared = Declared::load();
     declared.check_tags(&cases);
     if role == Role::Native {
-        // The server itself supports all that it supports.
+        // The server itself refuses nothing of what a proxy refuses.
         for case in &mut cases {
             case.unsupported.clear();
+            case.statements.iter_mut().for_each(|statement| statement.refused = None);
         }
     }
     let mut tally = Tally::default();
