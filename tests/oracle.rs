@@ -1,16 +1,15 @@
 //! The server as judge of our lexer: random texts are prepared; where the server can prepare one, it and we must count
-//! the same placeholders, and what we make of it must prepare as well, with ours added. Needs a server:
+//! the same placeholders, and what we make of it must prepare as well, with ours added.
 //!
-//!     ROWSTAMP_ORACLE=/run/mysqld/mysqld.sock cargo test --test oracle -- --ignored --nocapture
-//!
-//! as root without a password. `ROWSTAMP_ORACLE_SECONDS` (10) and `ROWSTAMP_ORACLE_SEED` (0) may be given.
+//! `ROWSTAMP_ORACLE_PROBES` (20,000 on each server) and `ROWSTAMP_ORACLE_SEED` (0) may be given.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)] // A panic is how a test fails.
+
+mod support;
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder};
@@ -18,8 +17,9 @@ use rowstamp::rewrite::plan::{Lookup, Planned, Protocol, Target, View, plan};
 use rowstamp::rules::model::{
     ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
 };
-use rowstamp::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
+use rowstamp::sql::dialect::{self, ClientCharset, Dialect, SqlMode};
 use rowstamp::sql::lex::{Lexer, TokenKind};
+use support::servers::{Kind, Server};
 
 const PIECES: &[&str] = &[
     "'a'",
@@ -259,40 +259,52 @@ async fn probe(
     }
 }
 
-#[tokio::test]
-#[ignore = "needs a server: ROWSTAMP_ORACLE"]
-async fn the_server_cuts_statements_as_we_do() {
-    let socket = std::env::var("ROWSTAMP_ORACLE").expect("ROWSTAMP_ORACLE: a server's socket");
+#[test]
+fn the_servers_cut_statements_as_we_do() {
+    for kind in Kind::ALL {
+        if let Some(server) = Server::start(kind) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(judge(server.port));
+        }
+    }
+}
+
+async fn judge(port: u16) {
     let number = |name: &str, default: u64| std::env::var(name).map_or(default, |v| v.parse().unwrap());
-    let seconds = number("ROWSTAMP_ORACLE_SECONDS", 10);
-    let opts: Opts = OptsBuilder::default().socket(Some(socket)).user(Some("root")).stmt_cache_size(0).into();
+    let probes = number("ROWSTAMP_ORACLE_PROBES", 20_000);
+    let opts: Opts = OptsBuilder::default()
+        .ip_or_hostname("127.0.0.1")
+        .tcp_port(port)
+        .prefer_socket(false)
+        .user(Some("root"))
+        .stmt_cache_size(0)
+        .into();
     let mut conn = Conn::new(opts).await.unwrap();
     let version: String = conn.query_first("select version()").await.unwrap().unwrap();
-    conn.query_drop("create database if not exists oracle").await.unwrap();
+    conn.query_drop("create database oracle").await.unwrap();
     conn.query_drop("use oracle").await.unwrap();
-    conn.query_drop(
-        "create table if not exists t(id bigint unsigned primary key, k bigint unsigned, v bigint unsigned)",
-    )
-    .await
-    .unwrap();
+    conn.query_drop("create table t(id bigint unsigned primary key, k bigint unsigned, v bigint unsigned)")
+        .await
+        .unwrap();
     let target = Arc::new(target());
     let mut random = Random(number("ROWSTAMP_ORACLE_SEED", 0) * 2 + 1);
     let mut wrong = Vec::new();
-    for modes in ["", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "IGNORE_SPACE"] {
-        conn.query_drop(format!("set sql_mode='{modes}'")).await.unwrap();
+    let modes = ["", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "IGNORE_SPACE"];
+    for mode in modes {
+        conn.query_drop(format!("set sql_mode='{mode}'")).await.unwrap();
         let dialect = Dialect {
-            server: Server::parse(&version).unwrap(),
-            sql_mode: SqlMode::parse(modes),
+            server: dialect::Server::parse(&version).unwrap(),
+            sql_mode: SqlMode::parse(mode),
             charset: ClientCharset::Utf8,
         };
         let mut tally = Tally::default();
-        let until = Instant::now() + Duration::from_secs(seconds) / 4;
-        while Instant::now() < until && wrong.len() < 40 {
+        for _ in 0..probes.div_ceil(modes.len() as u64) {
             let text = statement(&mut random);
             wrong.extend(probe(&mut conn, &text, dialect, &target, &mut tally).await);
         }
-        println!("{version} {modes:?}: {tally:?}");
+        println!("{version} {mode:?}: {tally:?}");
     }
     conn.disconnect().await.unwrap();
+    wrong.truncate(40);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -390,7 +390,11 @@ fn show(outcome: &Outcome) -> String {
 #[test]
 fn tables_are_created_with_and_without_a_counter() {
     let check = |table: &str, index, variant, role, expect: &str| {
-        assert_eq!(create_table(table, index, variant, role)[1], expect, "{table} {index} {variant:?} {role:?}");
+        assert_eq!(
+            create_table(table, index, variant, role)[1],
+            expect,
+            "{table} {index} {variant:?} {role:?}"
+        );
     };
     let (native, proxied) = (Role::Native, Role::Proxied);
     let with = "CREATE TABLE judge.t (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY) AUTO_INCREMENT=";
