@@ -121,14 +121,18 @@ fn integer(digits: &[u8], radix: u32) -> Option<i128> {
 
 /// A string in its quotes.
 fn of_string(bytes: &[u8]) -> Classified {
-    let inner = bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default();
+    // Both servers pass over blanks in front of a number; behind one MariaDB notes that data were truncated (1265).
+    let whole = bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default().trim_ascii_start();
+    let inner = whole.trim_ascii_end();
     let (negative, digits) = match inner {
         [sign @ (b'-' | b'+'), digits @ ..] => (*sign == b'-', digits),
         digits => (false, digits),
     };
     match number(digits, negative) {
+        // An id in its place would take the note away.
+        Some(Classified { integer: None, .. }) if inner.len() < whole.len() => Classified::EXPRESSION,
         Some(classified) => classified,
-        // Not for certain a string without a number: '7abc', ' 7', '1e3', '', or bytes that need unescaping.
+        // Not for certain a string without a number: '7abc', '1e3', '', or bytes that need unescaping.
         None if !inner.first().is_some_and(u8::is_ascii_alphabetic) => Classified::EXPRESSION,
         None => Classified::plain(IdValue::Text),
     }
