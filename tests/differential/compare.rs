@@ -7,13 +7,15 @@ use crate::tally::Combination;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The same, but for these declared differences.
+    /// The same, but for these declared differences; what the proxy said where it refuses for good.
     Right {
         excused: Vec<String>,
+        refusals: Vec<String>,
     },
     /// Listed as unsupported, and refused without a trace.
     Refused {
         why: String,
+        message: String,
     },
     Wrong {
         complaints: Vec<String>,
@@ -38,8 +40,9 @@ pub(crate) fn compare(
         return Verdict::Wrong { complaints };
     }
     let listed = case.unsupported.iter().find(|unsupported| combination.matches(&unsupported.only));
+    let said = || proxied.refusals.iter().map(|(_, message)| message.clone()).collect::<Vec<_>>();
     match (listed, proxied.refusals.first()) {
-        (Some(listed), Some(refused)) => until_refusal(native, proxied, *refused, declared, listed),
+        (Some(listed), Some(refused)) => until_refusal(native, proxied, refused, declared, listed),
         (Some(listed), None) => match differences(&native.facts, &proxied.facts, declared) {
             Verdict::Wrong { mut complaints } => {
                 complaints.insert(0, format!("listed as unsupported ({}), but not refused", listed.why));
@@ -50,29 +53,36 @@ pub(crate) fn compare(
                 listed.why
             )),
         },
-        (None, _) => differences(&native.facts, &proxied.facts, declared),
+        (None, _) => match differences(&native.facts, &proxied.facts, declared) {
+            Verdict::Wrong { mut complaints } => {
+                complaints.extend(said());
+                Verdict::Wrong { complaints }
+            }
+            Verdict::Right { excused, .. } => Verdict::Right { excused, refusals: said() },
+            refused @ Verdict::Refused { .. } => refused,
+        },
     }
 }
 
 /// A refused packet must not have been sent, not even in part.
 fn traces_of_refusals(proxied: &Record) -> Vec<String> {
-    let left_a_trace = |step: &&usize| !proxied.tables(**step).eq(proxied.tables(step.saturating_sub(1)));
+    let left_a_trace = |step: &usize| !proxied.tables(*step).eq(proxied.tables(step.saturating_sub(1)));
     let complaint = |step| format!("step {step}: refused with 1235, but the tables changed");
-    proxied.refusals.iter().filter(left_a_trace).map(complaint).collect()
+    proxied.refusals.iter().map(|(step, _)| *step).filter(left_a_trace).map(complaint).collect()
 }
 
 fn until_refusal(
     native: &Record,
     proxied: &Record,
-    refused: usize,
+    (refused, message): &(usize, String),
     declared: &[&Difference],
     listed: &Refusal,
 ) -> Verdict {
     let before =
-        |record: &Record| record.facts.iter().filter(|fact| fact.step < refused).cloned().collect::<Vec<_>>();
+        |record: &Record| record.facts.iter().filter(|fact| fact.step < *refused).cloned().collect::<Vec<_>>();
     match differences(&before(native), &before(proxied), declared) {
         Verdict::Wrong { complaints } => Verdict::Wrong { complaints },
-        _ => Verdict::Refused { why: listed.why.clone() },
+        _ => Verdict::Refused { why: listed.why.clone(), message: message.clone() },
     }
 }
 
@@ -107,7 +117,7 @@ fn differences(native: &[Fact], proxied: &[Fact], declared: &[&Difference]) -> V
     if complaints.is_empty() && native.len() != proxied.len() {
         complaints.push(format!("{} facts natively, {} through the proxy", native.len(), proxied.len()));
     }
-    if complaints.is_empty() { Verdict::Right { excused } } else { Verdict::Wrong { complaints } }
+    if complaints.is_empty() { Verdict::Right { excused, refusals: Vec::new() } } else { Verdict::Wrong { complaints } }
 }
 
 fn same(native: &Fact, proxied: &Fact) -> bool {
@@ -146,7 +156,7 @@ mod tests {
             field,
             value: (*value).to_owned(),
         };
-        Record { facts: facts.iter().map(fact).collect(), refusals: refusals.to_vec() }
+        Record { facts: facts.iter().map(fact).collect(), refusals: refusals.iter().map(|step| (*step, String::new())).collect() }
     }
 
     fn check(unsupported: bool, native: &Record, proxied: &Record) -> &'static str {

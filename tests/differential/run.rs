@@ -62,8 +62,8 @@ pub(crate) struct Fact {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Record {
     pub(crate) facts: Vec<Fact>,
-    /// Steps that the proxy answered with its own 1235.
-    pub(crate) refusals: Vec<usize>,
+    /// What the proxy answered with its own 1235: steps and messages.
+    pub(crate) refusals: Vec<(usize, String)>,
 }
 
 impl Record {
@@ -273,7 +273,7 @@ impl Run<'_> {
             return self.finish_step(facts, true);
         }
         // The native run has nothing to compare these with but the refusal itself and what it must leave alone.
-        let refused = self.record.refusals.last() == Some(&self.step);
+        let refused = self.record.refusals.last().is_some_and(|(step, _)| *step == self.step);
         let seen =
             facts.iter().map(|(field, value)| format!("{field}={value}")).collect::<Vec<_>>().join(" ");
         self.finish_step(vec![("refused", if refused { "yes".to_owned() } else { seen })], false)
@@ -350,7 +350,7 @@ impl Run<'_> {
             && error.sqlstate == "42000"
             && error.message.starts_with("rowstamp: ")
         {
-            self.record.refusals.push(self.step);
+            self.record.refusals.push((self.step, error.message.clone()));
         }
         vec![("error", format!("{} {}", error.code, error.sqlstate)), ("message", error.message.clone())]
     }

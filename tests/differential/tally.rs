@@ -70,16 +70,17 @@ impl Tally {
     pub(crate) fn count(&mut self, combination: Combination, case: &Case, verdict: Verdict) {
         let counts = self.counts.entry(combination).or_default();
         match verdict {
-            Verdict::Right { excused } => {
+            Verdict::Right { excused, refusals } => {
                 counts.right += 1;
-                self.refused_for_good.extend(case.refusals_for_good().map(str::to_owned));
+                let said = case.refusals_for_good().zip(refusals);
+                self.refused_for_good.extend(said.map(|(why, message)| format!("{why}\n    {message}")));
                 for id in excused {
                     *self.excused.entry(id).or_default() += 1;
                 }
             }
-            Verdict::Refused { why } => {
+            Verdict::Refused { why, message } => {
                 counts.refused += 1;
-                self.refused_so_far.insert(why);
+                self.refused_so_far.insert(format!("{why}\n    {message}"));
             }
             Verdict::Wrong { complaints } => {
                 counts.wrong += 1;
