@@ -78,8 +78,9 @@ fn until_refusal(
     declared: &[&Difference],
     listed: &Refusal,
 ) -> Verdict {
-    let before =
-        |record: &Record| record.facts.iter().filter(|fact| fact.step < *refused).cloned().collect::<Vec<_>>();
+    let before = |record: &Record| {
+        record.facts.iter().filter(|fact| fact.step < *refused).cloned().collect::<Vec<_>>()
+    };
     match differences(&before(native), &before(proxied), declared) {
         Verdict::Wrong { complaints } => Verdict::Wrong { complaints },
         _ => Verdict::Refused { why: listed.why.clone(), message: message.clone() },
@@ -117,7 +118,11 @@ fn differences(native: &[Fact], proxied: &[Fact], declared: &[&Difference]) -> V
     if complaints.is_empty() && native.len() != proxied.len() {
         complaints.push(format!("{} facts natively, {} through the proxy", native.len(), proxied.len()));
     }
-    if complaints.is_empty() { Verdict::Right { excused, refusals: Vec::new() } } else { Verdict::Wrong { complaints } }
+    if complaints.is_empty() {
+        Verdict::Right { excused, refusals: Vec::new() }
+    } else {
+        Verdict::Wrong { complaints }
+    }
 }
 
 fn same(native: &Fact, proxied: &Fact) -> bool {
@@ -156,7 +161,10 @@ mod tests {
             field,
             value: (*value).to_owned(),
         };
-        Record { facts: facts.iter().map(fact).collect(), refusals: refusals.iter().map(|step| (*step, String::new())).collect() }
+        Record {
+            facts: facts.iter().map(fact).collect(),
+            refusals: refusals.iter().map(|step| (*step, String::new())).collect(),
+        }
     }
 
     fn check(unsupported: bool, native: &Record, proxied: &Record) -> &'static str {
