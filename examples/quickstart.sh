@@ -139,7 +139,7 @@ CREATE DATABASE shop;
 CREATE USER app@'%' IDENTIFIED BY 'app-password';
 GRANT ALL ON shop.* TO app@'%';
 CREATE USER rowstamp@'%' IDENTIFIED BY 'control-password';
-GRANT SELECT ON shop.* TO rowstamp@'%';
+GRANT SELECT, SHOW VIEW ON shop.* TO rowstamp@'%';
 USE shop;
 CREATE TABLE orders (id BIGINT NOT NULL PRIMARY KEY, customer VARCHAR(40) NOT NULL, total DECIMAL(8,2));
 CREATE TABLE order_items_0 (id BIGINT NOT NULL PRIMARY KEY, order_id BIGINT NOT NULL, product VARCHAR(40) NOT NULL);
