@@ -9,7 +9,7 @@ use crate::mysql::error::parse_err;
 use crate::mysql::ok::OkPacket;
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 use crate::mysql::reader::Malformed;
-use crate::mysql::response::{Control, Kind, PrepareOk, Progress};
+use crate::mysql::response::{Control, Follower, Kind, PrepareOk, Progress};
 
 /// What becomes of a control packet.
 enum Fate {
@@ -17,9 +17,10 @@ enum Fate {
     Drop,
     /// Another payload goes in its place.
     Replace(Vec<u8>),
-    /// It cannot be decided yet.
-    Wait(Event),
 }
+
+/// First byte of an ERR packet.
+const ERR: u8 = 0xFF;
 
 impl Relay {
     /// Understands the next piece of the backend's window.
@@ -62,7 +63,7 @@ impl Relay {
         if self.down.window().len() < whole {
             return Step::More(whole);
         }
-        if self.down.window().get(HEADER_BYTES) != Some(&0xFF) {
+        if self.down.window().get(HEADER_BYTES) != Some(&ERR) {
             return Step::Event(Event::Violation(Violation::Unasked));
         }
         self.down.accept(whole);
@@ -104,7 +105,7 @@ impl Relay {
                     self.pass(header, nr_shift);
                 }
                 if follower.ended_with_definition() {
-                    self.complete(None);
+                    self.complete(true);
                 }
                 Step::Moved
             }
@@ -136,20 +137,19 @@ impl Relay {
             Ok(whole) => whole,
             Err(step) => return step,
         };
-        let payload = self.down.window().get(HEADER_BYTES..whole).unwrap_or_default().to_vec();
-        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Step::Moved };
-        let mut follower = entry.follower;
-        let drops_eof = follower.awaits_params_eof() && entry.hides_all_params();
-        follower.classify(header.payload_bytes, payload.first().copied());
-        let progress = match follower.advance(control, &payload) {
-            Ok(progress) => progress,
-            Err(malformed) => return Step::Event(Event::Violation(Violation::Backend(malformed))),
-        };
-        let fate = if drops_eof { Ok(Fate::Drop) } else { self.fate(control, &payload) };
-        let fate = match fate {
-            Ok(Fate::Wait(event)) => return Step::Event(event),
-            Ok(fate) => fate,
-            Err(violation) => return Step::Event(Event::Violation(violation)),
+        // What it says is noted once, so it must be sure to go.
+        if control == Control::PrepareOk && !self.down.is_clear() {
+            return Step::SendFirst;
+        }
+        // Set aside while the session reads the packet in it.
+        let down = std::mem::take(&mut self.down);
+        let payload = down.window().get(HEADER_BYTES..whole).unwrap_or_default();
+        let first = payload.first().copied();
+        let read = self.read_control(header, control, payload);
+        self.down = down;
+        let (fate, progress, follower) = match read {
+            Ok(read) => read,
+            Err(event) => return Step::Event(event),
         };
         if !matches!(fate, Fate::Pass) && !self.down.is_clear() {
             return Step::SendFirst;
@@ -158,7 +158,7 @@ impl Relay {
         entry.follower = follower;
         let nr_shift = entry.nr_shift;
         match fate {
-            Fate::Pass | Fate::Wait(_) => {
+            Fate::Pass => {
                 self.pass(header, nr_shift);
             }
             Fate::Drop => {
@@ -170,10 +170,29 @@ impl Relay {
                 put_packets(self.down.out(), header.packet_nr.wrapping_add(nr_shift), &payload);
             }
         }
-        self.progress(progress, &payload)
+        self.progress(progress, first)
     }
 
-    fn progress(&mut self, progress: Progress, payload: &[u8]) -> Step {
+    /// What becomes of a control packet, and where the response stands behind it.
+    fn read_control(
+        &mut self,
+        header: Header,
+        control: Control,
+        payload: &[u8],
+    ) -> Result<(Fate, Progress, Follower), Event> {
+        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else {
+            return Err(Event::Violation(Violation::Unasked));
+        };
+        let mut follower = entry.follower;
+        let drops_eof = follower.awaits_params_eof() && entry.hides_all_params();
+        follower.classify(header.payload_bytes, payload.first().copied());
+        let malformed = |error| Event::Violation(Violation::Backend(error));
+        let progress = follower.advance(control, payload).map_err(malformed)?;
+        let fate = if drops_eof { Fate::Drop } else { self.fate(control, payload)? };
+        Ok((fate, progress, follower))
+    }
+
+    fn progress(&mut self, progress: Progress, first: Option<u8>) -> Step {
         match progress {
             Progress::Continues => {}
             Progress::NextResult => {
@@ -186,13 +205,13 @@ impl Relay {
                     return Step::Event(Event::Violation(violation));
                 }
             }
-            Progress::Done => self.complete(Some(payload)),
+            Progress::Done => self.complete(first != Some(ERR)),
         }
         Step::Moved
     }
 
     /// Decides on a control packet, and takes from it what the session must know. May be asked again about the same packet.
-    fn fate(&mut self, control: Control, payload: &[u8]) -> Result<Fate, Violation> {
+    fn fate(&mut self, control: Control, payload: &[u8]) -> Result<Fate, Event> {
         let is_ok = match control {
             Control::Ok => true,
             Control::Eof => self.forms.deprecate_eof,
@@ -209,14 +228,14 @@ impl Relay {
             return if is_free_text {
                 Ok(Fate::Pass)
             } else {
-                Err(Violation::Backend(Malformed::Bad("OK packet")))
+                Err(Event::Violation(Violation::Backend(Malformed::Bad("OK packet"))))
             };
         };
         let insert_id = match self.insert_reply() {
             Some(reply) if control == Control::Ok => match reply.settle(&ok) {
                 Settled::Leave => None,
                 Settled::Patch { insert_id } => Some(insert_id),
-                Settled::Ask(question) => return Ok(Fate::Wait(Event::SmallestId(question))),
+                Settled::Ask(question) => return Err(Event::SmallestId(question)),
             },
             _ => None,
         };
@@ -242,8 +261,9 @@ impl Relay {
         inserts.iter_mut().find(|reply| reply.statement == *results)
     }
 
-    fn prepare_ok(&mut self, payload: &[u8]) -> Result<Fate, Violation> {
-        let ok = PrepareOk::parse(payload, self.forms).map_err(Violation::Backend)?;
+    fn prepare_ok(&mut self, payload: &[u8]) -> Result<Fate, Event> {
+        let malformed = |error| Event::Violation(Violation::Backend(error));
+        let ok = PrepareOk::parse(payload, self.forms).map_err(malformed)?;
         let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Ok(Fate::Pass) };
         let prepared = match &entry.note {
             Note::Prepare(prepared) => prepared,
@@ -264,13 +284,12 @@ impl Relay {
         Ok(Fate::Replace(patched))
     }
 
-    /// The response is complete; `last` is its last control packet, none where it ended with a definition.
-    fn complete(&mut self, last: Option<&[u8]>) {
+    /// The response is complete; `succeeded`: it did not end with an error.
+    fn complete(&mut self, succeeded: bool) {
         let Some(Outstanding::Forward(entry)) = self.outstanding.pop() else { return };
         if entry.follower.status() != 0 {
             self.view.take_status(entry.follower.status());
         }
-        let succeeded = last.and_then(<[u8]>::first) != Some(&0xFF);
         if let Note::Statements { effects, .. } = entry.note {
             self.view.take_effects(&effects, succeeded);
         }

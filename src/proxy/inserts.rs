@@ -19,8 +19,15 @@ pub(super) struct InsertReply {
     may_skip: bool,
     rows: u32,
     target: Arc<Target>,
-    /// What the backend said to a [`SmallestId`]: the id, or that none of ours is there.
-    answer: Option<Option<u64>>,
+    smallest: Smallest,
+}
+
+/// What is known of the smallest of our ids that is in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Smallest {
+    NotAsked,
+    None,
+    Id(u64),
 }
 
 /// First and last of the ids that a statement took.
@@ -59,12 +66,12 @@ impl InsertReply {
             may_skip: insert.may_skip,
             rows: insert.rows,
             target: insert.target.clone(),
-            answer: None,
+            smallest: Smallest::NotAsked,
         }
     }
 
     pub(super) fn answered(&mut self, smallest: Option<u64>) {
-        self.answer = Some(smallest);
+        self.smallest = smallest.map_or(Smallest::None, Smallest::Id);
     }
 
     /// Whether the statement itself sets what `LAST_INSERT_ID()` shows.
@@ -86,10 +93,10 @@ impl InsertReply {
             Style::Literal if !self.may_skip || self.rows == 1 && ok.affected_rows == 1 => {
                 Settled::Patch { insert_id: self.ids.first }
             }
-            Style::Literal => match self.answer {
-                None => Settled::Ask(SmallestId { target: self.target.clone(), ids: self.ids }),
-                Some(Some(smallest)) => Settled::Patch { insert_id: smallest },
-                Some(None) => Settled::Leave,
+            Style::Literal => match self.smallest {
+                Smallest::NotAsked => Settled::Ask(SmallestId { target: self.target.clone(), ids: self.ids }),
+                Smallest::Id(insert_id) => Settled::Patch { insert_id },
+                Smallest::None => Settled::Leave,
             },
         }
     }
@@ -99,7 +106,10 @@ impl InsertReply {
     pub(super) fn owed_insert_id(&self, ok: &OkPacket<'_>, insert_id: u64) -> Option<u64> {
         let shows = self.target.rule.insert_id == InsertId::Session;
         match self.style {
-            Style::Literal => Some(insert_id).filter(|&id| shows && id != 0),
+            // Another's id (of an updated or an explicit row) reaches the packet, not the function.
+            Style::Literal => {
+                Some(insert_id).filter(|id| shows && (self.ids.first..=self.ids.last).contains(id))
+            }
             // A literal in an AUTO_INCREMENT column reaches the OK packet, not the function.
             Style::OdkuNative if ok.affected_rows == 1 => {
                 Some(self.ids.first).filter(|&id| shows && id == insert_id)

@@ -156,10 +156,10 @@ fn welcome(sessions: &mut JoinSet<()>, mut client: Stream, address: Option<IpAdd
             Ok(end) => tracing::debug!(?end, ?address, "session ended"),
             // Port scans and health checks come and go.
             Err(SessionError::Login(LoginError::Client(error))) => {
-                tracing::debug!(%error, ?address, "no login")
+                tracing::debug!(%error, ?address, "no login");
             }
             Err(SessionError::Socket { side, error }) => {
-                tracing::debug!(%error, side, ?address, "session ended")
+                tracing::debug!(%error, side, ?address, "session ended");
             }
             Err(error) => tracing::warn!(%error, ?address, "session ended"),
         }

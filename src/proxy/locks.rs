@@ -146,6 +146,6 @@ async fn watch(inner: std::sync::Weak<Inner>) {
 /// Names of locks hold at most 64 characters.
 fn lock_name(table: &str) -> String {
     let digest = Sha256::digest(table.as_bytes());
-    let short: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("rowstamp.{short}")
+    let half = digest.iter().take(16).fold(0u128, |sum, &byte| sum << 8 | u128::from(byte));
+    format!("rowstamp.{half:032x}")
 }

@@ -130,10 +130,9 @@ where
 {
     loop {
         let wanted = match relay.up_step() {
-            Step::Moved => continue,
             Step::Event(event) => return Turn::Out(Outcome::Event(event)),
             Step::SendFirst | Step::Hold if !relay.up.is_clear() => None,
-            Step::SendFirst => continue,
+            Step::Moved | Step::SendFirst => continue,
             Step::Hold => return Turn::Held,
             Step::More(wanted) => Some(wanted),
         };

@@ -20,6 +20,9 @@ use crate::rewrite::effects::Effects;
 use crate::rewrite::plan::{self, Plan, Planned, Protocol, Target, Unreadable};
 use crate::rules::model::Explicit;
 
+/// Looks at one packet: more than the tables it names, and than DDL comes in between.
+const LOOKUPS_MAX: u32 = 100;
+
 /// What a statement turned out to be, with everything borrowed from the window gone.
 enum Verdict {
     Pass(Effects),
@@ -102,7 +105,7 @@ impl Session {
         }
     }
 
-    /// The plan, with every table it needs looked up; each is fetched at most once.
+    /// The plan, with every table it needs looked up.
     async fn planned(&self, protocol: Protocol, text: &[u8]) -> Result<Planned, Refusal> {
         let view = &self.relay.view;
         let Some(state) = view.state() else {
@@ -119,20 +122,22 @@ impl Session {
             tables: &lookup,
             hidden: &hidden,
         };
-        let mut fetched: Vec<(String, String)> = Vec::new();
+        let mut tries = 0;
+        let mut is_refreshed = false;
         loop {
             let planned = plan::plan(text, &plan_view, protocol);
-            let wanted = match &planned {
-                Planned::NeedsTable { schema, table } | Planned::Stale { schema, table, .. } => {
-                    (schema.clone(), table.clone())
+            tries += 1;
+            match &planned {
+                // DDL seen while a table is read has it read again.
+                Planned::NeedsTable { schema, table } if tries < LOOKUPS_MAX => {
+                    view.tables.fetch(schema, table, false).await;
+                }
+                Planned::Stale { schema, table, .. } if !is_refreshed => {
+                    is_refreshed = true;
+                    view.tables.fetch(schema, table, true).await;
                 }
                 _ => return Ok(planned),
-            };
-            if fetched.contains(&wanted) {
-                return Ok(planned);
             }
-            view.tables.fetch(&wanted.0, &wanted.1, matches!(planned, Planned::Stale { .. })).await;
-            fetched.push(wanted);
         }
     }
 
@@ -165,7 +170,11 @@ impl Session {
         let mut values: Vec<u64> = values.iter().filter_map(|&value| u64::try_from(value).ok()).collect();
         values.sort_unstable_by(|a, b| b.cmp(a));
         for value in values {
-            match generator.advance_past(value, self.shared.id_deadline).await.map_err(no_id)? {
+            match generator
+                .advance_past(value, self.shared.id_deadline)
+                .await
+                .map_err(|error| no_id(&error))?
+            {
                 // All others lie below it.
                 Advanced::Past => return Ok(()),
                 Advanced::Elsewhere => {}
@@ -188,7 +197,7 @@ impl Session {
         let Some(n) = NonZeroU64::new(u64::from(ids)) else {
             return Err(Refusal::NoId("a statement without ids".into()));
         };
-        let range = generator.take(n, self.shared.id_deadline).await.map_err(no_id)?;
+        let range = generator.take(n, self.shared.id_deadline).await.map_err(|error| no_id(&error))?;
         let highest = highest_of(target);
         if range.last() > highest {
             return Err(Refusal::NoId(format!(
@@ -226,7 +235,7 @@ impl Session {
     }
 }
 
-pub(super) fn no_id(error: TakeError) -> Refusal {
+pub(super) fn no_id(error: &TakeError) -> Refusal {
     Refusal::NoId(error.to_string())
 }
 

@@ -343,6 +343,6 @@ impl Relay {
 /// Resolves when the proxy begins to drain.
 async fn begins(draining: &mut watch::Receiver<bool>) {
     if draining.wait_for(|draining| *draining).await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -50,8 +51,23 @@ pub struct Tables {
     /// By schema and table as `case` compares them.
     known: ArcSwap<Known>,
     views: Views,
+    ddl: Ddl,
     /// One table is looked up at a time.
     fetching: tokio::sync::Mutex<()>,
+}
+
+/// How often DDL was seen by any session: what was read before the last time may be out of date.
+#[derive(Debug, Default)]
+struct Ddl(AtomicU64);
+
+impl Ddl {
+    fn saw(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn seen(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 type Known = BTreeMap<(String, String), Entry>;
@@ -60,6 +76,8 @@ type Known = BTreeMap<(String, String), Entry>;
 struct Entry {
     lookup: Lookup,
     read_at: Instant,
+    /// [`Ddl::seen`] before it was read.
+    ddl: u64,
     /// Bound to its generator, and above its floor.
     is_bound: bool,
 }
@@ -87,6 +105,7 @@ impl Tables {
             generators: HashMap::new(),
             known: ArcSwap::default(),
             views: Views::default(),
+            ddl: Ddl::default(),
             fetching: tokio::sync::Mutex::new(()),
         };
         tables.read_views().await?;
@@ -203,52 +222,50 @@ impl Tables {
             return Lookup::Refused(reason);
         }
         match self.known.load().get(&self.key(schema, table)) {
-            Some(entry) if self.schema.is_none() || entry.read_at.elapsed() < SHAPE_AGE_MAX => {
-                entry.lookup.clone()
-            }
+            Some(entry) if self.schema.is_none() || self.is_fresh(entry) => entry.lookup.clone(),
             _ => Lookup::Unknown,
         }
     }
 
+    fn is_fresh(&self, entry: &Entry) -> bool {
+        entry.ddl == self.ddl.seen() && entry.read_at.elapsed() < SHAPE_AGE_MAX
+    }
+
     /// A name without a rule may still be a view of a table that has one.
     fn unruled(&self, schema: &str, table: &str) -> Lookup {
+        if !self.views.are_read_at(self.ddl.seen()) {
+            return Lookup::Unknown;
+        }
         let is_view = match self.case {
             NameCase::Sensitive => self.views.contains(schema, table),
             NameCase::Insensitive => self.views.contains(&schema.to_lowercase(), &table.to_lowercase()),
         };
-        match is_view {
-            None => Lookup::Unknown,
-            Some(false) => Lookup::NotRuled,
-            Some(true) => Lookup::Refused(format!(
-                "{schema}.{table} is a view of a ruled table, which is not supported yet; INSERT into the table itself"
-            )),
+        if !is_view {
+            return Lookup::NotRuled;
         }
+        Lookup::Refused(format!(
+            "{schema}.{table} is a view of a ruled table, which is not supported yet; INSERT into the table itself"
+        ))
     }
 
     /// Reads the views afresh; those made past this proxy are seen when this is called from time to time.
     pub async fn read_views(&self) -> Result<(), SchemaError> {
         let Some(schema) = &self.schema else { return Ok(()) };
-        let change = self.views.change();
+        let ddl = self.ddl.seen();
         let views = schema.views().await;
         if let Ok(views) = &views {
             self.views.take(&self.rules, self.case, views);
         }
         // Where they could not be read, what was known before goes on: statements on other tables must not fail for it.
-        self.views.settle(change);
+        self.views.settle(ddl);
         views.map(|_| ())
     }
 
     /// DDL was seen: every shape is read again when it is needed.
     pub(super) fn forget_shapes(&self) {
         if self.schema.is_some() {
-            self.views.forget();
+            self.ddl.saw();
         }
-        self.known.rcu(|known| {
-            let mut known = Known::clone(known);
-            let long_ago = Instant::now().checked_sub(SHAPE_AGE_MAX);
-            known.values_mut().for_each(|entry| entry.read_at = long_ago.unwrap_or(entry.read_at));
-            known
-        });
     }
 
     /// Reads a table's columns afresh, and binds it where it is new, so that [`Tables::lookup`] knows it. `again`: also
@@ -265,15 +282,17 @@ impl Tables {
             return;
         };
         let rule = rule.clone();
+        let ddl = self.ddl.seen();
         let key = self.key(schema, table);
         let was_bound = self.known.load().get(&key).is_some_and(|entry| entry.is_bound);
         let entry = match self.read(&rule, table, was_bound).await {
-            Ok((lookup, is_bound)) => Entry { lookup, read_at: Instant::now(), is_bound },
+            Ok((lookup, is_bound)) => Entry { lookup, read_at: Instant::now(), ddl, is_bound },
             Err(error) => {
                 tracing::error!(%error, table = format!("{schema}.{table}"), "a ruled table cannot be served");
                 Entry {
                     lookup: Lookup::Refused(error.to_string()),
                     read_at: Instant::now(),
+                    ddl,
                     is_bound: was_bound,
                 }
             }

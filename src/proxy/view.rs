@@ -123,14 +123,11 @@ impl View {
             // Changes are not reported, so what is true now may not be true later.
             return;
         }
-        match row.and_then(|row| self.parse_state(row)) {
-            Some(state) => self.knowledge = Knowledge::Known(state),
-            None => {
-                tracing::warn!(
-                    "the session's state came in an unknown form: its ruled statements are refused"
-                );
-                self.cannot_be_known();
-            }
+        if let Some(state) = row.and_then(|row| self.parse_state(row)) {
+            self.knowledge = Knowledge::Known(state);
+        } else {
+            tracing::warn!("the session's state came in an unknown form: its ruled statements are refused");
+            self.cannot_be_known();
         }
     }
 

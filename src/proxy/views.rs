@@ -13,37 +13,28 @@ use crate::schema::ViewText;
 #[derive(Debug, Default)]
 pub(super) struct Views {
     ruled: ArcSwap<HashMap<String, HashSet<String>>>,
-    /// How often DDL was seen, and how often it had been when the views were read.
-    changes: AtomicU64,
-    read_at_change: AtomicU64,
+    /// How often DDL had been seen when they were read.
+    ddl: AtomicU64,
 }
 
 impl Views {
-    /// Whether the name is such a view; `None`: that is not known at present.
-    pub(super) fn contains(&self, schema: &str, name: &str) -> Option<bool> {
-        if self.read_at_change.load(Ordering::Acquire) < self.changes.load(Ordering::Acquire) {
-            return None;
-        }
-        let ruled = self.ruled.load();
-        Some(ruled.get(schema).is_some_and(|names| names.contains(name)))
+    /// Whether the name is such a view, as far as was read.
+    pub(super) fn contains(&self, schema: &str, name: &str) -> bool {
+        self.ruled.load().get(schema).is_some_and(|names| names.contains(name))
     }
 
-    pub(super) fn forget(&self) {
-        self.changes.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// To be asked before the views are read, and given to [`Views::settle`] after: DDL seen in between counts as not read.
-    pub(super) fn change(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
+    /// Whether they were read after DDL was seen for the `ddl`-th time.
+    pub(super) fn are_read_at(&self, ddl: u64) -> bool {
+        self.ddl.load(Ordering::Acquire) >= ddl
     }
 
     pub(super) fn take(&self, rules: &RuleSet, case: NameCase, views: &[ViewText]) {
         self.ruled.store(ruled(rules, case, views).into());
     }
 
-    /// What is known counts as read at that change.
-    pub(super) fn settle(&self, change: u64) {
-        self.read_at_change.fetch_max(change, Ordering::AcqRel);
+    /// What is known counts as read when DDL had been seen `ddl` times.
+    pub(super) fn settle(&self, ddl: u64) {
+        self.ddl.fetch_max(ddl, Ordering::AcqRel);
     }
 }
 

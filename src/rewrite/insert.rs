@@ -395,8 +395,10 @@ impl<'a> Draft<'a> {
             || !self.id_params.is_empty();
         if literal && body.tail.returning.is_some() {
             // Its rows come without an OK packet, so there is nothing to tell the client's id by.
-            return refused("RETURNING with IGNORE, ON DUPLICATE KEY UPDATE, LAST_INSERT_ID() or a placeholder for the id; \
-                            leave the id out and RETURNING plain columns");
+            return refused(
+                "RETURNING with IGNORE, ON DUPLICATE KEY UPDATE, LAST_INSERT_ID() or a placeholder for the id; \
+                            leave the id out and RETURNING plain columns",
+            );
         }
         self.style = if literal { Style::Literal } else { Style::Wrapped };
         Ok(())
