@@ -13,7 +13,8 @@
 //!    mark; shutting parks it. So between an opening and a shutting, what is drawn never overlaps.
 //! 2. Every mark published in an epoch is at most the zone's end at that time, and ends only grow.
 //! 3. A drawer that read an epoch's mark drew in that epoch or later: `mark` was published (Release) after `next` was
-//!    stored, and was read (Acquire) before the draw. *This is why the mark is read first.*
+//!    stored, and was read (Acquire) before the draw. *This is why the mark is read first.* (Were it published before
+//!    `next` is stored, a draw in between would begin at [`PARKED`] and be void: the order is a second guard.)
 //! 4. On shutting, the zone's rest starts at R: where `next` stood, if that is not behind the end. If it is, one draw
 //!    alone crossed the end; whoever made it reports where it began, and until then the rest counts as empty.
 //!    All that was kept in the epoch lies before R: by 1 it does not overlap the crossing draw, by 2 it ends at or
@@ -176,6 +177,8 @@ impl Dispenser {
         if mark == 0 || count.get() > RUN_MAX {
             return Err(Ticket { mark: 0, first: 0 });
         }
+        #[cfg(test)]
+        tests::between_mark_and_draw();
         let first = self.next.0.fetch_add(count.get(), Ordering::Relaxed);
         // Cannot wrap: see RUN_MAX.
         if first.wrapping_add(count.get()) <= mark { Ok(first) } else { Err(Ticket { mark, first }) }

@@ -1,11 +1,26 @@
 //! Each race that the proof speaks of, made to happen in one thread.
 
+use std::cell::RefCell;
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
 use super::{Dispenser, Need, Refused, Skipped, Taken, Ticket, Zone};
+
+type Hook = Box<dyn FnOnce()>;
+
+thread_local! {
+    static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
+}
+
+/// Runs what a test set, once, between the two steps of this thread's next draw: what other threads may do there.
+pub(super) fn between_mark_and_draw() {
+    let hook = HOOK.with(|hook| hook.borrow_mut().take());
+    if let Some(hook) = hook {
+        hook();
+    }
+}
 
 fn n(count: u64) -> NonZeroU64 {
     NonZeroU64::new(count).unwrap()
@@ -108,6 +123,37 @@ fn a_draw_under_an_old_mark_keeps_only_what_nobody_else_has() {
     let first = d.next.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(first, 8);
     assert_eq!(take(&d, 1), Some(9));
+}
+
+#[test]
+fn a_drawer_that_sleeps_between_mark_and_draw_shares_no_slot() {
+    /// `before` slots of ten are taken; the zone from `start` comes while the drawer sleeps, and five are taken of it.
+    #[track_caller]
+    fn check(before: u64, start: u64) {
+        let d = Arc::new(dispenser(10, 0));
+        assert_eq!(take(&d, before), Some(0));
+        let others = Arc::new(Mutex::new(Vec::new()));
+        let (d2, others2) = (d.clone(), others.clone());
+        let meanwhile = move || {
+            let mut taken: Vec<u64> = (0..3).filter_map(|_| take(&d2, 1)).collect();
+            d2.install(Zone { start, end: start + 20 }, 0);
+            taken.extend((0..5).filter_map(|_| take(&d2, 1)));
+            *others2.lock().unwrap() = taken;
+        };
+        HOOK.with(|hook| *hook.borrow_mut() = Some(Box::new(meanwhile)));
+        let mut all = vec![take(&d, 1).unwrap()];
+        all.append(&mut others.lock().unwrap());
+        all.extend((0..10).filter_map(|_| take(&d, 1)));
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "{all:?}");
+        assert!(all.iter().all(|slot| (before..10).contains(slot) || *slot >= start), "{all:?}");
+    }
+    for before in 7..=10 {
+        check(before, 10);
+        check(before, 100);
+    }
 }
 
 #[test]
