@@ -174,6 +174,19 @@ fn imports_go_down_only() {
 }
 
 #[test]
+fn the_architecture_draws_the_same_table() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, rest) = text.split_once("<!-- imports: begin -->\n").unwrap();
+    let (drawn, _) = rest.split_once("<!-- imports: end -->").unwrap();
+    let mut meant = "| module | may import |\n|---|---|\n".to_owned();
+    for (row, allowed) in MAY_IMPORT {
+        let allowed = if allowed.is_empty() { "nothing of ours".to_owned() } else { allowed.join(", ") };
+        meant.push_str(&format!("| `{row}` | {allowed} |\n"));
+    }
+    assert_eq!(drawn, meant);
+}
+
+#[test]
 fn the_table_is_read_as_it_is_meant() {
     for (module, text, expect) in [
         ("store::redb", "use crate::ids::range::IdRange;", 0),
