@@ -7,10 +7,8 @@ mod fence;
 pub mod generator;
 pub mod range;
 mod refill;
-pub mod registry;
 pub mod sequence;
 mod slots;
 
 pub use generator::{Advanced, OpenError, Sequence, Stats, TakeError};
-pub use registry::Generators;
 pub use slots::ID_MAX;
