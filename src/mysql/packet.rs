@@ -30,7 +30,8 @@ impl Header {
         HEADER_BYTES + self.payload_bytes
     }
 
-    fn bytes(self) -> [u8; HEADER_BYTES] {
+    /// As it travels.
+    pub fn bytes(self) -> [u8; HEADER_BYTES] {
         // At most 0xFF_FFFF, by construction.
         let [a, b, c, ..] = self.payload_bytes.to_le_bytes();
         [a, b, c, self.packet_nr]

@@ -16,8 +16,13 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::mysql::packet::{HEADER_BYTES, Header, packets_of, put_packets};
+
 /// What a lane holds without having been asked for more. One read fetches at most this.
 pub(super) const LANE_BYTES: usize = 16 * 1024;
+
+/// Room that big statements have taken is given back after so many small ones: bulk inserts come in rows.
+const ROOMY_FILLS_MAX: u8 = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Lane {
@@ -27,6 +32,8 @@ pub(super) struct Lane {
     end: usize,
     out: Vec<u8>,
     out_sent: usize,
+    /// Fills in a row that needed less room than there was.
+    roomy_fills: u8,
     /// Written since the last flush: a TLS stream keeps bytes until it is flushed.
     unflushed: bool,
 }
@@ -61,9 +68,40 @@ impl Lane {
     pub(super) fn skip(&mut self, n: usize) -> usize {
         debug_assert!(self.is_clear(), "skipped bytes would cut what was accepted");
         let n = n.min(self.end - self.ready);
-        self.ready += n;
-        self.start = self.ready;
+        self.skip_replaced(n);
         n
+    }
+
+    /// Drops the next `n` bytes and sends what `write` makes of them, a payload, as packets numbered from 0; returns how
+    /// many those are. `None`, and nothing done, where `write` makes nothing of them.
+    pub(super) fn replace(
+        &mut self,
+        n: usize,
+        write: impl FnOnce(&[u8], &mut Vec<u8>) -> Option<()>,
+    ) -> Option<usize> {
+        debug_assert!(self.is_clear(), "a replaced packet would cut what was accepted");
+        self.out.extend_from_slice(&[0; HEADER_BYTES]);
+        let window = self.bytes.get(self.ready..(self.ready + n).min(self.end)).unwrap_or_default();
+        if write(window, &mut self.out).is_none() {
+            self.out.clear();
+            return None;
+        }
+        let header = Header { payload_bytes: self.out.len() - HEADER_BYTES, packet_nr: 0 };
+        let packets = packets_of(header.payload_bytes);
+        if let (1, Some(place)) = (packets, self.out.get_mut(..HEADER_BYTES)) {
+            place.copy_from_slice(&header.bytes());
+        } else {
+            let payload = self.out.split_off(HEADER_BYTES);
+            self.out.clear();
+            put_packets(&mut self.out, 0, &payload);
+        }
+        self.skip_replaced(n);
+        Some(packets)
+    }
+
+    fn skip_replaced(&mut self, n: usize) {
+        self.ready += n.min(self.end - self.ready);
+        self.start = self.ready;
     }
 
     /// Where packets of our own go.
@@ -107,10 +145,14 @@ impl Lane {
             self.unflushed = true;
             *sent += n;
         }
-        self.out.clear();
-        self.out_sent = 0;
-        if self.out.capacity() > LANE_BYTES {
-            self.out.shrink_to(LANE_BYTES);
+        if self.out_sent > 0 {
+            // Bulk inserts come in rows: its room stays while statements are big.
+            let is_too_big = self.out.capacity() > LANE_BYTES && self.out.len() < self.out.capacity() / 4;
+            self.out.clear();
+            self.out_sent = 0;
+            if is_too_big {
+                self.out.shrink_to(LANE_BYTES);
+            }
         }
         if self.unflushed {
             ready!(Pin::new(to).poll_flush(cx))?;
@@ -141,10 +183,11 @@ impl Lane {
         let size = LANE_BYTES.max(wanted.saturating_add(self.ready - self.start));
         if held == 0 {
             (self.start, self.ready, self.end) = (0, 0, 0);
-            if self.bytes.len() > size {
-                // A big statement has passed; its room is given back.
+            self.roomy_fills = if self.bytes.len() > size { self.roomy_fills + 1 } else { 0 };
+            if self.roomy_fills > ROOMY_FILLS_MAX {
                 self.bytes.truncate(size);
                 self.bytes.shrink_to_fit();
+                self.roomy_fills = 0;
             }
         } else if self.start > 0 && (self.start + size > self.bytes.len() || self.end == self.bytes.len()) {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -162,7 +205,8 @@ impl Lane {
 
 #[cfg(test)]
 mod tests {
-    use super::{LANE_BYTES, Lane};
+    use super::{LANE_BYTES, Lane, ROOMY_FILLS_MAX};
+    use crate::mysql::packet::{PAYLOAD_BYTES_MAX, put_packets};
     use std::task::{Context, Poll, Waker};
 
     fn send(lane: &mut Lane, to: &mut Vec<u8>) {
@@ -202,9 +246,31 @@ mod tests {
         }
         assert_eq!(lane.window(), big);
         lane.skip(big.len());
-        fill(&mut lane, b"x", 0);
+        for _ in 0..=ROOMY_FILLS_MAX {
+            fill(&mut lane, b"x", 0);
+            assert_eq!(lane.window(), b"x");
+            lane.skip(1);
+        }
         assert_eq!(lane.bytes.len(), LANE_BYTES);
-        assert_eq!(lane.window(), b"x");
+    }
+
+    #[test]
+    fn a_replaced_payload_is_as_many_packets_as_it_needs() {
+        for len in [1, 300, PAYLOAD_BYTES_MAX - 1, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX + 1] {
+            let (mut lane, mut to, mut expect) = (Lane::holding(b"abcdef"), Vec::new(), Vec::new());
+            let packets = lane.replace(4, |window, out| {
+                assert_eq!(window, b"abcd");
+                out.resize(out.len() + len, 7);
+                Some(())
+            });
+            put_packets(&mut expect, 0, &vec![7; len]);
+            send(&mut lane, &mut to);
+            assert!(to == expect && packets == Some(1 + len / PAYLOAD_BYTES_MAX), "{len}");
+            assert_eq!(lane.window(), b"ef");
+        }
+        let mut lane = Lane::holding(b"ab");
+        assert_eq!(lane.replace(1, |_, out| out.pop().map(|_| ()).filter(|()| false)), None);
+        assert!(lane.is_clear() && lane.window() == b"ab");
     }
 
     #[test]

@@ -7,13 +7,16 @@ use super::inserts::SmallestId;
 use super::lane::Lane;
 use super::outstanding::{Forward, Note, Outstanding, Own, Purpose, Queue};
 use super::statements::Statements;
+use super::upstream::payload_of;
 use super::view::View;
+use crate::ids::range::IdRange;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{packets_of, put_packets};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Follower, Forms};
+use crate::rewrite::plan::Plan;
 
 /// The longest packet that steers a response (OK with session state, ERR, LOCAL INFILE request): far above what servers send.
 pub(super) const CONTROL_BYTES_MAX: usize = 1 << 20;
@@ -128,16 +131,29 @@ impl Relay {
         }
     }
 
+    /// Sends a plan's text in place of the client's, as [`Relay::send_instead`] does. `None`, and nothing done, where the
+    /// ranges are not the plan's.
+    pub(super) fn send_spliced(
+        &mut self,
+        (plan, ranges): (&Plan, &[IdRange]),
+        window_bytes: usize,
+        client_packets: usize,
+    ) -> Option<u8> {
+        let packets = self.up.replace(window_bytes, |window, out| {
+            let payload = payload_of(window, window_bytes);
+            let (command, text) = payload.split_first()?;
+            out.push(*command);
+            plan.splice_into(text, ranges, out)
+        })?;
+        Some(nr_shift(client_packets, packets))
+    }
+
     /// Sends `payload` in place of the client's, which took `client_packets` packets and is dropped from the window.
+    /// Returns what the response's packet numbers must be moved by.
     pub(super) fn send_instead(&mut self, payload: &[u8], window_bytes: usize, client_packets: usize) -> u8 {
         self.up.skip(window_bytes);
         put_packets(self.up.out(), 0, payload);
-        // What the response's numbers must be moved by to go on from the client's own packets; they wrap, as it does.
-        (client_packets.wrapping_sub(packets_of(payload.len())) % 256)
-            .to_le_bytes()
-            .first()
-            .copied()
-            .unwrap_or(0)
+        nr_shift(client_packets, packets_of(payload.len()))
     }
 
     /// Answers in place of the backend, in its turn. `packets` is how many packets the client's command took.
@@ -155,6 +171,11 @@ impl Relay {
             && self.down.is_clear()
             && !self.view.in_transaction()
     }
+}
+
+/// What makes a response's packet numbers go on from the client's own packets. They wrap, as it does.
+fn nr_shift(client_packets: usize, sent_packets: usize) -> u8 {
+    (client_packets.wrapping_sub(sent_packets) % 256).to_le_bytes().first().copied().unwrap_or(0)
 }
 
 /// A refusal as a packet that answers a command of so many packets.

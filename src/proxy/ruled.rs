@@ -28,11 +28,11 @@ enum Verdict {
     Pass(Effects),
     Refuse(Refusal),
     Probe(Unreadable),
-    /// The text to send, and what its OK packets need.
+    /// The ids go in, and the OK packets need what `inserts` say.
     Send {
-        text: Vec<u8>,
+        plan: Plan,
+        ranges: Vec<IdRange>,
         inserts: Vec<InsertReply>,
-        effects: Effects,
     },
     Prepare(Arc<PreparedInsert>),
 }
@@ -58,15 +58,18 @@ impl Session {
             }
             Verdict::Refuse(refusal) => self.refuse(&refusal, window_bytes, packets),
             Verdict::Probe(unreadable) => self.probe(&unreadable, &probe_text, window_bytes, packets),
-            Verdict::Send { text, inserts, effects } => {
+            Verdict::Send { plan, ranges, inserts } => {
+                let sent = self.relay.send_spliced((&plan, &ranges), window_bytes, packets);
+                let Some(nr_shift) = sent else {
+                    let refusal = Refusal::NoId("the ids do not fit the plan".into());
+                    return self.refuse(&refusal, window_bytes, packets);
+                };
                 // The wrapper sets it anew; where the statement fails, what the function shows is undefined anyway.
                 if inserts.iter().any(InsertReply::sets_insert_id) {
                     self.relay.view.take_owed_insert_id();
                 }
-                let may_change_session = !effects.leave_session();
-                let nr_shift =
-                    self.relay.send_instead(&command_payload(command, &text), window_bytes, packets);
-                let note = Note::Statements { inserts, effects: Box::new(effects) };
+                let may_change_session = !plan.effects.leave_session();
+                let note = Note::Statements { inserts, effects: Box::new(plan.effects) };
                 self.relay.owe(command.reply(), may_change_session, nr_shift, note);
             }
             Verdict::Prepare(prepared) => {
@@ -91,7 +94,7 @@ impl Session {
             Planned::NeedsTable { schema, table } => {
                 Verdict::Refuse(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")))
             }
-            Planned::Rewrite(plan) if protocol == Protocol::Text => match self.fill(plan, text).await {
+            Planned::Rewrite(plan) if protocol == Protocol::Text => match self.fill(plan).await {
                 Ok(verdict) => verdict,
                 Err(refusal) => Verdict::Refuse(refusal),
             },
@@ -141,8 +144,8 @@ impl Session {
         }
     }
 
-    /// Takes the ids that a text needs and puts them in.
-    async fn fill(&self, plan: Plan, text: &[u8]) -> Result<Verdict, Refusal> {
+    /// Takes the ids that a text needs.
+    async fn fill(&self, plan: Plan) -> Result<Verdict, Refusal> {
         for insert in &plan.inserts {
             self.follow_explicit(insert.target.as_ref(), &insert.explicit).await?;
         }
@@ -156,9 +159,7 @@ impl Session {
         if ranges.is_empty() && !plan.has_edits() {
             return Ok(Verdict::Pass(plan.effects));
         }
-        let text =
-            plan.splice(text, &ranges).ok_or_else(|| Refusal::NoId("the ids do not fit the plan".into()))?;
-        Ok(Verdict::Send { text, inserts, effects: plan.effects })
+        Ok(Verdict::Send { plan, ranges, inserts })
     }
 
     /// Ids that the client writes itself: later ones of the generator are above them.

@@ -11,7 +11,7 @@ use super::prepare::PreparedText;
 use crate::ids::range::IdRange;
 use crate::rules::model::{Rule, TableShape};
 use crate::sql::dialect::Dialect;
-use crate::sql::statement::{is_plainly_harmless, may_hold_several};
+use crate::sql::glance::{Glance, glance};
 
 /// A ruled table as it is now.
 #[derive(Debug, Clone, PartialEq)]
@@ -186,7 +186,7 @@ pub(super) enum IdForm {
 /// What `text`, one packet's statements, needs.
 pub fn plan(text: &[u8], view: &View<'_>, protocol: Protocol) -> Planned {
     let several = view.multi_statements && protocol == Protocol::Text;
-    if is_plainly_harmless(text) && !(several && may_hold_several(text)) {
+    if glance(text, true, several) == Glance::Harmless {
         return Planned::Untouched(Effects::default());
     }
     packet::plan(text, view, protocol, several)
@@ -203,9 +203,16 @@ impl Plan {
         self.inserts.iter().filter(|insert| insert.ids > 0).map(|insert| (insert, insert.ids))
     }
 
-    /// The packet's text with its ids. `None` where `ranges` do not match [`Plan::demands`].
+    /// Appends the packet's text with its ids. `None` where `ranges` do not match [`Plan::demands`]; then `out` holds a part.
+    pub fn splice_into(&self, text: &[u8], ranges: &[IdRange], out: &mut Vec<u8>) -> Option<()> {
+        super::splice::splice(self, text, ranges, out)
+    }
+
+    /// [`Plan::splice_into`] a text of its own.
     pub fn splice(&self, text: &[u8], ranges: &[IdRange]) -> Option<Vec<u8>> {
-        super::splice::splice(self, text, ranges)
+        let mut out = Vec::new();
+        self.splice_into(text, ranges, &mut out)?;
+        Some(out)
     }
 
     /// The text to prepare. Only of a plan made for [`Protocol::Prepare`], which holds one insert.

@@ -10,25 +10,26 @@ const ID_EXTRA_BYTES: usize = 3;
 /// Room for the column's name and the wrapper, for most statements.
 const FIXED_BYTES: usize = 80;
 
-pub(super) fn splice(plan: &Plan, text: &[u8], ranges: &[IdRange]) -> Option<Vec<u8>> {
+/// Appends the text with its ids. Where `None` comes back, `out` holds a part of it.
+pub(super) fn splice(plan: &Plan, text: &[u8], ranges: &[IdRange], out: &mut Vec<u8>) -> Option<()> {
     let edits: usize = plan.inserts.iter().map(|insert| insert.edits.len()).sum();
     let digits = ranges
         .iter()
         .map(|range| range.last().checked_ilog10().unwrap_or_default() as usize + ID_EXTRA_BYTES)
         .max()
         .unwrap_or_default();
-    let mut out = Vec::with_capacity(text.len() + edits * digits + FIXED_BYTES);
+    out.reserve(text.len() + edits * digits + FIXED_BYTES);
     let mut from = 0usize;
     let mut ranges = ranges.iter();
     for insert in &plan.inserts {
         let range = if insert.ids > 0 { Some(ranges.next()?) } else { None };
-        from = splice_one(insert, text, range, from, &mut out)?;
+        from = splice_one(insert, text, range, from, out)?;
     }
     if ranges.next().is_some() {
         return None;
     }
     out.extend_from_slice(text.get(from..)?);
-    Some(out)
+    Some(())
 }
 
 /// Appends the text from `from` to behind the statement's last edit; returns where that is.

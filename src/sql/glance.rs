@@ -11,24 +11,6 @@ pub enum Glance {
     Unclear,
 }
 
-/// Words that begin statements which cannot insert and cannot change sql_mode, character set or default database.
-/// (What stored functions and triggers do inside them no proxy sees.)
-const HARMLESS: [&[u8]; 13] = [
-    b"select",
-    b"update",
-    b"delete",
-    b"commit",
-    b"rollback",
-    b"show",
-    b"start",
-    b"savepoint",
-    b"release",
-    b"explain",
-    b"describe",
-    b"desc",
-    b"kill",
-];
-
 /// Looks at a statement or its beginning. With several statements allowed in a packet, a semicolon anywhere makes it one
 /// that must be read.
 pub fn glance(text: &[u8], is_complete: bool, multi_statements: bool) -> Glance {
@@ -59,11 +41,20 @@ pub fn glance(text: &[u8], is_complete: bool, multi_statements: bool) -> Glance 
     }
 }
 
+/// The longest of the words below.
+const WORD_BYTES_MAX: usize = 9;
+
+/// Harmless are words that begin statements which cannot insert and cannot change sql_mode, character set or default
+/// database. (What stored functions and triggers do inside them no proxy sees.)
 fn word(word: &[u8]) -> Glance {
-    if HARMLESS.iter().any(|harmless| word.eq_ignore_ascii_case(harmless)) {
-        Glance::Harmless
-    } else {
-        Glance::Read
+    let mut upper = [0; WORD_BYTES_MAX];
+    let Some(place) = upper.get_mut(..word.len()) else { return Glance::Read };
+    place.copy_from_slice(word);
+    place.make_ascii_uppercase();
+    match &*place {
+        b"SELECT" | b"UPDATE" | b"DELETE" | b"COMMIT" | b"ROLLBACK" | b"SHOW" | b"START" | b"SAVEPOINT"
+        | b"RELEASE" | b"EXPLAIN" | b"DESCRIBE" | b"DESC" | b"KILL" | b"WITH" | b"DO" => Glance::Harmless,
+        _ => Glance::Read,
     }
 }
 

@@ -1,10 +1,8 @@
 //! Which kind of statement it is, told from its first words.
 
-use memchr::memchr;
-
 use super::ddl::{self, Tables};
 use super::insert::Verb;
-use super::lex::{Lexer, Odd, Token, TokenKind, is_blank, is_name_byte};
+use super::lex::{Lexer, Odd, Token, TokenKind};
 use super::name::{self, Path};
 use super::set::{self, Settings};
 
@@ -46,46 +44,6 @@ pub enum InnerText {
     Literal(Vec<u8>),
     /// A variable or an expression.
     Unseen,
-}
-
-/// Whether a statement, or the first of several, is surely one of [`Statement::Harmless`], told without a lexer.
-/// This is all that most packets ever cost.
-pub fn is_plainly_harmless(text: &[u8]) -> bool {
-    let mut rest = text;
-    while let Some((&first, tail)) = rest.split_first() {
-        if !is_blank(first) {
-            break;
-        }
-        rest = tail;
-    }
-    let mut upper = [0u8; 9];
-    let mut len = 0;
-    for (slot, &byte) in upper.iter_mut().zip(rest) {
-        if !is_name_byte(byte) {
-            break;
-        }
-        *slot = byte.to_ascii_uppercase();
-        len += 1;
-    }
-    matches!(
-        upper.get(..len),
-        Some(
-            b"SELECT"
-                | b"UPDATE"
-                | b"DELETE"
-                | b"COMMIT"
-                | b"ROLLBACK"
-                | b"SHOW"
-                | b"START"
-                | b"WITH"
-                | b"DO"
-        )
-    )
-}
-
-/// Whether the packet may hold more than one statement.
-pub fn may_hold_several(text: &[u8]) -> bool {
-    memchr(b';', text).is_some()
 }
 
 const HARMLESS: &[&str] = &[
