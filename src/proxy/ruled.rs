@@ -198,7 +198,10 @@ impl Session {
         let Some(n) = NonZeroU64::new(u64::from(ids)) else {
             return Err(Refusal::NoId("a statement without ids".into()));
         };
-        let range = generator.take(n, self.shared.id_deadline).await.map_err(|error| no_id(&error))?;
+        let range = match generator.try_take(n) {
+            Some(range) => range,
+            None => generator.take(n, self.shared.id_deadline).await.map_err(|error| no_id(&error))?,
+        };
         let highest = highest_of(target);
         if range.last() > highest {
             return Err(Refusal::NoId(format!(

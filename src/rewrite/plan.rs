@@ -11,7 +11,6 @@ use super::prepare::PreparedText;
 use crate::ids::range::IdRange;
 use crate::rules::model::{Rule, TableShape};
 use crate::sql::dialect::Dialect;
-use crate::sql::glance::{Glance, glance};
 
 /// A ruled table as it is now.
 #[derive(Debug, Clone, PartialEq)]
@@ -183,12 +182,10 @@ pub(super) enum IdForm {
     BehindWrapper,
 }
 
-/// What `text`, one packet's statements, needs.
+/// What `text`, one packet's statements, needs. Whoever has many texts that cannot matter looks at them with
+/// [`crate::sql::glance::glance`] first.
 pub fn plan(text: &[u8], view: &View<'_>, protocol: Protocol) -> Planned {
     let several = view.multi_statements && protocol == Protocol::Text;
-    if glance(text, true, several) == Glance::Harmless {
-        return Planned::Untouched(Effects::default());
-    }
     packet::plan(text, view, protocol, several)
 }
 
