@@ -69,6 +69,8 @@ build() {
 }
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/rowstamp-quickstart.XXXXXX")
+# A MariaDB that starts deletes the temporary tables of all others whose tmpdir it shares.
+export TMPDIR=$folder
 server_pid='' proxy_pid=''
 
 # stop PID: TERM, and KILL after 20 seconds.

@@ -18,9 +18,11 @@ need() {
     done
 }
 
-# The folder of this run's private things, made on the first call of `clean_up_at_end`.
+# The folder of this run's private things, made on the first call of `clean_up_at_end`. Temporary files go there too: a
+# MariaDB that starts deletes the temporary tables of all others whose tmpdir it shares.
 clean_up_at_end() {
     RUN_FOLDER=$(mktemp -d "${TMPDIR:-/tmp}/rowstamp.XXXXXX")
+    export TMPDIR=$RUN_FOLDER
     trap clean_up EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP

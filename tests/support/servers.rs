@@ -193,6 +193,8 @@ impl Server {
         let mut line = daemon(self.kind);
         let dir = self.dir.display();
         line.extend([
+            // A MariaDB that starts deletes the temporary tables of all others whose tmpdir it shares.
+            format!("--tmpdir={dir}"),
             format!("--datadir={dir}/data"),
             format!("--socket={dir}/sock"),
             format!("--pid-file={dir}/pid"),
@@ -307,7 +309,8 @@ fn template(kind: Kind) -> PathBuf {
             command
         }
     };
-    let output = command.arg(format!("--datadir={}", data.display())).output().expect("the installer runs");
+    command.arg(format!("--datadir={}", data.display())).env("TMPDIR", &making);
+    let output = command.output().expect("the installer runs");
     assert!(
         output.status.success(),
         "{} cannot be initialised:\n{}{}",
