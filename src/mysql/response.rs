@@ -4,7 +4,8 @@
 //! definitions then pass unread, and only the few packets that steer the response are read whole by
 //! [`advance`](Follower::advance).
 //! Sources: MySQL manual, "Text Protocol", "Prepared Statements", "EOF_Packet"; MariaDB knowledge base, "Result Set
-//! Packets"; shared facts on DEPRECATE_EOF, cursors and progress reports were measured on MariaDB 10.11 and MySQL 9.
+//! Packets". What they leave open on DEPRECATE_EOF, cursors and progress reports was
+//! measured on MariaDB 10.11 and MySQL 9.
 
 use super::command::Reply;
 use super::packet::PAYLOAD_BYTES_MAX;

@@ -1,5 +1,5 @@
 //! What the OK packet of a ruled INSERT must say, so that the client learns the id that a native table would have told it.
-//! The rules are those of the shared notes on insert ids; each is held by the differential tests.
+//! ARCHITECTURE.md, "The insert id", has the rules; the differential tests hold each.
 
 use std::sync::Arc;
 

@@ -109,21 +109,8 @@ pub async fn serve(
     hurry: impl Future<Output = ()>,
 ) {
     let limits = &shared.login.settings.limits;
-    let mut sessions = JoinSet::new();
-    tokio::pin!(stop);
-    loop {
-        tokio::select! {
-            () = &mut stop => break,
-            accepted = listener.accept() => match accepted {
-                Ok((client, address)) => welcome(&mut sessions, client, address, &shared),
-                Err(error) => {
-                    tracing::warn!(%error, "a client could not be accepted");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            },
-            Some(ended) = sessions.join_next() => note_panic(ended),
-        }
-    }
+    let welcome = |sessions: &mut JoinSet<()>, client, address| welcome(sessions, client, address, &shared);
+    let mut sessions = accept(&listener, welcome, stop).await;
     drop(listener);
     draining.send_replace(true);
     tracing::info!(sessions = sessions.len(), timeout = ?limits.drain_timeout, "draining");
@@ -138,6 +125,29 @@ pub async fn serve(
         () = tokio::time::sleep(limits.drain_timeout) => tracing::warn!("limits.drain_timeout is over: ending"),
     }
     sessions.shutdown().await;
+}
+
+/// Accepts clients until `stop` resolves; returns the sessions that live then. `welcome` gives each a task.
+async fn accept(
+    listener: &Listener,
+    welcome: impl Fn(&mut JoinSet<()>, Stream, Option<IpAddr>),
+    stop: impl Future<Output = ()>,
+) -> JoinSet<()> {
+    let mut sessions = JoinSet::new();
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => return sessions,
+            accepted = listener.accept() => match accepted {
+                Ok((client, address)) => welcome(&mut sessions, client, address),
+                Err(error) => {
+                    tracing::warn!(%error, "a client could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(ended) = sessions.join_next() => note_panic(ended),
+        }
+    }
 }
 
 fn welcome(sessions: &mut JoinSet<()>, mut client: Stream, address: Option<IpAddr>, shared: &Shared) {
@@ -172,5 +182,43 @@ fn note_panic(ended: Result<(), tokio::task::JoinError>) {
         && error.is_panic()
     {
         tracing::error!("a session panicked; please report the message above");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Listener, accept};
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    #[tokio::test]
+    async fn a_panic_ends_its_own_session_only() {
+        let listener = Listener::Tcp(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap());
+        let address: SocketAddr = listener.address().parse().unwrap();
+        let nth = AtomicUsize::new(0);
+        let welcome = |sessions: &mut tokio::task::JoinSet<()>, mut client: super::Stream, _| {
+            let nth = nth.fetch_add(1, Ordering::Relaxed);
+            sessions.spawn(async move {
+                assert_ne!(nth, 1, "the second session panics");
+                let mut byte = [0];
+                client.read_exact(&mut byte).await.unwrap();
+                client.write_all(&byte).await.unwrap();
+            });
+        };
+        let clients = async {
+            let mut before = TcpStream::connect(address).await.unwrap();
+            let mut panicking = TcpStream::connect(address).await.unwrap();
+            assert_eq!(panicking.read(&mut [0]).await.unwrap_or(0), 0);
+            let mut after = TcpStream::connect(address).await.unwrap();
+            for client in [&mut before, &mut after] {
+                let mut byte = [7];
+                client.write_all(&byte).await.unwrap();
+                client.read_exact(&mut byte).await.unwrap();
+            }
+        };
+        accept(&listener, welcome, clients).await;
+        assert_eq!(nth.load(Ordering::Relaxed), 3);
     }
 }

@@ -6,7 +6,7 @@ use super::plan::{Refusal, Target};
 use crate::sql::dialect::{ClientCharset, SqlMode};
 
 /// All of it is to be applied when the server has answered the packet without an error; where it failed half-way, the
-/// session's own tracking tells (WIRE.md, "Session state").
+/// session's own tracking tells.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// A schema may have changed: cached shapes are to be read again.

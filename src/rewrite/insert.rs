@@ -1,4 +1,4 @@
-//! One INSERT into a ruled table: which rows get ids, and how they are written (INSERTS.md).
+//! One INSERT into a ruled table: which rows get ids, and how they are written.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -362,7 +362,7 @@ impl<'a> Draft<'a> {
         self.id.is_some_and(|id| id.auto_increment)
     }
 
-    /// INSERTS.md, "The insert id", rules 3, 4, 6, 8.
+    /// ARCHITECTURE.md, "The insert id".
     fn choose_style(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<()> {
         let returning = body.tail.returning.unwrap_or_default();
         let in_odku = body.tail.odku.map(|odku| odku.traits).unwrap_or_default();
