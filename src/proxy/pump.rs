@@ -97,12 +97,12 @@ where
 {
     let mut moved = 0;
     loop {
-        let up = match poll_up(cx, relay, client, server, &mut moved) {
+        let up = match poll_lane(cx, relay, Side::Client, (client, server), &mut moved) {
             Turn::Out(outcome) => return Poll::Ready(outcome),
             turn => turn,
         };
         let before = moved;
-        if let Turn::Out(outcome) = poll_down(cx, relay, client, server, &mut moved) {
+        if let Turn::Out(outcome) = poll_lane(cx, relay, Side::Backend, (server, client), &mut moved) {
             return Poll::Ready(outcome);
         }
         // What came down may have freed the upper lane, or left something to be sent there.
@@ -117,69 +117,40 @@ where
     watchdog.poll(cx, moved > 0, stalled).map(Outcome::TimedOut)
 }
 
-fn poll_up<C, S>(
+/// Moves the lane of whoever `side` is: its bytes are read `from` it, and sent `to` the other.
+fn poll_lane<R, W>(
     cx: &mut Context<'_>,
     relay: &mut Relay,
-    client: &mut C,
-    server: &mut S,
+    side: Side,
+    (from, to): (&mut R, &mut W),
     moved: &mut usize,
 ) -> Turn
 where
-    C: AsyncRead + Unpin,
-    S: AsyncWrite + Unpin,
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
 {
     loop {
-        let wanted = match relay.up_step() {
+        let (step, lane) = match side {
+            Side::Client => (relay.up_step(), &mut relay.up),
+            Side::Backend => (relay.down_step(), &mut relay.down),
+        };
+        let wanted = match step {
             Step::Event(event) => return Turn::Out(Outcome::Event(event)),
-            Step::SendFirst | Step::Hold if !relay.up.is_clear() => None,
+            Step::SendFirst | Step::Hold if !lane.is_clear() => None,
             Step::Moved | Step::SendFirst => continue,
             Step::Hold => return Turn::Held,
             Step::More(wanted) => Some(wanted),
         };
-        match relay.up.poll_send(cx, server, moved) {
+        match lane.poll_send(cx, to, moved) {
             Poll::Pending => return Turn::Waits,
-            Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(Side::Backend, error)),
+            Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(side.other(), error)),
             Poll::Ready(Ok(())) => {}
         }
         let Some(wanted) = wanted else { continue };
-        match relay.up.poll_fill(cx, client, wanted) {
+        match lane.poll_fill(cx, from, wanted) {
             Poll::Pending => return Turn::Waits,
-            Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(Side::Client, error)),
-            Poll::Ready(Ok(0)) => return Turn::Out(Outcome::Closed(Side::Client)),
-            Poll::Ready(Ok(n)) => *moved += n,
-        }
-    }
-}
-
-fn poll_down<C, S>(
-    cx: &mut Context<'_>,
-    relay: &mut Relay,
-    client: &mut C,
-    server: &mut S,
-    moved: &mut usize,
-) -> Turn
-where
-    C: AsyncWrite + Unpin,
-    S: AsyncRead + Unpin,
-{
-    loop {
-        let wanted = match relay.down_step() {
-            Step::Moved => continue,
-            Step::Event(event) => return Turn::Out(Outcome::Event(event)),
-            Step::SendFirst | Step::Hold => None,
-            Step::More(wanted) => Some(wanted),
-        };
-        match relay.down.poll_send(cx, client, moved) {
-            Poll::Pending => return Turn::Waits,
-            // A client that is gone does not stop what it has ordered; the upper lane notices its end.
-            Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(Side::Client, error)),
-            Poll::Ready(Ok(())) => {}
-        }
-        let Some(wanted) = wanted else { continue };
-        match relay.down.poll_fill(cx, server, wanted) {
-            Poll::Pending => return Turn::Waits,
-            Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(Side::Backend, error)),
-            Poll::Ready(Ok(0)) => return Turn::Out(Outcome::Closed(Side::Backend)),
+            Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(side, error)),
+            Poll::Ready(Ok(0)) => return Turn::Out(Outcome::Closed(side)),
             Poll::Ready(Ok(n)) => *moved += n,
         }
     }

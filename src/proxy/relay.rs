@@ -95,6 +95,15 @@ pub(super) enum Side {
     Backend,
 }
 
+impl Side {
+    pub(super) fn other(self) -> Side {
+        match self {
+            Side::Client => Side::Backend,
+            Side::Backend => Side::Client,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Violation {
     #[error("the client's packet has number {0} where a command begins with 0")]
