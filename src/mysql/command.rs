@@ -81,6 +81,20 @@ impl Command {
         })
     }
 
+    /// Whether the payload begins with a statement's id.
+    pub fn names_statement(self) -> bool {
+        use Command as C;
+        matches!(
+            self,
+            C::StmtExecute
+                | C::StmtSendLongData
+                | C::StmtClose
+                | C::StmtReset
+                | C::StmtFetch
+                | C::StmtBulkExecute
+        )
+    }
+
     pub fn reply(self) -> Reply {
         use Command as C;
         match self {

@@ -118,8 +118,8 @@ pub struct Follower {
     forms: Forms,
     /// The last packet was of full length, so the next one continues its payload.
     continuing: bool,
-    /// Status bits of the last OK or EOF seen.
-    status: u16,
+    /// Status bits of the last OK or EOF seen. All may be 0: a session without autocommit, outside of a transaction.
+    status: Option<u16>,
 }
 
 impl Follower {
@@ -133,7 +133,7 @@ impl Follower {
             Reply::Fetch => State::Rows,
             Reply::FieldList => State::FieldList,
         };
-        Some(Follower { state, forms, continuing: false, status: 0 })
+        Some(Follower { state, forms, continuing: false, status: None })
     }
 
     /// What the packet of this length and first byte is; `first` is `None` for an empty payload. Must be asked once for each
@@ -179,8 +179,8 @@ impl Follower {
         self.forms.deprecate_eof && matches!(self.state, State::PrepareColumnsEof)
     }
 
-    /// Status bits of the last OK or EOF of this response; 0 before the first.
-    pub fn status(&self) -> u16 {
+    /// Status bits of the last OK or EOF of this response.
+    pub fn status(&self) -> Option<u16> {
         self.status
     }
 
@@ -235,7 +235,7 @@ impl Follower {
     }
 
     fn end_result(&mut self, status: u16) -> Progress {
-        self.status = status;
+        self.status = Some(status);
         if status & STATUS_MORE_RESULTS != 0 {
             self.state = State::First;
             Progress::NextResult
@@ -267,7 +267,10 @@ impl Follower {
     fn eof(&mut self, payload: &[u8]) -> Result<Progress, Malformed> {
         let status = eof_status(payload, self.forms.deprecate_eof)?;
         Ok(match self.state {
-            State::ColumnsEof if status & STATUS_CURSOR_EXISTS != 0 => Progress::Done,
+            State::ColumnsEof if status & STATUS_CURSOR_EXISTS != 0 => {
+                self.status = Some(status);
+                Progress::Done
+            }
             State::ColumnsEof => {
                 self.state = State::Rows;
                 Progress::Continues

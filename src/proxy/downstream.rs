@@ -239,14 +239,20 @@ impl Relay {
             },
             _ => None,
         };
+        if control == Control::Any {
+            self.view.take_status(ok.status);
+        }
         self.view.take_changes(ok.state_changes());
         let strips = self.strips_tracking && ok.has_state();
         let is_changed = insert_id.is_some_and(|id| id != ok.insert_id);
         let replaced = (is_changed || strips).then(|| ok.patched(insert_id, self.strips_tracking));
-        if let Some(reply) = self.insert_reply()
-            && let Some(owed) = reply.owed_insert_id(&ok, insert_id.unwrap_or(ok.insert_id))
-        {
-            self.view.owe_insert_id(Some(owed));
+        if let Some(reply) = self.insert_reply() {
+            let owed = reply.owed_insert_id(&ok, insert_id.unwrap_or(ok.insert_id));
+            // A wrapper has set it anew, behind whatever an INSERT of the same packet left owed.
+            let is_set = reply.sets_insert_id();
+            if owed.is_some() || is_set {
+                self.view.owe_insert_id(owed);
+            }
         }
         Ok(replaced.map_or(Fate::Pass, Fate::Replace))
     }
@@ -267,6 +273,10 @@ impl Relay {
         let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Ok(Fate::Pass) };
         let prepared = match &entry.note {
             Note::Prepare(prepared) => prepared,
+            Note::PrepareActing(effects) => {
+                self.statements.prepared_acting(ok.statement_id, effects);
+                return Ok(Fate::Pass);
+            }
             Note::PrepareNextToLast => {
                 self.statements.stays_next_to_last(ok.statement_id);
                 return Ok(Fate::Pass);
@@ -287,8 +297,8 @@ impl Relay {
     /// The response is complete; `succeeded`: it did not end with an error.
     fn complete(&mut self, succeeded: bool) {
         let Some(Outstanding::Forward(entry)) = self.outstanding.pop() else { return };
-        if entry.follower.status() != 0 {
-            self.view.take_status(entry.follower.status());
+        if let Some(status) = entry.follower.status() {
+            self.view.take_status(status);
         }
         if let Note::Statements { effects, .. } = entry.note {
             self.view.take_effects(&effects, succeeded);
@@ -330,8 +340,7 @@ impl Relay {
     fn own_complete(&mut self, own: Own) {
         let error = own.first.as_deref().and_then(parse_err);
         match (own.purpose, error) {
-            (Purpose::LastInsertId | Purpose::Track, None) => {}
-
+            (Purpose::LastInsertId | Purpose::Track, None) | (Purpose::DropLongData, _) => {}
             (Purpose::ReadState, None) => self.view.take_state(own.row.as_deref()),
             (Purpose::LastInsertId, Some((code, text))) => {
                 tracing::warn!(code, text, "LAST_INSERT_ID() could not be brought up to date");

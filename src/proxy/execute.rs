@@ -1,7 +1,9 @@
 //! Executions of prepared INSERTs into ruled tables: which parameters take an id is decided here, at each execution.
 
+use std::sync::Arc;
+
 use super::inserts::{Ids, InsertReply};
-use super::outstanding::Note;
+use super::outstanding::{Note, Purpose};
 use super::session::Session;
 use super::statements::PreparedInsert;
 use super::tables::is_textual;
@@ -10,7 +12,6 @@ use crate::ids::range::IdRange;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Execute, Param, Scalar, id_bytes, statement_id};
-use crate::rewrite::effects::Effects;
 use crate::rules::model::Explicit;
 use crate::sql::dialect::SqlMode;
 
@@ -26,21 +27,37 @@ impl Session {
     /// COM_STMT_EXECUTE of a ruled statement.
     pub(super) async fn execute(&mut self, window_bytes: usize, packets: usize) {
         let payload = payload_of(self.relay.up.window(), window_bytes).into_owned();
-        match self.filled(&payload).await {
-            Err(refusal) => self.refuse(&refusal, window_bytes, packets),
+        let filled = self.filled(&payload).await;
+        let had_long_data = self.forget_long_data(&payload);
+        match filled {
+            Err(refusal) => {
+                self.refuse(&refusal, window_bytes, packets);
+                if let Some(id) = had_long_data {
+                    let reset = [&[Command::StmtReset as u8][..], &id.to_le_bytes()].concat();
+                    self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
+                }
+            }
             Ok((payload, reply)) => {
                 if reply.as_ref().is_some_and(InsertReply::sets_insert_id) {
                     self.relay.view.take_owed_insert_id();
                 }
                 let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
                 let inserts = reply.into_iter().collect();
-                let note = Note::Statements { inserts, effects: Box::new(Effects::default()) };
+                let note = Note::Statements { inserts, effects: Arc::default() };
                 self.relay.owe(Command::StmtExecute.reply(), false, nr_shift, note);
             }
         }
     }
 
-    /// The execution with its ids. What the client sent ahead by COM_STMT_SEND_LONG_DATA is used up by it.
+    /// An execution uses up what was sent ahead for it, also where it fails. The statement, where that was something: the
+    /// server does not see an execution that is refused.
+    fn forget_long_data(&mut self, execution: &[u8]) -> Option<u32> {
+        let id = statement_id(execution).ok()?;
+        let statement = self.relay.statements.get_mut(id)?;
+        (!std::mem::take(&mut statement.long_data).is_empty()).then_some(id)
+    }
+
+    /// The execution with its ids.
     async fn filled(&mut self, payload: &[u8]) -> Result<(Vec<u8>, Option<InsertReply>), Refusal> {
         let malformed = |error| {
             Refusal::Statement(format!("rowstamp: the execution's parameters cannot be read: {error}"))
@@ -51,7 +68,6 @@ impl Session {
         let params = prepared.text.client_params;
         let execute = Execute::parse(payload, params, statement.types.as_deref(), &statement.long_data);
         let mut execute = execute.map_err(malformed)?;
-        statement.long_data.clear();
         if params > 0 {
             statement.types = Some(execute.types());
         }

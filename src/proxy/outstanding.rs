@@ -42,12 +42,20 @@ pub(super) enum Note {
     /// to the session.
     Statements {
         inserts: Vec<InsertReply>,
-        effects: Box<Effects>,
+        effects: Arc<Effects>,
     },
     /// A statement is being prepared that reads what the one before it left behind (ROW_COUNT and its like).
     PrepareNextToLast,
+    /// A statement is being prepared whose executions do something to the session.
+    PrepareActing(Arc<Effects>),
     /// A ruled statement that is being prepared with hidden parameters.
     Prepare(Arc<PreparedInsert>),
+}
+
+impl Note {
+    pub(super) fn effects(effects: Arc<Effects>) -> Note {
+        Note::Statements { inserts: Vec::new(), effects }
+    }
 }
 
 impl Forward {
@@ -72,6 +80,8 @@ pub(super) enum Purpose {
     Track,
     /// sql_mode, character set and default database are read.
     ReadState,
+    /// What was sent ahead for an execution that was refused is dropped.
+    DropLongData,
     /// A statement that could not be read, given to the server by COM_STMT_PREPARE only.
     Probe(Probe),
 }
@@ -125,6 +135,14 @@ impl Queue {
 
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Whether the answer to something under way may leave an insert id owed.
+    pub(super) fn may_owe_insert_id(&self) -> bool {
+        self.entries.iter().any(|entry| {
+            matches!(entry, Outstanding::Forward(Forward { note: Note::Statements { inserts, .. }, .. })
+                if inserts.iter().any(|reply| !reply.sets_insert_id()))
+        })
     }
 
     /// Whether something is under way after which a ruled statement may have to be read differently.

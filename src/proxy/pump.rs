@@ -18,7 +18,7 @@ pub(super) enum Outcome {
     Closed(Side),
     /// A peer's socket failed.
     Failed(Side, io::Error),
-    /// Nothing was sent by either peer for the idle timeout, or a peer took nothing for the write timeout.
+    /// Nothing was asked by the client for the idle timeout, or a peer took nothing for the write timeout.
     TimedOut(Timeout),
 }
 
@@ -35,31 +35,27 @@ pub(super) struct Watchdog {
     write: Duration,
     /// When bytes last moved.
     moved_at: Instant,
-    /// Bytes wait for a peer.
-    stalled: bool,
     timer: Pin<Box<Sleep>>,
 }
 
 impl Watchdog {
     pub(super) fn new(idle: Duration, write: Duration) -> Self {
         let now = Instant::now();
-        Watchdog {
-            idle,
-            write,
-            moved_at: now,
-            stalled: false,
-            timer: Box::pin(tokio::time::sleep_until(now + write)),
-        }
+        Watchdog { idle, write, moved_at: now, timer: Box::pin(tokio::time::sleep_until(now + write)) }
     }
 
     /// Ready when the session is dead. The timer is only touched when it fires or must fire sooner, not at each packet.
-    fn poll(&mut self, cx: &mut Context<'_>, moved: bool, stalled: bool) -> Poll<Timeout> {
+    fn poll(&mut self, cx: &mut Context<'_>, moved: bool, limit: Option<Timeout>) -> Poll<Timeout> {
         if moved {
             self.moved_at = Instant::now();
         }
-        self.stalled = stalled;
+        let Some(limit) = limit else { return Poll::Pending };
+        let after = match limit {
+            Timeout::Idle => self.idle,
+            Timeout::Write => self.write,
+        };
         loop {
-            let deadline = self.moved_at + if stalled { self.write } else { self.idle };
+            let deadline = self.moved_at + after;
             if deadline < self.timer.deadline() {
                 self.timer.as_mut().reset(deadline);
             }
@@ -67,7 +63,7 @@ impl Watchdog {
                 return Poll::Pending;
             }
             if Instant::now() >= deadline {
-                return Poll::Ready(if stalled { Timeout::Write } else { Timeout::Idle });
+                return Poll::Ready(limit);
             }
             self.timer.as_mut().reset(deadline);
         }
@@ -113,8 +109,13 @@ where
             break;
         }
     }
-    let stalled = !relay.up.is_clear() || !relay.down.is_clear();
-    watchdog.poll(cx, moved > 0, stalled).map(Outcome::TimedOut)
+    let limit = if !relay.up.is_clear() || !relay.down.is_clear() {
+        Some(Timeout::Write)
+    } else {
+        // The server may take as long as it likes for what it was asked; keepalive tells whether it is there.
+        relay.outstanding.is_empty().then_some(Timeout::Idle)
+    };
+    watchdog.poll(cx, moved > 0, limit).map(Outcome::TimedOut)
 }
 
 /// Moves the lane of whoever `side` is: its bytes are read `from` it, and sent `to` the other.

@@ -122,13 +122,18 @@ pub(super) enum Violation {
 
 impl Relay {
     /// Sends a command of ours to the backend in front of the client's next one. The client's lane must be clear.
-    pub(super) fn send_own(&mut self, purpose: Purpose, sql: &str) {
-        let mut payload = vec![Command::Query as u8];
-        payload.extend_from_slice(sql.as_bytes());
-        put_packets(self.up.out(), 0, &payload);
-        if let Some(follower) = Follower::new(Reply::Query, self.forms) {
+    pub(super) fn send_own(&mut self, purpose: Purpose, reply: Reply, payload: &[u8]) {
+        put_packets(self.up.out(), 0, payload);
+        if let Some(follower) = Follower::new(reply, self.forms) {
             self.outstanding.push(Outstanding::Own(Own { follower, purpose, first: None, row: None }));
         }
+    }
+
+    /// [`Relay::send_own`] for a COM_QUERY.
+    pub(super) fn query_own(&mut self, purpose: Purpose, sql: &str) {
+        let mut payload = vec![Command::Query as u8];
+        payload.extend_from_slice(sql.as_bytes());
+        self.send_own(purpose, Reply::Query, &payload);
     }
 
     /// Notes that the backend owes the response of a client's command.

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::inserts::{Ids, InsertReply, SmallestId};
-use super::outstanding::{Note, Outstanding, Own, Probe, Purpose};
+use super::outstanding::{Note, Probe, Purpose};
 use super::relay::err_packet;
 use super::session::Session;
 use super::statements::PreparedInsert;
@@ -12,10 +12,8 @@ use super::tables::highest_of;
 use super::upstream::payload_of;
 use crate::ids::range::IdRange;
 use crate::ids::{Advanced, TakeError};
-use crate::mysql::command::{Command, Reply};
+use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::put_packets;
-use crate::mysql::response::Follower;
 use crate::rewrite::effects::Effects;
 use crate::rewrite::plan::{self, Plan, Planned, Protocol, Target, Unreadable};
 use crate::rules::model::Explicit;
@@ -50,11 +48,19 @@ impl Session {
             _ => Vec::new(),
         };
         drop(payload);
+        if command == Command::StmtPrepare && matches!(verdict, Verdict::Refuse(_) | Verdict::Probe(_)) {
+            self.relay.statements.refuse_last();
+        }
         match verdict {
+            // It does something when it is executed.
+            Verdict::Pass(effects) if command == Command::StmtPrepare && !effects.leave_session() => {
+                let effects = Arc::new(effects);
+                self.pass(command, window_bytes, false, Note::PrepareActing(effects.clone()));
+                self.relay.statements.prepare_acting(effects);
+            }
             Verdict::Pass(effects) => {
                 let may_change_session = !effects.leave_session();
-                let note = Note::Statements { inserts: Vec::new(), effects: Box::new(effects) };
-                self.pass(command, window_bytes, may_change_session, note);
+                self.pass(command, window_bytes, may_change_session, Note::effects(Arc::new(effects)));
             }
             Verdict::Refuse(refusal) => self.refuse(&refusal, window_bytes, packets),
             Verdict::Probe(unreadable) => self.probe(&unreadable, &probe_text, window_bytes, packets),
@@ -69,7 +75,7 @@ impl Session {
                     self.relay.view.take_owed_insert_id();
                 }
                 let may_change_session = !plan.effects.leave_session();
-                let note = Note::Statements { inserts, effects: Box::new(plan.effects) };
+                let note = Note::Statements { inserts, effects: Arc::new(plan.effects) };
                 self.relay.owe(command.reply(), may_change_session, nr_shift, note);
             }
             Verdict::Prepare(prepared) => {
@@ -215,13 +221,11 @@ impl Session {
     /// A statement that our scanner cannot read: the server says what is wrong with it, or it is refused.
     fn probe(&mut self, unreadable: &Unreadable, text: &[u8], window_bytes: usize, packets: usize) {
         let refusal = Refusal::Statement(unreadable.refusal.to_string());
-        let Some(follower) = Follower::new(Reply::Prepare, self.relay.forms) else { return };
         self.relay.up.skip(window_bytes);
-        put_packets(self.relay.up.out(), 0, &command_payload(Command::StmtPrepare, text));
         let packet_nr = (packets % 256).to_le_bytes().first().copied().unwrap_or(1);
         let probe = Probe { packet_nr, refusal: err_packet(&refusal, packets) };
-        let purpose = Purpose::Probe(probe);
-        self.relay.outstanding.push(Outstanding::Own(Own { follower, purpose, first: None, row: None }));
+        let payload = command_payload(Command::StmtPrepare, text);
+        self.relay.send_own(Purpose::Probe(probe), Command::StmtPrepare.reply(), &payload);
     }
 
     /// Asked on the control connection, which sees the rows of this session's open transaction at READ UNCOMMITTED.

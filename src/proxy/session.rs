@@ -22,9 +22,9 @@ use super::upstream::{Whole, payload_of, whole_payload};
 use super::view::View;
 use super::{change_user, login};
 use crate::mysql::capabilities::Capabilities;
-use crate::mysql::command::Command;
+use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
-use crate::mysql::prepared::statement_id;
+use crate::mysql::prepared::{LAST_PREPARED, statement_id};
 use crate::mysql::response::Forms;
 use crate::sql::dialect::{Server, ServerKind};
 
@@ -222,12 +222,19 @@ impl Session {
     async fn command(&mut self, command: Command) {
         let Whole::Is { window_bytes, packets } = whole_payload(self.relay.up.window()) else { return };
         match command {
+            _ if command.names_statement() && self.names_refused(window_bytes) => {
+                self.refuse_unprepared(command, window_bytes, packets);
+            }
             Command::Query | Command::StmtPrepare => self.statement(command, window_bytes, packets).await,
             Command::StmtExecute => self.execute(window_bytes, packets).await,
-            Command::StmtSendLongData => self.long_data(window_bytes),
             Command::StmtBulkExecute => self.refuse_bulk(window_bytes, packets),
             _ => self.note_and_pass(command, window_bytes),
         }
+    }
+
+    fn names_refused(&self, window_bytes: usize) -> bool {
+        let payload = payload_of(self.relay.up.window(), window_bytes);
+        statement_id(&payload).is_ok_and(|id| self.relay.statements.is_refused(id))
     }
 
     /// Commands that pass as they are once the session has noted what they do.
@@ -282,20 +289,12 @@ impl Session {
         self.refuse(&Refusal::Statement(why.to_owned()), window_bytes, packets);
     }
 
-    /// A parameter sent ahead keeps its number among the client's; among the server's it may be another.
-    fn long_data(&mut self, window_bytes: usize) {
-        let relay = &mut self.relay;
-        let mut payload = payload_of(relay.up.window(), window_bytes).into_owned();
-        let id = statement_id(&payload).ok();
-        if let Some(statement) = id.and_then(|id| relay.statements.get_mut(id))
-            && let Some(place) = payload.get_mut(5..7)
-            && let Ok(number) = <[u8; 2]>::try_from(&*place)
-        {
-            let param = u16::from_le_bytes(number);
-            statement.long_data.insert(param);
-            place.copy_from_slice(&statement.prepared.server_param(param).to_le_bytes());
+    /// A statement that was refused when it was prepared, executed before the client knew.
+    fn refuse_unprepared(&mut self, command: Command, window_bytes: usize, packets: usize) {
+        self.relay.up.skip(window_bytes);
+        if !matches!(command.reply(), Reply::None) {
+            self.relay.answer(&Refusal::UnknownStatement(LAST_PREPARED), packets);
         }
-        relay.send_instead(&payload, window_bytes, 1);
     }
 
     fn take_change_user(&mut self) -> Result<Zeroizing<Vec<u8>>, SessionError> {
@@ -346,3 +345,6 @@ async fn begins(draining: &mut watch::Receiver<bool>) {
         std::future::pending::<()>().await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::mysql::prepared::{LAST_PREPARED, ParamType};
+use crate::rewrite::effects::Effects;
 use crate::rewrite::plan::InsertPlan;
 use crate::rewrite::prepare::PreparedText;
 
@@ -48,6 +49,8 @@ impl Statement {
 pub(super) struct Statements {
     by_id: HashMap<u32, Statement>,
     last: Last,
+    /// What the executions of other statements do to the session, where they do something.
+    acting: HashMap<u32, Arc<Effects>>,
     /// Statements that read what the one before them left behind.
     next_to_last: HashSet<u32>,
 }
@@ -57,6 +60,9 @@ enum Last {
     /// Nothing of ours was prepared last.
     #[default]
     Other,
+    /// It was refused, so the server takes another one for the last.
+    Refused,
+    Acting(Arc<Effects>),
     /// The server has not yet told its id.
     Pending(Box<Statement>),
     Known(u32),
@@ -66,7 +72,7 @@ impl Statements {
     pub(super) fn get(&self, id: u32) -> Option<&Statement> {
         match &self.last {
             _ if id != LAST_PREPARED => self.by_id.get(&id),
-            Last::Other => None,
+            Last::Other | Last::Refused | Last::Acting(_) => None,
             Last::Pending(statement) => Some(statement),
             Last::Known(id) => self.by_id.get(id),
         }
@@ -75,7 +81,7 @@ impl Statements {
     pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Statement> {
         match &mut self.last {
             _ if id != LAST_PREPARED => self.by_id.get_mut(&id),
-            Last::Other => None,
+            Last::Other | Last::Refused | Last::Acting(_) => None,
             Last::Pending(statement) => Some(statement),
             Last::Known(id) => self.by_id.get_mut(id),
         }
@@ -89,6 +95,33 @@ impl Statements {
     /// COM_STMT_PREPARE was sent for another statement.
     pub(super) fn forget_last(&mut self) {
         self.last = Last::Other;
+    }
+
+    /// COM_STMT_PREPARE was sent for a statement whose executions do something to the session.
+    pub(super) fn prepare_acting(&mut self, effects: Arc<Effects>) {
+        self.last = Last::Acting(effects);
+    }
+
+    pub(super) fn prepared_acting(&mut self, id: u32, effects: &Arc<Effects>) {
+        self.acting.insert(id, effects.clone());
+    }
+
+    /// What an execution of this statement does to the session, where that is something.
+    pub(super) fn effects(&self, id: u32) -> Option<Arc<Effects>> {
+        match &self.last {
+            Last::Acting(effects) if id == LAST_PREPARED => Some(effects.clone()),
+            _ => self.acting.get(&id).cloned(),
+        }
+    }
+
+    /// Nothing was sent for the client's COM_STMT_PREPARE.
+    pub(super) fn refuse_last(&mut self) {
+        self.last = Last::Refused;
+    }
+
+    /// Whether a command must not reach the server, because it would mean another statement there.
+    pub(super) fn is_refused(&self, id: u32) -> bool {
+        id == LAST_PREPARED && matches!(self.last, Last::Refused)
     }
 
     /// The server has told the id.
@@ -118,6 +151,7 @@ impl Statements {
 
     pub(super) fn close(&mut self, id: u32) {
         self.by_id.remove(&id);
+        self.acting.remove(&id);
         self.next_to_last.remove(&id);
         if matches!(self.last, Last::Known(last) if last == id || id == LAST_PREPARED) {
             self.last = Last::Other;

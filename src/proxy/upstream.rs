@@ -19,6 +19,8 @@ enum Treatment {
     Pass { may_change_session: bool, note: Note },
     /// Its whole payload is looked at.
     Read,
+    /// Passes but for the parameter's number.
+    LongData,
 }
 
 impl Relay {
@@ -101,9 +103,22 @@ impl Relay {
         };
         match self.treatment(command, header) {
             Err(step) => step,
-            Ok(_) if self.owes_insert_id_before(command, header) => self.send_insert_id(),
-            Ok(Treatment::Read) => self.read_whole(command, header),
-            Ok(Treatment::Pass { may_change_session, note }) => {
+            Ok(treatment) => match self.insert_id_before(command, header) {
+                Some(step) => step,
+                None => self.treat(treatment, command, header),
+            },
+        }
+    }
+
+    fn treat(&mut self, treatment: Treatment, command: Command, header: Header) -> Step {
+        match treatment {
+            Treatment::Read => self.read_whole(command, header),
+            Treatment::LongData => self.long_data(header),
+            // What is under way belongs to the session that ends with it.
+            Treatment::Pass { .. } if command == Command::ResetConnection && !self.outstanding.is_empty() => {
+                Step::Hold
+            }
+            Treatment::Pass { may_change_session, note } => {
                 self.owe(command.reply(), may_change_session, 0, note);
                 match command {
                     Command::StmtPrepare => self.statements.forget_last(),
@@ -127,7 +142,10 @@ impl Relay {
         let pass = |may_change_session, note| Ok(Treatment::Pass { may_change_session, note });
         match command {
             Command::Query | Command::StmtPrepare if self.view.has_rules() => self.glance_at(command, header),
-            Command::StmtExecute | Command::StmtSendLongData | Command::StmtBulkExecute => {
+            Command::StmtExecute
+            | Command::StmtSendLongData
+            | Command::StmtBulkExecute
+            | Command::StmtFetch => {
                 if header.payload_bytes < 5 {
                     // Too short to name a statement; the server says so.
                     return pass(false, Note::Nothing);
@@ -135,8 +153,14 @@ impl Relay {
                 let Some(start) = self.up.window().get(HEADER_BYTES..HEADER_BYTES + 5) else {
                     return Err(Step::More(HEADER_BYTES + 5));
                 };
-                let is_ruled = statement_id(start).is_ok_and(|id| self.statements.get(id).is_some());
-                if is_ruled { Ok(Treatment::Read) } else { pass(true, Note::Nothing) }
+                let id = statement_id(start).unwrap_or_default();
+                match command {
+                    _ if self.statements.is_refused(id) => Ok(Treatment::Read),
+                    Command::StmtFetch => pass(false, Note::Nothing),
+                    Command::StmtSendLongData if self.statements.get(id).is_some() => Ok(Treatment::LongData),
+                    _ if self.statements.get(id).is_some() => Ok(Treatment::Read),
+                    _ => pass(true, self.statements.effects(id).map_or(Note::Nothing, Note::effects)),
+                }
             }
             Command::StmtClose | Command::StmtReset | Command::ChangeUser | Command::SetOption => {
                 Ok(Treatment::Read)
@@ -155,7 +179,8 @@ impl Relay {
         let multi_statements = command == Command::Query && self.view.multi_statements();
         match glance(text, is_complete, multi_statements) {
             Glance::Harmless => {
-                let reads_the_last = command == Command::StmtPrepare && !may_read_insert_id(text);
+                let reads_the_last =
+                    command == Command::StmtPrepare && !may_read_insert_id(self.beginning(header)?);
                 let note = if reads_the_last { Note::PrepareNextToLast } else { Note::Nothing };
                 Ok(Treatment::Pass { may_change_session: false, note })
             }
@@ -173,6 +198,9 @@ impl Relay {
                 if !self.up.is_clear() {
                     return Step::SendFirst;
                 }
+                if command == Command::StmtPrepare {
+                    self.statements.refuse_last();
+                }
                 self.discard_from(header, 1)
             }
             Whole::Needs { window_bytes } => Step::More(window_bytes),
@@ -181,8 +209,8 @@ impl Relay {
                 let reads_state =
                     matches!(command, Command::Query | Command::StmtPrepare | Command::StmtExecute);
                 if reads_state && !self.view.is_settled() && self.view.ask() {
-                    self.send_own(Purpose::Track, TRACK_SQL);
-                    self.send_own(Purpose::ReadState, STATE_SQL);
+                    self.query_own(Purpose::Track, TRACK_SQL);
+                    self.query_own(Purpose::ReadState, STATE_SQL);
                     return Step::SendFirst;
                 }
                 // The exchange that answers it is not one of packets that follow each other in a queue.
@@ -239,30 +267,66 @@ impl Relay {
         Step::Moved
     }
 
-    /// Whether `LAST_INSERT_ID()` must be brought up to date before this command, which may read it: any statement may, by
-    /// a trigger or a function. One that reads what the last statement left behind (ROW_COUNT, warnings) must stay next
-    /// to it, and one that cannot read the id does not need it.
-    fn owes_insert_id_before(&self, command: Command, header: Header) -> bool {
-        if !self.view.owes_insert_id() {
-            return false;
+    /// A statement's text as far as [`may_read_insert_id`] looks at it.
+    fn beginning(&self, header: Header) -> Result<&[u8], Step> {
+        let end = header.packet_bytes().min(HEADER_BYTES + 1 + GLANCE_BYTES_MAX);
+        self.up.window().get(HEADER_BYTES + 1..end).ok_or(Step::More(end))
+    }
+
+    /// What comes first where `LAST_INSERT_ID()` must be brought up to date before this command, which may read it: any
+    /// statement may, by a trigger or a function. One that reads what the last statement left behind (ROW_COUNT, warnings)
+    /// must stay next to it, and one that cannot read the id does not need it.
+    fn insert_id_before(&mut self, command: Command, header: Header) -> Option<Step> {
+        let may_owe = self.outstanding.may_owe_insert_id();
+        if !may_owe && !self.view.owes_insert_id() {
+            return None;
         }
-        let window = self.up.window();
-        let payload = window.get(HEADER_BYTES..header.packet_bytes().min(window.len())).unwrap_or_default();
-        match command {
-            Command::Query => may_read_insert_id(payload.get(1..).unwrap_or_default()),
+        let may_read = match command {
+            Command::Query => match self.beginning(header) {
+                Ok(text) => may_read_insert_id(text),
+                Err(step) => return Some(step),
+            },
             Command::StmtExecute => {
+                let payload = self.up.window().get(HEADER_BYTES..).unwrap_or_default();
                 !statement_id(payload).is_ok_and(|id| self.statements.is_next_to_last(id))
             }
             Command::StmtBulkExecute => true,
             _ => false,
+        };
+        match may_read {
+            false => None,
+            // Only its answer tells which id that is.
+            true if may_owe => Some(Step::Hold),
+            true => Some(self.send_insert_id()),
         }
+    }
+
+    /// A parameter sent ahead keeps its number among the client's; among the server's it may be another.
+    fn long_data(&mut self, header: Header) -> Step {
+        const PARAM: std::ops::Range<usize> = HEADER_BYTES + 5..HEADER_BYTES + 7;
+        if header.payload_bytes >= 7 {
+            if self.up.window().len() < PARAM.end {
+                return Step::More(PARAM.end);
+            }
+            let id = self.up.window().get(HEADER_BYTES..).and_then(|payload| statement_id(payload).ok());
+            if let Some(statement) = id.and_then(|id| self.statements.get_mut(id))
+                && let Some(place) = self.up.window_mut().get_mut(PARAM)
+                && let Ok(number) = <[u8; 2]>::try_from(&*place)
+            {
+                let param = u16::from_le_bytes(number);
+                statement.long_data.insert(param);
+                place.copy_from_slice(&statement.prepared.server_param(param).to_le_bytes());
+            }
+        }
+        self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
+        Step::Moved
     }
 
     fn send_insert_id(&mut self) -> Step {
         if self.up.is_clear()
             && let Some(id) = self.view.take_owed_insert_id()
         {
-            self.send_own(Purpose::LastInsertId, &format!("SET last_insert_id={id}"));
+            self.query_own(Purpose::LastInsertId, &format!("SET last_insert_id={id}"));
         }
         Step::SendFirst
     }

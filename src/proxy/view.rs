@@ -111,6 +111,7 @@ impl View {
         self.knowledge = Knowledge::None;
         self.owed_insert_id = None;
         self.temporary.clear();
+        self.status &= !status::IN_TRANS;
     }
 
     pub(super) fn cannot_be_known(&mut self) {
