@@ -31,6 +31,7 @@ pub(super) fn plan(text: &[u8], view: &View<'_>, protocol: Protocol, several: bo
         schema: view.default_schema.map(Cow::Borrowed),
         schema_is_known: true,
         overlay: Vec::new(),
+        views: Vec::new(),
         effects: Effects::default(),
         inserts: Vec::new(),
     };
@@ -66,6 +67,8 @@ struct Walk<'a> {
     schema_is_known: bool,
     /// Names that temporary tables of this packet hide (true) or no longer hide.
     overlay: Vec<(String, String, bool)>,
+    /// Views that this packet makes: whether of a ruled table is not known before they are there.
+    views: Vec<(String, String)>,
     effects: Effects,
     inserts: Vec<InsertPlan>,
 }
@@ -190,6 +193,7 @@ impl Walk<'_> {
                     self.overlay.push((schema.clone(), table.clone(), true));
                     self.effects.temporary.push(Temporary::Created { schema, table });
                 }
+                TableChange::CreatedView(path) => self.views.extend(self.names(path)),
                 TableChange::Dropped(path) => {
                     let Some((schema, table)) = self.names(path) else { continue };
                     self.overlay.push((schema.clone(), table.clone(), false));
@@ -262,6 +266,9 @@ impl Walk<'_> {
                     "a temporary table made in the same packet may hide its table; spell both names alike",
                 );
             }
+        }
+        if self.views.iter().any(|(s, t)| name::same_column(s, &schema) && name::same_column(t, &table)) {
+            return refuse("its table is a view made in the same packet; send them in packets of their own");
         }
         match (self.view.tables)(&schema, &table) {
             Lookup::NotRuled => Ok(Named::NotRuled),

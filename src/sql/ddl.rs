@@ -7,8 +7,13 @@ use super::statement::Statement;
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum TableChange {
     CreatedTemporary(Path),
+    /// Or altered.
+    CreatedView(Path),
     Dropped(Path),
-    Renamed { from: Path, to: Path },
+    Renamed {
+        from: Path,
+        to: Path,
+    },
 }
 
 pub type Tables = Vec<TableChange>;
@@ -78,7 +83,10 @@ fn create(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
             let made = table(lexer)?.filter(|_| temporary).map(TableChange::CreatedTemporary);
             return Ok(Statement::Ddl(made.into_iter().collect()));
         }
-        if is(&["VIEW", "INDEX", "DATABASE", "SCHEMA", "USER", "ROLE", "SERVER", "SEQUENCE", "TABLESPACE"])
+        if is(&["VIEW"]) {
+            return view(lexer);
+        }
+        if is(&["INDEX", "DATABASE", "SCHEMA", "USER", "ROLE", "SERVER", "SEQUENCE", "TABLESPACE"])
             || matches!(token.kind, TokenKind::End | TokenKind::Punct(b';'))
         {
             break;
@@ -87,12 +95,24 @@ fn create(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     Ok(Statement::Ddl(Vec::new()))
 }
 
+/// Behind VIEW.
+fn view(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
+    if lexer.eat_word("IF")? {
+        lexer.eat_word("NOT")?;
+        lexer.eat_word("EXISTS")?;
+    }
+    Ok(Statement::Ddl(table(lexer)?.map(TableChange::CreatedView).into_iter().collect()))
+}
+
 fn alter(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     let mut tables = Vec::new();
     for _ in 0..WORDS_MAX {
         let token = lexer.next()?;
         if lexer.is_word(token, "EVENT") {
             return Ok(Statement::Routine);
+        }
+        if lexer.is_word(token, "VIEW") {
+            return view(lexer);
         }
         if lexer.is_word(token, "TABLE") {
             if lexer.eat_word("IF")? {
