@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::inserts::{Ids, InsertReply};
 use super::outstanding::{Note, Purpose};
+use super::ruled::Verdict;
 use super::session::Session;
 use super::statements::PreparedInsert;
 use super::tables::is_textual;
@@ -12,6 +13,7 @@ use crate::ids::range::IdRange;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Execute, Param, Scalar, id_bytes, statement_id};
+use crate::rewrite::plan::Lookup;
 use crate::rules::model::Explicit;
 use crate::sql::dialect::SqlMode;
 
@@ -63,8 +65,10 @@ impl Session {
             Refusal::Statement(format!("rowstamp: the execution's parameters cannot be read: {error}"))
         };
         let id = statement_id(payload).map_err(malformed)?;
+        let statement = self.relay.statements.get(id).ok_or(Refusal::UnknownStatement(id))?;
+        let prepared = self.as_it_is_now(statement.prepared.clone()).await?;
         let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
-        let prepared = statement.prepared.clone();
+        statement.prepared = prepared.clone();
         let params = prepared.text.client_params;
         let execute = Execute::parse(payload, params, statement.types.as_deref(), &statement.long_data);
         let mut execute = execute.map_err(malformed)?;
@@ -93,6 +97,37 @@ impl Session {
             execute.params.insert(at, id(nth)?);
         }
         Ok((execute.build(), Some(reply)))
+    }
+
+    /// The statement under the columns that its table has now: the server prepares it again by itself where they have
+    /// changed, and its ids must still stand where they stood.
+    async fn as_it_is_now(&self, prepared: Arc<PreparedInsert>) -> Result<Arc<PreparedInsert>, Refusal> {
+        let target = &prepared.insert.target;
+        let (schema, table) = (&target.rule.schema, &target.table);
+        let tables = &self.relay.view.tables;
+        let mut lookup = tables.lookup(schema, table);
+        if let Lookup::Unknown = lookup {
+            tables.fetch(schema, table, false).await;
+            lookup = tables.lookup(schema, table);
+        }
+        match lookup {
+            Lookup::Ruled(now) if now.shape == target.shape => return Ok(prepared),
+            // The server's word.
+            Lookup::Missing | Lookup::NotRuled => return Ok(prepared),
+            Lookup::Unknown => {
+                return Err(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")));
+            }
+            Lookup::Refused(why) => return Err(Refusal::Statement(format!("rowstamp: {why}"))),
+            Lookup::Ruled(_) => {}
+        }
+        match self.judge(Command::StmtPrepare, &prepared.source).await {
+            Verdict::Prepare(now) if now.text == prepared.text && now.insert.target.table == *table => {
+                Ok(now)
+            }
+            _ => Err(Refusal::Statement(format!(
+                "rowstamp: the columns of {schema}.{table} have changed since this was prepared; prepare it again"
+            ))),
+        }
     }
 
     /// The client's parameters that take an id, in the order of their rows, and the ids that it bound itself.

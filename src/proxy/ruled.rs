@@ -22,7 +22,7 @@ use crate::rules::model::Explicit;
 const LOOKUPS_MAX: u32 = 100;
 
 /// What a statement turned out to be, with everything borrowed from the window gone.
-enum Verdict {
+pub(super) enum Verdict {
     Pass(Effects),
     Refuse(Refusal),
     Probe(Unreadable),
@@ -87,7 +87,7 @@ impl Session {
         }
     }
 
-    async fn judge(&self, command: Command, text: &[u8]) -> Verdict {
+    pub(super) async fn judge(&self, command: Command, text: &[u8]) -> Verdict {
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
         let planned = match self.planned(protocol, text).await {
             Ok(planned) => planned,
@@ -106,7 +106,10 @@ impl Session {
             },
             Planned::Rewrite(plan) => match plan.prepare(text) {
                 Ok(prepared) => match plan.inserts.into_iter().next() {
-                    Some(insert) => Verdict::Prepare(Arc::new(PreparedInsert { insert, text: prepared })),
+                    Some(insert) => {
+                        let source = text.to_vec();
+                        Verdict::Prepare(Arc::new(PreparedInsert { source, insert, text: prepared }))
+                    }
                     None => Verdict::Pass(plan.effects),
                 },
                 Err(refusal) => Verdict::Refuse(Refusal::Statement(refusal.to_string())),

@@ -11,6 +11,8 @@ use crate::rewrite::prepare::PreparedText;
 /// What an execution needs to know of its text.
 #[derive(Debug)]
 pub(super) struct PreparedInsert {
+    /// What the client prepared.
+    pub(super) source: Vec<u8>,
     pub(super) insert: InsertPlan,
     pub(super) text: PreparedText,
 }
