@@ -111,25 +111,47 @@ impl Relay {
     }
 
     fn treat(&mut self, treatment: Treatment, command: Command, header: Header) -> Step {
-        match treatment {
-            Treatment::Read => self.read_whole(command, header),
-            Treatment::LongData => self.long_data(header),
-            // What is under way belongs to the session that ends with it.
-            Treatment::Pass { .. } if command == Command::ResetConnection && !self.outstanding.is_empty() => {
-                Step::Hold
-            }
-            Treatment::Pass { may_change_session, note } => {
-                self.owe(command.reply(), may_change_session, 0, note);
-                match command {
-                    Command::StmtPrepare => self.statements.forget_last(),
-                    Command::ResetConnection => self.starts_over(),
-                    _ => {}
-                }
-                self.up_state =
-                    UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
-                Step::Moved
-            }
+        let (may_change_session, note) = match treatment {
+            Treatment::Read => return self.read_whole(command, header),
+            Treatment::LongData => return self.long_data(header),
+            Treatment::Pass { may_change_session, note } => (may_change_session, note),
+        };
+        // What is under way belongs to the session that ends with it.
+        if command == Command::ResetConnection && !self.outstanding.is_empty() {
+            return Step::Hold;
         }
+        match self.leaves_counts(command, header) {
+            Err(step) => return step,
+            Ok(true) if !self.up.is_clear() => return Step::SendFirst,
+            Ok(true) if self.view.ask() => return self.ask_state(),
+            Ok(_) => {}
+        }
+        self.owe(command.reply(), may_change_session, 0, note);
+        match command {
+            Command::StmtPrepare => self.statements.forget_last(),
+            Command::ResetConnection => self.starts_over(),
+            _ => {}
+        }
+        self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
+        Step::Moved
+    }
+
+    /// Whether this statement leaves something (ROW_COUNT, FOUND_ROWS, warnings) that reading the state behind it would take
+    /// away from the next one: then the state is read in front of it.
+    fn leaves_counts(&self, command: Command, header: Header) -> Result<bool, Step> {
+        if command != Command::Query || !self.view.has_rules() || self.view.was_asked() {
+            return Ok(false);
+        }
+        let text = self.beginning(header)?.to_ascii_lowercase();
+        let words = ["update", "delete", "found_rows"];
+        Ok(words.iter().any(|word| memchr::memmem::find(&text, word.as_bytes()).is_some()))
+    }
+
+    /// Sends what the session learns its state by. The lane must be clear.
+    fn ask_state(&mut self) -> Step {
+        self.query_own(Purpose::Track, TRACK_SQL);
+        self.query_own(Purpose::ReadState, STATE_SQL);
+        Step::SendFirst
     }
 
     /// The session's variables, statements and insert id are the server's defaults once the command has run.
@@ -209,9 +231,7 @@ impl Relay {
                 let reads_state =
                     matches!(command, Command::Query | Command::StmtPrepare | Command::StmtExecute);
                 if reads_state && !self.view.is_settled() && self.view.ask() {
-                    self.query_own(Purpose::Track, TRACK_SQL);
-                    self.query_own(Purpose::ReadState, STATE_SQL);
-                    return Step::SendFirst;
+                    return self.ask_state();
                 }
                 // The exchange that answers it is not one of packets that follow each other in a queue.
                 if command == Command::ChangeUser && !self.outstanding.is_empty() {

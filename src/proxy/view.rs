@@ -1,6 +1,6 @@
 //! What the session knows of itself: how the server would read its statements, and which insert id it still owes.
 //!
-//! Nothing is asked before the first statement that may matter. Then session tracking is switched on and the state is
+//! Nothing is asked before the first statement that may matter, or that leaves counts which asking later would spoil. Then session tracking is switched on and the state is
 //! read, in front of that statement; from there the server reports each change, however it was made.
 
 use std::sync::Arc;
@@ -88,6 +88,11 @@ impl View {
     /// Whether the state is known, or will never be: then there is nothing to wait for.
     pub(super) fn is_settled(&self) -> bool {
         matches!(self.knowledge, Knowledge::Known(_) | Knowledge::Never)
+    }
+
+    /// Whether the state was asked for.
+    pub(super) fn was_asked(&self) -> bool {
+        !matches!(self.knowledge, Knowledge::None)
     }
 
     /// Whether the state must be asked for now; it counts as asked from here on.
