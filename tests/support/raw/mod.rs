@@ -29,7 +29,7 @@ const CLIENT_BASE: u32 = 1 | (1 << 2) | (1 << 9) | (1 << 13) | (1 << 15);
 
 pub const SERVER_MORE_RESULTS_EXISTS: u16 = 0x0008;
 const PACKET_MAX: usize = 0x00FF_FFFF;
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -237,6 +237,39 @@ impl Client {
         payload.extend(body);
         self.packet_nr = 0;
         self.write_packet(&payload)
+    }
+
+    /// Several commands in one write. Before each response is read, [`Client::next_response`].
+    pub fn pipeline(&mut self, commands: &[(u8, &[u8])]) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for (command, body) in commands {
+            let length = u32::try_from(body.len() + 1).map_err(io::Error::other)?.to_le_bytes();
+            bytes.extend([length[0], length[1], length[2], 0, *command]);
+            bytes.extend(*body);
+        }
+        self.stream.write_all(&bytes)
+    }
+
+    /// The next packet answers a command of one packet.
+    pub fn next_response(&mut self) {
+        self.packet_nr = 1;
+    }
+
+    /// Bytes as they are.
+    pub fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// Whether the peer has closed, at the end of all that it still sent.
+    pub fn is_closed(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error.kind() == io::ErrorKind::ConnectionReset,
+            }
+        }
     }
 
     /// The response to a command that answers with OK, ERR or result sets. `binary`: rows as COM_STMT_EXECUTE sends them.

@@ -1,0 +1,149 @@
+//! How sessions end: by either peer, by the protocol, by a drain.
+
+use std::time::{Duration, Instant};
+
+use crate::rig::{Rig, code, each, each_with, insert_id, rows, rules};
+use crate::support::raw::{Client, Options};
+use crate::support::{Kind, Proxy, Server, proxy};
+
+fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(8);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn packets_out_of_order_end_the_session() {
+    each("ends_order", "", |rig| {
+        let mut client = rig.client();
+        client.run("SELECT 1");
+        client.write_bytes(&[1, 0, 0, 1, 0x0E]).unwrap();
+        client.next_response();
+        let outcomes = client.read_outcomes(false).unwrap();
+        assert_eq!(crate::rig::code_of(&outcomes), 1156, "{}", rig.name());
+        assert!(client.is_closed());
+    });
+}
+
+#[test]
+fn a_client_that_goes_takes_its_backend_session_along() {
+    each("ends_client", "", |rig| {
+        let mut direct = rig.direct();
+        let mut client = rig.client();
+        client.run("BEGIN");
+        client.run("INSERT INTO t(a) VALUES(1)");
+        let listed =
+            format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id={}", client.connection_id);
+        assert_eq!(rows(&mut direct, &listed), "1");
+        client.send_command(3, b"SELECT SLEEP(1)").unwrap();
+        drop(client);
+        soon("the backend's session ends", || rows(&mut direct, &listed) == "0");
+        assert_eq!(rows(&mut direct, "SELECT COUNT(*) FROM t"), "0");
+    });
+}
+
+#[test]
+fn a_server_that_goes_leaves_no_made_up_answer() {
+    for kind in Kind::ALL {
+        let Some(mut server) = Server::start(kind) else { continue };
+        crate::rig::make(&server, "ends_server", "");
+        let config = proxy::config(&server.address());
+        let proxy = Proxy::start(&config, &[("rules", &rules("ends_server"))]);
+        let (mut busy, mut idle) = (proxy.client(), proxy.client());
+        busy.run("INSERT INTO ends_server.t(a) VALUES(1)");
+        busy.send_command(3, b"SELECT SLEEP(100)").unwrap();
+        server.kill();
+        let error = busy.read_packet().expect_err("no packet");
+        assert!(
+            matches!(error.kind(), std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset),
+            "{}: {error}",
+            kind.name()
+        );
+        assert!(idle.is_closed());
+        let refused = Client::connect(&proxy.address(), &Options::default()).err().unwrap().to_string();
+        assert!(refused.contains("1105"), "{}: {refused}", kind.name());
+        server.restart();
+        let mut again = proxy.client();
+        // The locks come back by themselves.
+        soon("ruled statements are served again", || {
+            code(&mut again, "INSERT INTO ends_server.t(a) VALUES(NULL)") == 0
+        });
+    }
+}
+
+fn is_refused(rig: &Rig) -> bool {
+    Client::connect(&rig.proxy.address(), &Options::default()).is_err()
+}
+
+#[test]
+fn a_drain_waits_for_transactions_alone() {
+    each("ends_drain", "", |rig| {
+        let (mut idle, mut open, mut off) = (rig.client(), rig.client(), rig.client());
+        // Without autocommit, all status bits are 0 between transactions.
+        off.run("SET autocommit=0");
+        off.run("INSERT INTO t(a) VALUES(1)");
+        off.run("COMMIT");
+        let mut reset = rig.client();
+        reset.run("BEGIN");
+        reset.run("SELECT * FROM t");
+        reset.reset().unwrap();
+        open.run("BEGIN");
+        open.run("INSERT INTO t(a) VALUES(2)");
+        rig.proxy.signal("TERM");
+        let since = Instant::now();
+        assert!(idle.is_closed() && off.is_closed() && reset.is_closed(), "{}", rig.name());
+        assert!(
+            since.elapsed() < Duration::from_secs(4),
+            "{}: sessions outside of transactions end",
+            rig.name()
+        );
+        soon("new clients are refused", || is_refused(rig));
+        open.run("INSERT INTO t(a) VALUES(3)");
+        open.run("COMMIT");
+        assert!(open.is_closed());
+        soon("the proxy ends", || !rig.proxy.is_running());
+        assert_eq!(rows(&mut rig.direct(), "SELECT COUNT(*) FROM t"), "3", "{}", rig.name());
+    });
+}
+
+#[test]
+fn a_drain_ends_at_its_timeout_and_at_a_second_signal() {
+    let config = "[limits]\ndrain_timeout = \"1s\"\n";
+    each_with("ends_timeout", "", config, &rules("ends_timeout"), |rig| {
+        let mut open = rig.client();
+        open.run("BEGIN");
+        open.run("SELECT * FROM t");
+        let since = Instant::now();
+        rig.proxy.signal("TERM");
+        soon("the proxy ends", || !rig.proxy.is_running());
+        assert!(since.elapsed() > Duration::from_millis(900), "{}", rig.name());
+        assert!(open.is_closed());
+    });
+    each("ends_second", "", |rig| {
+        let mut open = rig.client();
+        open.run("BEGIN");
+        open.run("SELECT * FROM t");
+        rig.proxy.signal("TERM");
+        soon("it drains", || rig.proxy.log().contains("draining"));
+        rig.proxy.signal("TERM");
+        soon("the proxy ends", || !rig.proxy.is_running());
+    });
+}
+
+#[test]
+fn by_unix_sockets_on_both_sides() {
+    for kind in Kind::ALL {
+        let Some(server) = crate::rig::server(kind) else { continue };
+        crate::rig::make(server, "ends_unix", "");
+        // As root the login of root would be refused on a socket: the server might not ask for its password.
+        let config = proxy::config(&format!("unix:{}", server.socket.display()));
+        let proxy = Proxy::start(&config, &[("rules", &rules("ends_unix"))]);
+        server.client().run("CREATE USER IF NOT EXISTS ends_unix IDENTIFIED BY ''; ");
+        server.client().run("GRANT ALL ON *.* TO ends_unix");
+        let options = Options { user: "ends_unix".into(), ..Options::default() };
+        let mut client = Client::connect(&proxy.address(), &options).unwrap();
+        assert_eq!(insert_id(&mut client, "INSERT INTO ends_unix.t(a) VALUES(1)"), 1, "{}", kind.name());
+    }
+}

@@ -1,0 +1,176 @@
+//! Where ids end, who else may issue them, and those that clients write themselves.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::rig::{code, code_of, each, each_with, insert_id, message, rows, rules};
+use crate::support::keeper::Keeper;
+use crate::support::raw::{Client, Options};
+use crate::support::servers::{free_port, temporary_folder};
+use crate::support::{Kind, Proxy, proxy};
+
+/// Starts a proxy that must fail, and returns what it says.
+fn fails(config: &str, rules: &str) -> String {
+    let dir = temporary_folder("refused");
+    fs::create_dir(dir.join("rules")).unwrap();
+    fs::write(dir.join("rules/r.toml"), rules).unwrap();
+    fs::write(dir.join("rowstamp.toml"), config).unwrap();
+    let file = dir.join("rowstamp.toml").display().to_string();
+    let binary = env!("CARGO_BIN_EXE_rowstamp").to_owned();
+    let keeper = Keeper::start(&dir, &[binary, "serve".into(), "--config".into(), file]);
+    assert!(keeper.wait(Duration::from_secs(15)), "it runs:\n{}", keeper.log());
+    keeper.log()
+}
+
+#[test]
+fn a_second_proxy_is_refused() {
+    each("ids_second", "", |rig| {
+        let config = proxy::config(&rig.server.address());
+        let said = fails(&config, &rules("ids_second"));
+        assert!(said.contains("table ids_second.t is held by another Rowstamp"), "{}: {said}", rig.name());
+        let store = rig.proxy.dir().join("rowstamp.redb");
+        let said = fails(&format!("{config}[store]\npath = \"{}\"\n", store.display()), &rules("ids_second"));
+        assert!(said.contains("rowstamp.redb"), "{}: {said}", rig.name());
+        assert!(!said.contains("listening"), "{said}");
+        assert!(insert_id(&mut rig.client(), "INSERT INTO t(a) VALUES(1)") > 0, "the first goes on");
+    });
+}
+
+#[test]
+fn who_has_lost_its_locks_issues_nothing() {
+    each("ids_lost", "", |rig| {
+        let mut client = rig.client();
+        let prepared = client.prepare("INSERT INTO t(a) VALUES(NULL)").unwrap().unwrap();
+        assert_eq!(code_of(&client.execute(&prepared, &[]).unwrap()), 0);
+        let config = proxy::config(&rig.server.address());
+        let said = fails(&config, &rules("ids_lost"));
+        let (_, holder) = said.split_once("(connection ").unwrap();
+        // While it sleeps, its lock's connection goes, and another takes the table.
+        rig.proxy.signal("STOP");
+        rig.direct().run(format!("KILL {}", holder.split(' ').next().unwrap()));
+        let second = Proxy::start(&config, &[("rules", &rules("ids_lost"))]);
+        rig.proxy.signal("CONT");
+        let end = Instant::now() + Duration::from_secs(8);
+        while code(&mut client, "INSERT INTO t(a) VALUES(NULL)") != 1235 {
+            assert!(Instant::now() < end, "{}: it goes on", rig.name());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(code_of(&client.execute(&prepared, &[]).unwrap()), 1235, "{}: prepared", rig.name());
+        assert_eq!(code(&mut client, "INSERT INTO u VALUES(1,1)"), 0);
+        drop(second);
+        let end = Instant::now() + Duration::from_secs(8);
+        while code_of(&client.execute(&prepared, &[]).unwrap()) != 0 {
+            assert!(Instant::now() < end, "{}: it does not come back", rig.name());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+}
+
+#[test]
+fn an_exhausted_generator() {
+    let rules = rules("ids_max").replace("[tables", "max = 3\n[tables");
+    each_with("ids_max", "", "", &rules, |rig| {
+        let mut client = rig.client();
+        client.run("BEGIN");
+        client.run("INSERT INTO t(a) VALUES(1),(2)");
+        assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(3),(4)"), 1467, "{}", rig.name());
+        assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(5)"), 0, "{}: one is left", rig.name());
+        assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(6)"), 1467, "{}", rig.name());
+        assert_eq!(code(&mut client, "INSERT INTO u VALUES(6,6)"), 0);
+        client.run("COMMIT");
+        assert_eq!(rows(&mut client, "SELECT id,a FROM t ORDER BY id"), "1,1 2,2 3,5");
+    });
+}
+
+#[test]
+fn ids_that_clients_write() {
+    let sql = "CREATE TABLE k LIKE t; CREATE TABLE r LIKE t;";
+    let rules = format!(
+        "{}explicit = \"advance\"\n[tables.k]\ncolumn = \"id\"\ngenerator = \"g\"\nexplicit = \"keep\"\n\
+         [tables.r]\ncolumn = \"id\"\ngenerator = \"g\"\nexplicit = \"reject\"\n",
+        rules("ids_explicit")
+    );
+    each_with("ids_explicit", sql, "", &rules, |rig| {
+        let mut client = rig.client();
+        let high = 10_000_000;
+        client.run(format!("INSERT INTO k(id,a) VALUES({high},1)"));
+        assert!(insert_id(&mut client, "INSERT INTO k(a) VALUES(2)") < high, "{}: kept", rig.name());
+        client.run(format!("INSERT INTO t(id,a) VALUES({high},1)"));
+        assert!(insert_id(&mut client, "INSERT INTO t(a) VALUES(2)") > high, "{}: advanced", rig.name());
+        let by_id = client.prepare("INSERT INTO t(id) VALUES(?)").unwrap().unwrap();
+        client.execute(&by_id, &[crate::support::raw::Param::Uint(2 * high)]).unwrap();
+        assert!(insert_id(&mut client, "INSERT INTO t(a) VALUES(3)") > 2 * high, "{}: advanced", rig.name());
+        assert_eq!(code(&mut client, "INSERT INTO r(id) VALUES(7)"), 1235, "{}", rig.name());
+        assert_eq!(code(&mut client, "INSERT INTO r(id) VALUES(NULL)"), 0, "{}", rig.name());
+        let by_id = client.prepare("INSERT INTO r(id) VALUES(?)").unwrap().unwrap();
+        let outcomes = client.execute(&by_id, &[crate::support::raw::Param::Uint(8)]).unwrap();
+        assert_eq!(code_of(&outcomes), 1235, "{}", rig.name());
+        assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM r"), "1");
+    });
+}
+
+#[test]
+fn a_rule_for_a_column_that_is_not_there() {
+    let rules = rules("ids_column").replace("column = \"id\"", "column = \"nr\"");
+    each_with("ids_column", "", "", &rules, |rig| {
+        let mut client = rig.client();
+        let said = message(&mut client, "INSERT INTO t(a) VALUES(1)");
+        assert!(said.starts_with("1235 rowstamp: table ids_column.t has no column nr (rule at "), "{said}");
+        assert!(said.contains("rules.toml:4)"), "{said}");
+        // Mended past the proxy: seen within 5 s.
+        rig.direct().run("ALTER TABLE t ADD COLUMN nr BIGINT, DROP PRIMARY KEY, MODIFY id BIGINT");
+        let end = Instant::now() + Duration::from_secs(7);
+        while code(&mut client, "INSERT INTO t(a) VALUES(1)") != 0 {
+            assert!(Instant::now() < end, "{}: the column is not seen", rig.name());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(rows(&mut client, "SELECT id,a,nr>0 FROM t"), "NULL,1,1");
+    });
+}
+
+/// A proxy whose files may not grow: each write beyond fails with EFBIG, for the signal that would end it is ignored.
+fn with_full_disk(config: &str, rules: &str, run: impl Fn(Client, &Keeper)) {
+    let dir = temporary_folder("full");
+    fs::create_dir(dir.join("rules")).unwrap();
+    fs::write(dir.join("rules/r.toml"), rules).unwrap();
+    let port = free_port();
+    let config = config.replace("127.0.0.1:0", &format!("127.0.0.1:{port}"));
+    fs::write(dir.join("rowstamp.toml"), config).unwrap();
+    let script = "trap '' XFSZ; exec \"$0\" serve --config \"$1\"";
+    let file = dir.join("rowstamp.toml").display().to_string();
+    let binary = env!("CARGO_BIN_EXE_rowstamp").to_owned();
+    let keeper = Keeper::start(&dir, &["sh".into(), "-c".into(), script.into(), binary, file]);
+    let end = Instant::now() + Duration::from_secs(10);
+    while !keeper.log().contains("listening") {
+        assert!(Instant::now() < end, "{}", keeper.log());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let client = Client::connect(&format!("127.0.0.1:{port}"), &Options::default()).unwrap();
+    run(client, &keeper);
+}
+
+#[test]
+fn a_store_that_cannot_be_written() {
+    for kind in Kind::ALL {
+        let Some(server) = crate::rig::server(kind) else { continue };
+        crate::rig::make(server, "ids_store", "");
+        let rules = rules("ids_store").replace("[tables", "batch = 1000\n[tables");
+        with_full_disk(&proxy::config(&server.address()), &rules, |mut client, keeper| {
+            client.run("USE ids_store");
+            client.run("INSERT INTO t(a) VALUES(NULL)");
+            let pid = format!("--pid={}", keeper.pid);
+            let limited = std::process::Command::new("prlimit").args([&pid, "--fsize=1:1"]).status();
+            assert!(limited.unwrap().success());
+            let insert = format!("INSERT INTO t(a) VALUES{}", vec!["(NULL)"; 500].join(","));
+            // The reserve first, then nothing.
+            let said = (0..30).map(|_| code(&mut client, &insert)).find(|&said| said != 0);
+            assert_eq!(said, Some(1467), "{}", kind.name());
+            let since = Instant::now();
+            assert_eq!(code(&mut client, &insert), 1467);
+            assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+            assert_eq!(code(&mut client, "INSERT INTO u VALUES(1,1)"), 0, "other SQL flows");
+            assert_eq!(rows(&mut client, "SELECT 1"), "1");
+            assert!(keeper.is_running(), "{}", keeper.log());
+        });
+    }
+}

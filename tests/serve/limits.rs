@@ -1,0 +1,99 @@
+//! limits.*: how many connections there may be, and how long each may be silent.
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::rig::{code, each_with, insert_id, rows, rules};
+use crate::support::raw::{Client, Options};
+
+fn refused(rig: &crate::rig::Rig, user: &str) -> String {
+    let options = Options { user: user.into(), ..Options::default() };
+    let error = Client::connect(&rig.proxy.address(), &options).err().expect("refused");
+    error.to_string()
+}
+
+/// Seats are given back a moment after the client has gone.
+fn connects_soon(rig: &crate::rig::Rig) {
+    let end = Instant::now() + Duration::from_secs(5);
+    while Client::connect(&rig.proxy.address(), &Options::default()).is_err() {
+        assert!(Instant::now() < end, "{}: the seat is not given back", rig.name());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn connections_in_all() {
+    each_with("limits_all", "", "[limits]\nconnections = 2\n", &rules("limits_all"), |rig| {
+        let (mut first, second) = (rig.client(), rig.client());
+        assert!(refused(rig, "root").contains("1040"), "{}", rig.name());
+        assert!(insert_id(&mut first, "INSERT INTO t(a) VALUES(1)") > 0);
+        drop(second);
+        connects_soon(rig);
+    });
+}
+
+#[test]
+fn connections_of_an_address() {
+    each_with("limits_address", "", "[limits]\nper_address = 1\n", &rules("limits_address"), |rig| {
+        let first = rig.client();
+        assert!(refused(rig, "root").contains("1040"), "{}", rig.name());
+        drop(first);
+        connects_soon(rig);
+    });
+}
+
+#[test]
+fn connections_of_a_user() {
+    let sql = "CREATE USER limits_other IDENTIFIED BY '';";
+    each_with("limits_user", sql, "[limits]\nper_user = 1\n", &rules("limits_user"), |rig| {
+        let first = rig.client();
+        assert!(refused(rig, "root").contains("1203"), "{}", rig.name());
+        let other = Options { user: "limits_other".into(), ..Options::default() };
+        assert!(Client::connect(&rig.proxy.address(), &other).is_ok(), "{}", rig.name());
+        drop(first);
+        connects_soon(rig);
+    });
+}
+
+#[test]
+fn an_idle_session_ends_but_not_one_that_waits_for_the_server() {
+    each_with("limits_idle", "", "[limits]\nidle_timeout = \"1s\"\n", &rules("limits_idle"), |rig| {
+        let mut client = rig.client();
+        assert_eq!(rows(&mut client, "SELECT SLEEP(2)"), "0", "{}", rig.name());
+        let since = Instant::now();
+        assert!(client.is_closed(), "{}: idle", rig.name());
+        assert!(since.elapsed() > Duration::from_millis(700), "{}", rig.name());
+    });
+}
+
+#[test]
+fn a_login_that_does_not_come() {
+    each_with("limits_login", "", "[limits]\nhandshake_timeout = \"1s\"\n", &rules("limits_login"), |rig| {
+        let mut silent = TcpStream::connect(rig.proxy.address()).unwrap();
+        silent.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut said = Vec::new();
+        silent.read_to_end(&mut said).unwrap();
+        // A greeting, then 1159.
+        assert!(said.windows(2).any(|w| w == 1159u16.to_le_bytes()), "{}: {said:?}", rig.name());
+    });
+}
+
+#[test]
+fn a_client_that_stops_reading_ends_alone() {
+    each_with("limits_write", "", "[limits]\nwrite_timeout = \"1s\"\n", &rules("limits_write"), |rig| {
+        let mut slow = rig.client();
+        let id = slow.connection_id;
+        // 60 MB: more than the sockets' buffers take.
+        slow.send_command(3, b"SELECT REPEAT('x', 20000000), REPEAT('y', 20000000), REPEAT('z', 20000000)")
+            .unwrap();
+        let mut other = rig.client();
+        let end = Instant::now() + Duration::from_secs(8);
+        let listed = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id={id}");
+        while rows(&mut other, &listed) == "1" {
+            assert_eq!(code(&mut other, "INSERT INTO t(a) VALUES(NULL)"), 0, "{}", rig.name());
+            assert!(Instant::now() < end, "{}: the backend's session goes on", rig.name());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+}

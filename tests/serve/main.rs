@@ -1,0 +1,17 @@
+//! The session layer of `rowstamp serve` on both servers: what passes, what is answered, what ends, and in which order.
+
+// Helpers outside of #[test] are tests too: a panic is how they fail.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod ends;
+mod ids;
+mod limits;
+mod pipeline;
+mod prepared;
+mod rig;
+mod sizes;
+mod state;
+mod tables;

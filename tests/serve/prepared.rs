@@ -1,0 +1,124 @@
+//! Prepared statements: long data, types left out, cursors, statements that outlive their table.
+
+use crate::rig::{code, code_of, each, rows};
+use crate::support::raw::{CLIENT_DEPRECATE_EOF, Client, Outcome, Param, Prepared};
+
+const BIGINT: [u8; 2] = [8, 0];
+const BLOB: [u8; 2] = [0xFC, 0];
+
+fn send_long_data(client: &mut Client, statement: &Prepared, param: u16, bytes: &[u8]) {
+    let body = [&statement.id.to_le_bytes()[..], &param.to_le_bytes(), bytes].concat();
+    client.send_command(0x18, &body).unwrap();
+}
+
+/// `rest`: null bitmap, flag, types and values.
+fn execute(client: &mut Client, statement: &Prepared, flags: u8, rest: &[u8]) -> Vec<Outcome> {
+    let body = [&statement.id.to_le_bytes()[..], &[flags, 1, 0, 0, 0], rest].concat();
+    client.send_command(0x17, &body).unwrap();
+    client.read_outcomes(true).unwrap()
+}
+
+#[test]
+fn long_data_on_either_side_of_a_hidden_parameter() {
+    let sql = "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, a BLOB, b BLOB);";
+    each("prepared_long", sql, |rig| {
+        for capabilities in [0, CLIENT_DEPRECATE_EOF] {
+            let mut client = rig.client_with(capabilities);
+            client.run("DELETE FROM t");
+            // The id is hidden behind one parameter and in front of the other.
+            let insert = client.prepare("INSERT INTO t(a,b) VALUES(?,'x'),(?,'y')").unwrap().unwrap();
+            assert_eq!(insert.params, 2);
+            for param in [1, 0, 1] {
+                send_long_data(&mut client, &insert, param, &[b'0' + u8::try_from(param).unwrap()]);
+            }
+            let types = [&[0, 1][..], &BLOB, &BLOB].concat();
+            assert_eq!(code_of(&execute(&mut client, &insert, 0, &types)), 0, "{}", rig.name());
+            assert_eq!(rows(&mut client, "SELECT a,b FROM t ORDER BY id"), "0,x 11,y");
+            // It is used up; types may be left out now.
+            client.run("DELETE FROM t");
+            assert_eq!(code_of(&execute(&mut client, &insert, 0, &[0b01, 0, 1, b'z'])), 0, "{}", rig.name());
+            assert_eq!(rows(&mut client, "SELECT a,b FROM t ORDER BY id"), "NULL,x z,y");
+        }
+    });
+}
+
+#[test]
+fn long_data_of_a_refused_execution_is_dropped() {
+    let sql = "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, a BLOB);";
+    each("prepared_drop", sql, |rig| {
+        let mut client = rig.client();
+        let insert = client.prepare("INSERT INTO t(a,id) VALUES(?,?)").unwrap().unwrap();
+        send_long_data(&mut client, &insert, 0, b"old");
+        let date = [&[0, 1][..], &BLOB, &[0x0A, 0, 4, 0xE8, 7, 1, 2]].concat();
+        assert_eq!(code_of(&execute(&mut client, &insert, 0, &date)), 1235);
+        let null = [&[0b10, 1][..], &BLOB, &BIGINT, &[3, b'n', b'e', b'w']].concat();
+        assert_eq!(code_of(&execute(&mut client, &insert, 0, &null)), 0, "{}", rig.name());
+        assert_eq!(rows(&mut client, "SELECT a FROM t"), "new");
+        // COM_STMT_RESET drops it too.
+        send_long_data(&mut client, &insert, 0, b"old");
+        client.send_command(0x1A, &insert.id.to_le_bytes()).unwrap();
+        client.read_outcomes(false).unwrap();
+        assert_eq!(code_of(&execute(&mut client, &insert, 0, &null)), 0, "{}", rig.name());
+        assert_eq!(rows(&mut client, "SELECT a FROM t"), "new new");
+    });
+}
+
+#[test]
+fn cursors_are_fetched_from() {
+    each("prepared_cursor", "INSERT INTO u VALUES (1,1),(2,2),(3,3);", |rig| {
+        for capabilities in [0, CLIENT_DEPRECATE_EOF] {
+            let mut client = rig.client_with(capabilities);
+            let select = client.prepare("SELECT a FROM u ORDER BY a").unwrap().unwrap();
+            // CURSOR_TYPE_READ_ONLY: the answer ends behind the columns.
+            client.send_command(0x17, &[&select.id.to_le_bytes()[..], &[1, 1, 0, 0, 0]].concat()).unwrap();
+            let mut packets = vec![client.read_packet().unwrap(), client.read_packet().unwrap()];
+            packets.push(client.read_packet().unwrap());
+            assert_eq!(packets[2][0], 0xFE, "{}", rig.name());
+            for expect in [2, 1] {
+                client.send_command(0x1C, &[&select.id.to_le_bytes()[..], &[2, 0, 0, 0]].concat()).unwrap();
+                let mut count = 0;
+                while client.read_packet().unwrap()[0] != 0xFE {
+                    count += 1;
+                }
+                assert_eq!(count, expect);
+            }
+            client.close(&select).unwrap();
+            assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(NULL)"), 0);
+        }
+    });
+}
+
+#[test]
+fn a_statement_whose_table_was_made_anew() {
+    each("prepared_anew", "", |rig| {
+        let mut client = rig.client();
+        let named = client.prepare("INSERT INTO t(a) VALUES(?)").unwrap().unwrap();
+        let by_place = client.prepare("INSERT INTO t VALUES(?,?)").unwrap().unwrap();
+        let null_and = |n| [Param::NullInt, Param::Int(n)];
+        assert_eq!(code_of(&client.execute(&by_place, &null_and(1)).unwrap()), 0);
+        client.run("DROP TABLE t");
+        client.run("CREATE TABLE t (a INT, id BIGINT NOT NULL PRIMARY KEY)");
+        assert_eq!(code_of(&client.execute(&named, &[Param::Int(2)]).unwrap()), 0, "{}", rig.name());
+        // By place, NULL is no longer the id's: it must not become one.
+        let outcome = client.execute(&by_place, &null_and(3)).unwrap();
+        let rows = rows(&mut client, "SELECT a, id>0 FROM t ORDER BY a");
+        assert!(
+            rows == "2,1" && code_of(&outcome) > 0 || rows == "NULL,1 2,1",
+            "{}: {} {rows}",
+            rig.name(),
+            code_of(&outcome)
+        );
+    });
+}
+
+#[test]
+fn a_temporary_table_by_a_prepared_statement_hides_when_it_is_made() {
+    each("prepared_temp", "", |rig| {
+        let mut client = rig.client();
+        let create = client.prepare("CREATE TEMPORARY TABLE t (a INT)").unwrap().unwrap();
+        assert!(crate::rig::insert_id(&mut client, "INSERT INTO t(a) VALUES(1)") > 0, "{}", rig.name());
+        assert_eq!(code_of(&client.execute(&create, &[]).unwrap()), 0);
+        client.run("INSERT INTO t(a) VALUES(7)");
+        assert_eq!(rows(&mut client, "SELECT * FROM t"), "7", "{}", rig.name());
+    });
+}

@@ -1,0 +1,107 @@
+//! A proxy of a test's own in front of a server that all tests share: each test has a database for itself.
+
+use std::sync::OnceLock;
+
+use crate::support::raw::{Client, Options, Outcome};
+use crate::support::servers::ServerOptions;
+use crate::support::{Kind, Proxy, Server, proxy};
+
+pub(crate) struct Rig {
+    pub(crate) kind: Kind,
+    pub(crate) server: &'static Server,
+    pub(crate) proxy: Proxy,
+    pub(crate) db: String,
+}
+
+/// Ends with the test process, as all servers of the tests do.
+pub(crate) fn server(kind: Kind) -> Option<&'static Server> {
+    static MARIADB: OnceLock<Option<Server>> = OnceLock::new();
+    static MYSQL9: OnceLock<Option<Server>> = OnceLock::new();
+    let place = match kind {
+        Kind::MariaDb => &MARIADB,
+        Kind::MySql9 => &MYSQL9,
+    };
+    let options = ServerOptions { arguments: vec!["--max-allowed-packet=64M".into()], ..Default::default() };
+    place.get_or_init(|| Server::start_with(kind, options)).as_ref()
+}
+
+/// Tables `t` (ruled; id and a) and `u` (not ruled).
+const TABLES: &str =
+    "CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY, a INT UNIQUE); CREATE TABLE u (id INT, a INT);";
+
+pub(crate) fn rules(db: &str) -> String {
+    format!(
+        "schema = \"{db}\"\n[generators.g]\nkind = \"sequence\"\n[tables.t]\ncolumn = \"id\"\ngenerator = \"g\"\n"
+    )
+}
+
+/// The test `run` on each server that is here: its database has [`TABLES`] and what `sql` makes.
+pub(crate) fn each(db: &str, sql: &str, run: impl Fn(&mut Rig)) {
+    each_with(db, sql, "", &rules(db), run);
+}
+
+/// With keys of the configuration and rules of its own.
+pub(crate) fn each_with(db: &str, sql: &str, config: &str, rules: &str, run: impl Fn(&mut Rig)) {
+    for kind in Kind::ALL {
+        let Some(server) = server(kind) else { continue };
+        make(server, db, sql);
+        let config = format!("{}{config}", proxy::config(&server.address()));
+        let proxy = Proxy::start(&config, &[("rules", rules)]);
+        run(&mut Rig { kind, server, proxy, db: db.to_owned() });
+    }
+}
+
+pub(crate) fn make(server: &Server, db: &str, sql: &str) {
+    let options =
+        Options { capabilities: crate::support::raw::CLIENT_MULTI_STATEMENTS, ..Options::default() };
+    let mut direct = Client::connect(&server.address(), &options).unwrap();
+    direct.run(format!("CREATE DATABASE {db}; USE {db}; {TABLES}{sql}"));
+}
+
+impl Rig {
+    /// Through the proxy, in the test's database.
+    pub(crate) fn client(&self) -> Client {
+        self.client_with(Options::default().capabilities)
+    }
+
+    pub(crate) fn client_with(&self, capabilities: u32) -> Client {
+        let options = Options { database: Some(self.db.clone()), capabilities, ..Options::default() };
+        Client::connect(&self.proxy.address(), &options).unwrap()
+    }
+
+    /// Straight to the server.
+    pub(crate) fn direct(&self) -> Client {
+        let options = Options { database: Some(self.db.clone()), ..Options::default() };
+        Client::connect(&self.server.address(), &options).unwrap()
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.kind.name()
+    }
+}
+
+/// The rows of a query as text, cells by `,`, rows by a blank.
+pub(crate) fn rows(client: &mut Client, sql: &str) -> String {
+    let outcomes = client.run(sql);
+    let cell = |v: &crate::support::raw::Value| v.text().unwrap_or("NULL".into());
+    let row = |row: &Vec<_>| row.iter().map(cell).collect::<Vec<_>>().join(",");
+    outcomes[0].rows().iter().map(row).collect::<Vec<_>>().join(" ")
+}
+
+/// The error that a query gives; 0 where it gives none.
+pub(crate) fn code(client: &mut Client, sql: impl AsRef<[u8]>) -> u16 {
+    code_of(&client.query(sql).unwrap())
+}
+
+pub(crate) fn code_of(outcomes: &[Outcome]) -> u16 {
+    outcomes.last().and_then(Outcome::err).map_or(0, |error| error.code)
+}
+
+pub(crate) fn message(client: &mut Client, sql: &str) -> String {
+    let outcomes = client.query(sql).unwrap();
+    outcomes.last().and_then(Outcome::err).map(|error| format!("{} {}", error.code, error.message)).unwrap()
+}
+
+pub(crate) fn insert_id(client: &mut Client, sql: &str) -> u64 {
+    client.run(sql).last().unwrap().ok().unwrap().insert_id
+}

@@ -1,0 +1,94 @@
+//! Payloads at and beyond 16 MiB, in both directions, and statements beyond the limit.
+
+use std::iter;
+
+use crate::rig::{code, each, each_with, insert_id, rows, rules};
+use crate::support::raw::CLIENT_DEPRECATE_EOF;
+
+const EDGE: usize = 0xFF_FFFF;
+
+fn padded(head: &str, tail: &str, bytes: usize) -> String {
+    let room = bytes - head.len() - tail.len();
+    iter::once(head).chain(iter::repeat_n("x", room)).chain(iter::once(tail)).collect()
+}
+
+#[test]
+fn payloads_at_the_edge_pass() {
+    each("sizes_pass", "", |rig| {
+        let mut client = rig.client_with(CLIENT_DEPRECATE_EOF);
+        for bytes in EDGE - 1..=EDGE + 2 {
+            // One byte is the command.
+            let text = padded("SELECT LENGTH('", "')", bytes - 1);
+            assert_eq!(rows(&mut client, &text), (bytes - 18).to_string(), "{}", rig.name());
+            // The row: four bytes of length, and the value.
+            let outcomes = client.run(format!("SELECT REPEAT('y', {})", bytes - 4));
+            assert_eq!(outcomes[0].cell(0, 0).unwrap().len(), bytes - 4, "{}", rig.name());
+        }
+        assert!(insert_id(&mut client, "INSERT INTO t(a) VALUES(NULL)") > 0);
+    });
+}
+
+#[test]
+fn an_insert_that_grows_over_the_edge() {
+    let sql = "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, a LONGTEXT);";
+    each("sizes_grow", sql, |rig| {
+        let mut client = rig.client();
+        // One packet of the client's is two of ours; at the edge itself it is two, as ours are; behind it, too.
+        for bytes in [EDGE - 20, EDGE - 1, EDGE, EDGE + 1] {
+            let text = padded("INSERT INTO t(a) VALUES('", "')", bytes - 1);
+            let id = insert_id(&mut client, &text);
+            let length = rows(&mut client, &format!("SELECT LENGTH(a) FROM t WHERE id={id}"));
+            assert_eq!(length, (bytes - 28).to_string(), "{}", rig.name());
+        }
+        // An error of such a one.
+        assert_eq!(code(&mut client, padded("INSERT INTO t(b) VALUES('", "')", EDGE - 2)), 1054);
+        assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t"), "4");
+    });
+}
+
+#[test]
+fn beyond_limits_statement_bytes() {
+    let config = "[limits]\nstatement_bytes = \"64KiB\"\n";
+    let sql = "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, a LONGTEXT);";
+    each_with("sizes_limit", sql, config, &rules("sizes_limit"), |rig| {
+        let mut client = rig.client();
+        client.run("BEGIN");
+        assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES('first')"), 1);
+        for bytes in [70_000, EDGE + 10] {
+            assert_eq!(
+                code(&mut client, padded("INSERT INTO t(a) VALUES('", "')", bytes)),
+                1153,
+                "{}",
+                rig.name()
+            );
+            let text = padded("SELECT LENGTH('", "')", bytes);
+            assert_eq!(rows(&mut client, &text), (bytes - 17).to_string(), "{}", rig.name());
+        }
+        // No id was burned, the transaction is open.
+        assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES('second')"), 2);
+        client.run("ROLLBACK");
+        assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t"), "0");
+    });
+}
+
+#[test]
+fn files_of_the_client() {
+    each("sizes_file", "CREATE TABLE f (a LONGTEXT);", |rig| {
+        for bytes in [0, 1, 20_000_000] {
+            let mut client = rig.client();
+            client.run("DELETE FROM f");
+            client.local_file = vec![b'x'; bytes];
+            client.run("LOAD DATA LOCAL INFILE 'any' INTO TABLE f");
+            let length = rows(&mut client, "SELECT COALESCE(SUM(LENGTH(a)),0) FROM f");
+            assert_eq!(length, bytes.to_string(), "{}", rig.name());
+            client.local_file = b"1\n".to_vec();
+            assert_eq!(
+                code(&mut client, "LOAD DATA LOCAL INFILE 'any' INTO TABLE t(a)"),
+                1235,
+                "{}",
+                rig.name()
+            );
+            assert!(insert_id(&mut client, "INSERT INTO t(a) VALUES(NULL)") > 0);
+        }
+    });
+}

@@ -1,0 +1,188 @@
+//! What a session's statements depend on: default database, sql_mode, temporary tables, what the client sees of it.
+
+use crate::rig::{Rig, code, each, insert_id, rows};
+use crate::support::Kind;
+use crate::support::raw::{
+    CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS, CLIENT_SESSION_TRACK, Client, Options, Outcome,
+};
+
+/// Under ANSI_QUOTES the quoted text is a name and the statement fails on the server; else it is a string and passes.
+fn check_ansi(rig: &Rig, client: &mut Client, ansi: bool) {
+    let id = code(client, "INSERT INTO t(\"id\",a) VALUES(NULL,NULL)");
+    assert_eq!(id == 0, ansi, "{}: ANSI_QUOTES {ansi}, but {id}", rig.name());
+}
+
+#[test]
+fn sql_mode_however_it_is_set() {
+    let sql = "CREATE PROCEDURE ansi() SET sql_mode='ANSI_QUOTES'; CREATE FUNCTION f() RETURNS INT DETERMINISTIC NO SQL \
+               BEGIN SET sql_mode='ANSI_QUOTES'; RETURN 1; END;";
+    each("state_mode", sql, |rig| {
+        let mut client = rig.client();
+        check_ansi(rig, &mut client, false);
+        client.run("SET sql_mode='ANSI_QUOTES'");
+        check_ansi(rig, &mut client, true);
+        client.run("SET @@session.sql_mode=DEFAULT");
+        check_ansi(rig, &mut client, false);
+        client.run("SET @m='ANSI_QUOTES'");
+        client.run("SET sql_mode=@m");
+        check_ansi(rig, &mut client, true);
+        client.run("SET sql_mode=0");
+        check_ansi(rig, &mut client, false);
+        let dynamic = match rig.kind {
+            Kind::MariaDb => vec!["EXECUTE IMMEDIATE 'SET sql_mode=''ANSI_QUOTES'''"],
+            Kind::MySql9 => vec!["PREPARE s FROM 'SET sql_mode=''ANSI_QUOTES'''", "EXECUTE s"],
+        };
+        for text in dynamic {
+            client.run(text);
+        }
+        check_ansi(rig, &mut client, true);
+        client.run("SET sql_mode=''");
+        // A routine's own sql_mode ends with it, whatever session tracking said meanwhile.
+        for call in ["CALL ansi()", "SELECT f()", "DO f()"] {
+            client.run(call);
+            let ansi = rows(&mut client, "SELECT @@sql_mode").contains("ANSI_QUOTES");
+            check_ansi(rig, &mut client, ansi);
+            client.run("SET sql_mode=''");
+        }
+        let set = client.prepare("SET sql_mode='ANSI_QUOTES'").unwrap().unwrap();
+        check_ansi(rig, &mut client, false);
+        client.execute(&set, &[]).unwrap();
+        check_ansi(rig, &mut client, true);
+        client.reset().unwrap();
+        client.run(format!("USE {}", rig.db));
+        check_ansi(rig, &mut client, false);
+    });
+}
+
+#[test]
+fn change_user_and_reset_start_over() {
+    each("state_over", "CREATE USER other_over IDENTIFIED BY 'x'; CREATE DATABASE state_over2;", |rig| {
+        let mut client = rig.client();
+        for round in 0..2 {
+            client.run("SET sql_mode='ANSI_QUOTES'");
+            client.run("CREATE TEMPORARY TABLE t (a INT)");
+            client.run("INSERT INTO t(a) VALUES(7)");
+            assert_eq!(rows(&mut client, "SELECT * FROM t"), "7", "a temporary table has no ids");
+            let statement = client.prepare("INSERT INTO state_over.t(a) VALUES(NULL)").unwrap().unwrap();
+            client.run("DROP TEMPORARY TABLE t");
+            client.run("INSERT IGNORE INTO t(a) VALUES(NULL)");
+            client.run("CREATE TEMPORARY TABLE t (a INT)");
+            if round == 0 {
+                client.reset().unwrap();
+                client.run(format!("USE {}", rig.db));
+            } else {
+                client.change_user("root", &rig.db).unwrap();
+            }
+            assert_eq!(rows(&mut client, "SELECT LAST_INSERT_ID()"), "0", "{}", rig.name());
+            check_ansi(rig, &mut client, false);
+            let id = insert_id(&mut client, "INSERT INTO t(a) VALUES(NULL)");
+            assert_eq!(rows(&mut client, "SELECT LAST_INSERT_ID()"), id.to_string());
+            let gone = client.execute(&statement, &[]).unwrap();
+            assert_eq!(crate::rig::code_of(&gone), 1243);
+        }
+        client.change_user("root", "state_over2").unwrap();
+        assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(NULL)"), 1146);
+        assert!(client.change_user("other_over", "").is_err(), "a wrong password");
+        assert!(client.is_closed(), "{}: the session is over, as on the server", rig.name());
+    });
+}
+
+#[test]
+fn the_default_database() {
+    each("state_db", "CREATE DATABASE state_db2; CREATE TABLE state_db2.t (id INT, a INT);", |rig| {
+        let mut client = rig.client();
+        assert!(insert_id(&mut client, "INSERT INTO t(a) VALUES(1)") > 0, "from the handshake");
+        client.run("USE state_db2");
+        assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(1)"), 0);
+        client.use_database("state_db").unwrap();
+        assert!(insert_id(&mut client, "INSERT INTO t(a) VALUES(2)") > 0);
+        client.run("USE state_db2");
+        assert_eq!(code(&mut client, "USE nowhere"), 1049);
+        assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(2)"), 0);
+        assert_eq!(rows(&mut client, "SELECT COUNT(id) FROM state_db2.t"), "0");
+        let mut none = Client::connect(&rig.proxy.address(), &Options::default()).unwrap();
+        assert_eq!(code(&mut none, "INSERT INTO t(a) VALUES(1)"), 1046);
+        assert!(insert_id(&mut none, "INSERT INTO state_db.t(a) VALUES(3)") > 0);
+    });
+}
+
+#[test]
+fn a_global_sql_mode_is_a_new_sessions_own() {
+    // On a server of its own: others' sessions would see it.
+    for kind in Kind::ALL {
+        let Some(server) = crate::support::Server::start(kind) else { continue };
+        crate::rig::make(&server, "state_global", "");
+        let config = crate::support::proxy::config(&server.address());
+        let rules = crate::rig::rules("state_global");
+        let proxy = crate::support::Proxy::start(&config, &[("rules", &rules)]);
+        let mut client = proxy.client();
+        client.run("SET GLOBAL sql_mode='ANSI_QUOTES'");
+        let quoted = "INSERT INTO state_global.t(\"id\",a) VALUES(NULL,NULL)";
+        assert_ne!(code(&mut client, quoted), 0);
+        assert_eq!(code(&mut proxy.client(), quoted), 0, "{}", kind.name());
+    }
+}
+
+#[test]
+fn who_did_not_ask_sees_no_state() {
+    each("state_track", "", |rig| {
+        for asked in [0, CLIENT_SESSION_TRACK] {
+            for eof in [0, CLIENT_DEPRECATE_EOF] {
+                let mut client = rig.client_with(asked | eof);
+                client.run("SET session_track_system_variables='time_zone'");
+                client.run("INSERT INTO t(a) VALUES(NULL)");
+                let mut state = |text: &str| match client.run(text).remove(0) {
+                    Outcome::Ok(ok) => (ok.session_state, ok.status & 0x4000 != 0),
+                    other => panic!("{other:?}"),
+                };
+                let has = |state: &[u8], name: &str| state.windows(name.len()).any(|w| w == name.as_bytes());
+                let (zone, told) = state("SET time_zone='+01:00'");
+                assert_eq!((has(&zone, "time_zone"), told), (asked > 0, asked > 0), "{}", rig.name());
+                for text in ["SET sql_mode='ANSI'", "USE state_track", "SET NAMES latin1"] {
+                    let (bytes, told) = state(text);
+                    assert_eq!((bytes.is_empty(), told), (asked == 0, asked > 0), "{}: {text}", rig.name());
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn last_insert_id_is_brought_up_to_date_where_it_may_be_read() {
+    each("state_last", "", |rig| {
+        let mut client = rig.client_with(CLIENT_MULTI_STATEMENTS);
+        client.run("INSERT INTO t(a) VALUES(1)");
+        let ids = |client: &mut Client| rows(client, "SELECT LAST_INSERT_ID()");
+        let id = insert_id(&mut client, "INSERT IGNORE INTO t(a) VALUES(1),(2),(3)");
+        assert_eq!(rows(&mut client, "SELECT ROW_COUNT()"), "2", "{}", rig.name());
+        assert_eq!(ids(&mut client), id.to_string());
+        client.run("INSERT IGNORE INTO t(a) VALUES(1)");
+        assert!(rows(&mut client, "SHOW WARNINGS").contains("1062"), "{}", rig.name());
+        assert_eq!(ids(&mut client), id.to_string(), "nothing was inserted");
+        client.run("BEGIN");
+        let id = insert_id(&mut client, "INSERT IGNORE INTO t(a) VALUES(4)");
+        client.run("COMMIT");
+        assert_eq!(ids(&mut client), id.to_string());
+        let read = client.prepare("SELECT LAST_INSERT_ID()").unwrap().unwrap();
+        let count = client.prepare("SELECT ROW_COUNT()").unwrap().unwrap();
+        let id = insert_id(&mut client, "INSERT IGNORE INTO t(a) VALUES(5),(6)");
+        assert_eq!(client.execute(&count, &[]).unwrap()[0].cell(0, 0).unwrap(), "2", "{}", rig.name());
+        assert_eq!(client.execute(&read, &[]).unwrap()[0].cell(0, 0).unwrap(), id.to_string());
+        // The wrapper of the second is newer than what the first leaves owed.
+        let outcomes = client.run("INSERT IGNORE INTO t(a) VALUES(7); INSERT INTO t(a) VALUES(8)");
+        assert_eq!(ids(&mut client), outcomes[1].ok().unwrap().insert_id.to_string(), "{}", rig.name());
+    });
+}
+
+#[test]
+fn what_the_last_statement_left_is_there_though_the_state_is_read() {
+    each("state_left", "INSERT INTO u VALUES (1,1),(2,2);", |rig| {
+        let mut client = rig.client_with(CLIENT_MULTI_STATEMENTS);
+        client.run("UPDATE u SET a=9");
+        client.run("SET @n=ROW_COUNT()");
+        assert_eq!(rows(&mut client, "SELECT @n"), "2", "{}", rig.name());
+        let mut client = rig.client_with(CLIENT_MULTI_STATEMENTS);
+        client.run("UPDATE IGNORE u SET a='x'");
+        assert_ne!(rows(&mut client, "SHOW WARNINGS;"), "", "{}", rig.name());
+    });
+}
