@@ -15,7 +15,8 @@ function thread_init()
    if sysbench.opt.rows == 1 then
       stmt = con:prepare(head .. "(?, ?)")
       k = stmt:bind_create(sysbench.sql.type.INT)
-      c = stmt:bind_create(sysbench.sql.type.CHAR, #c_template)
+      -- One byte more than the text: sysbench writes no NUL behind it, and reads on to one.
+      c = stmt:bind_create(sysbench.sql.type.CHAR, #c_template + 1)
       stmt:bind_param(k, c)
    else
       local rows = {}

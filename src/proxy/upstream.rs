@@ -13,6 +13,9 @@ use crate::sql::glance::{Glance, glance};
 /// Bytes of a statement that are looked at before it is read whole: more than comments in front of one take.
 const GLANCE_BYTES_MAX: usize = 8 * 1024;
 
+/// Bytes in which a statement's first word and a SELECT's options stand.
+const OPTIONS_BYTES_MAX: usize = 128;
+
 /// How a command is treated.
 enum Treatment {
     /// Passes as it comes.
@@ -142,9 +145,13 @@ impl Relay {
         if command != Command::Query || !self.view.has_rules() || self.view.was_asked() {
             return Ok(false);
         }
-        let text = self.beginning(header)?.to_ascii_lowercase();
-        let words = ["update", "delete", "found_rows"];
-        Ok(words.iter().any(|word| memchr::memmem::find(&text, word.as_bytes()).is_some()))
+        let text = self.beginning(header)?;
+        let mut options = [0; OPTIONS_BYTES_MAX];
+        for (to, from) in options.iter_mut().zip(text) {
+            *to = from.to_ascii_lowercase();
+        }
+        let words = ["update", "delete", "with", "found_rows"];
+        Ok(words.iter().any(|word| memchr::memmem::find(&options, word.as_bytes()).is_some()))
     }
 
     /// Sends what the session learns its state by. The lane must be clear.

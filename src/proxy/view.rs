@@ -1,7 +1,8 @@
 //! What the session knows of itself: how the server would read its statements, and which insert id it still owes.
 //!
-//! Nothing is asked before the first statement that may matter, or that leaves counts which asking later would spoil. Then session tracking is switched on and the state is
-//! read, in front of that statement; from there the server reports each change, however it was made.
+//! Nothing is asked before the first statement that may matter, or that leaves counts which asking later would spoil.
+//! Then session tracking is switched on and the state is read, in front of that statement; from there the server reports
+//! each change, however it was made.
 
 use std::sync::Arc;
 
