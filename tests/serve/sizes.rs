@@ -74,7 +74,7 @@ fn beyond_limits_statement_bytes() {
 #[test]
 fn files_of_the_client() {
     each("sizes_file", "CREATE TABLE f (a LONGTEXT);", |rig| {
-        for bytes in [0, 1, 20_000_000] {
+        for bytes in [0, 1, EDGE, 20_000_000] {
             let mut client = rig.client();
             client.run("DELETE FROM f");
             client.local_file = vec![b'x'; bytes];

@@ -65,7 +65,8 @@ fn change_user_and_reset_start_over() {
             assert_eq!(rows(&mut client, "SELECT * FROM t"), "7", "a temporary table has no ids");
             let statement = client.prepare("INSERT INTO state_over.t(a) VALUES(NULL)").unwrap().unwrap();
             client.run("DROP TEMPORARY TABLE t");
-            client.run("INSERT IGNORE INTO t(a) VALUES(NULL)");
+            let id = insert_id(&mut client, "INSERT IGNORE INTO t(a) VALUES(NULL)");
+            assert!(id > 0, "{}: nothing hides it any more", rig.name());
             client.run("CREATE TEMPORARY TABLE t (a INT)");
             if round == 0 {
                 client.reset().unwrap();
