@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::inserts::{Ids, InsertReply};
 use super::outstanding::{Note, Purpose};
-use super::ruled::Verdict;
+use super::ruled::{Verdict, state_unknown};
 use super::session::Session;
 use super::statements::PreparedInsert;
 use super::tables::is_textual;
@@ -64,6 +64,9 @@ impl Session {
         let malformed = |error| {
             Refusal::Statement(format!("rowstamp: the execution's parameters cannot be read: {error}"))
         };
+        if self.relay.view.state().is_none() {
+            return Err(state_unknown());
+        }
         let id = statement_id(payload).map_err(malformed)?;
         let statement = self.relay.statements.get(id).ok_or(Refusal::UnknownStatement(id))?;
         let prepared = self.as_it_is_now(statement.prepared.clone()).await?;

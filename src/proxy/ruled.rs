@@ -48,6 +48,10 @@ impl Session {
             _ => Vec::new(),
         };
         drop(payload);
+        // What could not be read once may be the next time: the statement that reads it was killed, say.
+        if self.relay.view.state().is_none() {
+            self.relay.view.forget_state();
+        }
         if command == Command::StmtPrepare && matches!(verdict, Verdict::Refuse(_) | Verdict::Probe(_)) {
             self.relay.statements.refuse_last();
         }
@@ -120,10 +124,7 @@ impl Session {
     /// The plan, with every table it needs looked up.
     async fn planned(&self, protocol: Protocol, text: &[u8]) -> Result<Planned, Refusal> {
         let view = &self.relay.view;
-        let Some(state) = view.state() else {
-            let why = "rowstamp: the session's sql_mode and character set cannot be read, so no statement can be read for certain";
-            return Err(Refusal::Statement(why.to_owned()));
-        };
+        let Some(state) = view.state() else { return Err(state_unknown()) };
         let lookup = |schema: &str, table: &str| view.tables.lookup(schema, table);
         let hidden = |schema: &str, table: &str| view.is_hidden(schema, table);
         let plan_view = plan::View {
@@ -255,4 +256,13 @@ fn command_payload(command: Command, text: &[u8]) -> Vec<u8> {
     payload.push(command as u8);
     payload.extend_from_slice(text);
     payload
+}
+
+/// Nothing that depends on it is guessed.
+pub(super) fn state_unknown() -> Refusal {
+    Refusal::Statement(
+        "rowstamp: the session's sql_mode and character set could not be read, so no statement can be read for certain; \
+         try again"
+            .to_owned(),
+    )
 }

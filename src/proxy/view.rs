@@ -120,6 +120,11 @@ impl View {
         self.status &= !status::IN_TRANS;
     }
 
+    /// It is asked for again, in front of the next statement that may matter.
+    pub(super) fn forget_state(&mut self) {
+        self.knowledge = Knowledge::None;
+    }
+
     pub(super) fn cannot_be_known(&mut self) {
         self.knowledge = Knowledge::Never;
     }

@@ -48,6 +48,8 @@ pub(super) struct Context<'a> {
     pub(super) head: Head,
     /// The table's name as the statement spells it.
     pub(super) table: &'a str,
+    /// DDL stands before it in its packet: the columns are not known that it will find.
+    pub(super) behind_ddl: bool,
 }
 
 /// From behind the table's name to behind the statement; whether a `;` ended it.
@@ -186,6 +188,11 @@ impl Context<'_> {
             // The server's own error, 1136.
             (Columns::Listed { .. }, _) => return unreadable("a row with more or fewer values than columns"),
             (Columns::Unlisted, _) if all(0) => RowShape::Empty,
+            (Columns::Unlisted, _) if self.behind_ddl => {
+                return refused(
+                    "it names no columns, and DDL in the same packet may change them; name the columns",
+                );
+            }
             (Columns::Unlisted, None) => {
                 return refused(
                     "an INSERT without a column list needs the table's columns; name them in the INSERT, or give \

@@ -316,6 +316,7 @@ impl Walk<'_> {
             protocol: self.protocol,
             head,
             table: &table,
+            behind_ddl: self.effects.ddl,
         };
         let mut ahead = lexer.clone();
         match insert::plan(&mut ahead, &context) {
