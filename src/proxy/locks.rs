@@ -22,8 +22,8 @@ const LOCK_TIMEOUT_SECONDS: u32 = 3;
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error(
-        "table {table} is held by another Rowstamp (connection {holder} on the backend): stop that one, or give both one \
-         store (store.kind = \"etcd\")"
+        "table {table} is held by another Rowstamp (connection {holder} on the backend): stop that one; in this version \
+         one proxy serves a table"
     )]
     Held { table: String, holder: u64 },
     #[error(transparent)]

@@ -102,8 +102,8 @@ pub enum StoreError {
     #[error("the store ({store}) did not say whether a write of {key} was done: {reason}")]
     UnknownOutcome { store: String, key: Key, reason: String },
     #[error(
-        "{place} in the store is damaged: {reason}; bring the store back from a copy, then raise the floors above \
-         the tables' ids"
+        "{place} in the store is damaged: {reason}; bring the store back from a copy; generators with seed = \"tables\" \
+         start above their tables' ids"
     )]
     Corrupt { place: String, reason: String },
     #[error(
@@ -111,8 +111,8 @@ pub enum StoreError {
     )]
     NewerFormat { place: String, found: u64, known: u64 },
     #[error(
-        "{} is in use by another rowstamp: stop that one, or give this one its own store.path (two proxies that share \
-         tables need store.kind = \"etcd\")",
+        "{} is in use by another rowstamp: stop that one, or give this one its own store.path (in this version one \
+         proxy serves a table)",
         path.display()
     )]
     InUse { path: PathBuf },
