@@ -37,7 +37,7 @@ has() {
     type -P "$1" >/dev/null
 }
 
-# Program and the package that brings it. The -core packages of MariaDB have no service at all.
+# Program and the package that brings it.
 needed_packages() {
     local program package
     while read -r program package; do
@@ -54,6 +54,8 @@ etcdctl etcd-client
 protoc protobuf-compiler
 debootstrap debootstrap
 LIST
+    # The plugins that logins are tested with; the package's service is kept from starting like the others'.
+    [[ -e /usr/lib/mysql/plugin/auth_ed25519.so ]] || echo mariadb-server
     # Recommended by gcc only, and nothing links without it.
     [[ -e /usr/include/stdio.h ]] || echo libc6-dev
     # protoc alone lacks the well-known types, which etcd's definitions import.
@@ -110,6 +112,7 @@ install_packages() {
     for package in "${missing[@]}"; do
         case $package in
             etcd-server) as_root systemctl disable etcd.service >/dev/null 2>&1 || true ;;
+            mariadb-server) as_root systemctl disable mariadb.service >/dev/null 2>&1 || true ;;
             haproxy) as_root systemctl disable haproxy.service >/dev/null 2>&1 || true ;;
         esac
     done
