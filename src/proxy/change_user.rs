@@ -5,6 +5,7 @@ use zeroize::Zeroizing;
 
 use super::login::{Exchange, LoginContext, LoginError, Opening, check_user, finish};
 use super::packet_io::Side;
+use super::seats::Seat;
 use super::stream::Stream;
 use crate::address::Address;
 use crate::mysql::auth::{AuthRelay, Sides};
@@ -28,10 +29,12 @@ pub(super) struct Changed {
     pub(super) client_buffered: Vec<u8>,
     /// Status bits of the OK packet.
     pub(super) status: u16,
+    /// Among the new user's connections.
+    pub(super) seat: Seat<Vec<u8>>,
 }
 
-/// Runs the exchange that `payload` asks for, to the OK packet. On an error the client has been told what the server said,
-/// and the session is over, as it is on the server.
+/// Runs the exchange that `payload` asks for, to the OK packet. On an error the client has been told, by the server's words
+/// or ours, and the session is over, as it is on the server.
 pub(super) async fn run(
     (client, server): (Stream, Stream),
     payload: Zeroizing<Vec<u8>>,
@@ -39,24 +42,33 @@ pub(super) async fn run(
     (capabilities, strips_tracking): (Capabilities, bool),
     context: &LoginContext,
 ) -> Result<Changed, LoginError> {
-    let address = &identity.address;
-    let change = ChangeUser::parse(payload, capabilities).map_err(LoginError::ClientMalformed)?;
-    check_user(&change.user, address, context)?;
-    let plugin = change.plugin.as_deref().unwrap_or_default();
     // The client's command had number 0.
     let (mut client, mut server) = (Side::resumed(client, 1), Side::new(server));
-    let mut relay = AuthRelay::new(identity.sides, capabilities, plugin, &identity.nonce);
     let exchange = async {
+        let change = ChangeUser::parse(payload, capabilities).map_err(LoginError::ClientMalformed)?;
+        check_user(&change.user, &identity.address, context)?;
+        let seat = context.seats.user(&change.user).ok_or(LoginError::TooManyOfUser)?;
+        let plugin = change.plugin.as_deref().unwrap_or_default();
+        let mut relay = AuthRelay::new(identity.sides, capabilities, plugin, &identity.nonce);
         let opening = Some(Opening::ChangeUser(&change));
         let mut exchange = Exchange { client: &mut client, server: &mut server, opening, client_held: false };
         let ok_packet = exchange.run(&mut relay, &context.own_key).await?;
-        finish(&mut client, &ok_packet, capabilities, strips_tracking).await
+        let status = finish(&mut client, &ok_packet, capabilities, strips_tracking).await?;
+        identity.nonce = relay.nonce().to_vec();
+        Ok((status, seat))
     };
     let limit = context.settings.limits.handshake_timeout;
-    let status = timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout))?;
-    identity.nonce = relay.nonce().to_vec();
+    let (status, seat) = match timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout)) {
+        Ok(done) => done,
+        Err(error) => {
+            if let Some(refusal) = error.refusal() {
+                client.refuse(&refusal.payload()).await;
+            }
+            return Err(error);
+        }
+    };
     let gone = || LoginError::Client(std::io::ErrorKind::NotConnected.into());
     let (client, client_buffered) = client.into_parts().ok_or_else(gone)?;
     let (server, _) = server.into_parts().ok_or_else(gone)?;
-    Ok(Changed { client, server, client_buffered, status })
+    Ok(Changed { client, server, client_buffered, status, seat })
 }

@@ -127,7 +127,7 @@ pub enum LoginError {
 impl LoginError {
     /// What the client is told; `None`: nothing, or it has been told. Addresses of the backend stay in the log: who
     /// reads this is not logged in.
-    fn refusal(&self) -> Option<Refusal> {
+    pub(super) fn refusal(&self) -> Option<Refusal> {
         Some(match self {
             LoginError::Client(_) | LoginError::ServerRefused { .. } | LoginError::ClientTls(_) => {
                 return None;

@@ -71,8 +71,8 @@ pub(super) struct Session {
     pub(super) shared: Shared,
     /// For the authentication of a COM_CHANGE_USER.
     pub(super) identity: change_user::Identity,
-    /// Among the user's connections, while the session lives.
-    _seat: Seat<Vec<u8>>,
+    /// Among the user's connections; none while another logs in.
+    seat: Option<Seat<Vec<u8>>>,
 }
 
 /// Why [`Session::serve`] came back.
@@ -153,7 +153,7 @@ impl Session {
         let identity =
             change_user::Identity { nonce: login.nonce, sides: login.sides, address: login.address };
         let sockets = Sockets { client: login.client, server: login.server };
-        (Session { relay, shared, identity, _seat: login.seat }, sockets)
+        (Session { relay, shared, identity, seat: Some(login.seat) }, sockets)
     }
 
     async fn serve(&mut self, sockets: &mut Sockets) -> Result<Served, SessionError> {
@@ -315,8 +315,10 @@ impl Session {
     ) -> Result<Sockets, SessionError> {
         let forms = (self.relay.capabilities, self.relay.strips_tracking);
         let streams = (sockets.client, sockets.server);
+        self.seat = None;
         let changed =
             change_user::run(streams, payload, &mut self.identity, forms, &self.shared.login).await?;
+        self.seat = Some(changed.seat);
         self.relay.starts_over();
         self.relay.view.take_status(changed.status);
         self.relay.up = Lane::holding(&changed.client_buffered);

@@ -44,6 +44,21 @@ fn connections_of_an_address() {
 }
 
 #[test]
+fn a_changed_user_takes_the_seat_along() {
+    let sql = "CREATE USER limits_change IDENTIFIED BY '';";
+    each_with("limits_change", sql, "[limits]\nper_user = 1\n", &rules("limits_change"), |rig| {
+        let mut changing = rig.client();
+        changing.change_user("root", "").unwrap();
+        changing.change_user("limits_change", "").unwrap();
+        let root = rig.client();
+        // The one seat of root is taken again.
+        let said = changing.change_user("root", "").unwrap_err().to_string();
+        assert!(said.contains("1203"), "{}: {said}", rig.name());
+        drop(root);
+    });
+}
+
+#[test]
 fn connections_of_a_user() {
     let sql = "CREATE USER limits_other IDENTIFIED BY '';";
     each_with("limits_user", sql, "[limits]\nper_user = 1\n", &rules("limits_user"), |rig| {
