@@ -34,10 +34,6 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    pub fn remaining(&self) -> usize {
-        self.rest.len()
-    }
-
     pub fn peek(&self) -> Option<u8> {
         self.rest.first().copied()
     }

@@ -45,41 +45,6 @@ impl Socket {
         SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
         Ok(Socket::Tcp(stream))
     }
-
-    pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(s) => s.try_read(buf),
-            Socket::Unix(s) => s.try_read(buf),
-        }
-    }
-
-    pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(s) => s.try_write(buf),
-            Socket::Unix(s) => s.try_write(buf),
-        }
-    }
-
-    pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(s) => s.try_write_vectored(bufs),
-            Socket::Unix(s) => s.try_write_vectored(bufs),
-        }
-    }
-
-    pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Socket::Tcp(s) => s.poll_read_ready(cx),
-            Socket::Unix(s) => s.poll_read_ready(cx),
-        }
-    }
-
-    pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Socket::Tcp(s) => s.poll_write_ready(cx),
-            Socket::Unix(s) => s.poll_write_ready(cx),
-        }
-    }
 }
 
 impl Stream {
@@ -102,23 +67,6 @@ impl Stream {
     /// Whether nobody can listen in: TLS or a Unix socket.
     pub fn is_secure(&self) -> bool {
         self.transport() != Transport::Tcp
-    }
-
-    /// The socket, if bytes can go through it as they are.
-    pub fn plain(&self) -> Option<&Socket> {
-        match self {
-            Stream::Plain(socket) => Some(socket),
-            Stream::ClientTls(_) | Stream::ServerTls(_) => None,
-        }
-    }
-
-    /// The socket, be it under TLS: for its addresses and readiness, not for data.
-    pub fn socket(&self) -> &Socket {
-        match self {
-            Stream::Plain(socket) => socket,
-            Stream::ClientTls(tls) => tls.get_ref().0,
-            Stream::ServerTls(tls) => tls.get_ref().0,
-        }
     }
 }
 

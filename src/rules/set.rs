@@ -80,11 +80,6 @@ impl RuleSet {
         }
     }
 
-    /// Whether any rule is about a table of this schema.
-    pub fn mentions_schema(&self, case: NameCase, schema: &str) -> bool {
-        self.index(case).contains_key(&*folded(case, schema))
-    }
-
     pub fn rules(&self) -> impl ExactSizeIterator<Item = &Arc<Rule>> {
         self.rules.iter()
     }
@@ -96,11 +91,6 @@ impl RuleSet {
 
     pub fn generator(&self, name: &GeneratorName) -> Option<&GeneratorSpec> {
         self.generators.get(name)
-    }
-
-    /// The rules that draw from this generator.
-    pub fn rules_of<'a>(&'a self, name: &'a GeneratorName) -> impl Iterator<Item = &'a Arc<Rule>> {
-        self.rules.iter().filter(move |rule| rule.generator == *name)
     }
 
     /// No rule: everything passes as it came.
@@ -209,10 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas() {
-        assert!(rules().mentions_schema(Insensitive, "SHOP"));
-        assert!(!rules().mentions_schema(Sensitive, "SHOP"));
-        assert!(!rules().mentions_schema(Insensitive, "sho"));
+    fn no_rules() {
         assert!(!rules().is_empty());
         assert!(RuleSet::default().is_empty());
     }
