@@ -3,16 +3,18 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::plan::{Edit, IdForm, InsertPlan, Piece, Protocol, Style, Target};
+use self::slots::Meaning;
+use super::plan::{Edit, InsertPlan, Protocol, Style, Target};
 use super::prepare::IdParam;
-use crate::rules::model::{ColumnShape, Explicit, InsertId, TableShape};
-use crate::sql::dialect::{Dialect, ServerKind, SqlMode};
-use crate::sql::insert::body::AssignsId;
-use crate::sql::insert::expression::Traits;
+use crate::rules::model::{ColumnShape, TableShape};
+use crate::sql::dialect::{Dialect, ServerKind};
 use crate::sql::insert::{Body, Columns, Form, Head, Row, Source, Wants};
 use crate::sql::lex::{Lexer, Odd, Token};
 use crate::sql::name;
-use crate::sql::value::IdValue;
+
+mod edits;
+mod slots;
+mod style;
 
 /// Why there is no plan.
 #[derive(Debug)]
@@ -236,57 +238,6 @@ enum RowShape {
     Assignments,
 }
 
-/// What becomes of a row's id.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Slot {
-    Generate,
-    Keep,
-    /// NO_AUTO_VALUE_ON_ZERO: DEFAULT stores 0, also where the column has no default.
-    Zero,
-    /// The client's `?`: decided at execution.
-    Client,
-}
-
-/// What decides what a value means.
-#[derive(Clone, Copy)]
-struct Meaning {
-    /// NO_AUTO_VALUE_ON_ZERO
-    zero_is_value: bool,
-    /// A string column: the wrapper, which makes integers, does not fit.
-    is_text: bool,
-    /// A column where 0.4 is not zero.
-    is_real: bool,
-}
-
-impl Meaning {
-    fn new(context: &Context<'_>, id: Option<&ColumnShape>) -> Self {
-        let data_type = id.map_or("", |id| id.data_type.as_str());
-        let is_text = ["char", "text", "binary", "blob", "enum", "set", "uuid"];
-        Meaning {
-            zero_is_value: context.dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO),
-            // Almost every id is an integer: its name is not searched.
-            is_text: !data_type.ends_with("int") && is_text.iter().any(|kind| data_type.contains(kind)),
-            is_real: matches!(data_type, "float" | "double" | "decimal"),
-        }
-    }
-
-    /// `None`: not to be told from the text.
-    fn slot(self, class: IdValue) -> Option<Slot> {
-        match class {
-            IdValue::ConvertedZero | IdValue::Converted if self.is_text || self.is_real => None,
-            IdValue::Default if self.zero_is_value => Some(Slot::Zero),
-            IdValue::Zero | IdValue::ConvertedZero if self.zero_is_value => Some(Slot::Keep),
-            IdValue::Omitted | IdValue::Null | IdValue::Default | IdValue::Zero | IdValue::ConvertedZero => {
-                Some(Slot::Generate)
-            }
-            IdValue::Placeholder(_) => Some(Slot::Client),
-            IdValue::Integer | IdValue::Converted => Some(Slot::Keep),
-            IdValue::Text if self.is_text => Some(Slot::Keep),
-            IdValue::Text | IdValue::Expression => None,
-        }
-    }
-}
-
 struct Draft<'a> {
     context: &'a Context<'a>,
     id: Option<&'a ColumnShape>,
@@ -319,210 +270,6 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn decide(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<()> {
-        let mut integers = body.integers.iter().copied();
-        for (nth, row) in rows.rows.iter().enumerate() {
-            let Some(slot) = self.meaning.slot(row.class) else { return self.refuse_value() };
-            match (slot, row.class) {
-                (Slot::Generate, _) => self.ids += 1,
-                (Slot::Client, IdValue::Placeholder(index)) => {
-                    let row = u32::try_from(nth).unwrap_or(u32::MAX);
-                    self.id_params.push(IdParam { index: param(index)?, row });
-                }
-                (_, IdValue::Integer | IdValue::Converted) => self.explicit.extend(integers.next()),
-                (_, IdValue::Text) => {}
-                _ => self.explicit.push(0),
-            }
-            self.kept |= matches!(slot, Slot::Keep | Slot::Zero);
-        }
-        self.check_slots(body)
-    }
-
-    fn refuse_value<T>(&self) -> Planning<T> {
-        let column = &self.context.target.rule.column;
-        refused(format!(
-            "the value for {column} does not show whether it is NULL or zero; write a number, NULL, or leave the column out"
-        ))
-    }
-
-    fn check_slots(&self, body: &Body) -> Planning<()> {
-        let column = &self.context.target.rule.column;
-        if self.kept && self.context.target.rule.explicit == Explicit::Reject {
-            return refused(format!(
-                "the rule rejects values written for {column}; leave the column out or write NULL"
-            ));
-        }
-        if self.ids > 0 && !self.id_params.is_empty() {
-            return refused(format!(
-                "some rows write a placeholder for {column} and others leave it to Rowstamp; prepare them apart"
-            ));
-        }
-        if body.later.names_id && (self.ids > 0 || !self.id_params.is_empty()) {
-            return refused(format!(
-                "a value behind {column} may refer to it and would see the id; put {column} last"
-            ));
-        }
-        Ok(())
-    }
-
-    fn is_auto_increment(&self) -> bool {
-        self.id.is_some_and(|id| id.auto_increment)
-    }
-
-    /// ARCHITECTURE.md, "The insert id".
-    fn choose_style(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<()> {
-        let returning = body.tail.returning.unwrap_or_default();
-        let in_odku = body.tail.odku.map(|odku| odku.traits).unwrap_or_default();
-        let mut all = body.traits;
-        all.add(returning);
-        all.add(in_odku);
-        let packet_only = self.context.target.rule.insert_id == InsertId::Packet || self.meaning.is_text;
-        if self.ids == 0 && self.id_params.is_empty() {
-            self.style = Style::Literal;
-            return Ok(());
-        }
-        if all.sets_last_id {
-            return refused("the statement sets LAST_INSERT_ID(x) itself; set it in a statement of its own");
-        }
-        if let Some(odku) = body.tail.odku.filter(|_| rows.rows.len() == 1 && !self.context.head.ignore) {
-            self.style = self.odku_style(odku.assigns_id, packet_only, all, body.later)?;
-            return Ok(());
-        }
-        let several = rows.rows.len() > 1;
-        if several && body.tail.odku.is_some_and(|odku| odku.assigns_id == AssignsId::Idiom) {
-            return refused(
-                "LAST_INSERT_ID(id) in ON DUPLICATE KEY UPDATE of several rows; insert them one by one",
-            );
-        }
-        let shows = all.reads_last_id || returning.loud || body.later.loud || several && body.traits.loud;
-        let literal = packet_only
-            || shows
-            || self.context.head.ignore
-            || body.tail.odku.is_some()
-            || !self.id_params.is_empty();
-        if literal && body.tail.returning.is_some() {
-            // Its rows come without an OK packet, so there is nothing to tell the client's id by.
-            return refused(
-                "RETURNING with IGNORE, ON DUPLICATE KEY UPDATE, LAST_INSERT_ID() or a placeholder for the id; \
-                            leave the id out and RETURNING plain columns",
-            );
-        }
-        self.style = if literal { Style::Literal } else { Style::Wrapped };
-        Ok(())
-    }
-
-    fn odku_style(
-        &mut self,
-        assigns: AssignsId,
-        packet_only: bool,
-        all: Traits,
-        later: Traits,
-    ) -> Planning<Style> {
-        let column = &self.context.target.rule.column;
-        if self.is_auto_increment() {
-            return Ok(Style::OdkuNative);
-        }
-        if packet_only {
-            return Ok(Style::Literal);
-        }
-        if !self.id_params.is_empty() {
-            return refused(format!(
-                "a placeholder for {column} with ON DUPLICATE KEY UPDATE; leave {column} out"
-            ));
-        }
-        if all.reads_last_id || all.loud || later.loud {
-            return refused(
-                "ON DUPLICATE KEY UPDATE with functions, subqueries or LAST_INSERT_ID() that may read the insert id; compute \
-                 the values beforehand",
-            );
-        }
-        match assigns {
-            AssignsId::No => self.odku_appends = true,
-            AssignsId::Idiom => {}
-            AssignsId::Otherwise => {
-                return refused(format!(
-                    "ON DUPLICATE KEY UPDATE assigns {column}; leave that out, or write {column}=LAST_INSERT_ID({column})"
-                ));
-            }
-        }
-        Ok(Style::OdkuOne)
-    }
-
-    fn edit(&mut self, start: u32, end: u32, params_before: u32, piece: Piece) {
-        self.edits.push(Edit { start, end, params_before, piece });
-    }
-
-    /// The id goes last in the list, where it is not in it.
-    fn write_columns(&mut self, columns: &Columns, source: Source, rows: &Rows<'_>) {
-        let added = self.ids > 0 && rows.rows.first().is_some_and(|row| row.class == IdValue::Omitted);
-        if !added {
-            return;
-        }
-        match (columns, source) {
-            (Columns::Listed { close, names, .. }, _) => {
-                let before = if names.is_empty() { "" } else { "," };
-                self.column_edit(*close, before, "");
-            }
-            (Columns::Unlisted, Source::Values(keyword)) => self.column_edit(keyword.start, "(", ")"),
-            (Columns::Unlisted, _) => {}
-        }
-    }
-
-    fn column_edit(&mut self, at: u32, before: &'static str, after: &'static str) {
-        self.edit(at, at, 0, Piece::Column { before, after });
-    }
-
-    fn write_rows(&mut self, rows: &Rows<'_>, text: &[u8]) {
-        self.edits.reserve(self.ids as usize + 1);
-        let mut nth = 0u32;
-        for row in rows.rows.iter() {
-            match self.meaning.slot(row.class) {
-                None | Some(Slot::Keep | Slot::Client) => {}
-                Some(Slot::Zero) => {
-                    self.edit(row.id.start, row.id.end, row.params_before, Piece::Text("0".into()));
-                }
-                Some(Slot::Generate) => {
-                    self.write_id(row, rows.shape, nth);
-                    nth += 1;
-                }
-            }
-        }
-        debug_assert!(self.edits.iter().all(|edit| edit.end as usize <= text.len()));
-    }
-
-    fn write_id(&mut self, row: &Row, shape: RowShape, nth: u32) {
-        let form = match self.style {
-            Style::Wrapped | Style::OdkuOne if nth == 0 => IdForm::Wrapper,
-            Style::Wrapped | Style::OdkuOne => IdForm::BehindWrapper,
-            Style::Literal | Style::OdkuNative => IdForm::Literal,
-        };
-        if row.class != IdValue::Omitted {
-            return self.edit(
-                row.id.start,
-                row.id.end,
-                row.params_before,
-                Piece::Id { nth, comma: false, form },
-            );
-        }
-        if shape == RowShape::Assignments {
-            self.column_edit(row.close, ",", "=");
-        }
-        let comma = shape == RowShape::Filled;
-        self.edit(row.close, row.close, row.params_before, Piece::Id { nth, comma, form });
-    }
-
-    fn write_tail(&mut self, body: &Body) {
-        let Some(odku) = body.tail.odku.filter(|_| self.odku_appends) else { return };
-        let column = name::quoted(&self.context.target.rule.column);
-        // Beside a row alias a bare name is ambiguous.
-        let updated = match body.tail.alias {
-            Some(_) => format!("{}.{column}", name::quoted(self.context.table)),
-            None => column.clone(),
-        };
-        let text = format!(",{column}=LAST_INSERT_ID({updated})");
-        self.edit(odku.end, odku.end, 0, Piece::Text(text.into_boxed_str()));
-    }
-
     fn finish(self, body: &Body, rows: &Rows<'_>) -> InsertPlan {
         InsertPlan {
             statement: self.context.statement,
@@ -538,8 +285,4 @@ impl<'a> Draft<'a> {
             id_params: self.id_params,
         }
     }
-}
-
-fn param(index: u32) -> Planning<u16> {
-    u16::try_from(index).map_err(|_| Stop::Unreadable("more than 65,535 placeholders".to_owned()))
 }

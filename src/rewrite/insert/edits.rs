@@ -1,0 +1,85 @@
+//! The edits that bring a statement's ids into its text.
+
+use super::slots::Slot;
+use super::{Draft, RowShape, Rows};
+use crate::rewrite::plan::{Edit, IdForm, Piece, Style};
+use crate::sql::insert::{Body, Columns, Row, Source};
+use crate::sql::name;
+use crate::sql::value::IdValue;
+
+impl Draft<'_> {
+    fn edit(&mut self, start: u32, end: u32, params_before: u32, piece: Piece) {
+        self.edits.push(Edit { start, end, params_before, piece });
+    }
+
+    /// The id goes last in the list, where it is not in it.
+    pub(super) fn write_columns(&mut self, columns: &Columns, source: Source, rows: &Rows<'_>) {
+        let added = self.ids > 0 && rows.rows.first().is_some_and(|row| row.class == IdValue::Omitted);
+        if !added {
+            return;
+        }
+        match (columns, source) {
+            (Columns::Listed { close, names, .. }, _) => {
+                let before = if names.is_empty() { "" } else { "," };
+                self.column_edit(*close, before, "");
+            }
+            (Columns::Unlisted, Source::Values(keyword)) => self.column_edit(keyword.start, "(", ")"),
+            (Columns::Unlisted, _) => {}
+        }
+    }
+
+    fn column_edit(&mut self, at: u32, before: &'static str, after: &'static str) {
+        self.edit(at, at, 0, Piece::Column { before, after });
+    }
+
+    pub(super) fn write_rows(&mut self, rows: &Rows<'_>, text: &[u8]) {
+        self.edits.reserve(self.ids as usize + 1);
+        let mut nth = 0u32;
+        for row in rows.rows.iter() {
+            match self.meaning.slot(row.class) {
+                None | Some(Slot::Keep | Slot::Client) => {}
+                Some(Slot::Zero) => {
+                    self.edit(row.id.start, row.id.end, row.params_before, Piece::Text("0".into()));
+                }
+                Some(Slot::Generate) => {
+                    self.write_id(row, rows.shape, nth);
+                    nth += 1;
+                }
+            }
+        }
+        debug_assert!(self.edits.iter().all(|edit| edit.end as usize <= text.len()));
+    }
+
+    fn write_id(&mut self, row: &Row, shape: RowShape, nth: u32) {
+        let form = match self.style {
+            Style::Wrapped | Style::OdkuOne if nth == 0 => IdForm::Wrapper,
+            Style::Wrapped | Style::OdkuOne => IdForm::BehindWrapper,
+            Style::Literal | Style::OdkuNative => IdForm::Literal,
+        };
+        if row.class != IdValue::Omitted {
+            return self.edit(
+                row.id.start,
+                row.id.end,
+                row.params_before,
+                Piece::Id { nth, comma: false, form },
+            );
+        }
+        if shape == RowShape::Assignments {
+            self.column_edit(row.close, ",", "=");
+        }
+        let comma = shape == RowShape::Filled;
+        self.edit(row.close, row.close, row.params_before, Piece::Id { nth, comma, form });
+    }
+
+    pub(super) fn write_tail(&mut self, body: &Body) {
+        let Some(odku) = body.tail.odku.filter(|_| self.odku_appends) else { return };
+        let column = name::quoted(&self.context.target.rule.column);
+        // Beside a row alias a bare name is ambiguous.
+        let updated = match body.tail.alias {
+            Some(_) => format!("{}.{column}", name::quoted(self.context.table)),
+            None => column.clone(),
+        };
+        let text = format!(",{column}=LAST_INSERT_ID({updated})");
+        self.edit(odku.end, odku.end, 0, Piece::Text(text.into_boxed_str()));
+    }
+}
