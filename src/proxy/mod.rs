@@ -9,6 +9,7 @@ pub mod backend;
 mod change_user;
 mod downstream;
 mod execute;
+mod glances;
 mod inserts;
 mod lane;
 pub mod listener;

@@ -8,16 +8,9 @@ use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 use crate::mysql::prepared::statement_id;
-use crate::sql::glance::{Glance, glance};
-
-/// Bytes of a statement that are looked at before it is read whole: more than comments in front of one take.
-const GLANCE_BYTES_MAX: usize = 8 * 1024;
-
-/// Bytes in which a statement's first word and a SELECT's options stand.
-const OPTIONS_BYTES_MAX: usize = 128;
 
 /// How a command is treated.
-enum Treatment {
+pub(super) enum Treatment {
     /// Passes as it comes.
     Pass { may_change_session: bool, note: Note },
     /// Its whole payload is looked at.
@@ -139,21 +132,6 @@ impl Relay {
         Step::Moved
     }
 
-    /// Whether this statement leaves something (ROW_COUNT, FOUND_ROWS, warnings) that reading the state behind it would take
-    /// away from the next one: then the state is read in front of it.
-    fn leaves_counts(&self, command: Command, header: Header) -> Result<bool, Step> {
-        if command != Command::Query || !self.view.has_rules() || self.view.was_asked() {
-            return Ok(false);
-        }
-        let text = self.beginning(header)?;
-        let mut options = [0; OPTIONS_BYTES_MAX];
-        for (to, from) in options.iter_mut().zip(text) {
-            *to = from.to_ascii_lowercase();
-        }
-        let words = ["update", "delete", "with", "found_rows"];
-        Ok(words.iter().any(|word| memchr::memmem::find(&options, word.as_bytes()).is_some()))
-    }
-
     /// Sends what the session learns its state by. The lane must be clear.
     fn ask_state(&mut self) -> Step {
         self.query_own(Purpose::Track, TRACK_SQL);
@@ -196,27 +174,6 @@ impl Relay {
             }
             Command::Query | Command::InitDb | Command::ResetConnection => pass(true, Note::Nothing),
             _ => pass(false, Note::Nothing),
-        }
-    }
-
-    /// Tells a statement that cannot matter from one that must be read, by its first word.
-    fn glance_at(&self, command: Command, header: Header) -> Result<Treatment, Step> {
-        let window = self.up.window();
-        let whole = header.packet_bytes();
-        let text = window.get(HEADER_BYTES + 1..whole.min(window.len())).unwrap_or_default();
-        let is_complete = window.len() >= whole && !header.continues();
-        let multi_statements = command == Command::Query && self.view.multi_statements();
-        match glance(text, is_complete, multi_statements) {
-            Glance::Harmless => {
-                let reads_the_last =
-                    command == Command::StmtPrepare && !may_read_insert_id(self.beginning(header)?);
-                let note = if reads_the_last { Note::PrepareNextToLast } else { Note::Nothing };
-                Ok(Treatment::Pass { may_change_session: false, note })
-            }
-            Glance::Unclear if !is_complete && text.len() < GLANCE_BYTES_MAX => {
-                Err(Step::More(window.len().saturating_mul(2).clamp(HEADER_BYTES + 2, whole)))
-            }
-            Glance::Unclear | Glance::Read => Ok(Treatment::Read),
         }
     }
 
@@ -294,40 +251,6 @@ impl Relay {
         Step::Moved
     }
 
-    /// A statement's text as far as [`may_read_insert_id`] looks at it.
-    fn beginning(&self, header: Header) -> Result<&[u8], Step> {
-        let end = header.packet_bytes().min(HEADER_BYTES + 1 + GLANCE_BYTES_MAX);
-        self.up.window().get(HEADER_BYTES + 1..end).ok_or(Step::More(end))
-    }
-
-    /// What comes first where `LAST_INSERT_ID()` must be brought up to date before this command, which may read it: any
-    /// statement may, by a trigger or a function. One that reads what the last statement left behind (ROW_COUNT, warnings)
-    /// must stay next to it, and one that cannot read the id does not need it.
-    fn insert_id_before(&mut self, command: Command, header: Header) -> Option<Step> {
-        let may_owe = self.outstanding.may_owe_insert_id();
-        if !may_owe && !self.view.owes_insert_id() {
-            return None;
-        }
-        let may_read = match command {
-            Command::Query => match self.beginning(header) {
-                Ok(text) => may_read_insert_id(text),
-                Err(step) => return Some(step),
-            },
-            Command::StmtExecute => {
-                let payload = self.up.window().get(HEADER_BYTES..).unwrap_or_default();
-                !statement_id(payload).is_ok_and(|id| self.statements.is_next_to_last(id))
-            }
-            Command::StmtBulkExecute => true,
-            _ => false,
-        };
-        match may_read {
-            false => None,
-            // Only its answer tells which id that is.
-            true if may_owe => Some(Step::Hold),
-            true => Some(self.send_insert_id()),
-        }
-    }
-
     /// A parameter sent ahead keeps its number among the client's; among the server's it may be another.
     fn long_data(&mut self, header: Header) -> Step {
         const PARAM: std::ops::Range<usize> = HEADER_BYTES + 5..HEADER_BYTES + 7;
@@ -348,36 +271,6 @@ impl Relay {
         self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
         Step::Moved
     }
-
-    fn send_insert_id(&mut self) -> Step {
-        if self.up.is_clear()
-            && let Some(id) = self.view.take_owed_insert_id()
-        {
-            self.query_own(Purpose::LastInsertId, &format!("SET last_insert_id={id}"));
-        }
-        Step::SendFirst
-    }
-}
-
-/// Whether a statement may read `LAST_INSERT_ID()` and does not read what belongs to the statement before it.
-fn may_read_insert_id(text: &[u8]) -> bool {
-    let text = text.get(..GLANCE_BYTES_MAX).unwrap_or(text).to_ascii_lowercase();
-    let has = |word: &str| memchr::memmem::find(&text, word.as_bytes()).is_some();
-    let first_word = text.trim_ascii_start().split(|b| !b.is_ascii_alphabetic()).next().unwrap_or_default();
-    let is_bound_to_the_last = ["row_count", "found_rows", "warning_count", "error_count", "diagnostics"];
-    !matches!(
-        first_word,
-        b"show"
-            | b"get"
-            | b"commit"
-            | b"rollback"
-            | b"begin"
-            | b"start"
-            | b"savepoint"
-            | b"release"
-            | b"use"
-            | b"kill"
-    ) && !is_bound_to_the_last.iter().any(|word| has(word))
 }
 
 /// Whether a command's whole payload is in a window, and how much of it.
@@ -423,7 +316,7 @@ pub(super) fn payload_of(window: &[u8], window_bytes: usize) -> std::borrow::Cow
 
 #[cfg(test)]
 mod tests {
-    use super::{Whole, may_read_insert_id, payload_of, whole_payload};
+    use super::{Whole, payload_of, whole_payload};
     use crate::mysql::packet::{PAYLOAD_BYTES_MAX, put_packets};
 
     #[test]
@@ -446,23 +339,5 @@ mod tests {
             );
         }
         assert_eq!(whole_payload(&[]), Whole::Needs { window_bytes: 4 });
-    }
-
-    #[track_caller]
-    fn check(text: &str, expect: bool) {
-        assert_eq!(may_read_insert_id(text.as_bytes()), expect, "{text}");
-    }
-
-    #[test]
-    fn who_may_read_the_insert_id() {
-        check("select last_insert_id()", true);
-        check("SELECT f()", true);
-        check("insert into c(parent) values(LAST_INSERT_ID())", true);
-        check("SELECT ROW_COUNT()", false);
-        check("select found_rows()", false);
-        check("  SHOW WARNINGS", false);
-        check("SELECT @@warning_count", false);
-        check("GET DIAGNOSTICS @n = NUMBER", false);
-        check("COMMIT", false);
     }
 }

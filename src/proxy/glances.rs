@@ -1,0 +1,141 @@
+//! What the first bytes of a statement tell: whether it must be read whole, whether it may read the insert id, whether it
+//! leaves counts behind.
+
+use super::outstanding::{Note, Purpose};
+use super::relay::{Relay, Step};
+use super::upstream::Treatment;
+use crate::mysql::command::Command;
+use crate::mysql::packet::{HEADER_BYTES, Header};
+use crate::mysql::prepared::statement_id;
+use crate::sql::glance::{Glance, glance};
+
+/// Bytes of a statement that are looked at before it is read whole: more than comments in front of one take.
+const GLANCE_BYTES_MAX: usize = 8 * 1024;
+
+/// Bytes in which a statement's first word and a SELECT's options stand.
+const OPTIONS_BYTES_MAX: usize = 128;
+
+impl Relay {
+    /// Tells a statement that cannot matter from one that must be read, by its first word.
+    pub(super) fn glance_at(&self, command: Command, header: Header) -> Result<Treatment, Step> {
+        let window = self.up.window();
+        let whole = header.packet_bytes();
+        let text = window.get(HEADER_BYTES + 1..whole.min(window.len())).unwrap_or_default();
+        let is_complete = window.len() >= whole && !header.continues();
+        let multi_statements = command == Command::Query && self.view.multi_statements();
+        match glance(text, is_complete, multi_statements) {
+            Glance::Harmless => {
+                let reads_the_last =
+                    command == Command::StmtPrepare && !may_read_insert_id(self.beginning(header)?);
+                let note = if reads_the_last { Note::PrepareNextToLast } else { Note::Nothing };
+                Ok(Treatment::Pass { may_change_session: false, note })
+            }
+            Glance::Unclear if !is_complete && text.len() < GLANCE_BYTES_MAX => {
+                Err(Step::More(window.len().saturating_mul(2).clamp(HEADER_BYTES + 2, whole)))
+            }
+            Glance::Unclear | Glance::Read => Ok(Treatment::Read),
+        }
+    }
+
+    /// Whether this statement leaves something (ROW_COUNT, FOUND_ROWS, warnings) that reading the state behind it would take
+    /// away from the next one: then the state is read in front of it.
+    pub(super) fn leaves_counts(&self, command: Command, header: Header) -> Result<bool, Step> {
+        if command != Command::Query || !self.view.has_rules() || self.view.was_asked() {
+            return Ok(false);
+        }
+        let text = self.beginning(header)?;
+        let mut options = [0; OPTIONS_BYTES_MAX];
+        for (to, from) in options.iter_mut().zip(text) {
+            *to = from.to_ascii_lowercase();
+        }
+        let words = ["update", "delete", "with", "found_rows"];
+        Ok(words.iter().any(|word| memchr::memmem::find(&options, word.as_bytes()).is_some()))
+    }
+
+    /// A statement's text as far as [`may_read_insert_id`] looks at it.
+    fn beginning(&self, header: Header) -> Result<&[u8], Step> {
+        let end = header.packet_bytes().min(HEADER_BYTES + 1 + GLANCE_BYTES_MAX);
+        self.up.window().get(HEADER_BYTES + 1..end).ok_or(Step::More(end))
+    }
+
+    /// What comes first where `LAST_INSERT_ID()` must be brought up to date before this command, which may read it: any
+    /// statement may, by a trigger or a function. One that reads what the last statement left behind (ROW_COUNT, warnings)
+    /// must stay next to it, and one that cannot read the id does not need it.
+    pub(super) fn insert_id_before(&mut self, command: Command, header: Header) -> Option<Step> {
+        let may_owe = self.outstanding.may_owe_insert_id();
+        if !may_owe && !self.view.owes_insert_id() {
+            return None;
+        }
+        let may_read = match command {
+            Command::Query => match self.beginning(header) {
+                Ok(text) => may_read_insert_id(text),
+                Err(step) => return Some(step),
+            },
+            Command::StmtExecute => {
+                let payload = self.up.window().get(HEADER_BYTES..).unwrap_or_default();
+                !statement_id(payload).is_ok_and(|id| self.statements.is_next_to_last(id))
+            }
+            Command::StmtBulkExecute => true,
+            _ => false,
+        };
+        match may_read {
+            false => None,
+            // Only its answer tells which id that is.
+            true if may_owe => Some(Step::Hold),
+            true => Some(self.send_insert_id()),
+        }
+    }
+
+    fn send_insert_id(&mut self) -> Step {
+        if self.up.is_clear()
+            && let Some(id) = self.view.take_owed_insert_id()
+        {
+            self.query_own(Purpose::LastInsertId, &format!("SET last_insert_id={id}"));
+        }
+        Step::SendFirst
+    }
+}
+
+/// Whether a statement may read `LAST_INSERT_ID()` and does not read what belongs to the statement before it.
+fn may_read_insert_id(text: &[u8]) -> bool {
+    let text = text.get(..GLANCE_BYTES_MAX).unwrap_or(text).to_ascii_lowercase();
+    let has = |word: &str| memchr::memmem::find(&text, word.as_bytes()).is_some();
+    let first_word = text.trim_ascii_start().split(|b| !b.is_ascii_alphabetic()).next().unwrap_or_default();
+    let is_bound_to_the_last = ["row_count", "found_rows", "warning_count", "error_count", "diagnostics"];
+    !matches!(
+        first_word,
+        b"show"
+            | b"get"
+            | b"commit"
+            | b"rollback"
+            | b"begin"
+            | b"start"
+            | b"savepoint"
+            | b"release"
+            | b"use"
+            | b"kill"
+    ) && !is_bound_to_the_last.iter().any(|word| has(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_read_insert_id;
+
+    #[track_caller]
+    fn check(text: &str, expect: bool) {
+        assert_eq!(may_read_insert_id(text.as_bytes()), expect, "{text}");
+    }
+
+    #[test]
+    fn who_may_read_the_insert_id() {
+        check("select last_insert_id()", true);
+        check("SELECT f()", true);
+        check("insert into c(parent) values(LAST_INSERT_ID())", true);
+        check("SELECT ROW_COUNT()", false);
+        check("select found_rows()", false);
+        check("  SHOW WARNINGS", false);
+        check("SELECT @@warning_count", false);
+        check("GET DIAGNOSTICS @n = NUMBER", false);
+        check("COMMIT", false);
+    }
+}
