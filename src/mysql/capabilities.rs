@@ -53,8 +53,8 @@ impl Capabilities {
     pub const MARIADB_BULK_UNIT_RESULTS: Self = Self(1 << 37);
 
     /// What is relayed. A bit that is not here may change the form of what follows, so it is cleared on both sides:
-    /// compression is not terminated here, query attributes and bulk are not followed yet, and what is unknown cannot
-    /// be followed at all. `SSL` is each side's own matter.
+    /// compression is not terminated here, MariaDB's bulk execution is not followed yet, and what is unknown cannot be followed
+    /// at all. `SSL` is each side's own matter.
     pub const RELAYED: Self = Self(
         Self::CLIENT_MYSQL.0
             | Self::FOUND_ROWS.0
@@ -80,6 +80,7 @@ impl Capabilities {
             | Self::SESSION_TRACK.0
             | Self::DEPRECATE_EOF.0
             | Self::OPTIONAL_RESULTSET_METADATA.0
+            | Self::QUERY_ATTRIBUTES.0
             | Self::MULTI_FACTOR.0
             | Self::PROGRESS_OLD.0
             | Self::SSL_VERIFY_SERVER_CERT.0
@@ -149,7 +150,6 @@ mod tests {
             C::COMPRESS,
             C::SSL,
             C::ZSTD,
-            C::QUERY_ATTRIBUTES,
             C::MARIADB_COM_MULTI,
             C::MARIADB_STMT_BULK,
             C::MARIADB_BULK_UNIT_RESULTS,

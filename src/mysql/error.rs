@@ -21,6 +21,9 @@ pub enum Refusal {
     /// Its text begins with "rowstamp: ".
     #[error("{0}")]
     Statement(String),
+    /// As MySQL says it of a COM_QUERY whose attributes it cannot read.
+    #[error("Malformed communication packet.")]
+    MalformedPacket,
     #[error("Unknown prepared statement handler ({0}) given to EXECUTE")]
     UnknownStatement(u32),
     /// Nothing of the statement was sent.
@@ -57,6 +60,8 @@ impl Refusal {
             Refusal::UnknownCommand(_) => (1047, *b"08S01"),
             Refusal::PacketsOutOfOrder => (1156, *b"08S01"),
             Refusal::PacketTooBig { .. } => (1153, *b"08S01"),
+            // ER_MALFORMED_PACKET
+            Refusal::MalformedPacket => (1835, *b"HY000"),
             Refusal::Statement(_) => (1235, *b"42000"),
             Refusal::UnknownStatement(_) => (1243, *b"HY000"),
             Refusal::NoId(_) => (1467, *b"HY000"),

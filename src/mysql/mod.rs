@@ -1,5 +1,6 @@
 //! The wire's words, as the MySQL and MariaDB manuals name them.
 
+pub mod attributes;
 pub mod auth;
 pub mod capabilities;
 pub mod change_user;

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use super::reader::{Malformed, Reader};
+use super::reader::{Malformed, Reader, put_lenenc, put_lenenc_bytes};
 
 /// Bytes in front of the parameters: command, statement id, flags, iteration count.
 const HEAD_BYTES: usize = 10;
 /// The statement that was prepared last, whose id the client does not know yet (MariaDB).
 pub const LAST_PREPARED: u32 = u32::MAX;
+/// PARAMETER_COUNT_AVAILABLE, among the flags: the parameters are counted though the statement has none (MySQL).
+const COUNT_AVAILABLE: u8 = 0x08;
 
 /// A parameter's type as it travels: type byte, and flags with UNSIGNED as 0x80.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,13 +55,31 @@ pub enum Scalar<'a> {
 pub struct Param<'a> {
     pub kind: ParamType,
     pub bound: Bound<'a>,
+    /// As a query attribute; empty where it is none.
+    name: &'a [u8],
 }
 
 /// A COM_STMT_EXECUTE in its parts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Execute<'a> {
     head: &'a [u8],
+    /// The statement's own, then query attributes.
     pub params: Vec<Param<'a>>,
+    /// CLIENT_QUERY_ATTRIBUTES: parameters are counted and named.
+    with_attributes: bool,
+}
+
+/// What the parts of an execution depend on.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected<'k> {
+    /// Number of the client's own parameters.
+    pub params: u16,
+    /// The types of the last execution that sent any.
+    pub types: Option<&'k [ParamType]>,
+    /// The parameters that were sent ahead.
+    pub long_data: &'k BTreeSet<u16>,
+    /// CLIENT_QUERY_ATTRIBUTES is negotiated.
+    pub with_attributes: bool,
 }
 
 /// The statement that an EXECUTE, FETCH, RESET, CLOSE or SEND_LONG_DATA names.
@@ -70,54 +90,63 @@ pub fn statement_id(payload: &[u8]) -> Result<u32, Malformed> {
 }
 
 impl<'a> Execute<'a> {
-    /// `params` is the number of the client's own parameters, `known` the types of the last execution that sent any,
-    /// `long_data` the parameters that were sent ahead.
-    pub fn parse(
-        payload: &'a [u8],
-        params: u16,
-        known: Option<&[ParamType]>,
-        long_data: &BTreeSet<u16>,
-    ) -> Result<Self, Malformed> {
+    pub fn parse(payload: &'a [u8], expected: Expected<'_>) -> Result<Self, Malformed> {
+        let with_attributes = expected.with_attributes;
         let mut r = Reader::new(payload);
         let head = r.bytes(HEAD_BYTES, "head of an execution")?;
-        if params == 0 {
-            return Ok(Execute { head, params: Vec::new() });
+        let own = usize::from(expected.params);
+        let is_counted =
+            with_attributes && (own > 0 || head.get(5).is_some_and(|flags| flags & COUNT_AVAILABLE != 0));
+        let count = if is_counted { param_count(&mut r, own)? } else { own };
+        if count == 0 {
+            // The server does not look at what follows.
+            return Ok(Execute { head, params: Vec::new(), with_attributes });
         }
-        let nulls = r.bytes(usize::from(params).div_ceil(8), "null bitmap")?;
+        let nulls = r.bytes(count.div_ceil(8), "null bitmap")?;
         let types = match r.u8("flag for new parameter types")? {
-            0 => known.ok_or(Malformed::Bad("first execution: it has no parameter types"))?.to_vec(),
-            _ => read_types(&mut r, params)?,
+            0 => known_types(expected, count)?,
+            _ => read_types(&mut r, count, with_attributes)?,
         };
-        let mut bound = Vec::with_capacity(usize::from(params));
-        for (index, kind) in (0..params).zip(types) {
-            let is_null = nulls.get(usize::from(index / 8)).is_some_and(|byte| byte >> (index % 8) & 1 == 1);
-            let value = if long_data.contains(&index) {
+        let mut params = Vec::with_capacity(count);
+        for (index, (kind, name)) in types.into_iter().enumerate() {
+            let is_null = nulls.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1);
+            let is_ahead = u16::try_from(index).is_ok_and(|index| expected.long_data.contains(&index));
+            let bound = if is_ahead {
                 Bound::LongData
             } else if is_null {
                 Bound::Null
             } else {
                 Bound::Value(read_value(&mut r, kind.kind)?)
             };
-            bound.push(Param { kind, bound: value });
+            params.push(Param { kind, bound, name });
         }
         if !r.is_empty() {
             return Err(Malformed::Bad("execution: bytes follow its last parameter"));
         }
-        Ok(Execute { head, params: bound })
+        Ok(Execute { head, params, with_attributes })
     }
 
-    pub fn types(&self) -> Vec<ParamType> {
-        self.params.iter().map(|p| p.kind).collect()
+    /// Of the statement's own parameters, `own` of them: the server forgets those of attributes.
+    pub fn types(&self, own: u16) -> Vec<ParamType> {
+        self.params.iter().take(usize::from(own)).map(|p| p.kind).collect()
     }
 
     /// The payload again, its types always with it: the server's memory of types holds ours too.
     pub fn build(&self) -> Vec<u8> {
         let values: usize =
             self.params.iter().map(|p| if let Bound::Value(v) = p.bound { v.len() } else { 0 }).sum();
-        let mut out = Vec::with_capacity(HEAD_BYTES + 1 + self.params.len() * 3 + values);
+        let names: usize = self.params.iter().map(|p| p.name.len()).sum();
+        let mut out = Vec::with_capacity(HEAD_BYTES + 4 + self.params.len() * 4 + names + values);
         out.extend_from_slice(self.head);
         if self.params.is_empty() {
+            // Where the statement has no parameters, the flag tells whether they are counted.
+            if self.with_attributes && self.head.get(5).is_some_and(|flags| flags & COUNT_AVAILABLE != 0) {
+                out.push(0);
+            }
             return out;
+        }
+        if self.with_attributes {
+            put_lenenc(&mut out, self.params.len() as u64);
         }
         for eight in self.params.chunks(8) {
             let bits = eight.iter().enumerate().filter(|(_, p)| p.bound == Bound::Null);
@@ -126,6 +155,9 @@ impl<'a> Execute<'a> {
         out.push(1);
         for param in &self.params {
             out.extend_from_slice(&[param.kind.kind, param.kind.flags]);
+            if self.with_attributes {
+                put_lenenc_bytes(&mut out, param.name);
+            }
         }
         for param in &self.params {
             if let Bound::Value(value) = param.bound {
@@ -139,7 +171,7 @@ impl<'a> Execute<'a> {
 impl<'a> Param<'a> {
     /// An id, whose bytes (see [`id_bytes`]) live at least as long as the packet's.
     pub fn id(bytes: &'a [u8; 8]) -> Self {
-        Param { kind: ParamType::ID, bound: Bound::Value(bytes) }
+        Param { kind: ParamType::ID, bound: Bound::Value(bytes), name: &[] }
     }
 
     /// What the value says, as the server will read it.
@@ -153,14 +185,13 @@ impl<'a> Param<'a> {
         let what = "bound value";
         let unsigned = self.kind.is_unsigned();
         Ok(match self.kind.kind {
-            0x06 => Scalar::Null,
             0x01 => integer(u64::from(r.u8(what)?), 8, unsigned),
-            0x02 | 0x0D => integer(u64::from(r.u16(what)?), 16, unsigned),
-            0x03 | 0x09 => integer(u64::from(r.u32(what)?), 32, unsigned),
+            0x02 => integer(u64::from(r.u16(what)?), 16, unsigned),
+            0x03 => integer(u64::from(r.u32(what)?), 32, unsigned),
             0x08 => integer(r.u64(what)?, 64, unsigned),
             0x04 => Scalar::Float(f64::from(f32::from_bits(r.u32(what)?))),
             0x05 => Scalar::Float(f64::from_bits(r.u64(what)?)),
-            0x07 | 0x0A..=0x0C | 0x10 | 0xFF => Scalar::Other,
+            0x06 | 0x07 | 0x09..=0x0D | 0x10 | 0xFF => Scalar::Other,
             _ => Scalar::Text(r.lenenc_bytes(what)?),
         })
     }
@@ -180,22 +211,41 @@ fn integer<'a>(value: u64, bits: u32, unsigned: bool) -> Scalar<'a> {
     Scalar::Integer(i128::from((value << shift).cast_signed() >> shift))
 }
 
-fn read_types(r: &mut Reader<'_>, params: u16) -> Result<Vec<ParamType>, Malformed> {
-    (0..params)
-        .map(|_| Ok(ParamType { kind: r.u8("parameter type")?, flags: r.u8("parameter flags")? }))
-        .collect()
+/// How many parameters are sent; those beyond the statement's own are query attributes.
+fn param_count(r: &mut Reader<'_>, own: usize) -> Result<usize, Malformed> {
+    let count = r.lenenc("number of parameters")?;
+    usize::try_from(count).ok().filter(|&n| n >= own).ok_or(Malformed::Bad("number of parameters"))
+}
+
+type Types<'a> = Vec<(ParamType, &'a [u8])>;
+
+fn known_types<'a>(expected: Expected<'_>, count: usize) -> Result<Types<'a>, Malformed> {
+    let known = expected.types.ok_or(Malformed::Bad("first execution: it has no parameter types"))?;
+    if known.len() != count {
+        return Err(Malformed::Bad("execution: its query attributes have no types"));
+    }
+    Ok(known.iter().map(|&kind| (kind, &[][..])).collect())
+}
+
+fn read_types<'a>(r: &mut Reader<'a>, count: usize, named: bool) -> Result<Types<'a>, Malformed> {
+    let mut types = Vec::new();
+    for _ in 0..count {
+        let kind = ParamType { kind: r.u8("parameter type")?, flags: r.u8("parameter flags")? };
+        types.push((kind, if named { r.lenenc_bytes("parameter name")? } else { &[] }));
+    }
+    Ok(types)
 }
 
 /// The bytes of one value, its length included where it has one.
-fn read_value<'a>(r: &mut Reader<'a>, kind: u8) -> Result<&'a [u8], Malformed> {
+pub(super) fn read_value<'a>(r: &mut Reader<'a>, kind: u8) -> Result<&'a [u8], Malformed> {
     let what = "bound value";
     let fixed = match kind {
-        0x06 => 0,
         0x01 => 1,
-        0x02 | 0x0D => 2,
-        0x03 | 0x04 | 0x09 => 4,
+        0x02 => 2,
+        0x03 | 0x04 => 4,
         0x05 | 0x08 => 8,
-        // Everything else carries its length: dates and times in one byte, which reads as a short lenenc too.
+        // Everything else carries its length: dates and times in one byte, which reads as a short lenenc too; YEAR, INT24
+        // and NULL (measured on both servers; MySQL then refuses them as parameters).
         _ => {
             let mut ahead = *r;
             ahead.lenenc_bytes(what)?;
@@ -207,7 +257,7 @@ fn read_value<'a>(r: &mut Reader<'a>, kind: u8) -> Result<&'a [u8], Malformed> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bound, Execute, Malformed, Param, ParamType, Scalar, id_bytes, statement_id};
+    use super::{Bound, Execute, Expected, Malformed, Param, ParamType, Scalar, id_bytes, statement_id};
     use proptest::prelude::{any, proptest};
     use std::collections::BTreeSet;
 
@@ -217,11 +267,20 @@ mod tests {
         [&HEAD, rest].concat()
     }
 
+    fn parse<'a>(
+        payload: &'a [u8],
+        params: u16,
+        types: Option<&[ParamType]>,
+        long_data: &BTreeSet<u16>,
+    ) -> Result<Execute<'a>, Malformed> {
+        Execute::parse(payload, Expected { params, types, long_data, with_attributes: false })
+    }
+
     #[test]
     fn parts_and_whole() {
         // Three parameters: NULL, "ab", 7.
         let payload = packet(&[0b001, 1, 0x06, 0, 0xFD, 0, 0x03, 0, 2, b'a', b'b', 7, 0, 0, 0]);
-        let execute = Execute::parse(&payload, 3, None, &BTreeSet::new()).unwrap();
+        let execute = parse(&payload, 3, None, &BTreeSet::new()).unwrap();
         assert_eq!(
             execute.params.iter().map(|p| p.scalar().unwrap()).collect::<Vec<_>>(),
             [Scalar::Null, Scalar::Text(b"ab"), Scalar::Integer(7)]
@@ -234,14 +293,14 @@ mod tests {
     fn a_parameter_in_front_moves_the_bitmap() {
         let payload =
             packet(&[0b1000_0000, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 2, 3, 4, 5, 6]);
-        let mut execute = Execute::parse(&payload, 8, None, &BTreeSet::new()).unwrap();
+        let mut execute = parse(&payload, 8, None, &BTreeSet::new()).unwrap();
         let id = id_bytes(0x0102);
         execute.params.insert(0, Param::id(&id));
         let built = execute.build();
         assert_eq!(&built[10..13], [0, 0b1, 1]);
         assert_eq!(&built[13..17], [8, 0x80, 1, 0]);
         assert_eq!(&built[31..39], [2, 1, 0, 0, 0, 0, 0, 0]);
-        let again = Execute::parse(&built, 9, None, &BTreeSet::new()).unwrap();
+        let again = parse(&built, 9, None, &BTreeSet::new()).unwrap();
         assert_eq!(again, execute);
     }
 
@@ -250,37 +309,75 @@ mod tests {
         let types = [ParamType { kind: 0xFC, flags: 0 }, ParamType { kind: 0x01, flags: 0 }];
         let payload = packet(&[0, 0, 0xFF]);
         let long = BTreeSet::from([0]);
-        let execute = Execute::parse(&payload, 2, Some(&types), &long).unwrap();
+        let execute = parse(&payload, 2, Some(&types), &long).unwrap();
         assert_eq!(execute.params[0].bound, Bound::LongData);
         assert_eq!(execute.params[1].scalar(), Ok(Scalar::Integer(-1)));
-        assert!(Execute::parse(&payload, 2, None, &long).is_err());
+        assert!(parse(&payload, 2, None, &long).is_err());
     }
 
     #[test]
     fn no_parameters_of_its_own() {
-        let mut execute = Execute::parse(&HEAD, 0, None, &BTreeSet::new()).unwrap();
+        let mut execute = parse(&HEAD, 0, None, &BTreeSet::new()).unwrap();
         assert_eq!(execute.build(), HEAD);
         let id = id_bytes(9);
         execute.params.push(Param::id(&id));
         assert_eq!(execute.build(), packet(&[0, 1, 8, 0x80, 9, 0, 0, 0, 0, 0, 0, 0]));
     }
 
+    /// An attribute `a` behind the statement's own parameters; a hidden parameter goes between them.
+    #[track_caller]
+    fn check_attributes(params: u16, flags: u8, rest: &[u8], with_hidden: &[u8]) {
+        let of = |rest: &[u8]| [&HEAD[..5], &[flags], &HEAD[6..], rest].concat();
+        let (payload, long_data) = (of(rest), BTreeSet::new());
+        let types = [ParamType { kind: 1, flags: 0 }];
+        let expected = Expected { params, types: Some(&types), long_data: &long_data, with_attributes: true };
+        let mut execute = Execute::parse(&payload, expected).unwrap();
+        let id = id_bytes(9);
+        execute.params.insert(usize::from(params), Param::id(&id));
+        assert_eq!(execute.build(), of(with_hidden));
+    }
+
+    #[test]
+    fn query_attributes_stay_behind_the_parameters() {
+        const ID: &[u8] = &[9, 0, 0, 0, 0, 0, 0, 0];
+        let hidden = [&[1, 0, 1, 8, 0x80, 0][..], ID].concat();
+        check_attributes(0, 0, b"", &hidden);
+        check_attributes(0, 0, b"\x01what the server does not read", &hidden);
+        check_attributes(0, 8, b"\x00", &hidden);
+        let both = [b"\x02\x00\x01\x08\x80\x00\xfe\x00\x01a", ID, b"\x02hi"].concat();
+        check_attributes(0, 8, b"\x01\x00\x01\xfe\x00\x01a\x02hi", &both);
+        let behind = [&[2, 0, 1, 1, 0, 0, 8, 0x80, 0, 7][..], ID].concat();
+        check_attributes(1, 0, &[1, 0, 1, 1, 0, 0, 7], &behind);
+        // Its types are known; a name that it has once is no longer there.
+        check_attributes(1, 0, &[1, 0, 0, 7], &behind);
+        let null = [b"\x03\x04\x01\x01\x00\x00\x08\x80\x00\xfe\x00\x01a\x07", ID].concat();
+        check_attributes(1, 8, b"\x02\x02\x01\x01\x00\x00\xfe\x00\x01a\x07", &null);
+    }
+
+    #[test]
+    fn fewer_parameters_than_the_statement_has() {
+        let long_data = BTreeSet::new();
+        let expected = Expected { params: 2, types: None, long_data: &long_data, with_attributes: true };
+        let one = packet(&[1, 0, 1, 1, 0, 0, 7]);
+        assert_eq!(Execute::parse(&one, expected), Err(Malformed::Bad("number of parameters")));
+    }
+
     #[test]
     fn an_absurd_length_is_refused() {
         let payload = packet(&[0, 1, 0xFD, 0, 0xFE, 255, 255, 255, 255, 255, 255, 255, 127, 1]);
-        assert_eq!(
-            Execute::parse(&payload, 1, None, &BTreeSet::new()),
-            Err(Malformed::Truncated("bound value"))
-        );
+        assert_eq!(parse(&payload, 1, None, &BTreeSet::new()), Err(Malformed::Truncated("bound value")));
     }
 
     proptest! {
         #[test]
-        fn what_is_read_is_built_again(payload: Vec<u8>, params in 0u16..20, long: BTreeSet<u16>) {
+        fn what_is_read_is_built_again(
+            payload: Vec<u8>, params in 0u16..20, long_data: BTreeSet<u16>, with_attributes: bool
+        ) {
             let payload = packet(&payload);
-            if let Ok(execute) = Execute::parse(&payload, params, None, &long) {
+            let expected = Expected { params, types: None, long_data: &long_data, with_attributes };
+            if let Ok(execute) = Execute::parse(&payload, expected) {
                 let built = execute.build();
-                let again = Execute::parse(&built, params, None, &long).unwrap();
+                let again = Execute::parse(&built, expected).unwrap();
                 assert_eq!(again, execute);
                 for param in &execute.params {
                     let _ = param.scalar();
@@ -291,7 +388,7 @@ mod tests {
         #[test]
         fn integers_keep_their_sign(n in any::<i32>()) {
             let bytes = n.to_le_bytes();
-            let signed = Param { kind: ParamType { kind: 3, flags: 0 }, bound: Bound::Value(&bytes) };
+            let signed = Param { kind: ParamType { kind: 3, flags: 0 }, bound: Bound::Value(&bytes), name: &[] };
             assert_eq!(signed.scalar(), Ok(Scalar::Integer(i128::from(n))));
             let unsigned = Param { kind: ParamType { kind: 3, flags: 0x80 }, ..signed };
             assert_eq!(unsigned.scalar(), Ok(Scalar::Integer(i128::from(n.cast_unsigned()))));

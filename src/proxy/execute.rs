@@ -10,9 +10,10 @@ use super::statements::PreparedInsert;
 use super::tables::is_textual;
 use super::upstream::payload_of;
 use crate::ids::range::IdRange;
+use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::prepared::{Execute, Param, Scalar, id_bytes, statement_id};
+use crate::mysql::prepared::{Execute, Expected, Param, Scalar, id_bytes, statement_id};
 use crate::rewrite::plan::Lookup;
 use crate::rules::model::Explicit;
 use crate::sql::dialect::SqlMode;
@@ -73,10 +74,15 @@ impl Session {
         let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
         statement.prepared = prepared.clone();
         let params = prepared.text.client_params;
-        let execute = Execute::parse(payload, params, statement.types.as_deref(), &statement.long_data);
-        let mut execute = execute.map_err(malformed)?;
+        let expected = Expected {
+            params,
+            types: statement.types.as_deref(),
+            long_data: &statement.long_data,
+            with_attributes: self.relay.capabilities.contains(Capabilities::QUERY_ATTRIBUTES),
+        };
+        let mut execute = Execute::parse(payload, expected).map_err(malformed)?;
         if params > 0 {
-            statement.types = Some(execute.types());
+            statement.types = Some(execute.types(params));
         }
         let (taking, explicit) = self.places(&prepared, &execute)?;
         self.follow_explicit(&prepared.insert.target, &explicit).await?;

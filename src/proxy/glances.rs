@@ -4,9 +4,11 @@
 use super::outstanding::{Note, Purpose};
 use super::relay::{Relay, Step};
 use super::upstream::Treatment;
+use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::mysql::prepared::statement_id;
+use crate::mysql::reader::Malformed;
 use crate::sql::glance::{Glance, glance};
 
 /// Bytes of a statement that are looked at before it is read whole: more than comments in front of one take.
@@ -15,18 +17,22 @@ const GLANCE_BYTES_MAX: usize = 8 * 1024;
 /// Bytes in which a statement's first word and a SELECT's options stand.
 const OPTIONS_BYTES_MAX: usize = 128;
 
+/// Query attributes that take more are read together with their statement.
+const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
+
 impl Relay {
     /// Tells a statement that cannot matter from one that must be read, by its first word.
     pub(super) fn glance_at(&self, command: Command, header: Header) -> Result<Treatment, Step> {
         let window = self.up.window();
         let whole = header.packet_bytes();
-        let text = window.get(HEADER_BYTES + 1..whole.min(window.len())).unwrap_or_default();
         let is_complete = window.len() >= whole && !header.continues();
+        let Some(at) = self.text_at(command, header)? else { return Ok(Treatment::Read) };
+        let text = window.get(at..whole.min(window.len())).unwrap_or_default();
         let multi_statements = command == Command::Query && self.view.multi_statements();
         match glance(text, is_complete, multi_statements) {
             Glance::Harmless => {
                 let reads_the_last =
-                    command == Command::StmtPrepare && !may_read_insert_id(self.beginning(header)?);
+                    command == Command::StmtPrepare && !may_read_insert_id(self.beginning(command, header)?);
                 let note = if reads_the_last { Note::PrepareNextToLast } else { Note::Nothing };
                 Ok(Treatment::Pass { may_change_session: false, note })
             }
@@ -43,7 +49,7 @@ impl Relay {
         if command != Command::Query || !self.view.has_rules() || self.view.was_asked() {
             return Ok(false);
         }
-        let text = self.beginning(header)?;
+        let text = self.beginning(command, header)?;
         let mut options = [0; OPTIONS_BYTES_MAX];
         for (to, from) in options.iter_mut().zip(text) {
             *to = from.to_ascii_lowercase();
@@ -52,10 +58,28 @@ impl Relay {
         Ok(words.iter().any(|word| memchr::memmem::find(&options, word.as_bytes()).is_some()))
     }
 
-    /// A statement's text as far as [`may_read_insert_id`] looks at it.
-    fn beginning(&self, header: Header) -> Result<&[u8], Step> {
-        let end = header.packet_bytes().min(HEADER_BYTES + 1 + GLANCE_BYTES_MAX);
-        self.up.window().get(HEADER_BYTES + 1..end).ok_or(Step::More(end))
+    /// Where the text begins in the window. `None`: attributes in front of it are malformed, or more than one looks at.
+    fn text_at(&self, command: Command, header: Header) -> Result<Option<usize>, Step> {
+        if command != Command::Query || !self.has_attributes() {
+            return Ok(Some(HEADER_BYTES + 1));
+        }
+        let window = self.up.window();
+        let whole = header.packet_bytes();
+        let payload = window.get(HEADER_BYTES..whole.min(window.len())).unwrap_or_default();
+        match text_at(payload, true) {
+            Ok(at) => Ok(Some(HEADER_BYTES + at)),
+            Err(Malformed::Truncated(_)) if window.len() < whole.min(ATTRIBUTES_BYTES_MAX) => {
+                Err(Step::More(window.len().saturating_mul(2).min(whole)))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// A statement's text as far as [`may_read_insert_id`] looks at it; empty where it does not begin within reach.
+    fn beginning(&self, command: Command, header: Header) -> Result<&[u8], Step> {
+        let Some(at) = self.text_at(command, header)? else { return Ok(&[]) };
+        let end = header.packet_bytes().min(at + GLANCE_BYTES_MAX);
+        self.up.window().get(at..end).ok_or(Step::More(end))
     }
 
     /// What comes first where `LAST_INSERT_ID()` must be brought up to date before this command, which may read it: any
@@ -67,7 +91,7 @@ impl Relay {
             return None;
         }
         let may_read = match command {
-            Command::Query => match self.beginning(header) {
+            Command::Query => match self.beginning(command, header) {
                 Ok(text) => may_read_insert_id(text),
                 Err(step) => return Some(step),
             },

@@ -10,6 +10,7 @@ use super::statements::Statements;
 use super::upstream::payload_of;
 use super::view::View;
 use crate::ids::range::IdRange;
+use crate::mysql::attributes;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
@@ -132,6 +133,9 @@ impl Relay {
     /// [`Relay::send_own`] for a COM_QUERY.
     pub(super) fn query_own(&mut self, purpose: Purpose, sql: &str) {
         let mut payload = vec![Command::Query as u8];
+        if self.has_attributes() {
+            payload.extend_from_slice(&attributes::NONE);
+        }
         payload.extend_from_slice(sql.as_bytes());
         self.send_own(purpose, Reply::Query, &payload);
     }
@@ -145,18 +149,24 @@ impl Relay {
         }
     }
 
-    /// Sends a plan's text in place of the client's, as [`Relay::send_instead`] does. `None`, and nothing done, where the
+    /// Whether queries carry attributes in front of their texts.
+    pub(super) fn has_attributes(&self) -> bool {
+        self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
+    }
+
+    /// Sends a plan's text in place of the client's, whose attributes stay, as [`Relay::send_instead`] does. `None`, and nothing done, where the
     /// ranges are not the plan's.
     pub(super) fn send_spliced(
         &mut self,
         (plan, ranges): (&Plan, &[IdRange]),
+        text_at: usize,
         window_bytes: usize,
         client_packets: usize,
     ) -> Option<u8> {
         let packets = self.up.replace(window_bytes, |window, out| {
             let payload = payload_of(window, window_bytes);
-            let (command, text) = payload.split_first()?;
-            out.push(*command);
+            let (before, text) = payload.split_at_checked(text_at)?;
+            out.extend_from_slice(before);
             plan.splice_into(text, ranges, out)
         })?;
         Some(nr_shift(client_packets, packets))

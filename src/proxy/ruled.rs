@@ -12,6 +12,7 @@ use super::tables::highest_of;
 use super::upstream::payload_of;
 use crate::ids::range::IdRange;
 use crate::ids::{Advanced, TakeError};
+use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::rewrite::effects::Effects;
@@ -39,7 +40,12 @@ impl Session {
     /// COM_QUERY or COM_STMT_PREPARE with its whole text.
     pub(super) async fn statement(&mut self, command: Command, window_bytes: usize, packets: usize) {
         let payload = payload_of(self.relay.up.window(), window_bytes);
-        let text = payload.get(1..).unwrap_or_default();
+        let has_attributes = command == Command::Query && self.relay.has_attributes();
+        let Ok(text_at) = text_at(&payload, has_attributes) else {
+            drop(payload);
+            return self.refuse(&Refusal::MalformedPacket, window_bytes, packets);
+        };
+        let text = payload.get(text_at..).unwrap_or_default();
         let verdict = self.judge(command, text).await;
         let probe_text = match (&verdict, &payload) {
             (Verdict::Probe(unreadable), _) => {
@@ -69,7 +75,7 @@ impl Session {
             Verdict::Refuse(refusal) => self.refuse(&refusal, window_bytes, packets),
             Verdict::Probe(unreadable) => self.probe(&unreadable, &probe_text, window_bytes, packets),
             Verdict::Send { plan, ranges, inserts } => {
-                let sent = self.relay.send_spliced((&plan, &ranges), window_bytes, packets);
+                let sent = self.relay.send_spliced((&plan, &ranges), text_at, window_bytes, packets);
                 let Some(nr_shift) = sent else {
                     let refusal = Refusal::NoId("the ids do not fit the plan".into());
                     return self.refuse(&refusal, window_bytes, packets);

@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod attributes;
 mod ends;
 mod ids;
 mod limits;

@@ -71,7 +71,11 @@ impl Rig {
 
     /// Straight to the server.
     pub(crate) fn direct(&self) -> Client {
-        let options = Options { database: Some(self.db.clone()), ..Options::default() };
+        self.direct_with(Options::default().capabilities)
+    }
+
+    pub(crate) fn direct_with(&self, capabilities: u32) -> Client {
+        let options = Options { database: Some(self.db.clone()), capabilities, ..Options::default() };
         Client::connect(&self.server.address(), &options).unwrap()
     }
 

@@ -1,6 +1,7 @@
 //! Both lanes of a session without its sockets: scripts of what each peer sends and must get. However the bytes come in
 //! slices, and however few of them a peer takes at once, what goes out must be the same.
 
+mod attributes;
 mod rig;
 
 use rand::rngs::StdRng;

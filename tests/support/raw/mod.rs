@@ -24,6 +24,7 @@ pub const CLIENT_PS_MULTI_RESULTS: u32 = 1 << 18;
 pub const CLIENT_PLUGIN_AUTH: u32 = 1 << 19;
 pub const CLIENT_SESSION_TRACK: u32 = 1 << 23;
 pub const CLIENT_DEPRECATE_EOF: u32 = 1 << 24;
+pub const CLIENT_QUERY_ATTRIBUTES: u32 = 1 << 27;
 /// LONG_PASSWORD, LONG_FLAG, PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION: every client of this century.
 const CLIENT_BASE: u32 = 1 | (1 << 2) | (1 << 9) | (1 << 13) | (1 << 15);
 
@@ -57,6 +58,8 @@ pub struct Client {
     plugin: Vec<u8>,
     /// Sent to a server that asks for a local file.
     pub local_file: Vec<u8>,
+    /// Names and values, sent with each query and execution where CLIENT_QUERY_ATTRIBUTES is agreed on.
+    pub attributes: Vec<(String, Param)>,
 }
 
 /// A statement as its PREPARE response describes it.
@@ -83,6 +86,7 @@ impl Client {
             connection_id: 0,
             plugin: Vec::new(),
             local_file: Vec::new(),
+            attributes: Vec::new(),
         };
         let greeting = client.read_packet()?;
         client.capabilities = wanted(options) & client.read_greeting(&greeting)?;
@@ -152,8 +156,17 @@ impl Client {
 
     /// COM_QUERY; every result that the packet gave. An error ends the list.
     pub fn query(&mut self, sql: impl AsRef<[u8]>) -> io::Result<Vec<Outcome>> {
-        self.send_command(0x03, sql.as_ref())?;
+        self.send_query(sql.as_ref())?;
         self.read_outcomes(false)
+    }
+
+    /// COM_QUERY with the client's attributes. The response is the caller's to read.
+    pub fn send_query(&mut self, sql: &[u8]) -> io::Result<()> {
+        if !self.has(CLIENT_QUERY_ATTRIBUTES) {
+            return self.send_command(0x03, sql);
+        }
+        let body = [value::attributes(&self.attributes), sql.to_vec()].concat();
+        self.send_command(0x03, &body)
     }
 
     /// As `query`, for the caller to whom an error is a failure of the test.
@@ -187,7 +200,8 @@ impl Client {
 
     /// COM_STMT_EXECUTE with the parameters' types sent anew.
     pub fn execute(&mut self, statement: &Prepared, params: &[Param]) -> io::Result<Vec<Outcome>> {
-        self.send_command(0x17, &value::execute_body(statement.id, params))?;
+        let attributes = self.has(CLIENT_QUERY_ATTRIBUTES).then_some(&*self.attributes);
+        self.send_command(0x17, &value::execute_body(statement.id, params, attributes))?;
         self.read_outcomes(true)
     }
 

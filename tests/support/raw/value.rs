@@ -69,30 +69,59 @@ pub enum Param {
     Blob(Vec<u8>),
 }
 
-/// COM_STMT_EXECUTE behind the command byte: no cursor, one iteration, types sent anew.
-pub(super) fn execute_body(statement: u32, params: &[Param]) -> Vec<u8> {
+/// COM_STMT_EXECUTE behind the command byte: no cursor, one iteration, types sent anew. `attributes`: where
+/// CLIENT_QUERY_ATTRIBUTES is agreed on.
+pub(super) fn execute_body(
+    statement: u32,
+    params: &[Param],
+    attributes: Option<&[(String, Param)]>,
+) -> Vec<u8> {
     let mut body = Vec::new();
     body.extend(statement.to_le_bytes());
-    body.push(0);
+    // PARAMETER_COUNT_AVAILABLE
+    body.push(if attributes.is_some() { 0x08 } else { 0 });
     body.extend(1_u32.to_le_bytes());
+    let mut all: Vec<(&str, &Param)> = params.iter().map(|param| ("", param)).collect();
+    if let Some(attributes) = attributes {
+        all.extend(attributes.iter().map(|(name, param)| (&**name, param)));
+        write_length(&mut body, all.len());
+    }
+    write_params(&mut body, &all, attributes.is_some());
+    body
+}
+
+/// What a COM_QUERY carries in front of its text.
+pub(super) fn attributes(attributes: &[(String, Param)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_length(&mut out, attributes.len());
+    out.push(1);
+    let all: Vec<(&str, &Param)> = attributes.iter().map(|(name, param)| (&**name, param)).collect();
+    write_params(&mut out, &all, true);
+    out
+}
+
+fn write_params(out: &mut Vec<u8>, params: &[(&str, &Param)], named: bool) {
     if params.is_empty() {
-        return body;
+        return;
     }
     let mut bitmap = vec![0_u8; params.len().div_ceil(8)];
     let mut types = Vec::new();
     let mut values = Vec::new();
-    for (index, param) in params.iter().enumerate() {
+    for (index, (name, param)) in params.iter().enumerate() {
         if matches!(param, Param::Null | Param::NullInt) {
             bitmap[index / 8] |= 1 << (index % 8);
         }
         types.extend(param.wire_type());
+        if named {
+            write_length(&mut types, name.len());
+            types.extend(name.bytes());
+        }
         param.write(&mut values);
     }
-    body.extend(bitmap);
-    body.push(1);
-    body.extend(types);
-    body.extend(values);
-    body
+    out.extend(bitmap);
+    out.push(1);
+    out.extend(types);
+    out.extend(values);
 }
 
 impl Param {
