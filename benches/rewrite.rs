@@ -153,5 +153,6 @@ fn target() -> Target {
         }),
         shape: Some(Arc::new(TableShape { columns })),
         step: NonZeroU64::MIN,
+        view: None,
     }
 }

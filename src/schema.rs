@@ -38,6 +38,23 @@ impl std::fmt::Debug for Control {
     }
 }
 
+/// What a name is to the backend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveTable {
+    pub kind: TableKind,
+    /// As the backend spells it.
+    pub name: String,
+    pub shape: TableShape,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableKind {
+    Base,
+    View,
+    /// MariaDB's SEQUENCE, a system view.
+    Other,
+}
+
 /// A view through which rows can be inserted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewText {
@@ -118,7 +135,7 @@ impl Schema {
     /// The base tables of a schema, by name.
     pub async fn tables(&self, schema: &str) -> Result<Vec<String>, SchemaError> {
         let sql = "SELECT table_name FROM information_schema.tables \
-                   WHERE table_schema = ? AND table_type = 'BASE TABLE' ORDER BY table_name";
+                   WHERE table_schema = ? AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY table_name";
         let rows = self.rows(sql, vec![schema.into()]).await?;
         Ok(rows.iter().filter_map(|row| row.get_opt::<String, _>(0)?.ok()).collect())
     }
@@ -134,13 +151,47 @@ impl Schema {
         Ok(rows.iter().filter_map(view).collect())
     }
 
-    /// The columns of a table in their order; `None` where there is no such table.
+    /// A view's definition; empty where the account lacks SHOW VIEW.
+    pub async fn view_definition(&self, schema: &str, view: &str) -> Result<String, SchemaError> {
+        let sql = "SELECT COALESCE(view_definition, '') FROM information_schema.views \
+                   WHERE table_schema = ? AND table_name = ?";
+        let rows = self.rows(sql, vec![schema.into(), view.into()]).await?;
+        Ok(rows.first().and_then(|row| row.get_opt::<String, _>(0)?.ok()).unwrap_or_default())
+    }
+
+    /// The columns of a table or view in their order; `None` where there is none of this name.
     pub async fn shape(&self, schema: &str, table: &str) -> Result<Option<TableShape>, SchemaError> {
-        let sql = "SELECT column_name, data_type, column_type, extra FROM information_schema.columns \
-                   WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position";
-        let rows = self.rows(sql, vec![schema.into(), table.into()]).await?;
-        let columns: Vec<ColumnShape> = rows.iter().filter_map(column).collect();
-        Ok((!columns.is_empty()).then_some(TableShape { columns }))
+        Ok(self.table(NameCase::Sensitive, schema, table).await?.map(|live| live.shape))
+    }
+
+    /// What a name stands for, and its columns in their order; `None` where there is nothing of it.
+    pub async fn table(
+        &self,
+        case: NameCase,
+        schema: &str,
+        table: &str,
+    ) -> Result<Option<LiveTable>, SchemaError> {
+        // Both names in both conditions: MariaDB opens one table for each, and no folder is read.
+        let sql = "SELECT c.column_name, c.data_type, c.column_type, c.extra, t.table_name, t.table_type \
+                   FROM information_schema.tables t JOIN information_schema.columns c \
+                   ON c.table_schema = t.table_schema AND c.table_name = t.table_name \
+                   WHERE t.table_schema = ? AND t.table_name = ? AND c.table_schema = ? AND c.table_name = ? \
+                   ORDER BY c.ordinal_position";
+        let names = [schema, table, schema, table].map(mysql_async::Value::from);
+        let rows = self.rows(sql, names.into()).await?;
+        let text = |row: &Row, at: usize| row.get_opt::<String, _>(at)?.ok();
+        // The tables' own names may compare more loosely here than where they are used.
+        let is_it =
+            |row: &&Row| case == NameCase::Insensitive || text(row, 4).is_some_and(|name| name == table);
+        let columns: Vec<ColumnShape> = rows.iter().filter(is_it).filter_map(column).collect();
+        let Some(first) = rows.iter().find(is_it) else { return Ok(None) };
+        let kind = match text(first, 5).as_deref() {
+            Some("BASE TABLE" | "SYSTEM VERSIONED") => TableKind::Base,
+            Some("VIEW") => TableKind::View,
+            _ => TableKind::Other,
+        };
+        let name = text(first, 4).unwrap_or_default();
+        Ok((!columns.is_empty()).then_some(LiveTable { kind, name, shape: TableShape { columns } }))
     }
 
     /// The highest id that may be in the table: max(MAX(column), AUTO_INCREMENT counter - 1). 0 where there is none.

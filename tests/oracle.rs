@@ -185,6 +185,7 @@ fn target() -> Target {
         }),
         shape: Some(Arc::new(TableShape { columns: ["id", "k", "v"].map(column).to_vec() })),
         step: NonZeroU64::MIN,
+        view: None,
     }
 }
 

@@ -115,7 +115,7 @@ impl Setting {
         });
         let rule = Arc::new(Rule { table: name.to_owned(), ..self.rule.clone() });
         let table = rule.table.clone();
-        let target = Target { rule, table, shape, step: NonZeroU64::new(self.step).unwrap() };
+        let target = Target { rule, table, shape, step: NonZeroU64::new(self.step).unwrap(), view: None };
         self.tables.insert(name.to_owned(), Arc::new(target));
     }
 

@@ -169,5 +169,5 @@ fn lookup(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str)
         Some(GeneratorKind::Sequence(sequence)) => sequence.step,
         None => NonZeroU64::MIN,
     };
-    Lookup::Ruled(Arc::new(Target { rule, table: table.to_owned(), shape, step }))
+    Lookup::Ruled(Arc::new(Target { rule, table: table.to_owned(), shape, step, view: None }))
 }

@@ -112,7 +112,7 @@ impl Session {
     /// changed, and its ids must still stand where they stood.
     async fn as_it_is_now(&self, prepared: Arc<PreparedInsert>) -> Result<Arc<PreparedInsert>, Refusal> {
         let target = &prepared.insert.target;
-        let (schema, table) = (&target.rule.schema, &target.table);
+        let (schema, table) = target.named();
         let tables = &self.relay.view.tables;
         let mut lookup = tables.lookup(schema, table);
         if let Lookup::Unknown = lookup {
@@ -120,17 +120,21 @@ impl Session {
             lookup = tables.lookup(schema, table);
         }
         match lookup {
-            Lookup::Ruled(now) if now.shape == target.shape => return Ok(prepared),
+            Lookup::Ruled(now) if Arc::ptr_eq(&now, target) || now == *target => return Ok(prepared),
             // The server's word.
             Lookup::Missing | Lookup::NotRuled => return Ok(prepared),
             Lookup::Unknown => {
                 return Err(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")));
             }
-            Lookup::Refused(why) => return Err(Refusal::Statement(format!("rowstamp: {why}"))),
+            Lookup::Refused(why) | Lookup::ServerFirst(why) => {
+                return Err(Refusal::Statement(format!("rowstamp: {why}")));
+            }
             Lookup::Ruled(_) => {}
         }
         match self.judge(Command::StmtPrepare, &prepared.source).await {
-            Verdict::Prepare(now) if now.text == prepared.text && now.insert.target.table == *table => {
+            Verdict::Prepare(now)
+                if now.text == prepared.text && now.insert.target.named() == (schema, table) =>
+            {
                 Ok(now)
             }
             _ => Err(Refusal::Statement(format!(

@@ -16,12 +16,13 @@ use crate::ids::sequence::{Seed, SequenceSpec};
 use crate::ids::{OpenError, Sequence, TakeError};
 use crate::rewrite::plan::Target;
 use crate::rules::RuleSet;
-use crate::rules::model::{GeneratorKind, GeneratorName, Mode, NameCase, Rule, TableShape};
-use crate::schema::{Schema, SchemaError};
+use crate::rules::model::{GeneratorKind, GeneratorName, Mode, NameCase, Rule};
+use crate::schema::{LiveTable, Schema, SchemaError};
 use crate::store::{Store, StoreError};
 
 mod column;
 mod lookup;
+mod through;
 
 pub(super) use column::{highest_of, is_textual};
 pub use lookup::SHAPE_AGE_MAX;
@@ -93,8 +94,8 @@ impl Tables {
             let mine = live.iter().filter(|(_, rule)| rule.generator == spec.name);
             let (mut floor, mut max) = (0, sequence.max.unwrap_or(i64::MAX.unsigned_abs()));
             for (table, rule) in mine {
-                let shape = tables.shape(&rule.schema, table).await?;
-                let column = shape.as_deref().and_then(|shape| column(shape, &rule.column));
+                let live = tables.live_table(&rule.schema, table).await?;
+                let column = live.as_ref().and_then(|live| column(&live.shape, &rule.column));
                 if let Some(column) = column {
                     max = max.min(highest(column).unwrap_or(max));
                     floor = floor.max(tables.bind(rule, table, sequence.seed).await?);
@@ -132,16 +133,18 @@ impl Tables {
         Ok(live)
     }
 
-    async fn shape(&self, schema: &str, table: &str) -> Result<Option<Arc<TableShape>>, TableError> {
+    async fn live_table(&self, schema: &str, table: &str) -> Result<Option<LiveTable>, TableError> {
         match &self.schema {
-            Some(live) => Ok(live.shape(schema, table).await?.map(Arc::new)),
+            Some(live) => Ok(live.table(self.case, schema, table).await?),
             None => Ok(None),
         }
     }
 
     /// Binds a table to its rule's generator; returns what the generator's ids must be above.
     async fn bind(&self, rule: &Rule, table: &str, seed: Seed) -> Result<u64, TableError> {
-        let name = format!("{}.{table}", rule.schema);
+        // Letter case that the backend does not tell apart makes no second lock and no second binding.
+        let (folded_schema, folded_table) = self.key(&rule.schema, table);
+        let name = format!("{folded_schema}.{folded_table}");
         if let Some(locks) = &self.locks {
             locks.take(&name).await?;
         }

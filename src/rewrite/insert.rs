@@ -60,7 +60,7 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
     let id = context.id_column()?;
     let wants = Wants {
         id_place: context.id_place(lexer, &columns, source, id)?,
-        column: &context.target.rule.column,
+        column: context.target.id_column(),
         table: context.table,
     };
     let body = match source {
@@ -75,6 +75,10 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
     let Some(body) = body else { return unreadable("what follows its table") };
     context.check(lexer, &body)?;
     let rows = context.rows(&columns, source, &body)?;
+    if rows.shape == RowShape::Empty && context.target.view.is_some() && context.is_mariadb() {
+        // The server's own error, 1423, by which it asks for values.
+        return unreadable("a row without values, inserted through a view,");
+    }
     let mut draft = Draft::new(context, &body, id);
     draft.decide(&rows, &body)?;
     draft.choose_style(&rows, &body)?;
@@ -90,9 +94,13 @@ impl Context<'_> {
         self.target.shape.as_deref()
     }
 
+    fn is_mariadb(&self) -> bool {
+        self.dialect.server.kind == ServerKind::MariaDb
+    }
+
     fn id_column(&self) -> Planning<Option<&ColumnShape>> {
         let Some(shape) = self.shape() else { return Ok(None) };
-        let column = &self.target.rule.column;
+        let column = self.target.id_column();
         match shape.columns.iter().find(|c| name::same_column(&c.name, column)) {
             Some(found) => Ok(Some(found)),
             None => {
@@ -131,7 +139,7 @@ impl Context<'_> {
             let Some(column) = name::decode(lexer.text(), token, self.dialect.charset) else {
                 return unreadable("a column's name");
             };
-            if name::same_column(&column, &self.target.rule.column) {
+            if name::same_column(&column, self.target.id_column()) {
                 if place.is_some() {
                     // The server's own error, 1110.
                     return unreadable("a column that is named twice");

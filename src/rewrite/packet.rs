@@ -81,6 +81,8 @@ enum Named {
     Ruled(Arc<Target>),
     /// Ruled, but not there.
     Missing,
+    /// The server's error goes first, else this refusal.
+    ServerFirst(String),
 }
 
 /// Whether a temporary table stands before a ruled one.
@@ -160,6 +162,10 @@ impl Walk<'_> {
     fn unreadable(&self, start: u32, what: &str) -> Planned {
         let refusal =
             Refusal::new(format!("an INSERT that may need an id, but {what}; write it more plainly"));
+        self.server_first(start, refusal)
+    }
+
+    fn server_first(&self, start: u32, refusal: Refusal) -> Planned {
         if self.several && memchr::memchr(b';', self.text).is_some() {
             return Planned::Refused(refusal);
         }
@@ -281,6 +287,7 @@ impl Walk<'_> {
                 Err(Box::new(Planned::NeedsTable { schema: schema.into_owned(), table: table.into_owned() }))
             }
             Lookup::Refused(why) => refuse(&why),
+            Lookup::ServerFirst(why) => Ok(Named::ServerFirst(why)),
         }
     }
 
@@ -302,6 +309,7 @@ impl Walk<'_> {
             Named::Missing => {
                 return Err(Box::new(self.unreadable(start, "its table is not there; try again once it is")));
             }
+            Named::ServerFirst(why) => return Err(Box::new(self.server_first(start, Refusal::new(why)))),
         };
         if self.effects.opaque {
             return Err(Box::new(Planned::Refused(Refusal::new(

@@ -22,6 +22,32 @@ pub struct Target {
     pub shape: Option<Arc<TableShape>>,
     /// Distance of the ids of one run: the sequence's step.
     pub step: NonZeroU64,
+    /// The statement names a view of the table; `shape` is the view's then.
+    pub view: Option<Through>,
+}
+
+/// A view through which rows go into a ruled table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Through {
+    pub schema: String,
+    pub name: String,
+    /// What it calls the id's column.
+    pub column: String,
+}
+
+impl Target {
+    /// What the statement calls the id's column.
+    pub fn id_column(&self) -> &str {
+        self.view.as_ref().map_or(&self.rule.column, |view| &view.column)
+    }
+
+    /// Schema and name that the statement goes by: the view's, where it names one.
+    pub fn named(&self) -> (&str, &str) {
+        match &self.view {
+            Some(view) => (&view.schema, &view.name),
+            None => (&self.rule.schema, &self.table),
+        }
+    }
 }
 
 /// What a name means to the rules.
@@ -35,6 +61,8 @@ pub enum Lookup {
     Unknown,
     /// Ruled in a way that cannot be served: why, and what to write instead, without "rowstamp: ".
     Refused(String),
+    /// As `Refused`, but the server may have an error of its own for it, which goes first.
+    ServerFirst(String),
 }
 
 /// The session as the packet finds it.

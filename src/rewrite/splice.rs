@@ -73,7 +73,7 @@ pub(super) fn put_fixed(out: &mut Vec<u8>, piece: &Piece, insert: &InsertPlan) {
         Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
         Piece::Column { before, after } => {
             out.extend_from_slice(before.as_bytes());
-            name::put_quoted(out, &insert.target.rule.column);
+            name::put_quoted(out, insert.target.id_column());
             out.extend_from_slice(after.as_bytes());
         }
         Piece::Id { .. } => {}

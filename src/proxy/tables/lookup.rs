@@ -10,7 +10,8 @@ use super::{TableError, Tables};
 use crate::proxy::locks::TableLocks;
 use crate::rewrite::plan::{Lookup, Target};
 use crate::rules::model::{Mode, NameCase, Rule};
-use crate::schema::SchemaError;
+use crate::rules::pattern::is_pattern;
+use crate::schema::{LiveTable, SchemaError, TableKind};
 
 /// A table's columns, and the views, are read again after so long: DDL that did not come through this proxy is seen then.
 pub const SHAPE_AGE_MAX: Duration = Duration::from_secs(5);
@@ -50,7 +51,7 @@ impl Tables {
         }
     }
 
-    fn key(&self, schema: &str, table: &str) -> (String, String) {
+    pub(super) fn key(&self, schema: &str, table: &str) -> (String, String) {
         match self.case {
             NameCase::Sensitive => (schema.to_owned(), table.to_owned()),
             NameCase::Insensitive => (schema.to_lowercase(), table.to_lowercase()),
@@ -60,10 +61,11 @@ impl Tables {
     /// What a name in a statement means; never waits.
     pub(in crate::proxy) fn lookup(&self, schema: &str, table: &str) -> Lookup {
         match self.rules.find(self.case, schema, table) {
-            Ok(None) => return self.unruled(schema, table),
+            Ok(None) if !self.views.are_read_at(self.ddl.seen()) => return Lookup::Unknown,
+            Ok(None) if !self.is_view(schema, table) => return Lookup::NotRuled,
             Ok(Some(rule)) if rule.mode == Mode::Off => return Lookup::NotRuled,
             Err(ambiguous) => return Lookup::Refused(ambiguous.to_string()),
-            Ok(Some(_)) => {}
+            Ok(_) => {}
         }
         if let Some(reason) = self.locks.as_ref().and_then(TableLocks::lost) {
             return Lookup::Refused(reason);
@@ -78,21 +80,12 @@ impl Tables {
         entry.ddl == self.ddl.seen() && entry.read_at.elapsed() < SHAPE_AGE_MAX
     }
 
-    /// A name without a rule may still be a view of a table that has one.
-    fn unruled(&self, schema: &str, table: &str) -> Lookup {
-        if !self.views.are_read_at(self.ddl.seen()) {
-            return Lookup::Unknown;
+    /// Whether a name without a rule is a view that mentions a table with one.
+    fn is_view(&self, schema: &str, name: &str) -> bool {
+        match self.case {
+            NameCase::Sensitive => self.views.contains(schema, name),
+            NameCase::Insensitive => self.views.contains(&schema.to_lowercase(), &name.to_lowercase()),
         }
-        let is_view = match self.case {
-            NameCase::Sensitive => self.views.contains(schema, table),
-            NameCase::Insensitive => self.views.contains(&schema.to_lowercase(), &table.to_lowercase()),
-        };
-        if !is_view {
-            return Lookup::NotRuled;
-        }
-        Lookup::Refused(format!(
-            "{schema}.{table} is a view of a ruled table, which is not supported yet; INSERT into the table itself"
-        ))
     }
 
     /// Reads the views afresh; those made past this proxy are seen when this is called from time to time.
@@ -122,28 +115,37 @@ impl Tables {
         if !again && !matches!(self.lookup(schema, table), Lookup::Unknown) {
             return;
         }
-        let Ok(Some(rule)) = self.rules.find(self.case, schema, table) else {
-            if let Err(error) = self.read_views().await {
+        let rule = self.rules.find(self.case, schema, table).ok().flatten().cloned();
+        if rule.is_none() {
+            if !self.views.are_read_at(self.ddl.seen())
+                && let Err(error) = self.read_views().await
+            {
                 tracing::warn!(%error, "the views of ruled tables cannot be read");
             }
-            return;
-        };
-        let rule = rule.clone();
-        let ddl = self.ddl.seen();
-        let key = self.key(schema, table);
-        let was_bound = self.known.load().get(&key).is_some_and(|entry| entry.is_bound);
-        let entry = match self.read(&rule, table, was_bound).await {
-            Ok((lookup, is_bound)) => Entry { lookup, read_at: Instant::now(), ddl, is_bound },
-            Err(error) => {
-                tracing::error!(%error, table = format!("{schema}.{table}"), "a ruled table cannot be served");
-                Entry {
-                    lookup: Lookup::Refused(error.to_string()),
-                    read_at: Instant::now(),
-                    ddl,
-                    is_bound: was_bound,
-                }
+            if !self.is_view(schema, table) {
+                return;
             }
+        }
+        let ddl = self.ddl.seen();
+        let read = match &rule {
+            Some(rule) => self.read(rule, table, ddl).await,
+            None => self.through(schema, table, ddl).await,
         };
+        if let Err(error) = read {
+            tracing::error!(%error, table = format!("{schema}.{table}"), "a ruled table cannot be served");
+            let is_bound = self.is_bound(schema, table);
+            self.put(schema, table, Lookup::Refused(error.to_string()), ddl, is_bound);
+        }
+    }
+
+    fn is_bound(&self, schema: &str, table: &str) -> bool {
+        self.known.load().get(&self.key(schema, table)).is_some_and(|entry| entry.is_bound)
+    }
+
+    /// `ddl`: [`Ddl::seen`] before it was read.
+    pub(super) fn put(&self, schema: &str, table: &str, lookup: Lookup, ddl: u64, is_bound: bool) {
+        let key = self.key(schema, table);
+        let entry = Entry { lookup, read_at: Instant::now(), ddl, is_bound };
         self.known.rcu(|known| {
             let mut known = Known::clone(known);
             known.insert(key.clone(), entry.clone());
@@ -151,31 +153,59 @@ impl Tables {
         });
     }
 
-    async fn read(
+    /// What a rule's name is to the backend.
+    async fn read(&self, rule: &Arc<Rule>, table: &str, ddl: u64) -> Result<(), TableError> {
+        let live = self.live_table(&rule.schema, table).await?;
+        match live.as_ref().map(|live| live.kind) {
+            Some(TableKind::Base) | None => {
+                self.read_base(rule, table, live, ddl).await?;
+            }
+            Some(TableKind::View) => {
+                self.through(&rule.schema, table, ddl).await?;
+            }
+            // A pattern means tables only.
+            Some(TableKind::Other) if is_pattern(&rule.table) => {
+                self.put(&rule.schema, table, Lookup::NotRuled, ddl, false);
+            }
+            Some(TableKind::Other) => {
+                let why = format!(
+                    "{}.{table} is no table (rule at {}); take its rule away",
+                    rule.schema, rule.origin
+                );
+                self.put(&rule.schema, table, Lookup::Refused(why), ddl, false);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn read_base(
         &self,
         rule: &Arc<Rule>,
         table: &str,
-        was_bound: bool,
-    ) -> Result<(Lookup, bool), TableError> {
-        let shape = self.shape(&rule.schema, table).await?;
+        live: Option<LiveTable>,
+        ddl: u64,
+    ) -> Result<Lookup, TableError> {
+        let was_bound = self.is_bound(&rule.schema, table);
+        let is_missing = self.schema.is_some() && live.is_none();
+        let shape = live.map(|live| Arc::new(live.shape));
         if let Some(shape) = &shape
             && column(shape, &rule.column).is_none()
         {
             let why = format!(
-                "table {}.{table} has no column {} (rule at {}:{}); correct the rule's column",
-                rule.schema,
-                rule.column,
-                rule.origin.file.display(),
-                rule.origin.line
+                "table {}.{table} has no column {} (rule at {}); correct the rule's column",
+                rule.schema, rule.column, rule.origin
             );
-            return Ok((Lookup::Refused(why), was_bound));
+            self.put(&rule.schema, table, Lookup::Refused(why.clone()), ddl, was_bound);
+            return Ok(Lookup::Refused(why));
         }
-        let is_missing = self.schema.is_some() && shape.is_none();
         if !was_bound && !is_missing {
             self.raise_floor(rule, table).await?;
         }
-        let target = Target { rule: rule.clone(), table: table.to_owned(), step: self.step(rule), shape };
+        let step = self.step(rule);
+        let target = Target { rule: rule.clone(), table: table.to_owned(), step, shape, view: None };
         let lookup = if is_missing { Lookup::Missing } else { Lookup::Ruled(Arc::new(target)) };
-        Ok((lookup, was_bound || !is_missing))
+        // One that comes back may hold other ids.
+        self.put(&rule.schema, table, lookup.clone(), ddl, !is_missing);
+        Ok(lookup)
     }
 }

@@ -73,7 +73,7 @@ impl Draft<'_> {
 
     pub(super) fn write_tail(&mut self, body: &Body) {
         let Some(odku) = body.tail.odku.filter(|_| self.odku_appends) else { return };
-        let column = name::quoted(&self.context.target.rule.column);
+        let column = name::quoted(self.context.target.id_column());
         // Beside a row alias a bare name is ambiguous.
         let updated = match body.tail.alias {
             Some(_) => format!("{}.{column}", name::quoted(self.context.table)),

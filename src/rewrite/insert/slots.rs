@@ -79,14 +79,14 @@ impl Draft<'_> {
     }
 
     fn refuse_value<T>(&self) -> Planning<T> {
-        let column = &self.context.target.rule.column;
+        let column = self.context.target.id_column();
         refused(format!(
             "the value for {column} does not show whether it is NULL or zero; write a number, NULL, or leave the column out"
         ))
     }
 
     fn check_slots(&self, body: &Body) -> Planning<()> {
-        let column = &self.context.target.rule.column;
+        let column = self.context.target.id_column();
         if self.kept && self.context.target.rule.explicit == Explicit::Reject {
             return refused(format!(
                 "the rule rejects values written for {column}; leave the column out or write NULL"

@@ -61,7 +61,7 @@ impl Draft<'_> {
         all: Traits,
         later: Traits,
     ) -> Planning<Style> {
-        let column = &self.context.target.rule.column;
+        let column = self.context.target.id_column();
         if self.is_auto_increment() {
             return Ok(Style::OdkuNative);
         }

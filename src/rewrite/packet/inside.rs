@@ -120,6 +120,7 @@ impl Walk<'_> {
             Named::Ruled(target) if target.rule.mode == Mode::On => {
                 Err(Box::new(Planned::Refused(Refusal::new(what))))
             }
+            Named::ServerFirst(why) => Err(Box::new(Planned::Refused(Refusal::new(why)))),
             _ => Ok(()),
         }
     }
