@@ -7,7 +7,7 @@ use self::slots::Meaning;
 use super::plan::{Edit, InsertPlan, Protocol, Style, Target};
 use super::prepare::IdParam;
 use crate::rules::model::{ColumnShape, TableShape};
-use crate::sql::dialect::{Dialect, ServerKind};
+use crate::sql::dialect::Dialect;
 use crate::sql::insert::{Body, Columns, Form, Head, Row, Source, Wants};
 use crate::sql::lex::{Lexer, Odd, Token};
 use crate::sql::name;
@@ -73,7 +73,7 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
         }
     };
     let Some(body) = body else { return unreadable("what follows its table") };
-    context.check(lexer, &body)?;
+    context.check(&body)?;
     let rows = context.rows(&columns, source, &body)?;
     if rows.shape == RowShape::Empty && context.target.view.is_some() && context.is_mariadb() {
         // The server's own error, 1423, by which it asks for values.
@@ -151,7 +151,7 @@ impl Context<'_> {
     }
 
     /// What no form of the statement can be filled with.
-    fn check(&self, lexer: &Lexer<'_>, body: &Body) -> Planning<()> {
+    fn check(&self, body: &Body) -> Planning<()> {
         if body.tail.alias.is_some_and(|alias| alias.renames_columns) {
             return refused(
                 "a row alias with a list of columns is not supported yet; write AS new without the list",
@@ -159,12 +159,6 @@ impl Context<'_> {
         }
         if body.params > 0 && self.protocol == Protocol::Text {
             return unreadable("a placeholder outside of a prepared statement");
-        }
-        let hint = lexer.hint().filter(|_| self.dialect.server.kind == ServerKind::MySql);
-        if hint.is_some_and(|hint| is_binding_hint(hint.of(lexer.text()))) {
-            return refused(
-                "an optimizer hint may set variables for this statement; set them for the session",
-            );
         }
         Ok(())
     }
@@ -223,12 +217,6 @@ impl Context<'_> {
 
 fn visible(shape: &TableShape) -> impl Iterator<Item = &ColumnShape> {
     shape.columns.iter().filter(|column| !column.invisible)
-}
-
-/// `SET_VAR(sql_mode=...)` changes what zero means; a quote may hide the comment's end from us.
-fn is_binding_hint(hint: &[u8]) -> bool {
-    let upper = hint.to_ascii_uppercase();
-    memchr::memmem::find(&upper, b"SET_VAR").is_some() || memchr::memchr3(b'\'', b'"', b'`', hint).is_some()
 }
 
 struct Rows<'b> {

@@ -1,5 +1,6 @@
 //! The statements of one packet, one after the other, as the server will run them.
 
+mod around;
 mod inside;
 
 use std::borrow::Cow;
@@ -7,12 +8,14 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
+use self::around::Around;
 use super::effects::{Effects, Shadow, Temporary};
-use super::insert::{self, Context, Stop};
+use super::insert::{Context, Stop};
 use super::plan::{InsertPlan, Lookup, Plan, Planned, Protocol, Refusal, Target, Unreadable, View};
 use crate::rules::model::Mode;
 use crate::sql::ddl::TableChange;
 use crate::sql::dialect::Dialect;
+use crate::sql::for_statement::ModeSetting;
 use crate::sql::insert::{Head, Verb};
 use crate::sql::lex::{Lexer, Odd, TokenKind};
 use crate::sql::name::{self, Path};
@@ -75,6 +78,17 @@ struct Walk<'a> {
     inserts: Vec<InsertPlan>,
 }
 
+/// Which statement of the packet, and what stands before it in the same statement.
+#[derive(Clone, Copy)]
+struct Place {
+    nth: usize,
+    /// Where the statement begins, its prefixes included.
+    start: u32,
+    around: Around,
+    /// How many prefixes were read.
+    depth: usize,
+}
+
 /// What a table's name means here.
 enum Named {
     NotRuled,
@@ -104,6 +118,12 @@ impl Walk<'_> {
     /// One statement; whether another may follow.
     fn statement(&mut self, lexer: &mut Lexer<'_>, nth: usize) -> Result<bool, Halt> {
         let start = lexer.position();
+        self.at(lexer, Place { nth, start, around: Around::default(), depth: 0 })
+    }
+
+    /// The statement that the lexer stands before: the packet's own, or the one that a prefix runs.
+    fn at(&mut self, lexer: &mut Lexer<'_>, place: Place) -> Result<bool, Halt> {
+        let start = place.start;
         let before = lexer.clone();
         let kind = match statement::classify(lexer) {
             Ok(kind) => kind,
@@ -111,8 +131,16 @@ impl Walk<'_> {
         };
         let mut is_routine = false;
         match kind {
-            Statement::Insert(verb) => return self.insert(lexer, verb, nth, start),
+            Statement::Insert(verb) => return self.insert(lexer, verb, place),
+            Statement::Analyze => return self.behind_prefix(lexer, place, Around::analyzed),
+            Statement::For(settings) => {
+                // MariaDB reports the change and not that it is put back (measured on 10.11): the state is read again.
+                self.effects.tracking |= settings.sql_mode != ModeSetting::Session;
+                return self.behind_prefix(lexer, place, |around| around.with(settings));
+            }
             Statement::Empty | Statement::Harmless => {}
+            // What SET STATEMENT has set is put back behind it.
+            Statement::Use(_) | Statement::Set(_) if place.depth > 0 => self.effects.opaque = true,
             Statement::Use(schema) => self.use_schema(schema),
             Statement::Set(settings) => self.set(&settings),
             Statement::Ddl(changes) => self.ddl(&changes),
@@ -291,7 +319,8 @@ impl Walk<'_> {
         }
     }
 
-    fn insert(&mut self, lexer: &mut Lexer<'_>, verb: Verb, nth: usize, start: u32) -> Result<bool, Halt> {
+    fn insert(&mut self, lexer: &mut Lexer<'_>, verb: Verb, place: Place) -> Result<bool, Halt> {
+        let Place { nth, start, .. } = place;
         if !self.view.any_rules && !self.several {
             return Ok(false);
         }
@@ -329,7 +358,7 @@ impl Walk<'_> {
             behind_ddl: self.effects.ddl,
         };
         let mut ahead = lexer.clone();
-        match insert::plan(&mut ahead, &context) {
+        match place.around.plan(&mut ahead, context, start) {
             Ok((plan, semicolon)) => {
                 if semicolon && !self.several && !is_end(&mut ahead) {
                     return Err(Box::new(self.unreadable(start, "something follows its semicolon")));

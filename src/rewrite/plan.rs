@@ -217,6 +217,17 @@ pub fn plan(text: &[u8], view: &View<'_>, protocol: Protocol) -> Planned {
     packet::plan(text, view, protocol, several)
 }
 
+impl InsertPlan {
+    /// Whether both send the same text, and mean the same by it.
+    pub(super) fn writes_as(&self, other: &InsertPlan) -> bool {
+        self.ids == other.ids
+            && self.style == other.style
+            && self.explicit == other.explicit
+            && self.edits == other.edits
+            && self.id_params == other.id_params
+    }
+}
+
 impl Plan {
     /// Whether the text must be changed at all: it need not where the client wrote every id itself.
     pub fn has_edits(&self) -> bool {

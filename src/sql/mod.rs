@@ -5,7 +5,9 @@
 pub mod charset;
 pub mod ddl;
 pub mod dialect;
+pub mod for_statement;
 pub mod glance;
+pub mod hint;
 pub mod insert;
 pub mod lex;
 pub mod name;

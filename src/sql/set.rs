@@ -13,8 +13,6 @@ pub struct Settings {
     pub tracking: bool,
     /// `sql_mode` or the character set become what the text does not show.
     pub opaque: bool,
-    /// `SET STATEMENT ... FOR`; the lexer stands behind FOR.
-    pub runs_statement: bool,
 }
 
 /// What a variable is to us.
@@ -29,10 +27,6 @@ enum Variable {
 /// Behind SET.
 pub(super) fn read(lexer: &mut Lexer<'_>) -> Result<Settings, Odd> {
     let mut settings = Settings::default();
-    if lexer.eat_word("STATEMENT")? && !next_is_assignment(lexer)? {
-        settings.runs_statement = for_keyword(lexer)?;
-        return Ok(settings);
-    }
     // A scope holds for what follows it, up to the next one (manual, "SET Syntax for Variable Assignment").
     let mut global_before = false;
     loop {
@@ -54,7 +48,7 @@ pub(super) fn read(lexer: &mut Lexer<'_>) -> Result<Settings, Odd> {
     }
 }
 
-fn next_is_assignment(lexer: &Lexer<'_>) -> Result<bool, Odd> {
+pub(super) fn next_is_assignment(lexer: &Lexer<'_>) -> Result<bool, Odd> {
     let next = lexer.peek()?;
     Ok(next.is_punct(b'=') || next.kind == TokenKind::Assign)
 }
@@ -179,7 +173,7 @@ fn value(
 }
 
 /// A string or bare word, such as `SET sql_mode = ANSI`; not DEFAULT.
-fn constant(lexer: &Lexer<'_>, token: Token) -> Option<String> {
+pub(super) fn constant(lexer: &Lexer<'_>, token: Token) -> Option<String> {
     let bytes = token.span.of(lexer.text());
     let inner = match token.kind {
         TokenKind::String | TokenKind::QuotedName => bytes.get(1..bytes.len().checked_sub(1)?)?,
@@ -190,19 +184,4 @@ fn constant(lexer: &Lexer<'_>, token: Token) -> Option<String> {
     // Digits alone are a set of bits.
     let is_bits = !inner.is_empty() && inner.iter().all(u8::is_ascii_digit);
     (plain && !is_bits).then(|| String::from_utf8_lossy(inner).into_owned())
-}
-
-/// Reads to behind FOR; false at the end.
-fn for_keyword(lexer: &mut Lexer<'_>) -> Result<bool, Odd> {
-    let mut depth = 0u32;
-    loop {
-        let token = lexer.next()?;
-        match token.kind {
-            TokenKind::Punct(b'(') => depth += 1,
-            TokenKind::Punct(b')') => depth = depth.saturating_sub(1),
-            TokenKind::End | TokenKind::Punct(b';') => return Ok(false),
-            TokenKind::Word if depth == 0 && lexer.is_word(token, "FOR") => return Ok(true),
-            _ => {}
-        }
-    }
 }

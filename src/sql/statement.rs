@@ -1,6 +1,7 @@
 //! Which kind of statement it is, told from its first words.
 
 use super::ddl::{self, Tables};
+use super::for_statement::{self, ForStatement};
 use super::insert::Verb;
 use super::lex::{Lexer, Odd, Token, TokenKind};
 use super::name::{self, Path};
@@ -13,7 +14,8 @@ pub enum Statement {
     Empty,
     /// The lexer stands behind the verb.
     Insert(Verb),
-    /// Changes nothing that matters here: SELECT, UPDATE, COMMIT, SHOW, EXPLAIN, ...
+    /// Changes nothing that matters here: SELECT, UPDATE, COMMIT, SHOW, EXPLAIN (which shows an INSERT and does not run
+    /// it: MySQL's `EXPLAIN ANALYZE INSERT` neither, MariaDB has none), ...
     Harmless,
     /// `None`: a name that cannot be read.
     Use(Option<String>),
@@ -29,8 +31,10 @@ pub enum Statement {
         text: InnerText,
         runs: bool,
     },
-    /// ANALYZE, SET STATEMENT ... FOR: the lexer stands before the statement that runs.
-    Prefixed(&'static str),
+    /// MariaDB's ANALYZE, which runs a statement and answers with its plan: the lexer stands before that statement.
+    Analyze,
+    /// MariaDB's SET STATEMENT ... FOR: the lexer stands before the statement that runs.
+    For(ForStatement),
     /// LOAD DATA, LOAD XML; `None`: the table's name was not found.
     Load(Option<Path>),
     /// BEGIN NOT ATOMIC, IF, LOOP, ...: statements within.
@@ -118,15 +122,14 @@ pub fn classify(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     // Statements that are looked into are read ahead, so that their end is found from here.
     let mut ahead = lexer.clone();
     if is(HARMLESS) {
-        return explained(lexer, first);
+        return Ok(Statement::Harmless);
     }
     if is(&["SET"]) {
-        let settings = set::read(&mut ahead)?;
-        if settings.runs_statement {
+        if let Some(settings) = for_statement::read(&mut ahead)? {
             *lexer = ahead;
-            return Ok(Statement::Prefixed("SET STATEMENT"));
+            return Ok(Statement::For(settings));
         }
-        return Ok(Statement::Set(settings));
+        return Ok(Statement::Set(set::read(&mut ahead)?));
     }
     if is(&["USE"]) {
         let token = ahead.next()?;
@@ -164,17 +167,11 @@ pub fn classify(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     Ok(Statement::Unknown)
 }
 
-/// EXPLAIN shows and does not run; `EXPLAIN ANALYZE` and `DESCRIBE ANALYZE` run.
-fn explained(lexer: &mut Lexer<'_>, first: Token) -> Result<Statement, Odd> {
-    let explains = ["EXPLAIN", "DESCRIBE", "DESC"].iter().any(|word| lexer.is_word(first, word));
-    if explains && lexer.eat_word("ANALYZE")? {
-        return analyze(lexer);
-    }
-    Ok(Statement::Harmless)
-}
-
-/// `ANALYZE [FORMAT=JSON] statement` runs it; `ANALYZE TABLE` does not.
+/// MariaDB's `ANALYZE [FORMAT=JSON] statement` runs it; `ANALYZE TABLE` does not.
 fn analyze(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
+    if !lexer.dialect().is_mariadb() {
+        return Ok(Statement::Harmless);
+    }
     if lexer.eat_word("FORMAT")? {
         lexer.eat_punct(b'=')?;
         lexer.next()?;
@@ -182,7 +179,7 @@ fn analyze(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     for word in ["LOCAL", "NO_WRITE_TO_BINLOG"] {
         lexer.eat_word(word)?;
     }
-    Ok(Statement::Prefixed("ANALYZE"))
+    Ok(Statement::Analyze)
 }
 
 /// Behind PREPARE and its name, or behind EXECUTE: `keyword` and a text. EXECUTE of a name is opaque.

@@ -14,7 +14,7 @@
 //! * [`lab`]: a server with or without a proxy before it.
 //! * [`tally`]: verdicts counted by combination.
 //!
-//! ROWSTAMP_JUDGE_FILTER=text runs the cases whose name holds it; ROWSTAMP_JUDGE_SHOW=1 prints what native runs
+//! ROWSTAMP_JUDGE_FILTER=text,text runs the cases whose name holds one of them; ROWSTAMP_JUDGE_SHOW=1 prints what native runs
 //! gave. ROWSTAMP_JUDGE_SERVER=host:port together with
 //! ROWSTAMP_JUDGE_PROXY=host:port judges a proxy that already runs (its rules: `lab::RULES`) before that server.
 #![allow(clippy::indexing_slicing, reason = "a panic is how a test fails")]
@@ -87,7 +87,7 @@ fn cases() -> Vec<Case> {
     assert_eq!(names.len(), all.len(), "each case has a name of its own");
     assert!(all.len() >= WITHOUT_FILTER_AT_LEAST, "only {} cases were found", all.len());
     let filter = filter().unwrap_or_default();
-    all.into_iter().filter(|case| case.name.contains(&filter)).collect()
+    all.into_iter().filter(|case| filter.split(',').any(|part| case.name.contains(part))).collect()
 }
 
 /// All cases in all combinations, a thread for each server.

@@ -9,7 +9,7 @@ use crate::sql::name::Path;
 use crate::sql::statement::{self, InnerText, Statement};
 
 /// How deep statements within statements are followed.
-const INSIDE_MAX: usize = 4;
+pub(super) const INSIDE_MAX: usize = 4;
 
 /// What a statement that holds others does to what follows it.
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ impl Walk<'_> {
                 let what = "LOAD into a ruled table is not supported yet; send INSERTs";
                 self.refuse_ruled(lexer.text(), path, what).map(|()| keeps)
             }
-            Statement::Prefixed(_) => {
+            Statement::Analyze | Statement::For(_) => {
                 let before = lexer.clone();
                 let Ok(kind) = statement::classify(lexer) else {
                     return refuse("a statement inside of another cannot be read; send it by itself");

@@ -1,0 +1,143 @@
+//! What stands around an INSERT and changes what it stores or answers: ANALYZE, SET STATEMENT ... FOR, optimizer hints.
+
+use super::inside::INSIDE_MAX;
+use super::{Halt, Place, Walk};
+use crate::rewrite::insert::{self, Context, Stop};
+use crate::rewrite::plan::{InsertPlan, Planned, Protocol, Refusal, Style};
+use crate::sql::dialect::{ServerKind, SqlMode};
+use crate::sql::for_statement::{ForStatement, ModeSetting};
+use crate::sql::hint::{self, HintedVariables};
+use crate::sql::lex::{Lexer, Span};
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Around {
+    /// It answers with its plan in place of an OK packet.
+    is_analyzed: bool,
+    pub(super) settings: ForStatement,
+}
+
+impl Around {
+    pub(super) fn analyzed(self) -> Around {
+        Around { is_analyzed: true, ..self }
+    }
+
+    /// The last of several prefixes counts (measured on 10.11).
+    pub(super) fn with(self, settings: ForStatement) -> Around {
+        let sql_mode = match settings.sql_mode {
+            ModeSetting::Session => self.settings.sql_mode,
+            set => set,
+        };
+        let ids = self.settings.ids || settings.ids;
+        Around { settings: ForStatement { sql_mode, ids }, ..self }
+    }
+
+    /// As [`insert::plan`], under what is around the statement that begins at `start`.
+    pub(super) fn plan(
+        mut self,
+        lexer: &mut Lexer<'_>,
+        mut context: Context<'_>,
+        start: u32,
+    ) -> Result<(InsertPlan, bool), Stop> {
+        if self.settings.sql_mode != ModeSetting::Session && context.protocol == Protocol::Prepare {
+            // The session's state would have to be read again behind each execution.
+            return Err(Stop::Refused(
+                "a prepared statement sets sql_mode for itself; set it for the session, or send the statement as text"
+                    .to_owned(),
+            ));
+        }
+        self.read_hints(lexer, &context, start)?;
+        let zero_is_value = SqlMode::NO_AUTO_VALUE_ON_ZERO;
+        let session = context.dialect.sql_mode;
+        let (one, other) = match self.settings.sql_mode {
+            ModeSetting::Session => (session, None),
+            ModeSetting::Known(modes) if modes.contains(zero_is_value) => {
+                (session.union(zero_is_value), None)
+            }
+            ModeSetting::Known(_) => (session.without(zero_is_value), None),
+            ModeSetting::Unknown => (session.without(zero_is_value), Some(session.union(zero_is_value))),
+        };
+        let before = lexer.clone();
+        context.dialect.sql_mode = one;
+        let (mut plan, semicolon) = insert::plan(lexer, &context)?;
+        if let Some(other) = other {
+            context.dialect.sql_mode = other;
+            match insert::plan(&mut before.clone(), &context) {
+                Ok((under_other, _)) if under_other.writes_as(&plan) => {}
+                _ => {
+                    return Err(Stop::Refused(
+                        "whether zero is an id hangs on a sql_mode that is set for this statement only; write NULL for \
+                         the id, or set sql_mode for the session"
+                            .to_owned(),
+                    ));
+                }
+            }
+        }
+        if plan.ids > 0 || !plan.id_params.is_empty() {
+            self.check_ids(&plan)?;
+        }
+        plan.returning |= self.is_analyzed;
+        Ok((plan, semicolon))
+    }
+
+    /// For an INSERT that takes ids.
+    fn check_ids(self, plan: &InsertPlan) -> Result<(), Stop> {
+        if self.settings.ids {
+            return Err(Stop::Refused(
+                "a variable that says which id the server generates (insert_id, auto_increment_increment, ...) is set for \
+                 this statement; write the id itself, or leave the variable out"
+                    .to_owned(),
+            ));
+        }
+        if self.is_analyzed && !matches!(plan.style, Style::Wrapped | Style::OdkuOne) {
+            // It comes without an OK packet, so there is nothing to tell the client's id by.
+            return Err(Stop::Refused(
+                "ANALYZE of an INSERT with IGNORE, ON DUPLICATE KEY UPDATE, LAST_INSERT_ID() or a placeholder for the id; \
+                 leave these out, or EXPLAIN it"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn read_hints(&mut self, lexer: &Lexer<'_>, context: &Context<'_>, start: u32) -> Result<(), Stop> {
+        if lexer.hint().is_none() || context.dialect.server.kind != ServerKind::MySql {
+            return Ok(());
+        }
+        let head = Span { start, end: context.head.table.span().start };
+        match hint::variables(head.of(lexer.text())) {
+            HintedVariables::None => {}
+            HintedVariables::SqlMode => self.settings.sql_mode = ModeSetting::Unknown,
+            HintedVariables::Ids => self.settings.ids = true,
+            HintedVariables::Unclear => {
+                return Err(Stop::Refused(
+                    "a quote in its optimizer hint is not closed, so where the hint ends is not certain; write the hint \
+                     without it"
+                        .to_owned(),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Walk<'_> {
+    /// The statement behind ANALYZE or SET STATEMENT ... FOR.
+    pub(super) fn behind_prefix(
+        &mut self,
+        lexer: &mut Lexer<'_>,
+        place: Place,
+        around: impl Fn(Around) -> Around,
+    ) -> Result<bool, Halt> {
+        let depth = place.depth + 1;
+        if depth > INSIDE_MAX && !self.view.any_rules {
+            self.effects.opaque = true;
+            return self.skip(lexer, place.start);
+        }
+        if depth > INSIDE_MAX {
+            return Err(Box::new(Planned::Refused(Refusal::new(
+                "a statement within a statement within others; send it by itself",
+            ))));
+        }
+        self.at(lexer, Place { around: around(place.around), depth, ..place })
+    }
+}
