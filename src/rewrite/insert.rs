@@ -95,7 +95,7 @@ impl Context<'_> {
     }
 
     fn is_mariadb(&self) -> bool {
-        self.dialect.server.kind == ServerKind::MariaDb
+        self.dialect.is_mariadb()
     }
 
     fn id_column(&self) -> Planning<Option<&ColumnShape>> {
