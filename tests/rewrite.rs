@@ -183,6 +183,7 @@ fn notes(plan: &Plan) -> String {
             _ if insert.ids == 0 => {}
             Style::Literal => out += "literal ",
             Style::OdkuOne => out += "odku-one ",
+            Style::OdkuLiteral => out += "odku-literal ",
             Style::OdkuNative => out += "odku-native ",
         }
         if !insert.explicit.is_empty() {

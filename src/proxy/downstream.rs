@@ -188,6 +188,10 @@ impl Relay {
         follower.classify(header.payload_bytes, payload.first().copied());
         let malformed = |error| Event::Violation(Violation::Backend(error));
         let progress = follower.advance(control, payload).map_err(malformed)?;
+        let ends = progress != Progress::Continues;
+        if control == Control::Eof && ends && !drops_eof {
+            self.end_of_returned_rows()?;
+        }
         let fate = if drops_eof { Fate::Drop } else { self.fate(control, payload)? };
         Ok((fate, progress, follower))
     }
@@ -246,8 +250,8 @@ impl Relay {
         let strips = self.strips_tracking && ok.has_state();
         let is_changed = insert_id.is_some_and(|id| id != ok.insert_id);
         let replaced = (is_changed || strips).then(|| ok.patched(insert_id, self.strips_tracking));
-        if let Some(reply) = self.insert_reply() {
-            let owed = reply.owed_insert_id(&ok, insert_id.unwrap_or(ok.insert_id));
+        if let Some(reply) = self.insert_reply().filter(|_| control == Control::Ok) {
+            let owed = reply.owed_insert_id(ok.affected_rows, insert_id.unwrap_or(ok.insert_id));
             // A wrapper has set it anew, behind whatever an INSERT of the same packet left owed.
             let is_set = reply.sets_insert_id();
             if owed.is_some() || is_set {
@@ -255,6 +259,25 @@ impl Relay {
             }
         }
         Ok(replaced.map_or(Fate::Pass, Fate::Replace))
+    }
+
+    /// RETURNING: what the function shows behind the rows. May be asked again about the same packet.
+    fn end_of_returned_rows(&mut self) -> Result<(), Event> {
+        let Some(reply) = self.insert_reply() else { return Ok(()) };
+        match reply.settle_rows() {
+            Settled::Leave => {
+                if reply.sets_insert_id() {
+                    self.view.owe_insert_id(None);
+                }
+            }
+            // As if one row had been inserted.
+            Settled::Patch { insert_id } => {
+                let owed = reply.owed_insert_id(1, insert_id);
+                self.view.owe_insert_id(owed);
+            }
+            Settled::Ask(question) => return Err(Event::SmallestId(question)),
+        }
+        Ok(())
     }
 
     /// The ruled INSERT, if any, that the present result belongs to.

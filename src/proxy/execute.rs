@@ -14,7 +14,7 @@ use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Execute, Expected, Param, Scalar, id_bytes, statement_id};
-use crate::rewrite::plan::Lookup;
+use crate::rewrite::plan::{Lookup, Style};
 use crate::rules::model::Explicit;
 use crate::sql::dialect::SqlMode;
 
@@ -87,11 +87,15 @@ impl Session {
         let (taking, explicit) = self.places(&prepared, &execute)?;
         self.follow_explicit(&prepared.insert.target, &explicit).await?;
         let ids = prepared.text.fixed_ids + u32::try_from(taking.len()).unwrap_or(u32::MAX);
+        let found_rows = self.relay.found_rows();
         if ids == 0 {
-            return Ok((execute.build(), None));
+            // An update still tells by what was added to its list.
+            let tells = prepared.text.style == Style::OdkuLiteral;
+            let reply = tells.then(|| InsertReply::new(&prepared.insert, None, found_rows));
+            return Ok((execute.build(), reply));
         }
         let range = self.take(&prepared.insert.target, ids).await?;
-        let reply = InsertReply::new(&prepared.insert, Ids::from(&range));
+        let reply = InsertReply::new(&prepared.insert, Some(Ids::from(&range)), found_rows);
         let bytes = bytes_of(&range);
         let id = |nth: usize| bytes.get(nth).map(Param::id).ok_or(Refusal::NoId("the ids do not fit".into()));
         for (nth, &param) in taking.iter().enumerate() {

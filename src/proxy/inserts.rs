@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::ids::range::IdRange;
 use crate::mysql::ok::OkPacket;
-use crate::rewrite::plan::{InsertPlan, Style, Target};
+use crate::rewrite::plan::{InsertPlan, NewRows, Style, Target};
 use crate::rules::model::InsertId;
 
 /// One ruled INSERT that is on its way.
@@ -14,10 +14,15 @@ pub(super) struct InsertReply {
     /// Which result of the packet is its own, counted from 0.
     pub(super) statement: usize,
     style: Style,
-    ids: Ids,
-    /// IGNORE or ON DUPLICATE KEY UPDATE: not every id need have become a row.
-    may_skip: bool,
+    /// `None`: this execution takes none, but its OK packet still shows what stands in its text.
+    ids: Option<Ids>,
     rows: u32,
+    new_rows: NewRows,
+    /// CLIENT_FOUND_ROWS: an old row that stays as it is counts as an affected one.
+    found_rows: bool,
+    /// The client's own `LAST_INSERT_ID(x)`.
+    sets_last_id: bool,
+    returning: bool,
     target: Arc<Target>,
     smallest: Smallest,
 }
@@ -58,13 +63,17 @@ pub(super) enum Settled {
 }
 
 impl InsertReply {
-    pub(super) fn new(insert: &InsertPlan, ids: Ids) -> Self {
+    /// `found_rows`: CLIENT_FOUND_ROWS was negotiated.
+    pub(super) fn new(insert: &InsertPlan, ids: Option<Ids>, found_rows: bool) -> Self {
         InsertReply {
             statement: insert.statement,
             style: insert.style,
             ids,
-            may_skip: insert.may_skip,
             rows: insert.rows,
+            new_rows: insert.new_rows,
+            found_rows,
+            sets_last_id: insert.sets_last_id,
+            returning: insert.returning,
             target: insert.target.clone(),
             smallest: Smallest::NotAsked,
         }
@@ -81,40 +90,87 @@ impl InsertReply {
 
     /// What the OK packet's insert id becomes.
     pub(super) fn settle(&self, ok: &OkPacket<'_>) -> Settled {
-        match self.style {
+        // What the server says where it has generated no id: nothing, or what the client's LAST_INSERT_ID(x) was given.
+        let without_id = if self.sets_last_id { Settled::Leave } else { Settled::Patch { insert_id: 0 } };
+        match (self.style, ok.affected_rows, self.ids) {
             // The server's own report is right.
-            Style::OdkuNative => Settled::Leave,
-            // Ours: inserted. Another with 2 affected rows: the updated row's, as native. Else nothing changed.
-            Style::OdkuOne if ok.insert_id == self.ids.first || ok.affected_rows == 2 => Settled::Leave,
-            Style::OdkuOne => Settled::Patch { insert_id: 0 },
-            Style::Wrapped | Style::Literal if ok.affected_rows == 0 => Settled::Patch { insert_id: 0 },
+            (Style::OdkuNative, ..) => Settled::Leave,
+            (_, 0, _) => without_id,
+            (Style::OdkuOne | Style::OdkuLiteral, ..) => self.settle_odku(ok, without_id),
+            (Style::Wrapped | Style::Literal, _, None) => Settled::Leave,
             // Under a wrapper the server reports it too, unless a trigger inserted rows of its own.
-            Style::Wrapped => Settled::Patch { insert_id: self.ids.first },
-            Style::Literal if !self.may_skip || self.rows == 1 && ok.affected_rows == 1 => {
-                Settled::Patch { insert_id: self.ids.first }
+            (Style::Wrapped, _, Some(ids)) => Settled::Patch { insert_id: ids.first },
+            (Style::Literal, affected, Some(ids)) => {
+                let is_new = self.rows == 1 && affected == 1;
+                if self.new_rows == NewRows::All || is_new && !self.counts_old() {
+                    return Settled::Patch { insert_id: ids.first };
+                }
+                self.smallest(ids, |smallest| {
+                    smallest.map_or(Settled::Leave, |insert_id| Settled::Patch { insert_id })
+                })
             }
-            Style::Literal => match self.smallest {
-                Smallest::NotAsked => Settled::Ask(SmallestId { target: self.target.clone(), ids: self.ids }),
-                Smallest::Id(insert_id) => Settled::Patch { insert_id },
-                Smallest::None => Settled::Leave,
-            },
+        }
+    }
+
+    /// One row, inserted or met by `id=LAST_INSERT_ID(id)`; at least one affected row.
+    fn settle_odku(&self, ok: &OkPacket<'_>, unchanged: Settled) -> Settled {
+        // The updated row's id, as native.
+        if ok.affected_rows != 1 {
+            return Settled::Leave;
+        }
+        match self.ids {
+            Some(ids) if !self.counts_old() || ok.insert_id == ids.first => {
+                Settled::Patch { insert_id: ids.first }
+            }
+            // New, unless an old row that stays as it is has this id.
+            Some(ids) => self.smallest(ids, |smallest| {
+                smallest.map_or(unchanged, |insert_id| Settled::Patch { insert_id })
+            }),
+            // An id of the client's own, which without AUTO_INCREMENT is not told.
+            None if ok.insert_id == 0 || !self.counts_old() => Settled::Leave,
+            None => unchanged,
+        }
+    }
+
+    /// Whether one affected row may be an old one that stays as it was.
+    fn counts_old(&self) -> bool {
+        self.found_rows && self.new_rows == NewRows::SomeUpdated
+    }
+
+    fn smallest(&self, ids: Ids, known: impl FnOnce(Option<u64>) -> Settled) -> Settled {
+        match self.smallest {
+            Smallest::NotAsked => Settled::Ask(SmallestId { target: self.target.clone(), ids }),
+            Smallest::None => known(None),
+            Smallest::Id(id) => known(Some(id)),
+        }
+    }
+
+    /// The end of the rows that RETURNING answers with: no OK packet tells how many rows are new. The id that
+    /// `LAST_INSERT_ID()` then shows, as for [`InsertReply::settle`].
+    pub(super) fn settle_rows(&self) -> Settled {
+        match (self.style, self.ids) {
+            _ if !self.returning => Settled::Leave,
+            (_, None) | (Style::Wrapped | Style::OdkuOne, _) => Settled::Leave,
+            (Style::Literal, Some(ids)) if self.new_rows == NewRows::All => {
+                Settled::Patch { insert_id: ids.first }
+            }
+            (_, Some(ids)) => self.smallest(ids, |smallest| {
+                smallest.map_or(Settled::Leave, |insert_id| Settled::Patch { insert_id })
+            }),
         }
     }
 
     /// What `LAST_INSERT_ID()` should show from now on and the server does not know, where that is so. `insert_id` is what
     /// the client's OK packet says.
-    pub(super) fn owed_insert_id(&self, ok: &OkPacket<'_>, insert_id: u64) -> Option<u64> {
-        let shows = self.target.rule.insert_id == InsertId::Session;
-        match self.style {
+    pub(super) fn owed_insert_id(&self, affected_rows: u64, insert_id: u64) -> Option<u64> {
+        let ids = self.ids.filter(|_| self.target.rule.insert_id == InsertId::Session)?;
+        let is_owed = match self.style {
+            Style::Wrapped | Style::OdkuOne => false,
             // Another's id (of an updated or an explicit row) reaches the packet, not the function.
-            Style::Literal => {
-                Some(insert_id).filter(|id| shows && (self.ids.first..=self.ids.last).contains(id))
-            }
+            Style::Literal => (ids.first..=ids.last).contains(&insert_id),
             // A literal in an AUTO_INCREMENT column reaches the OK packet, not the function.
-            Style::OdkuNative if ok.affected_rows == 1 => {
-                Some(self.ids.first).filter(|&id| shows && id == insert_id)
-            }
-            Style::Wrapped | Style::OdkuOne | Style::OdkuNative => None,
-        }
+            Style::OdkuLiteral | Style::OdkuNative => affected_rows == 1 && insert_id == ids.first,
+        };
+        is_owed.then_some(insert_id)
     }
 }

@@ -180,6 +180,10 @@ impl Relay {
         nr_shift(client_packets, packets_of(payload.len()))
     }
 
+    pub(super) fn found_rows(&self) -> bool {
+        self.capabilities.contains(Capabilities::FOUND_ROWS)
+    }
+
     /// Answers in place of the backend, in its turn. `packets` is how many packets the client's command took.
     pub(super) fn answer(&mut self, refusal: &Refusal, packets: usize) {
         self.outstanding.push(Outstanding::Answer(err_packet(refusal, packets)));

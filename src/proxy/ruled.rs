@@ -169,7 +169,7 @@ impl Session {
         let mut inserts = Vec::new();
         for (insert, ids) in plan.demands() {
             let range = self.take(&insert.target, ids).await?;
-            inserts.push(InsertReply::new(insert, Ids::from(&range)));
+            inserts.push(InsertReply::new(insert, Some(Ids::from(&range)), self.relay.found_rows()));
             ranges.push(range);
         }
         if ranges.is_empty() && !plan.has_edits() {

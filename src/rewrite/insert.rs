@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use self::slots::Meaning;
-use super::plan::{Edit, InsertPlan, Protocol, Style, Target};
+use super::plan::{Edit, InsertPlan, NewRows, Protocol, Style, Target};
 use super::prepare::IdParam;
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::dialect::Dialect;
@@ -79,7 +79,7 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
         // The server's own error, 1423, by which it asks for values.
         return unreadable("a row without values, inserted through a view,");
     }
-    let mut draft = Draft::new(context, &body, id);
+    let mut draft = Draft::new(context, id);
     draft.decide(&rows, &body)?;
     draft.choose_style(&rows, &body)?;
     draft.write_columns(&columns, source, &rows);
@@ -246,11 +246,11 @@ struct Draft<'a> {
     style: Style,
     edits: Vec<Edit>,
     odku_appends: bool,
-    may_skip: bool,
+    sets_last_id: bool,
 }
 
 impl<'a> Draft<'a> {
-    fn new(context: &'a Context<'a>, body: &Body, id: Option<&'a ColumnShape>) -> Self {
+    fn new(context: &'a Context<'a>, id: Option<&'a ColumnShape>) -> Self {
         Draft {
             context,
             id,
@@ -262,7 +262,7 @@ impl<'a> Draft<'a> {
             style: Style::Wrapped,
             edits: Vec::new(),
             odku_appends: false,
-            may_skip: context.head.ignore || body.tail.odku.is_some(),
+            sets_last_id: false,
         }
     }
 
@@ -274,7 +274,12 @@ impl<'a> Draft<'a> {
             rows: u32::try_from(rows.rows.len()).unwrap_or(u32::MAX),
             explicit: self.explicit,
             style: self.style,
-            may_skip: self.may_skip,
+            new_rows: match (&body.tail.odku, self.context.head.ignore) {
+                (Some(_), _) => NewRows::SomeUpdated,
+                (None, true) => NewRows::SomeIgnored,
+                (None, false) => NewRows::All,
+            },
+            sets_last_id: self.sets_last_id,
             returning: body.tail.returning.is_some(),
             edits: self.edits,
             params: body.params,

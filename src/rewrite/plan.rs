@@ -142,9 +142,12 @@ pub enum Style {
     Wrapped,
     /// Literals: the OK packet is to be patched, and `last_insert_id` set later.
     Literal,
-    /// ON DUPLICATE KEY UPDATE of one row, wrapped, with `id=LAST_INSERT_ID(id)` in its list: our id in the OK packet
-    /// means inserted; another with 2 affected is the updated row's; otherwise send 0.
+    /// ON DUPLICATE KEY UPDATE of one row, wrapped, with `id=LAST_INSERT_ID(id)` in its list: 1 affected row is the
+    /// inserted one, 2 mean that the OK packet has the updated row's id; otherwise send 0.
     OdkuOne,
+    /// The same with a literal in place of the wrapper, where that would show or where rows may be ignored:
+    /// `last_insert_id` is set later, where the row was inserted.
+    OdkuLiteral,
     /// ON DUPLICATE KEY UPDATE of one row into an AUTO_INCREMENT column: a literal, and the OK packet is native.
     OdkuNative,
 }
@@ -170,14 +173,25 @@ pub struct InsertPlan {
     /// known integer (strings of a string column) are left out.
     pub explicit: Vec<i128>,
     pub style: Style,
-    /// IGNORE or ON DUPLICATE KEY UPDATE: rows may be left out or updated.
-    pub may_skip: bool,
-    /// Answers with a result set whose last packet is the OK.
+    pub new_rows: NewRows,
+    /// The client's own `LAST_INSERT_ID(x)` is in it: where no id is generated, OK packet and function are the server's.
+    pub sets_last_id: bool,
+    /// Answers with a result set, whose end tells neither affected rows nor an id.
     pub returning: bool,
     pub(super) edits: Vec<Edit>,
     /// The client's `?` in the whole statement.
     pub(super) params: u32,
     pub(super) id_params: Vec<super::prepare::IdParam>,
+}
+
+/// Which rows of the statement become new ones, where it does not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewRows {
+    All,
+    /// IGNORE: some may be left out.
+    SomeIgnored,
+    /// ON DUPLICATE KEY UPDATE, with or without IGNORE: old rows may be updated in their place.
+    SomeUpdated,
 }
 
 /// Bytes `start..end` of the text give way to `piece`.

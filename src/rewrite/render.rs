@@ -71,7 +71,9 @@ fn style(insert: &InsertPlan) -> &'static str {
         _ if insert.ids == 0 => "decided when it is executed",
         Style::Wrapped => "LAST_INSERT_ID() and the OK packet hold the first",
         Style::Literal => "the OK packet is patched, LAST_INSERT_ID() follows",
-        Style::OdkuOne => "LAST_INSERT_ID() and the OK packet hold the inserted or updated row's",
+        Style::OdkuOne | Style::OdkuLiteral => {
+            "LAST_INSERT_ID() and the OK packet hold the inserted or updated row's"
+        }
         Style::OdkuNative => "the server's own AUTO_INCREMENT reports it",
     }
 }

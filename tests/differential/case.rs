@@ -132,8 +132,13 @@ impl Case {
             match param {
                 Param::Int(number) => text.extend(number.to_string().bytes()),
                 Param::Uint(number) => text.extend(number.to_string().bytes()),
-                Param::String(bytes) | Param::Blob(bytes) => text.extend(bytes),
-                Param::Null | Param::NullInt | Param::Tiny(_) | Param::Double(_) => {}
+                Param::String(bytes)
+                | Param::Blob(bytes)
+                | Param::Decimal(bytes)
+                | Param::Bit(bytes)
+                | Param::Long(bytes) => text.extend(bytes),
+                Param::Double(number) => text.extend(number.round_ties_even().to_string().bytes()),
+                Param::Null | Param::NullInt | Param::Tiny(_) | Param::Float(_) | Param::Date { .. } => {}
             }
         }
         text
@@ -295,16 +300,16 @@ impl Flag {
     }
 }
 
-/// `1, 'x', NULL, null_int, 0.4, true, u18446744073709551615, b'bytes'`. Strings hold no quotes; `{x:..}` gives bytes.
+/// `1, 'x', NULL, null_int, 0.4, f0.4, true, u18446744073709551615`; `b'bytes'`, `decimal'1.5'`, `bit'{x:01}'`,
+/// `date'2020-01-31'`, `long'sent ahead'`. Strings hold no quotes; `{x:..}` gives bytes.
 fn parse_params(text: &str) -> Result<Vec<Param>, String> {
     let mut params = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
-        let (param, after) = if let Some(string) = rest.strip_prefix('\'').or_else(|| rest.strip_prefix("b'"))
-        {
+        let prefix = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let (param, after) = if let Some(string) = rest[prefix..].strip_prefix('\'') {
             let (inside, after) = string.split_once('\'').ok_or("a string without end")?;
-            let bytes = expand(inside)?;
-            (if rest.starts_with('b') { Param::Blob(bytes) } else { Param::String(bytes) }, after)
+            (typed(&rest[..prefix], expand(inside)?)?, after)
         } else {
             let (word, _) = rest.split_once(',').unwrap_or((rest, ""));
             (parse_word(word.trim())?, &rest[word.len()..])
@@ -313,6 +318,25 @@ fn parse_params(text: &str) -> Result<Vec<Param>, String> {
         rest = after.trim().strip_prefix(',').unwrap_or_default().trim();
     }
     Ok(params)
+}
+
+/// Behind its prefix, as bytes.
+fn typed(prefix: &str, bytes: Vec<u8>) -> Result<Param, String> {
+    Ok(match prefix {
+        "" => Param::String(bytes),
+        "b" => Param::Blob(bytes),
+        "decimal" => Param::Decimal(bytes),
+        "bit" => Param::Bit(bytes),
+        "long" => Param::Long(bytes),
+        "date" => {
+            let text = String::from_utf8(bytes).map_err(|e| e.to_string())?;
+            let parts: Vec<u16> = text.split('-').filter_map(|part| part.parse().ok()).collect();
+            let [year, month, day] = parts[..] else { return Err(format!("no date: {text}")) };
+            let byte = |number: u16| u8::try_from(number).map_err(|e| e.to_string());
+            Param::Date { year, month: byte(month)?, day: byte(day)? }
+        }
+        _ => return Err(format!("an unknown parameter {prefix}'")),
+    })
 }
 
 fn parse_word(word: &str) -> Result<Param, String> {
@@ -326,6 +350,8 @@ fn parse_word(word: &str) -> Result<Param, String> {
                 Param::Uint(number)
             } else if let Ok(number) = word.parse() {
                 Param::Int(number)
+            } else if let Some(number) = word.strip_prefix('f').and_then(|number| number.parse().ok()) {
+                Param::Float(number)
             } else {
                 Param::Double(word.parse().map_err(|_| format!("an unknown parameter {word}"))?)
             }
@@ -359,7 +385,8 @@ fn expand(text: &str) -> Result<Vec<u8>, String> {
 fn cases_are_read_as_written() {
     assert_eq!(expand("a{x:bf5c}b{n:2:(}c").unwrap(), b"a\xbf\x5cb((c");
     assert!(expand("{x:1").is_err() && expand("{n:b}").is_err());
-    let params = parse_params("1, 'x,y', NULL, null_int, 0.4, true, u9, b'{x:ff}'").unwrap();
+    let params =
+        parse_params("1, 'x,y', NULL, null_int, 0.4, true, u9, b'{x:ff}', f1.5, date'2020-1-31'").unwrap();
     assert_eq!(
         params,
         [
@@ -370,7 +397,9 @@ fn cases_are_read_as_written() {
             Param::Double(0.4),
             Param::Tiny(1),
             Param::Uint(9),
-            Param::Blob(vec![0xFF])
+            Param::Blob(vec![0xFF]),
+            Param::Float(1.5),
+            Param::Date { year: 2020, month: 1, day: 31 },
         ]
     );
     assert!(parse_params("nonsense").is_err());

@@ -34,8 +34,11 @@ fn literal(param: &Param) -> Vec<u8> {
         Param::Uint(number) => number.to_string().into_bytes(),
         Param::Tiny(number) => number.to_string().into_bytes(),
         Param::Double(number) => number.to_string().into_bytes(),
-        Param::String(bytes) => [b"'", bytes.as_slice(), b"'"].concat(),
-        Param::Blob(bytes) => {
+        Param::Float(number) => number.to_string().into_bytes(),
+        Param::Decimal(bytes) => bytes.clone(),
+        Param::Date { year, month, day } => format!("'{year:04}-{month:02}-{day:02}'").into_bytes(),
+        Param::String(bytes) | Param::Long(bytes) => [b"'", bytes.as_slice(), b"'"].concat(),
+        Param::Blob(bytes) | Param::Bit(bytes) => {
             let mut text = "x'".to_owned();
             for byte in bytes {
                 let _ = write!(text, "{byte:02x}");

@@ -335,6 +335,8 @@ impl Run<'_> {
                         ("columns", columns.join(" ")),
                         ("rows", show(outcome)),
                         ("warning_count", set.warnings.to_string()),
+                        ("rows' affected_rows", set.affected_rows.to_string()),
+                        ("rows' insert_id", set.insert_id.to_string()),
                     ]);
                 }
             }

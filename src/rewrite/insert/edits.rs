@@ -54,7 +54,7 @@ impl Draft<'_> {
         let form = match self.style {
             Style::Wrapped | Style::OdkuOne if nth == 0 => IdForm::Wrapper,
             Style::Wrapped | Style::OdkuOne => IdForm::BehindWrapper,
-            Style::Literal | Style::OdkuNative => IdForm::Literal,
+            Style::Literal | Style::OdkuLiteral | Style::OdkuNative => IdForm::Literal,
         };
         if row.class != IdValue::Omitted {
             return self.edit(

@@ -4,90 +4,96 @@ use super::{Draft, Planning, Rows, refused};
 use crate::rewrite::plan::Style;
 use crate::rules::model::InsertId;
 use crate::sql::insert::Body;
-use crate::sql::insert::body::AssignsId;
-use crate::sql::insert::expression::Traits;
+use crate::sql::insert::body::{AssignsId, Odku};
 
 impl Draft<'_> {
     fn is_auto_increment(&self) -> bool {
         self.id.is_some_and(|id| id.auto_increment)
     }
 
-    /// ARCHITECTURE.md, "The insert id".
     pub(super) fn choose_style(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<()> {
+        self.style = Style::Literal;
+        if self.ids == 0 && self.id_params.is_empty() {
+            return Ok(());
+        }
         let returning = body.tail.returning.unwrap_or_default();
-        let in_odku = body.tail.odku.map(|odku| odku.traits).unwrap_or_default();
+        let odku = body.tail.odku;
         let mut all = body.traits;
         all.add(returning);
-        all.add(in_odku);
+        all.add(odku.map(|odku| odku.traits).unwrap_or_default());
+        self.sets_last_id = all.sets_last_id || odku.is_some_and(|odku| odku.calls_last_id);
         let packet_only = self.context.target.rule.insert_id == InsertId::Packet || self.meaning.is_text;
-        if self.ids == 0 && self.id_params.is_empty() {
-            self.style = Style::Literal;
-            return Ok(());
-        }
-        if all.sets_last_id {
-            return refused("the statement sets LAST_INSERT_ID(x) itself; set it in a statement of its own");
-        }
-        if let Some(odku) = body.tail.odku.filter(|_| rows.rows.len() == 1 && !self.context.head.ignore) {
-            self.style = self.odku_style(odku.assigns_id, packet_only, all, body.later)?;
-            return Ok(());
-        }
         let several = rows.rows.len() > 1;
-        if several && body.tail.odku.is_some_and(|odku| odku.assigns_id == AssignsId::Idiom) {
-            return refused(
-                "LAST_INSERT_ID(id) in ON DUPLICATE KEY UPDATE of several rows; insert them one by one",
-            );
+        if let Some(odku) = odku {
+            if odku.assigns_id == AssignsId::Otherwise && (several || body.traits.sets_last_id) {
+                return self.refuse_assigned();
+            }
+            // A LAST_INSERT_ID(x) among the values takes the OK packet's place for itself.
+            if !several && !body.traits.sets_last_id && !packet_only {
+                return self.odku_style(odku, body);
+            }
         }
-        let shows = all.reads_last_id || returning.loud || body.later.loud || several && body.traits.loud;
-        let literal = packet_only
-            || shows
-            || self.context.head.ignore
-            || body.tail.odku.is_some()
-            || !self.id_params.is_empty();
-        if literal && body.tail.returning.is_some() {
-            // Its rows come without an OK packet, so there is nothing to tell the client's id by.
-            return refused(
-                "RETURNING with IGNORE, ON DUPLICATE KEY UPDATE, LAST_INSERT_ID() or a placeholder for the id; \
-                            leave the id out and RETURNING plain columns",
-            );
-        }
+        let shows = all.reads_last_id
+            || all.sets_last_id
+            || returning.loud
+            || body.later.loud
+            || several && body.traits.loud;
+        let literal =
+            packet_only || shows || self.context.head.ignore || odku.is_some() || !self.id_params.is_empty();
         self.style = if literal { Style::Literal } else { Style::Wrapped };
         Ok(())
     }
 
-    fn odku_style(
-        &mut self,
-        assigns: AssignsId,
-        packet_only: bool,
-        all: Traits,
-        later: Traits,
-    ) -> Planning<Style> {
+    /// Which of the rows that then bear an id of ours are new, nothing would tell.
+    fn refuse_assigned(&self) -> Planning<()> {
         let column = self.context.target.id_column();
+        refused(format!(
+            "ON DUPLICATE KEY UPDATE of several rows assigns {column}, so that new rows cannot be told from old ones; leave \
+             {column} out of its list, or insert the rows one by one"
+        ))
+    }
+
+    /// One row, whose id the OK packet and the function are to show.
+    fn odku_style(&mut self, odku: Odku, body: &Body) -> Planning<()> {
+        let returning = body.tail.returning;
         if self.is_auto_increment() {
-            return Ok(Style::OdkuNative);
+            if returning.is_some() && odku.assigns_id == AssignsId::Otherwise {
+                return self.refuse_assigned_returning();
+            }
+            self.style = Style::OdkuNative;
+            return Ok(());
         }
-        if packet_only {
-            return Ok(Style::Literal);
-        }
-        if !self.id_params.is_empty() {
-            return refused(format!(
-                "a placeholder for {column} with ON DUPLICATE KEY UPDATE; leave {column} out"
-            ));
-        }
-        if all.reads_last_id || all.loud || later.loud {
+        if odku.traits.sets_last_id && !odku.calls_last_id {
             return refused(
-                "ON DUPLICATE KEY UPDATE with functions, subqueries or LAST_INSERT_ID() that may read the insert id; compute \
-                 the values beforehand",
+                "ON DUPLICATE KEY UPDATE has LAST_INSERT_ID(x) inside of an expression, which the server may or may not \
+                 evaluate; assign LAST_INSERT_ID(x) by itself",
             );
         }
-        match assigns {
-            AssignsId::No => self.odku_appends = true,
-            AssignsId::Idiom => {}
-            AssignsId::Otherwise => {
-                return refused(format!(
-                    "ON DUPLICATE KEY UPDATE assigns {column}; leave that out, or write {column}=LAST_INSERT_ID({column})"
-                ));
+        // The client's own call tells the updated row as ours would.
+        self.odku_appends = !odku.calls_last_id;
+        let mut shows = odku.traits;
+        shows.add(body.traits);
+        if let Some(returning) = returning {
+            if self.odku_appends && (returning.loud || returning.reads_last_id) {
+                return refused(
+                    "RETURNING with ON DUPLICATE KEY UPDATE may read LAST_INSERT_ID(), which tells the updated row by then; \
+                     read it in a statement of its own",
+                );
             }
+            shows.add(returning);
         }
-        Ok(Style::OdkuOne)
+        let wraps = odku.assigns_id != AssignsId::Otherwise
+            && !self.context.head.ignore
+            && self.id_params.is_empty()
+            && !(shows.loud || shows.reads_last_id || shows.sets_last_id);
+        self.style = if wraps { Style::OdkuOne } else { Style::OdkuLiteral };
+        Ok(())
+    }
+
+    fn refuse_assigned_returning(&self) -> Planning<()> {
+        let column = self.context.target.id_column();
+        refused(format!(
+            "RETURNING with ON DUPLICATE KEY UPDATE that assigns {column}; leave {column} out of its list"
+        ))
     }
 }

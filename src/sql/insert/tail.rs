@@ -21,7 +21,9 @@ pub struct Odku {
     /// Behind its last token.
     pub end: u32,
     pub assigns_id: AssignsId,
-    /// Without those of the idiom.
+    /// An assignment whose value is a `LAST_INSERT_ID(x)` and nothing else, so that it is evaluated whenever a row is updated.
+    pub calls_last_id: bool,
+    /// Without those of such assignments' own call.
     pub traits: Traits,
 }
 
@@ -161,22 +163,47 @@ pub(super) fn read(
 }
 
 fn odku(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Option<(Odku, Token)>, Odd> {
-    let mut odku = Odku { end: 0, assigns_id: AssignsId::No, traits: Traits::default() };
+    let mut odku =
+        Odku { end: 0, assigns_id: AssignsId::No, calls_last_id: false, traits: Traits::default() };
     loop {
         let Some((is_id, value)) = assignment(lexer, scope)? else { return Ok(None) };
         odku.end = value.span.end;
-        if is_id && odku.assigns_id == AssignsId::No && is_idiom(lexer, &value, scope)? {
-            odku.assigns_id = AssignsId::Idiom;
-        } else {
-            if is_id {
-                odku.assigns_id = AssignsId::Otherwise;
-            }
-            odku.traits.add(value.traits);
+        let mut traits = value.traits;
+        let is_idiom = value.traits.sets_last_id && is_idiom(lexer, &value, scope)?;
+        if value.traits.sets_last_id && last_id_call(lexer, &value)? {
+            odku.calls_last_id = true;
+            traits.sets_last_id = false;
         }
+        odku.traits.add(traits);
+        odku.assigns_id = match odku.assigns_id {
+            before if !is_id => before,
+            AssignsId::No if is_idiom => AssignsId::Idiom,
+            _ => AssignsId::Otherwise,
+        };
         if !value.end.is_punct(b',') {
             return Ok(Some((odku, value.end)));
         }
     }
+}
+
+/// Whether all of it is one call, `LAST_INSERT_ID(x)`, with no other within.
+fn last_id_call(lexer: &Lexer<'_>, value: &expression::Expression) -> Result<bool, Odd> {
+    let mut lexer = lexer.over(value.span);
+    if !(lexer.eat_word("LAST_INSERT_ID")? && lexer.eat_punct(b'(')?) {
+        return Ok(false);
+    }
+    let mut depth = 1u32;
+    while depth > 0 {
+        let token = lexer.next()?;
+        match token.kind {
+            TokenKind::Punct(b'(') => depth += 1,
+            TokenKind::Punct(b')') => depth -= 1,
+            TokenKind::End => return Ok(false),
+            _ if lexer.is_word(token, "LAST_INSERT_ID") => return Ok(false),
+            _ => {}
+        }
+    }
+    Ok(lexer.next()?.kind == TokenKind::End)
 }
 
 /// `LAST_INSERT_ID(id)`, the column perhaps qualified.

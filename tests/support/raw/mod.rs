@@ -200,6 +200,13 @@ impl Client {
 
     /// COM_STMT_EXECUTE with the parameters' types sent anew.
     pub fn execute(&mut self, statement: &Prepared, params: &[Param]) -> io::Result<Vec<Outcome>> {
+        for (index, param) in (0_u16..).zip(params) {
+            if let Param::Long(bytes) = param {
+                let body = [&statement.id.to_le_bytes()[..], &index.to_le_bytes(), bytes].concat();
+                // COM_STMT_SEND_LONG_DATA has no response.
+                self.send_command(0x18, &body)?;
+            }
+        }
         let attributes = self.has(CLIENT_QUERY_ATTRIBUTES).then_some(&*self.attributes);
         self.send_command(0x17, &value::execute_body(statement.id, params, attributes))?;
         self.read_outcomes(true)
@@ -341,8 +348,15 @@ impl Client {
             let packet = self.read_packet()?;
             match packet.first() {
                 Some(0xFE) if packet.len() < PACKET_MAX => {
-                    let (status, warnings) = reply::end_of_rows(&packet, self.capabilities)?;
-                    return Ok(Outcome::Rows(ResultSet { columns, rows, status, warnings }));
+                    let end = reply::end_of_rows(&packet, self.capabilities)?;
+                    return Ok(Outcome::Rows(ResultSet {
+                        columns,
+                        rows,
+                        status: end.status,
+                        warnings: end.warnings,
+                        affected_rows: end.affected_rows,
+                        insert_id: end.insert_id,
+                    }));
                 }
                 Some(0xFF) => return Ok(Outcome::Err(reply::err_packet(&packet, self.capabilities)?)),
                 _ if binary => rows.push(value::binary_row(&packet, &columns)?),

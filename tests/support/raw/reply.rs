@@ -39,6 +39,9 @@ pub struct ResultSet {
     pub rows: Vec<Vec<Value>>,
     pub status: u16,
     pub warnings: u16,
+    /// Of the OK packet that ends the rows under DEPRECATE_EOF; 0 where an EOF does.
+    pub affected_rows: u64,
+    pub insert_id: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,16 +135,22 @@ pub(super) fn err_packet(payload: &[u8], _capabilities: u32) -> io::Result<ErrPa
     Ok(ErrPacket { code, sqlstate: text(sqlstate), message: text(message) })
 }
 
-/// Status and warnings of the packet behind the last row: an EOF, or an OK that begins with 0xFE.
-pub(super) fn end_of_rows(payload: &[u8], capabilities: u32) -> io::Result<(u16, u16)> {
+/// The packet behind the last row: an OK that begins with 0xFE, or an EOF, of which only warnings and status are read.
+pub(super) fn end_of_rows(payload: &[u8], capabilities: u32) -> io::Result<OkPacket> {
     if capabilities & CLIENT_DEPRECATE_EOF != 0 {
-        let ok = ok_packet(payload, capabilities)?;
-        return Ok((ok.status, ok.warnings));
+        return ok_packet(payload, capabilities);
     }
     let mut packet = Cursor::new(payload);
     packet.u8()?;
     let warnings = packet.u16()?;
-    Ok((packet.u16()?, warnings))
+    Ok(OkPacket {
+        affected_rows: 0,
+        insert_id: 0,
+        status: packet.u16()?,
+        warnings,
+        info: String::new(),
+        session_state: Vec::new(),
+    })
 }
 
 pub(super) fn column(payload: &[u8]) -> io::Result<Column> {

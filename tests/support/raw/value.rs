@@ -21,6 +21,8 @@ mod kind {
     pub(super) const TIME: u8 = 0x0B;
     pub(super) const DATETIME: u8 = 0x0C;
     pub(super) const YEAR: u8 = 0x0D;
+    pub(super) const BIT: u8 = 0x10;
+    pub(super) const NEW_DECIMAL: u8 = 0xF6;
     pub(super) const BLOB: u8 = 0xFC;
     pub(super) const VAR_STRING: u8 = 0xFD;
 }
@@ -65,8 +67,20 @@ pub enum Param {
     /// One byte, as drivers bind booleans.
     Tiny(i8),
     Double(f64),
+    Float(f32),
     String(Vec<u8>),
     Blob(Vec<u8>),
+    /// DECIMAL, as its digits.
+    Decimal(Vec<u8>),
+    Bit(Vec<u8>),
+    /// A date; a time of day would be more bytes.
+    Date {
+        year: u16,
+        month: u8,
+        day: u8,
+    },
+    /// Sent ahead by COM_STMT_SEND_LONG_DATA.
+    Long(Vec<u8>),
 }
 
 /// COM_STMT_EXECUTE behind the command byte: no cursor, one iteration, types sent anew. `attributes`: where
@@ -133,19 +147,29 @@ impl Param {
             Param::Uint(_) => [kind::LONGLONG, UNSIGNED],
             Param::Tiny(_) => [kind::TINY, 0],
             Param::Double(_) => [kind::DOUBLE, 0],
+            Param::Float(_) => [kind::FLOAT, 0],
             Param::String(_) => [kind::VAR_STRING, 0],
-            Param::Blob(_) => [kind::BLOB, 0],
+            Param::Blob(_) | Param::Long(_) => [kind::BLOB, 0],
+            Param::Decimal(_) => [kind::NEW_DECIMAL, 0],
+            Param::Bit(_) => [kind::BIT, 0],
+            Param::Date { .. } => [kind::DATE, 0],
         }
     }
 
     fn write(&self, values: &mut Vec<u8>) {
         match self {
-            Param::Null | Param::NullInt => {}
+            Param::Null | Param::NullInt | Param::Long(_) => {}
             Param::Int(number) => values.extend(number.to_le_bytes()),
             Param::Uint(number) => values.extend(number.to_le_bytes()),
             Param::Tiny(number) => values.extend(number.to_le_bytes()),
             Param::Double(number) => values.extend(number.to_le_bytes()),
-            Param::String(bytes) | Param::Blob(bytes) => {
+            Param::Float(number) => values.extend(number.to_le_bytes()),
+            Param::Date { year, month, day } => {
+                values.push(4);
+                values.extend(year.to_le_bytes());
+                values.extend([*month, *day]);
+            }
+            Param::String(bytes) | Param::Blob(bytes) | Param::Decimal(bytes) | Param::Bit(bytes) => {
                 write_length(values, bytes.len());
                 values.extend(bytes);
             }
