@@ -82,7 +82,7 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
     let mut draft = Draft::new(context, id);
     draft.decide(&rows, &body)?;
     draft.choose_style(&rows, &body)?;
-    draft.write_columns(&columns, source, &rows);
+    draft.write_columns(&columns, source, &rows)?;
     draft.write_rows(&rows, lexer.text());
     draft.write_tail(&body);
     let semicolon = body.semicolon;
@@ -120,13 +120,8 @@ impl Context<'_> {
         match (columns, source, self.shape(), id) {
             (Columns::Listed { names, .. }, ..) => self.listed_place(lexer, names),
             (Columns::Unlisted, Source::Values(_), Some(shape), Some(id)) => {
-                if id.invisible {
-                    return refused(format!(
-                        "column {} is invisible; name the columns in the INSERT",
-                        id.name
-                    ));
-                }
-                let place = visible(shape).position(|c| c.name == id.name);
+                // An invisible id has no place among the values: it is left out.
+                let place = shape.visible().position(|c| c.name == id.name);
                 Ok(place.and_then(|place| u32::try_from(place).ok()))
             }
             _ => Ok(None),
@@ -203,7 +198,7 @@ impl Context<'_> {
                      Rowstamp an account under [backend.control]",
                 );
             }
-            (Columns::Unlisted, Some(shape)) if all(visible(shape).count()) => RowShape::Filled,
+            (Columns::Unlisted, Some(shape)) if all(shape.visible().count()) => RowShape::Filled,
             (Columns::Unlisted, Some(_)) => {
                 return Err(Stop::Stale(
                     "a row with more or fewer values than the table has columns".to_owned(),
@@ -213,10 +208,6 @@ impl Context<'_> {
         debug_assert!(matches!(source, Source::Values(_)));
         Ok(Rows { rows: Cow::Borrowed(rows), shape })
     }
-}
-
-fn visible(shape: &TableShape) -> impl Iterator<Item = &ColumnShape> {
-    shape.columns.iter().filter(|column| !column.invisible)
 }
 
 struct Rows<'b> {

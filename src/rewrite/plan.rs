@@ -210,6 +210,8 @@ pub(super) enum Piece {
     Text(Box<str>),
     /// The id's column, quoted, between these.
     Column { before: &'static str, after: &'static str },
+    /// The list of the visible columns, and behind them the id's.
+    AllColumns { with_id: bool },
     /// The n-th id of the statement.
     Id { nth: u32, comma: bool, form: IdForm },
 }

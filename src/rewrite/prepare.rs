@@ -82,7 +82,7 @@ struct Writer {
 impl Writer {
     fn piece(&mut self, edit: &Edit, insert: &InsertPlan) -> Result<(), Refusal> {
         let (nth, comma, form) = match &edit.piece {
-            Piece::Text(_) | Piece::Column { .. } => {
+            Piece::Text(_) | Piece::Column { .. } | Piece::AllColumns { .. } => {
                 put_fixed(&mut self.out, &edit.piece, insert);
                 return Ok(());
             }

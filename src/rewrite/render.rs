@@ -86,7 +86,9 @@ fn sample(text: &[u8], plan: &Plan) -> String {
         for edit in &insert.edits {
             out.extend_from_slice(text.get(from..edit.start as usize).unwrap_or_default());
             match &edit.piece {
-                Piece::Text(_) | Piece::Column { .. } => put_fixed(&mut out, &edit.piece, insert),
+                Piece::Text(_) | Piece::Column { .. } | Piece::AllColumns { .. } => {
+                    put_fixed(&mut out, &edit.piece, insert);
+                }
                 Piece::Id { nth, comma, form } => {
                     let id = format!("<id {} of {}>", nth + 1, insert.target.rule.generator);
                     let comma = if *comma { "," } else { "" };

@@ -43,7 +43,9 @@ fn splice_one(
     for edit in &insert.edits {
         out.extend_from_slice(text.get(from..edit.start as usize)?);
         match &edit.piece {
-            Piece::Text(_) | Piece::Column { .. } => put_fixed(out, &edit.piece, insert),
+            Piece::Text(_) | Piece::Column { .. } | Piece::AllColumns { .. } => {
+                put_fixed(out, &edit.piece, insert);
+            }
             Piece::Id { nth, comma, form } => {
                 let id = range?.nth(u64::from(*nth))?;
                 if *comma {
@@ -75,6 +77,15 @@ pub(super) fn put_fixed(out: &mut Vec<u8>, piece: &Piece, insert: &InsertPlan) {
             out.extend_from_slice(before.as_bytes());
             name::put_quoted(out, insert.target.id_column());
             out.extend_from_slice(after.as_bytes());
+        }
+        Piece::AllColumns { with_id } => {
+            let shown = insert.target.shape.iter().flat_map(|shape| shape.visible());
+            let id = with_id.then(|| insert.target.id_column());
+            for (nth, column) in shown.map(|column| column.name.as_str()).chain(id).enumerate() {
+                out.push(if nth == 0 { b'(' } else { b',' });
+                name::put_quoted(out, column);
+            }
+            out.push(b')');
         }
         Piece::Id { .. } => {}
     }

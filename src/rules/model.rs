@@ -132,3 +132,10 @@ pub struct ColumnShape {
 pub struct TableShape {
     pub columns: Vec<ColumnShape>,
 }
+
+impl TableShape {
+    /// Those that an INSERT without a column list gives values to.
+    pub fn visible(&self) -> impl Iterator<Item = &ColumnShape> {
+        self.columns.iter().filter(|column| !column.invisible)
+    }
+}

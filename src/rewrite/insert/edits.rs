@@ -1,8 +1,9 @@
 //! The edits that bring a statement's ids into its text.
 
 use super::slots::Slot;
-use super::{Draft, RowShape, Rows};
+use super::{Draft, Planning, RowShape, Rows, refused};
 use crate::rewrite::plan::{Edit, IdForm, Piece, Style};
+use crate::sql::dialect::ClientCharset;
 use crate::sql::insert::{Body, Columns, Row, Source};
 use crate::sql::name;
 use crate::sql::value::IdValue;
@@ -12,20 +13,47 @@ impl Draft<'_> {
         self.edits.push(Edit { start, end, params_before, piece });
     }
 
-    /// The id goes last in the list, where it is not in it.
-    pub(super) fn write_columns(&mut self, columns: &Columns, source: Source, rows: &Rows<'_>) {
-        let added = self.ids > 0 && rows.rows.first().is_some_and(|row| row.class == IdValue::Omitted);
-        if !added {
-            return;
-        }
+    /// The id goes last in the list, where it is not in it. Where the statement has no list, it gets that of the columns as
+    /// they are known: DDL of somebody else may be under way, and a value must not end up in another column.
+    pub(super) fn write_columns(
+        &mut self,
+        columns: &Columns,
+        source: Source,
+        rows: &Rows<'_>,
+    ) -> Planning<()> {
+        let with_id = self.ids > 0 && rows.rows.first().is_some_and(|row| row.class == IdValue::Omitted);
         match (columns, source) {
+            (Columns::Unlisted, Source::Values(keyword)) if rows.shape == RowShape::Filled => {
+                self.check_names(true)?;
+                self.edit(keyword.start, keyword.start, 0, Piece::AllColumns { with_id });
+            }
+            _ if !with_id => {}
             (Columns::Listed { close, names, .. }, _) => {
                 let before = if names.is_empty() { "" } else { "," };
+                self.check_names(false)?;
                 self.column_edit(*close, before, "");
             }
-            (Columns::Unlisted, Source::Values(keyword)) => self.column_edit(keyword.start, "(", ")"),
-            (Columns::Unlisted, _) => {}
+            (Columns::Unlisted, Source::Values(keyword)) => {
+                self.check_names(false)?;
+                self.column_edit(keyword.start, "(", ")");
+            }
+            (Columns::Unlisted, _) => self.check_names(false)?,
         }
+        Ok(())
+    }
+
+    /// Names are written in UTF-8.
+    fn check_names(&self, all: bool) -> Planning<()> {
+        let target = self.context.target;
+        if self.context.dialect.charset == ClientCharset::Utf8 {
+            return Ok(());
+        }
+        let all = target.shape.iter().filter(|_| all).flat_map(|shape| shape.visible());
+        let mut names = all.map(|column| column.name.as_str()).chain([target.id_column()]);
+        if names.all(str::is_ascii) {
+            return Ok(());
+        }
+        refused("a column's name would have to be written in this character set; connect with utf8mb4")
     }
 
     fn column_edit(&mut self, at: u32, before: &'static str, after: &'static str) {
