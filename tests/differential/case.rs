@@ -7,12 +7,14 @@
 //! INSERT INTO t (a) VALUES (1)     a statement a line, run in order
 //! INSERT INTO t (a)                lines that begin with white space continue it
 //!   VALUES (?)
+//! % look                           before a statement, as `% tagged`, `% refused` and `% file`: see `Statement`
 //! % params 2                       under a statement: bind and execute; several lines: several executions
 //! %% a remark
 //! ```
 //!
 //! In all text `{x:bf5c}` is those bytes and `{n:3:ab}` is `ababab`. In tables `{id}` is the id column, the primary
-//! key, with AUTO_INCREMENT where the run's table has it; `{ai}` is that word alone; `{from}` is the table option
+//! key, with AUTO_INCREMENT where the run's table has it (`{text_id}` is a
+//! VARCHAR where it has not); `{ai}` is that word alone; `{from}` is the table option
 //! that starts its counter (the end of the text if it does not occur).
 
 use std::fs;
@@ -89,6 +91,10 @@ pub(crate) struct Statement {
     pub(crate) refused: Option<Refusal>,
     /// `% file a\nb\n` before it: what LOAD DATA LOCAL reads.
     pub(crate) local_file: Vec<u8>,
+    /// `% tagged ...` before it: as the case's `% tags`, for this statement alone.
+    pub(crate) tags: Vec<String>,
+    /// `% look` before it: SHOW WARNINGS and SELECT LAST_INSERT_ID() behind it though the case is quiet.
+    pub(crate) look: bool,
 }
 
 impl Case {
@@ -216,12 +222,16 @@ impl Case {
         if self.name.is_empty() {
             return Err("a statement outside of any case".to_owned());
         }
-        // `% refused` and `% file` have begun it.
-        match self.statements.last_mut().filter(|last| last.sql.is_empty()) {
-            Some(begun) => begun.sql = expand(line)?,
-            None => self.statements.push(Statement { sql: expand(line)?, ..Statement::default() }),
-        }
+        self.begun().sql = expand(line)?;
         Ok(())
+    }
+
+    /// The statement that a directive has begun, or a new one.
+    fn begun(&mut self) -> &mut Statement {
+        if self.statements.last().is_none_or(|last| !last.sql.is_empty()) {
+            self.statements.push(Statement::default());
+        }
+        self.statements.last_mut().expect("just pushed")
     }
 
     fn directive(&mut self, directive: &str) -> Result<(), String> {
@@ -246,19 +256,17 @@ impl Case {
                 }
             }
             "file" => {
-                let local_file = rest.replace("\\n", "\n").replace("\\t", "\t").into_bytes();
-                self.statements.push(Statement { local_file, ..Statement::default() });
+                self.begun().local_file = rest.replace("\\n", "\n").replace("\\t", "\t").into_bytes();
             }
+            "tagged" => self.begun().tags = rest.split_whitespace().map(str::to_owned).collect(),
+            "look" => self.begun().look = true,
             "params" => {
                 let statement = self.statements.last_mut().ok_or("params of no statement")?;
                 statement.executions.push(parse_params(rest)?);
             }
             _ => match word.split_once('[').unwrap_or((word, "")) {
                 ("unsupported", only) => self.unsupported.push(Refusal::parse(only, rest)?),
-                ("refused", only) => {
-                    let refused = Some(Refusal::parse(only, rest)?);
-                    self.statements.push(Statement { refused, ..Statement::default() });
-                }
+                ("refused", only) => self.begun().refused = Some(Refusal::parse(only, rest)?),
                 _ => return Err("an unknown directive".to_owned()),
             },
         }

@@ -42,8 +42,8 @@ pub(crate) fn compare(
     let listed = case.unsupported.iter().find(|unsupported| combination.matches(&unsupported.only));
     let said = || proxied.refusals.iter().map(|(_, message)| message.clone()).collect::<Vec<_>>();
     match (listed, proxied.refusals.first()) {
-        (Some(listed), Some(refused)) => until_refusal(native, proxied, refused, declared, listed),
-        (Some(listed), None) => match differences(&native.facts, &proxied.facts, declared) {
+        (Some(listed), Some(refused)) => until_refusal(case, native, proxied, refused, declared, listed),
+        (Some(listed), None) => match differences(case, &native.facts, &proxied.facts, declared) {
             Verdict::Wrong { mut complaints } => {
                 complaints.insert(0, format!("listed as unsupported ({}), but not refused", listed.why));
                 Verdict::Wrong { complaints }
@@ -53,7 +53,7 @@ pub(crate) fn compare(
                 listed.why
             )),
         },
-        (None, _) => match differences(&native.facts, &proxied.facts, declared) {
+        (None, _) => match differences(case, &native.facts, &proxied.facts, declared) {
             Verdict::Wrong { mut complaints } => {
                 complaints.extend(said());
                 Verdict::Wrong { complaints }
@@ -72,6 +72,7 @@ fn traces_of_refusals(proxied: &Record) -> Vec<String> {
 }
 
 fn until_refusal(
+    case: &Case,
     native: &Record,
     proxied: &Record,
     (refused, message): &(usize, String),
@@ -81,13 +82,13 @@ fn until_refusal(
     let before = |record: &Record| {
         record.facts.iter().filter(|fact| fact.step < *refused).cloned().collect::<Vec<_>>()
     };
-    match differences(&before(native), &before(proxied), declared) {
+    match differences(case, &before(native), &before(proxied), declared) {
         Verdict::Wrong { complaints } => Verdict::Wrong { complaints },
         _ => Verdict::Refused { why: listed.why.clone(), message: message.clone() },
     }
 }
 
-fn differences(native: &[Fact], proxied: &[Fact], declared: &[&Difference]) -> Verdict {
+fn differences(case: &Case, native: &[Fact], proxied: &[Fact], declared: &[&Difference]) -> Verdict {
     let mut complaints = Vec::new();
     let mut excused = Vec::new();
     for (native, proxied) in native.iter().zip(proxied) {
@@ -104,7 +105,9 @@ fn differences(native: &[Fact], proxied: &[Fact], declared: &[&Difference]) -> V
             // From here on the two lists tell of different things.
             break;
         }
-        match declared.iter().find(|difference| difference.excuses(proxied)) {
+        let of_statement = case.statements.get(proxied.statement).map(|statement| statement.tags.iter());
+        let tags = || case.tags.iter().chain(of_statement.clone().into_iter().flatten());
+        match declared.iter().find(|difference| difference.excuses(tags(), proxied)) {
             Some(difference) => excused.push(difference.id.clone()),
             None => complaints.push(format!(
                 "step {} {}: natively {}, through the proxy {}",
@@ -158,6 +161,7 @@ mod tests {
     fn record(facts: &[(usize, &'static str, &str)], refusals: &[usize]) -> Record {
         let fact = |(step, field, value): &(usize, &'static str, &str)| Fact {
             step: *step,
+            statement: 0,
             field,
             value: (*value).to_owned(),
         };

@@ -47,16 +47,15 @@ impl Declared {
     pub(crate) fn check_tags(&self, cases: &[Case]) {
         let known: BTreeSet<_> = self.differences.iter().flat_map(|difference| &difference.tags).collect();
         for case in cases {
-            let unknown: Vec<_> = case.tags.iter().filter(|tag| !known.contains(tag)).collect();
+            let tags = case.tags.iter().chain(case.statements.iter().flat_map(|statement| &statement.tags));
+            let unknown: Vec<_> = tags.filter(|tag| !known.contains(tag)).collect();
             assert!(unknown.is_empty(), "{}: no difference is declared for {unknown:?}", case.place);
         }
     }
 
-    pub(crate) fn for_case(&self, case: &Case, combination: Combination) -> Vec<&Difference> {
-        let applies = |difference: &&Difference| {
-            difference.tags.iter().any(|tag| case.tags.contains(tag)) && combination.matches(&difference.when)
-        };
-        self.differences.iter().filter(applies).collect()
+    /// Those that may apply to cases and statements that bear their tags.
+    pub(crate) fn here(&self, combination: Combination) -> Vec<&Difference> {
+        self.differences.iter().filter(|difference| combination.matches(&difference.when)).collect()
     }
 }
 
@@ -87,10 +86,12 @@ impl Difference {
         difference
     }
 
-    pub(crate) fn excuses(&self, proxied: &Fact) -> bool {
+    pub(crate) fn excuses<'a>(&self, mut tags: impl Iterator<Item = &'a String>, proxied: &Fact) -> bool {
         // Fields are written without spaces or underscores between their words mattering.
         let field = proxied.field.replace('_', " ");
-        self.fields.contains(&field) && self.proxied.as_ref().is_none_or(|value| *value == proxied.value)
+        tags.any(|tag| self.tags.contains(tag))
+            && self.fields.contains(&field)
+            && self.proxied.as_ref().is_none_or(|value| *value == proxied.value)
     }
 }
 
@@ -98,9 +99,11 @@ impl Difference {
 fn a_difference_excuses_only_what_it_names() {
     let declared =
         Declared::parse("# remark\nid: a\ntags: x\nfields: insert_id\nproxied: 0\nreason: because\n");
-    let fact = |field, value: &str| Fact { step: 1, field, value: value.to_owned() };
+    let fact = |field, value: &str| Fact { step: 1, statement: 0, field, value: value.to_owned() };
     let difference = &declared.differences[0];
-    assert!(difference.excuses(&fact("insert_id", "0")));
-    assert!(!difference.excuses(&fact("insert_id", "7")));
-    assert!(!difference.excuses(&fact("last_insert_id", "0")));
+    let excuses = |tag: &str, fact| difference.excuses([tag.to_owned()].iter(), &fact);
+    assert!(excuses("x", fact("insert_id", "0")));
+    assert!(!excuses("y", fact("insert_id", "0")));
+    assert!(!excuses("x", fact("insert_id", "7")));
+    assert!(!excuses("x", fact("last_insert_id", "0")));
 }

@@ -62,7 +62,10 @@ impl Lab {
 
     /// A connection to the server itself that sees rows as they are written, committed or not.
     pub(crate) fn observer(&self) -> raw::Client {
-        let options = raw::Options { database: Some("judge".to_owned()), ..raw::Options::default() };
+        // Several dumps go in one packet.
+        let capabilities = raw::CLIENT_DEPRECATE_EOF | raw::CLIENT_MULTI_STATEMENTS;
+        let database = Some("judge".to_owned());
+        let options = raw::Options { database, capabilities, ..raw::Options::default() };
         let mut observer = raw::Client::connect(&self.direct, &options).expect("root logs in");
         observer.run("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED");
         observer

@@ -139,13 +139,9 @@ fn judge_on(lab: &Lab, cases: &[Case], declared: &Declared, role: Role, variants
                     observer = lab.observer();
                 }
                 let verdict = match (&native, &proxied) {
-                    (Ok(native), Ok(proxied)) => compare::compare(
-                        case,
-                        native,
-                        proxied,
-                        &declared.for_case(case, combination),
-                        combination,
-                    ),
+                    (Ok(native), Ok(proxied)) => {
+                        compare::compare(case, native, proxied, &declared.here(combination), combination)
+                    }
                     (Err(error), _) => Verdict::wrong(format!("the native run broke off: {error}")),
                     (_, Err(error)) => Verdict::wrong(format!("the proxied run broke off: {error}")),
                 };

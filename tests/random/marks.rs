@@ -1,0 +1,97 @@
+//! What may be refused: the rows of the README's table that the grammar draws, and differences that are still open.
+
+use crate::run::Record;
+use crate::session::Drawn;
+use crate::support::Kind;
+use crate::tally::Combination;
+
+/// A production of which a statement may be refused, with a part of the message.
+pub(crate) struct Mark {
+    pub(crate) group: &'static str,
+    pub(crate) production: &'static str,
+    pub(crate) message: &'static str,
+}
+
+/// All of a group but what leaves the clause out.
+const ANY: &str = "any but none";
+
+/// One of several.
+const REPLACE: &str = "replace|replace_low_priority|replace_delayed";
+
+const fn mark(group: &'static str, production: &'static str, message: &'static str) -> Mark {
+    Mark { group, production, message }
+}
+
+pub(crate) const MARKS: &[Mark] = &[
+    mark("source", "select", "INSERT ... SELECT"),
+    mark("source", "table", "INSERT ... SELECT"),
+    mark("statement", "analyze", "ANALYZE"),
+    mark("statement", "sql_prepare", "inside of another statement"),
+    mark("statement", "execute_immediate", "inside of another statement"),
+    mark("statement", "load_data", "LOAD into a ruled table"),
+    mark("id style", "expression", "does not show whether it is NULL or zero"),
+    mark("id style", "undecided", "does not show whether it is NULL or zero"),
+    mark("table", "tstr", "does not show whether it is NULL or zero"),
+    mark("id style", "bound_mixed", "placeholder"),
+    mark("alias", "row_and_columns", "a row alias with a list of columns"),
+    mark("on duplicate key", ANY, "ON DUPLICATE KEY UPDATE"),
+    mark("returning", ANY, "RETURNING"),
+    mark("statement", "packet", "write it more plainly"),
+];
+
+/// A difference that is known and not mended yet: no statement with all of these is run.
+pub(crate) struct Open {
+    pub(crate) name: &'static str,
+    servers: &'static [Kind],
+    productions: &'static [(&'static str, &'static str)],
+}
+
+pub(crate) const OPEN: &[Open] = &[
+    Open {
+        name: "REPLACE of generated and of existing ids, which MariaDB refuses",
+        servers: &[Kind::MariaDb],
+        productions: &[("verb", REPLACE), ("id style", "mixed|bound|bound_mixed")],
+    },
+    Open {
+        name: "ON DUPLICATE KEY UPDATE of generated and of existing ids, where MariaDB gives ids twice",
+        servers: &[Kind::MariaDb],
+        productions: &[("on duplicate key", ANY), ("id style", "mixed|bound|bound_mixed")],
+    },
+    Open {
+        name: "EXPLAIN INSERT ... SELECT without AUTO_INCREMENT fails",
+        servers: &[Kind::MariaDb],
+        productions: &[("statement", "explain"), ("source", "select")],
+    },
+];
+
+/// Which open difference a statement would meet.
+pub(crate) fn open(server: Kind, drawn: &[(&'static str, &'static str)]) -> Option<&'static str> {
+    let has = |(group, name): &(&str, &str)| drawn.iter().any(|one| matches(*one, group, name));
+    let met = |open: &&Open| open.servers.contains(&server) && open.productions.iter().all(has);
+    OPEN.iter().find(met).map(|open| open.name)
+}
+
+fn matches((group, name): (&str, &str), of: &str, production: &str) -> bool {
+    group == of && (production.split('|').any(|one| one == name) || (production == ANY && name != "none"))
+}
+
+/// Refusals that no production of the statement accounts for.
+pub(crate) fn unexpected_refusals(drawn: &Drawn, proxied: &Record, _here: Combination) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (step, message) in &proxied.refusals {
+        let statement = proxied.facts.iter().find(|fact| fact.step == *step).map_or(0, |fact| fact.statement);
+        if mark_of(drawn, statement, message).is_none() {
+            complaints
+                .push(format!("step {step} refused: refused, and no production is marked for it: {message}"));
+        }
+    }
+    complaints
+}
+
+/// The mark that accounts for a refusal, by its place in `MARKS`.
+pub(crate) fn mark_of(drawn: &Drawn, statement: usize, message: &str) -> Option<usize> {
+    MARKS.iter().position(|mark| {
+        message.contains(mark.message)
+            && drawn.productions_of(statement).any(|one| matches(one, mark.group, mark.production))
+    })
+}

@@ -1,0 +1,324 @@
+//! Many cases on one server: the tables are made once for all of them and emptied between.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::case::{Case, Refusal};
+use crate::compare::{Verdict, compare};
+use crate::declared::Declared;
+use crate::histogram::Histogram;
+use crate::lab::Lab;
+use crate::marks;
+use crate::run::{self, Fact, Protocol, Record, Role, Variant};
+use crate::session::{self, Drawn};
+use crate::shrink;
+use crate::support::raw::Client;
+use crate::tables::TABLES;
+use crate::tally::Combination;
+
+/// Cases for which the tables are made once.
+const CASES_AT_ONCE: usize = 250;
+/// Each shrinks by running it many times.
+const DIFFERENCES_SHRUNK: usize = 5;
+const VARIANTS: [Variant; 2] = [Variant::With, Variant::Without];
+
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) histogram: Histogram,
+    pub(crate) differences: Vec<String>,
+    pub(crate) took: Duration,
+}
+
+/// What the proxy made of a case in one combination.
+pub(crate) struct Proxied {
+    /// With what it refused marked so.
+    pub(crate) case: Case,
+    pub(crate) record: Record,
+}
+
+/// Statements that were refused, with their executions.
+type LeftOut = Vec<(usize, usize)>;
+
+/// Draws and runs cases until so many INSERTs were compared, in all combinations of this server.
+/// Or `only` the case of that number.
+pub(crate) fn run_all(lab: &Lab, seed: u64, statements: u64, only: Option<u64>) -> Outcome {
+    let started = Instant::now();
+    let declared = Declared::load();
+    let mut outcome = Outcome::default();
+    let mut observer = lab.observer();
+    let draw = |number: u64| {
+        let name = format!("random_{}_{seed}_{number}", lab.kind.name());
+        session::draw(lab.kind, name, seed.wrapping_mul(1_000_003).wrapping_add(number))
+    };
+    if let Some(number) = only {
+        let case = [draw(number)];
+        run_some(lab, &mut observer, &declared, &case, &mut outcome).expect("the case runs");
+        return outcome;
+    }
+    let mut number = 0;
+    while outcome.histogram.compared < statements {
+        // A case is about 30 INSERTs over its combinations.
+        let left = usize::try_from((statements - outcome.histogram.compared) / 30 + 1).unwrap_or(usize::MAX);
+        let cases: Vec<Drawn> = (0..left.min(CASES_AT_ONCE))
+            .map(|_| {
+                number += 1;
+                draw(number)
+            })
+            .collect();
+        if let Err(error) = run_some(lab, &mut observer, &declared, &cases, &mut outcome) {
+            outcome.differences.push(format!("seed {seed}, up to case {number}: broke off: {error}"));
+            break;
+        }
+        if outcome.differences.len() > DIFFERENCES_SHRUNK {
+            break;
+        }
+    }
+    outcome.took = started.elapsed();
+    outcome
+}
+
+fn run_some(
+    lab: &Lab,
+    observer: &mut Client,
+    declared: &Declared,
+    cases: &[Drawn],
+    outcome: &mut Outcome,
+) -> io::Result<()> {
+    for drawn in cases {
+        outcome.histogram.draw(drawn);
+    }
+    let mut proxied = BTreeMap::new();
+    for variant in VARIANTS {
+        make_tables(lab.proxied(), observer, variant, Role::Proxied)?;
+        for (index, drawn) in cases.iter().enumerate() {
+            for protocol in Protocol::ALL.into_iter().filter(|protocol| drawn.case.runs_by(*protocol)) {
+                let here = Combination { server: lab.kind, protocol, variant };
+                let mut run = |case: &Case| {
+                    empty_tables(observer, case)?;
+                    run::run_on_tables(case, observer, lab.proxied(), protocol, Role::Proxied)
+                };
+                match run_refusing(&drawn.case, &mut run) {
+                    Ok(one) => {
+                        proxied.insert((index, here), one);
+                    }
+                    Err(error) => {
+                        *observer = lab.observer();
+                        outcome.differences.push(format!(
+                            "{} {here}: the proxied run broke off: {error}\n{}",
+                            drawn.case.name,
+                            crate::print::case(&drawn.case)
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    make_tables(lab.direct(), observer, Variant::With, Role::Native)?;
+    let mut natives: BTreeMap<(usize, Protocol, LeftOut), Record> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for ((index, here), Proxied { case, record }) in proxied {
+        let key = (index, here.protocol, left_out(&case));
+        if !natives.contains_key(&key) {
+            empty_tables(observer, &case)?;
+            let native = run::run_on_tables(&case, observer, lab.direct(), here.protocol, Role::Native)?;
+            natives.insert(key.clone(), native);
+        }
+        let native = &natives[&key];
+        outcome.histogram.count(&cases[index], &case, native, &record, here);
+        let complaints = judge(&cases[index], &case, native, &record, declared, here);
+        if let Some(complaints) = complaints {
+            wrong.push((index, here, complaints));
+        }
+    }
+    let mut shrunk = BTreeSet::new();
+    for (index, here, complaints) in wrong {
+        if outcome.differences.len() < DIFFERENCES_SHRUNK && shrunk.insert(index) {
+            outcome.differences.push(shrink::report(
+                lab,
+                observer,
+                declared,
+                &cases[index],
+                here,
+                &complaints,
+            ));
+        } else {
+            let first: String = complaints[0].chars().take(200).collect();
+            outcome.differences.push(format!("{} {here}: {first}", cases[index].case.name));
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong, if anything is.
+pub(crate) fn judge(
+    drawn: &Drawn,
+    case: &Case,
+    native: &Record,
+    proxied: &Record,
+    declared: &Declared,
+    here: Combination,
+) -> Option<Vec<String>> {
+    let mut complaints = marks::unexpected_refusals(drawn, proxied, here);
+    let case = with_tags(case, native);
+    let [native, proxied] = [native, proxied].map(|record| without_traces_of_errors(&case, record));
+    if let Verdict::Wrong { complaints: more } = compare(&case, &native, &proxied, &declared.here(here), here)
+    {
+        complaints.extend(more);
+    }
+    (!complaints.is_empty()).then_some(complaints)
+}
+
+/// Runs the case; what the proxy refused is noted in the case, so that the native run leaves it out.
+pub(crate) fn run_refusing(
+    case: &Case,
+    run: &mut impl FnMut(&Case) -> io::Result<Record>,
+) -> io::Result<Proxied> {
+    let mut case = case.clone();
+    loop {
+        let mut record = run(&case)?;
+        let refused = refused_statements(&record);
+        let mut again = false;
+        for (statement, step) in &refused {
+            let of_statement = |f: &&Fact| f.statement == *statement && f.step > 0;
+            let first = record.facts.iter().filter(of_statement).map(|f| f.step).min();
+            let statement = &mut case.statements[*statement];
+            statement.refused = Some(Refusal { only: Vec::new(), why: "refused".to_owned() });
+            if statement.executions.len() > 1 {
+                // One step natively, so one here: the execution that was refused.
+                let nth = step - first.unwrap_or(*step);
+                statement.executions = vec![statement.executions[nth].clone()];
+                again = true;
+            }
+        }
+        if !again {
+            leave_out(&mut record, &refused);
+            return Ok(Proxied { case, record });
+        }
+    }
+}
+
+fn refused_statements(record: &Record) -> BTreeMap<usize, usize> {
+    let mut refused = BTreeMap::new();
+    for (step, _) in &record.refusals {
+        let statement = record.facts.iter().find(|fact| fact.step == *step).map(|fact| fact.statement);
+        refused.entry(statement.unwrap_or_default()).or_insert(*step);
+    }
+    refused
+}
+
+/// The facts of refused statements as `run` writes them for a statement that is known to be refused.
+fn leave_out(record: &mut Record, refused: &BTreeMap<usize, usize>) {
+    let mut facts: Vec<Fact> = Vec::new();
+    for fact in record.facts.drain(..) {
+        if !refused.contains_key(&fact.statement)
+            || ["table", "new ids", "last_insert_id"].contains(&fact.field)
+        {
+            facts.push(fact);
+        } else if facts.last().is_none_or(|last| last.step != fact.step || last.field != "refused") {
+            facts.push(Fact { field: "refused", value: "yes".to_owned(), ..fact });
+        }
+    }
+    record.facts = facts;
+}
+
+fn left_out(case: &Case) -> LeftOut {
+    let refused = case.statements.iter().enumerate().filter(|(_, statement)| statement.refused.is_some());
+    refused.map(|(index, statement)| (index, statement.executions.len())).collect()
+}
+
+/// Declared differences by what the native run gave: what LAST_INSERT_ID() shows behind an error or an update.
+pub(crate) fn with_tags(case: &Case, native: &Record) -> Case {
+    let mut case = case.clone();
+    let (mut failed, mut updated) = (false, false);
+    for (index, statement) in case.statements.iter_mut().enumerate() {
+        let facts = || native.facts.iter().filter(move |fact| fact.statement == index);
+        let is_odku = statement.tags.iter().any(|tag| tag == "odku");
+        // Of an explicit id that met another row, the server tells that row's id.
+        let all_explicit = is_odku && statement.tags.iter().any(|tag| tag == "explicit");
+        statement.tags.retain(|tag| tag != "odku" && (all_explicit || tag != "explicit"));
+        let mut last_step = 0;
+        let (mut failed_once, mut updated_once) = (failed, updated);
+        for fact in facts().filter(|fact| ["error", "insert_id", "affected_rows"].contains(&fact.field)) {
+            let generated = fact.value.starts_with(['#', '~']);
+            let explicit = !generated && fact.value != "0";
+            match fact.field {
+                "insert_id" if explicit => statement.tags.push("explicit".to_owned()),
+                "error" => failed = true,
+                "insert_id" if generated && !is_odku => (failed, updated) = (false, false),
+                "affected_rows" if is_odku => updated |= fact.value != "1" || last_step == fact.step,
+                _ => {}
+            }
+            last_step = fact.step;
+            failed_once |= failed;
+            updated_once |= updated;
+        }
+        let sql = &statement.sql;
+        let sets = [&b"SELECT LAST_INSERT_ID(5"[..], b"SET last_insert_id", b"!reset"];
+        if sets.iter().any(|text| sql.starts_with(text)) {
+            (failed, updated) = (false, false);
+            (failed_once, updated_once) = (false, false);
+        }
+        for (is, tag) in [(failed_once, "failed"), (updated_once, "odku_update")] {
+            if is {
+                statement.tags.push(tag.to_owned());
+            }
+        }
+    }
+    case
+}
+
+/// ROW_COUNT() and warnings behind what was refused: natively they tell of the statement before it, which is left out.
+fn without_traces_of_errors(case: &Case, record: &Record) -> Record {
+    let tells = |sql: &[u8]| {
+        [&b"SELECT ROW_COUNT()"[..], b"SHOW WARNINGS", b"SELECT @@warning_count"]
+            .iter()
+            .any(|text| sql.starts_with(text))
+    };
+    let mut behind = false;
+    let left_out: Vec<bool> = case
+        .statements
+        .iter()
+        .map(|statement| {
+            behind = statement.refused.is_some() || behind && tells(&statement.sql);
+            behind && statement.refused.is_none()
+        })
+        .collect();
+    let mut record = record.clone();
+    record
+        .facts
+        .retain(|fact| !left_out.get(fact.statement).copied().unwrap_or(false) || fact.field == "table");
+    record
+}
+
+fn make_tables(address: &str, observer: &mut Client, variant: Variant, role: Role) -> io::Result<()> {
+    // Through the proxy, so that it knows at once.
+    let options = crate::support::raw::Options { database: Some("judge".to_owned()), ..Default::default() };
+    let mut client = Client::connect(address, &options)?;
+    for (table, index) in TABLES.iter().zip(0..) {
+        for sql in run::create_table(table.made, index * run::BETWEEN_TABLES, variant, role) {
+            client.run(&sql);
+        }
+        for trigger in table.triggers {
+            observer.run(trigger);
+        }
+    }
+    client.quit()
+}
+
+fn empty_tables(observer: &mut Client, case: &Case) -> io::Result<()> {
+    let mut text = Vec::new();
+    for table in &case.tables {
+        let name = table.split_whitespace().next().unwrap_or_default();
+        text.extend(format!("DELETE FROM {name};").bytes());
+    }
+    for sql in case.setup.iter().filter(|sql| sql.starts_with(b"INSERT")) {
+        text.extend(sql);
+        text.push(b';');
+    }
+    text.extend(b"DO 1");
+    match observer.query(&text)?.last().and_then(|outcome| outcome.err().cloned()) {
+        Some(error) => Err(io::Error::other(format!("emptying the tables: {error:?}"))),
+        None => Ok(()),
+    }
+}
