@@ -214,7 +214,7 @@ fn prepared(text: &str, plan: &Plan) -> String {
         Ok(prepared) => {
             let mut out = notes(plan);
             for hidden in &prepared.hidden {
-                write!(out, "hidden {}:{} ", hidden.index, hidden.nth).unwrap();
+                write!(out, "hidden {}:{} ", hidden.index, hidden.row).unwrap();
             }
             for param in &prepared.id_params {
                 write!(out, "id {}:{} ", param.index, param.row).unwrap();

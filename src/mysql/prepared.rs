@@ -23,6 +23,11 @@ impl ParamType {
     /// BIGINT UNSIGNED: what an id is sent as.
     pub const ID: ParamType = ParamType { kind: 0x08, flags: 0x80 };
 
+    /// DECIMAL or NEWDECIMAL: its digits are an exact number, where those of a string become what the server makes of them.
+    pub fn is_decimal(self) -> bool {
+        matches!(self.kind, 0x00 | 0xF6)
+    }
+
     pub fn is_unsigned(self) -> bool {
         self.flags & 0x80 != 0
     }
@@ -169,6 +174,10 @@ impl<'a> Execute<'a> {
 }
 
 impl<'a> Param<'a> {
+    pub fn new(kind: ParamType, bound: Bound<'a>) -> Self {
+        Param { kind, bound, name: b"" }
+    }
+
     /// An id, whose bytes (see [`id_bytes`]) live at least as long as the packet's.
     pub fn id(bytes: &'a [u8; 8]) -> Self {
         Param { kind: ParamType::ID, bound: Bound::Value(bytes), name: &[] }

@@ -7,24 +7,25 @@ use super::outstanding::{Note, Purpose};
 use super::ruled::{Verdict, state_unknown};
 use super::session::Session;
 use super::statements::PreparedInsert;
-use super::tables::is_textual;
+use super::tables::id_shape;
 use super::upstream::payload_of;
 use crate::ids::range::IdRange;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::prepared::{Execute, Expected, Param, Scalar, id_bytes, statement_id};
+use crate::mysql::prepared::{Execute, Expected, Param, id_bytes, statement_id};
+use crate::rewrite::meaning::{Bound, Meaning};
 use crate::rewrite::plan::{Lookup, Style};
 use crate::rules::model::Explicit;
-use crate::sql::dialect::SqlMode;
 
-/// What is bound to the id's place of a row.
+/// Where an id goes: in place of a parameter of the client's, or as one of ours.
 enum Place {
-    /// NULL or zero: takes an id.
-    Takes,
-    /// The client's own.
-    Explicit(Option<i128>),
+    Client(u16),
+    Hidden(u16),
 }
+
+/// By row, and the ids that the client wrote or bound itself.
+type Places = (Vec<(u32, Place)>, Vec<i128>);
 
 impl Session {
     /// COM_STMT_EXECUTE of a ruled statement.
@@ -84,9 +85,10 @@ impl Session {
         if params > 0 {
             statement.types = Some(execute.types(params));
         }
-        let (taking, explicit) = self.places(&prepared, &execute)?;
+        let (places, explicit) = self.places(&prepared, &execute)?;
         self.follow_explicit(&prepared.insert.target, &explicit).await?;
-        let ids = prepared.text.fixed_ids + u32::try_from(taking.len()).unwrap_or(u32::MAX);
+        let taken = places.iter().filter(|(_, place)| matches!(place, Place::Client(_))).count();
+        let ids = prepared.text.fixed_ids + u32::try_from(taken).unwrap_or(u32::MAX);
         let found_rows = self.relay.found_rows();
         if ids == 0 {
             // An update still tells by what was added to its list.
@@ -97,17 +99,18 @@ impl Session {
         let range = self.take(&prepared.insert.target, ids).await?;
         let reply = InsertReply::new(&prepared.insert, Some(Ids::from(&range)), found_rows);
         let bytes = bytes_of(&range);
-        let id = |nth: usize| bytes.get(nth).map(Param::id).ok_or(Refusal::NoId("the ids do not fit".into()));
-        for (nth, &param) in taking.iter().enumerate() {
-            if let Some(place) = execute.params.get_mut(usize::from(param)) {
-                *place = id(nth)?;
+        let do_not_fit = || Refusal::NoId("the ids do not fit".into());
+        let mut hidden = Vec::new();
+        for (nth, (_, place)) in places.iter().enumerate() {
+            let id = bytes.get(nth).map(Param::id).ok_or_else(do_not_fit)?;
+            match *place {
+                Place::Client(at) => *execute.params.get_mut(usize::from(at)).ok_or_else(do_not_fit)? = id,
+                Place::Hidden(at) => hidden.push((usize::from(at), id)),
             }
         }
         // Ascending, so that each index is right when it is its turn.
-        for hidden in &prepared.text.hidden {
-            let nth = usize::try_from(hidden.nth).unwrap_or(usize::MAX);
-            let at = usize::from(hidden.index).min(execute.params.len());
-            execute.params.insert(at, id(nth)?);
+        for (at, id) in hidden {
+            execute.params.insert(at.min(execute.params.len()), id);
         }
         Ok((execute.build(), Some(reply)))
     }
@@ -147,63 +150,44 @@ impl Session {
         }
     }
 
-    /// The client's parameters that take an id, in the order of their rows, and the ids that it bound itself.
-    fn places(
-        &self,
-        prepared: &PreparedInsert,
-        execute: &Execute<'_>,
-    ) -> Result<(Vec<u16>, Vec<i128>), Refusal> {
-        let mut taking = Vec::new();
-        let mut explicit = prepared.insert.explicit.clone();
-        let zero_is_a_value = self
-            .relay
-            .view
-            .state()
-            .is_some_and(|state| state.dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO));
-        let is_textual = is_textual(&prepared.insert.target);
+    /// Where ids go, in the order of their rows, and the ids that the client wrote or bound itself.
+    fn places(&self, prepared: &PreparedInsert, execute: &Execute<'_>) -> Result<Places, Refusal> {
+        let insert = &prepared.insert;
+        let target = &insert.target;
+        let state = self.relay.view.state().ok_or_else(state_unknown)?;
+        let meaning = Meaning::new(&state.dialect, id_shape(target));
+        if insert.zero_meant.is_some_and(|zero_was_value| zero_was_value != meaning.zero_is_value) {
+            return Err(Refusal::Statement(
+                "rowstamp: sql_mode's NO_AUTO_VALUE_ON_ZERO has changed since this was prepared, which decides what its zeros \
+                 mean; prepare it again"
+                    .into(),
+            ));
+        }
+        let hidden = prepared.text.hidden.iter().map(|hidden| (hidden.row, Place::Hidden(hidden.index)));
+        let mut places: Vec<_> = hidden.collect();
+        let mut explicit = insert.explicit.clone();
         for place in &prepared.text.id_params {
-            let param = execute.params.get(usize::from(place.index)).copied();
-            match place_of(param, zero_is_a_value, is_textual)? {
-                Place::Takes => taking.push(place.index),
-                Place::Explicit(_) if prepared.insert.target.rule.explicit == Explicit::Reject => {
-                    let rule = &prepared.insert.target.rule;
+            let param = execute.params.get(usize::from(place.index));
+            let bound = param.and_then(|param| meaning.bound(param)).ok_or_else(|| {
+                Refusal::Statement(format!(
+                    "rowstamp: what is bound to {} does not show whether it is zero; bind an integer or NULL",
+                    target.id_column()
+                ))
+            })?;
+            match bound {
+                Bound::Takes => places.push((place.row, Place::Client(place.index))),
+                Bound::Explicit(_) if target.rule.explicit == Explicit::Reject => {
                     return Err(Refusal::Statement(format!(
                         "rowstamp: the rule of {}.{} rejects ids that the client writes; bind NULL to {}",
-                        rule.schema, prepared.insert.target.table, rule.column
+                        target.rule.schema, target.table, target.rule.column
                     )));
                 }
-                Place::Explicit(value) => explicit.extend(value),
+                Bound::Explicit(value) => explicit.extend(value),
             }
         }
-        Ok((taking, explicit))
+        places.sort_by_key(|(row, _)| *row);
+        Ok((places, explicit))
     }
-}
-
-/// `is_textual`: the column holds strings, so that any of them is an id.
-fn place_of(param: Option<Param<'_>>, zero_is_a_value: bool, is_textual: bool) -> Result<Place, Refusal> {
-    let doubt = || {
-        Refusal::Statement(
-            "rowstamp: what is bound to the id is neither NULL nor an integer; bind one of them".into(),
-        )
-    };
-    let scalar = param.and_then(|param| param.scalar().ok()).ok_or_else(doubt)?;
-    let value = match scalar {
-        Scalar::Null => return Ok(Place::Takes),
-        Scalar::Integer(value) => value,
-        // Exact: an integer below 2^53.
-        #[allow(clippy::cast_possible_truncation)]
-        Scalar::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => value as i128,
-        // A decimal or a string that is an integer; what else the server would make of it is the server's to say.
-        Scalar::Text(text) => {
-            match std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok()) {
-                Some(value) => value,
-                None if is_textual => return Ok(Place::Explicit(None)),
-                None => return Err(doubt()),
-            }
-        }
-        Scalar::Float(_) | Scalar::Other => return Err(doubt()),
-    };
-    Ok(if value == 0 && !zero_is_a_value { Place::Takes } else { Place::Explicit(Some(value)) })
 }
 
 fn bytes_of(range: &IdRange) -> Vec<[u8; 8]> {

@@ -24,7 +24,7 @@ mod column;
 mod lookup;
 mod through;
 
-pub(super) use column::{highest_of, is_textual};
+pub(super) use column::{highest_of, id_shape};
 pub use lookup::SHAPE_AGE_MAX;
 
 /// Why a ruled table cannot be served.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use self::slots::Meaning;
+use super::meaning::Meaning;
 use super::plan::{Edit, InsertPlan, NewRows, Protocol, Style, Target};
 use super::prepare::IdParam;
 use crate::rules::model::{ColumnShape, TableShape};
@@ -84,7 +84,7 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
     draft.choose_style(&rows, &body)?;
     draft.write_columns(&columns, source, &rows)?;
     draft.write_rows(&rows, lexer.text());
-    draft.write_tail(&body);
+    draft.write_tail(&body, &columns, &rows, lexer.text());
     let semicolon = body.semicolon;
     Ok((draft.finish(&body, &rows), semicolon))
 }
@@ -147,10 +147,14 @@ impl Context<'_> {
 
     /// What no form of the statement can be filled with.
     fn check(&self, body: &Body) -> Planning<()> {
-        if body.tail.alias.is_some_and(|alias| alias.renames_columns) {
-            return refused(
-                "a row alias with a list of columns is not supported yet; write AS new without the list",
-            );
+        let sets = matches!(&body.form, Form::Set(set) if set.times == 0);
+        let odku = body.tail.odku.filter(|odku| odku.traits.names_id);
+        if sets && odku.is_some() && body.tail.alias.is_some_and(|alias| alias.list_close.is_none()) {
+            // Its row would have one, too.
+            return refused(format!(
+                "the SET form with a row alias refers to {}; write columns and VALUES instead of SET",
+                self.target.id_column()
+            ));
         }
         if body.params > 0 && self.protocol == Protocol::Text {
             return unreadable("a placeholder outside of a prepared statement");
@@ -238,6 +242,7 @@ struct Draft<'a> {
     edits: Vec<Edit>,
     odku_appends: bool,
     sets_last_id: bool,
+    zero_meant: Option<bool>,
 }
 
 impl<'a> Draft<'a> {
@@ -245,7 +250,7 @@ impl<'a> Draft<'a> {
         Draft {
             context,
             id,
-            meaning: Meaning::new(context, id),
+            meaning: Meaning::new(&context.dialect, id),
             kept: false,
             explicit: Vec::new(),
             id_params: Vec::new(),
@@ -254,6 +259,7 @@ impl<'a> Draft<'a> {
             edits: Vec::new(),
             odku_appends: false,
             sets_last_id: false,
+            zero_meant: None,
         }
     }
 
@@ -271,6 +277,7 @@ impl<'a> Draft<'a> {
                 (None, false) => NewRows::All,
             },
             sets_last_id: self.sets_last_id,
+            zero_meant: self.zero_meant,
             returning: body.tail.returning.is_some(),
             edits: self.edits,
             params: body.params,

@@ -5,6 +5,7 @@
 
 pub mod effects;
 mod insert;
+pub mod meaning;
 mod packet;
 pub mod plan;
 pub mod prepare;

@@ -176,6 +176,9 @@ pub struct InsertPlan {
     pub new_rows: NewRows,
     /// The client's own `LAST_INSERT_ID(x)` is in it: where no id is generated, OK packet and function are the server's.
     pub sets_last_id: bool,
+    /// Whether zero was a value (NO_AUTO_VALUE_ON_ZERO) when the meaning of its constants was decided; `None`: none of them
+    /// is zero or DEFAULT. The server decides at each execution.
+    pub zero_meant: Option<bool>,
     /// Answers with a result set, whose end tells neither affected rows nor an id.
     pub returning: bool,
     pub(super) edits: Vec<Edit>,
@@ -212,8 +215,8 @@ pub(super) enum Piece {
     Column { before: &'static str, after: &'static str },
     /// The list of the visible columns, and behind them the id's.
     AllColumns { with_id: bool },
-    /// The n-th id of the statement.
-    Id { nth: u32, comma: bool, form: IdForm },
+    /// The n-th id of the statement; prepared, the one of its row.
+    Id { nth: u32, row: u32, comma: bool, form: IdForm },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,12 +10,12 @@ pub const PARAMS_MAX: usize = 65_535;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedText {
     pub text: Vec<u8>,
-    /// Our own parameters, ascending by index. Wrapped styles have one, for the first id; [`Style::Literal`] has one for
-    /// each generated row. Empty where the client wrote every id, or decides at execution.
+    /// Our own parameters, ascending by index. Wrapped styles have one, for the first generated row; literals are one for each.
+    /// Empty where the client wrote every id, or decides at execution.
     pub hidden: Vec<HiddenParam>,
     /// The client's own parameters; the server counts these and the hidden ones.
     pub client_params: u16,
-    /// The client's parameters that stand at the id's place, one a row at most, ascending; empty where `fixed_ids > 0`.
+    /// The client's parameters that stand at the id's place, one a row at most, ascending.
     /// Each that is bound to NULL or to zero takes an id at execution.
     pub id_params: Vec<IdParam>,
     /// Ids that every execution takes.
@@ -28,8 +28,8 @@ pub struct PreparedText {
 pub struct HiddenParam {
     /// Among the server's parameters, counted from 0.
     pub index: u16,
-    /// Which of the statement's ids goes there, counted from 0.
-    pub nth: u32,
+    /// Row of the statement, counted from 0: ids ascend with the rows that take one.
+    pub row: u32,
 }
 
 /// A parameter of the client's at the id's place.
@@ -81,12 +81,12 @@ struct Writer {
 
 impl Writer {
     fn piece(&mut self, edit: &Edit, insert: &InsertPlan) -> Result<(), Refusal> {
-        let (nth, comma, form) = match &edit.piece {
+        let (nth, row, comma, form) = match &edit.piece {
             Piece::Text(_) | Piece::Column { .. } | Piece::AllColumns { .. } => {
                 put_fixed(&mut self.out, &edit.piece, insert);
                 return Ok(());
             }
-            Piece::Id { nth, comma, form } => (*nth, *comma, *form),
+            Piece::Id { nth, row, comma, form } => (*nth, *row, *comma, *form),
         };
         if comma {
             self.out.push(b',');
@@ -94,11 +94,11 @@ impl Writer {
         match form {
             IdForm::Wrapper => {
                 self.out.extend_from_slice(b"LAST_INSERT_ID(?)");
-                self.hide(edit, nth)
+                self.hide(edit, row)
             }
             IdForm::Literal => {
                 self.out.push(b'?');
-                self.hide(edit, nth)
+                self.hide(edit, row)
             }
             IdForm::BehindWrapper => {
                 let Some(behind) = u64::from(nth).checked_mul(insert.target.step.get()) else {
@@ -113,10 +113,10 @@ impl Writer {
         }
     }
 
-    fn hide(&mut self, edit: &Edit, nth: u32) -> Result<(), Refusal> {
+    fn hide(&mut self, edit: &Edit, row: u32) -> Result<(), Refusal> {
         let index = edit.params_before as usize + self.hidden.len();
         let index = u16::try_from(index).ok().filter(|&i| usize::from(i) < PARAMS_MAX).ok_or_else(no_room)?;
-        self.hidden.push(HiddenParam { index, nth });
+        self.hidden.push(HiddenParam { index, row });
         Ok(())
     }
 }

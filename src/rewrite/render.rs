@@ -89,7 +89,7 @@ fn sample(text: &[u8], plan: &Plan) -> String {
                 Piece::Text(_) | Piece::Column { .. } | Piece::AllColumns { .. } => {
                     put_fixed(&mut out, &edit.piece, insert);
                 }
-                Piece::Id { nth, comma, form } => {
+                Piece::Id { nth, comma, form, .. } => {
                     let id = format!("<id {} of {}>", nth + 1, insert.target.rule.generator);
                     let comma = if *comma { "," } else { "" };
                     let piece = match form {

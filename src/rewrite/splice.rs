@@ -46,7 +46,7 @@ fn splice_one(
             Piece::Text(_) | Piece::Column { .. } | Piece::AllColumns { .. } => {
                 put_fixed(out, &edit.piece, insert);
             }
-            Piece::Id { nth, comma, form } => {
+            Piece::Id { nth, comma, form, .. } => {
                 let id = range?.nth(u64::from(*nth))?;
                 if *comma {
                     out.push(b',');

@@ -1,10 +1,10 @@
 //! What a value written at the id's place means: none given, zero, an integer, or what only the server can tell.
 
+use self::number::{Decimal, rounded_float};
 use super::lex::{Lexer, Odd, Span, Token, TokenKind};
 use super::name;
 
-/// Longer literals may be cut or rounded by the server; they are not judged here.
-const DIGITS_MAX: usize = 30;
+pub mod number;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdValue {
@@ -15,13 +15,15 @@ pub enum IdValue {
     Default,
     /// `0`, `-0`, `'0'`
     Zero,
-    /// What becomes 0 in an integer column: `0.4`, `'0.4'`, `FALSE`, `0x00`, `b'0'`
+    /// What becomes 0 in an integer column: `0.4`, `'0.4'`, `0e0`, `FALSE`, `0x00`, `b'0'`
     ConvertedZero,
+    /// What rounds to zero from below, `-0.4`: zero in a signed column, out of range in an unsigned one.
+    MinusZero,
     /// The client's n-th `?`, counted from 0 over the statement.
     Placeholder(u32),
     /// Spelled as an integer: the value is in `Body::integers`.
     Integer,
-    /// An integer once the server has converted it: `1.6`, `x'10'`, `TRUE`; the value is in `Body::integers`.
+    /// An integer once the server has converted it: `1.6`, `1e3`, `0x10`, `TRUE`, `DATE'2020-01-31'`; the value is in `Body::integers`.
     Converted,
     /// A string that is not a number.
     Text,
@@ -57,99 +59,155 @@ impl Classified {
     const EXPRESSION: Classified = Classified { value: IdValue::Expression, integer: None };
 }
 
+/// A constant, before a sign in front of it.
+#[derive(Debug, Clone, Copy)]
+enum Constant {
+    Null,
+    Decimal(Decimal),
+    Float(f64),
+    /// A number that is not spelled as one: `TRUE`, `0x1F`.
+    Number(i128),
+    /// Anything else, which a sign would make an expression.
+    Other(Classified),
+}
+
+impl Constant {
+    const EXPRESSION: Constant = Constant::Other(Classified::EXPRESSION);
+
+    fn plain(value: IdValue) -> Constant {
+        Constant::Other(Classified::plain(value))
+    }
+
+    fn negated(self) -> Constant {
+        match self {
+            Constant::Null => Constant::Null,
+            Constant::Decimal(decimal) => Constant::Decimal(decimal.negated()),
+            Constant::Float(value) => Constant::Float(-value),
+            Constant::Number(n) => Constant::Number(-n),
+            Constant::Other(_) => Constant::EXPRESSION,
+        }
+    }
+
+    fn classified(self) -> Classified {
+        match self {
+            Constant::Null => Classified::plain(IdValue::Null),
+            Constant::Decimal(decimal) if decimal.rounds_to_minus_zero() => {
+                Classified::plain(IdValue::MinusZero)
+            }
+            Constant::Decimal(decimal) => of_decimal(decimal),
+            Constant::Float(value) => {
+                rounded_float(value).map_or(Classified::EXPRESSION, Classified::converted)
+            }
+            Constant::Number(n) => Classified::converted(n),
+            Constant::Other(classified) => classified,
+        }
+    }
+}
+
+fn of_decimal(decimal: Decimal) -> Classified {
+    match decimal.rounded() {
+        n if decimal.is_integer() => Classified::integer(n),
+        n => Classified::converted(n),
+    }
+}
+
 /// What a value of one token means. `params_before`: the statement's `?` in front of it.
 pub(super) fn of_token(lexer: &Lexer<'_>, token: Token, params_before: u32) -> Classified {
+    constant(lexer, token, params_before).classified()
+}
+
+fn constant(lexer: &Lexer<'_>, token: Token, params_before: u32) -> Constant {
     let bytes = token.span.of(lexer.text());
+    let number = |n: Option<i128>| n.map_or(Constant::EXPRESSION, Constant::Number);
     match token.kind {
-        // To MariaDB x'00' is a string and 0x00 a number; to MySQL both are numbers.
-        TokenKind::Hex if lexer.dialect().is_mariadb() && !bytes.starts_with(b"0") => Classified::EXPRESSION,
+        // To MariaDB x'30' is a string and 0x30 a number; to MySQL both are numbers.
+        TokenKind::Hex if lexer.dialect().is_mariadb() && !bytes.starts_with(b"0") => {
+            let text = hex_string(bytes).unwrap_or_default();
+            Constant::Other(of_text(&text, true))
+        }
         TokenKind::Word => of_word(bytes),
-        TokenKind::BackslashN => Classified::plain(IdValue::Null),
-        TokenKind::Placeholder => Classified::plain(IdValue::Placeholder(params_before)),
-        TokenKind::Integer | TokenKind::Decimal => number(bytes, false).unwrap_or(Classified::EXPRESSION),
-        TokenKind::String => of_string(bytes),
-        TokenKind::Hex => radix(bytes, 16).unwrap_or(Classified::EXPRESSION),
-        TokenKind::Bits => radix(bytes, 2).unwrap_or(Classified::EXPRESSION),
-        _ => Classified::EXPRESSION,
+        TokenKind::BackslashN => Constant::Null,
+        TokenKind::Placeholder => Constant::plain(IdValue::Placeholder(params_before)),
+        TokenKind::Integer | TokenKind::Decimal => {
+            Decimal::parse(bytes, false).map_or(Constant::EXPRESSION, Constant::Decimal)
+        }
+        TokenKind::Float => {
+            let value = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
+            value.map_or(Constant::EXPRESSION, Constant::Float)
+        }
+        TokenKind::String => Constant::Other(of_text(content(bytes), lexer.dialect().is_mariadb())),
+        // MySQL warns that N'' will be utf8mb4 one day; an id in its place would take the warning away.
+        TokenKind::NationalString if lexer.dialect().is_mariadb() => {
+            Constant::Other(of_text(content(bytes.get(1..).unwrap_or_default()), true))
+        }
+        TokenKind::Hex => number(radix(bytes, 16)),
+        TokenKind::Bits => number(radix(bytes, 2)),
+        _ => Constant::EXPRESSION,
     }
 }
 
-fn of_word(word: &[u8]) -> Classified {
+fn of_word(word: &[u8]) -> Constant {
     let is = |keyword: &[u8]| word.eq_ignore_ascii_case(keyword);
     if is(b"NULL") {
-        Classified::plain(IdValue::Null)
+        Constant::Null
     } else if is(b"DEFAULT") {
-        Classified::plain(IdValue::Default)
+        Constant::plain(IdValue::Default)
     } else if is(b"FALSE") {
-        Classified::converted(0)
+        Constant::Number(0)
     } else if is(b"TRUE") {
-        Classified::converted(1)
+        Constant::Number(1)
     } else {
-        Classified::EXPRESSION
+        Constant::EXPRESSION
     }
 }
 
-/// Digits with at most one dot, rounded half away from zero as both servers do for DECIMAL and for strings.
-fn number(bytes: &[u8], negative: bool) -> Option<Classified> {
-    if bytes.len() > DIGITS_MAX {
-        return None;
-    }
-    let mut parts = bytes.splitn(2, |&b| b == b'.');
-    let (whole, fraction) = (parts.next()?, parts.next());
-    if whole.is_empty() && fraction.is_none_or(<[u8]>::is_empty) {
-        return None;
-    }
-    let n = integer(whole, 10)?;
-    let Some(fraction) = fraction else {
-        return Some(Classified::integer(if negative { -n } else { n }));
-    };
-    integer(fraction, 10)?;
-    if negative {
-        // Whether an unsigned column takes -0.4 for zero is the server's to say.
-        return None;
-    }
-    let up = fraction.first().is_some_and(|&digit| digit >= b'5');
-    Some(Classified::converted(n + i128::from(up)))
-}
-
-fn integer(digits: &[u8], radix: u32) -> Option<i128> {
+fn digits(digits: &[u8], radix: u32) -> Option<i128> {
     digits.iter().try_fold(0i128, |sum, &b| {
         let digit = char::from(b).to_digit(radix)?;
         sum.checked_mul(i128::from(radix))?.checked_add(i128::from(digit))
     })
 }
 
-/// A string in its quotes.
-fn of_string(bytes: &[u8]) -> Classified {
-    // Both servers pass over blanks in front of a number; behind one MariaDB notes that data were truncated (1265).
-    let whole = bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default().trim_ascii_start();
-    let inner = whole.trim_ascii_end();
-    let (negative, digits) = match inner {
-        [sign @ (b'-' | b'+'), digits @ ..] => (*sign == b'-', digits),
-        digits => (false, digits),
-    };
-    match number(digits, negative) {
+/// Between a string's quotes, as it is written.
+fn content(quoted: &[u8]) -> &[u8] {
+    quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default()
+}
+
+/// The content of `x'...'`.
+fn hex_string(bytes: &[u8]) -> Option<Vec<u8>> {
+    let pairs = content(bytes.get(1..)?).chunks_exact(2);
+    pairs.map(|pair| u8::try_from(digits(pair, 16)?).ok()).collect()
+}
+
+/// The content of a string that is to become an integer. Both servers pass over blanks and tabs in front of a number, MariaDB
+/// over line ends too; behind one it notes that data were truncated (1265).
+pub fn of_text(content: &[u8], mariadb: bool) -> Classified {
+    let start = content.iter().position(|&byte| byte != b' ' && byte != b'\t').unwrap_or(content.len());
+    let whole = content.get(start..).unwrap_or_default();
+    let end = whole.iter().rposition(|&byte| byte != b' ').map_or(0, |at| at + 1);
+    let inner = whole.get(..end).unwrap_or_default();
+    match Decimal::parse(inner, true).map(of_decimal) {
         // An id in its place would take the note away.
-        Some(Classified { integer: None, .. }) if inner.len() < whole.len() => Classified::EXPRESSION,
+        Some(Classified { integer: None, .. }) if mariadb && inner.len() < whole.len() => {
+            Classified::EXPRESSION
+        }
         Some(classified) => classified,
-        // Not for certain a string without a number: '7abc', '1e3', '', or bytes that need unescaping.
+        // Not for certain a string without a number: '7abc', '', or bytes that need unescaping.
         None if !inner.first().is_some_and(u8::is_ascii_alphabetic) => Classified::EXPRESSION,
         None => Classified::plain(IdValue::Text),
     }
 }
 
 /// `0x1F`, `x'1F'`, `0b1`, `b'1'`: at most 8 bytes.
-fn radix(bytes: &[u8], radix: u32) -> Option<Classified> {
-    let digits = bytes.get(2..)?;
-    let digits = digits.strip_suffix(b"'").unwrap_or(digits);
+fn radix(bytes: &[u8], radix: u32) -> Option<i128> {
+    let written = bytes.get(2..)?;
+    let written = written.strip_suffix(b"'").unwrap_or(written);
     let digits_max = if radix == 16 { 16 } else { 64 };
-    if digits.is_empty() || digits.len() > digits_max {
-        return None;
-    }
-    integer(digits, radix).map(Classified::converted)
+    (!written.is_empty() && written.len() <= digits_max).then(|| digits(written, radix)).flatten()
 }
 
-/// What a value of several tokens means: a sign, parentheses around a constant, `DEFAULT(id)`. All else is an expression.
+/// What a value of several tokens means: signs, parentheses around a constant, strings in pieces or with a character set,
+/// `DATE'...'`, `DEFAULT(id)`. All else is an expression.
 pub(super) fn of_span(
     lexer: &Lexer<'_>,
     span: Span,
@@ -157,37 +215,79 @@ pub(super) fn of_span(
     params_before: u32,
 ) -> Result<Classified, Odd> {
     let mut lexer = lexer.over(span);
-    let mut depth = 0usize;
-    let mut token = lexer.next()?;
-    while token.is_punct(b'(') {
-        depth += 1;
+    let first = lexer.next()?;
+    if lexer.is_word(first, "DEFAULT") {
+        let default = default_of(&mut lexer, column)?;
+        return Ok(if lexer.next()?.kind == TokenKind::End { default } else { Classified::EXPRESSION });
+    }
+    // Outermost first: an opening parenthesis, or a sign.
+    let mut around = Vec::new();
+    let mut token = first;
+    while let TokenKind::Punct(sign @ (b'(' | b'-' | b'+')) = token.kind {
+        around.push(sign);
         token = lexer.next()?;
     }
-    let sign = match token.kind {
-        TokenKind::Punct(sign @ (b'-' | b'+')) => Some(sign),
-        _ => None,
-    };
-    let classified = if let Some(sign) = sign {
-        let operand = lexer.next()?;
-        match operand.kind {
-            TokenKind::Integer | TokenKind::Decimal => {
-                number(operand.span.of(lexer.text()), sign == b'-').unwrap_or(Classified::EXPRESSION)
-            }
-            _ => Classified::EXPRESSION,
-        }
-    } else if depth == 0 && lexer.is_word(token, "DEFAULT") {
-        default_of(&mut lexer, column)?
-    } else if lexer.is_word(token, "DEFAULT") {
-        Classified::EXPRESSION
-    } else {
-        of_token(&lexer, token, params_before)
-    };
-    for _ in 0..depth {
-        if !lexer.next()?.is_punct(b')') {
-            return Ok(Classified::EXPRESSION);
-        }
+    if lexer.is_word(token, "DEFAULT") {
+        return Ok(Classified::EXPRESSION);
     }
-    Ok(if lexer.next()?.kind == TokenKind::End { classified } else { Classified::EXPRESSION })
+    let mut value = of_words(&mut lexer, token, params_before)?;
+    for sign in around.into_iter().rev() {
+        value = match sign {
+            b'-' => value.negated(),
+            b'+' if matches!(value, Constant::Other(_)) => Constant::EXPRESSION,
+            b'(' if !lexer.eat_punct(b')')? => Constant::EXPRESSION,
+            _ => value,
+        };
+    }
+    Ok(if lexer.next()?.kind == TokenKind::End { value.classified() } else { Classified::EXPRESSION })
+}
+
+/// A constant of one or more words, whose first is `token`.
+fn of_words(lexer: &mut Lexer<'_>, token: Token, params_before: u32) -> Result<Constant, Odd> {
+    let mariadb = lexer.dialect().is_mariadb();
+    let next = lexer.peek()?;
+    if next.kind != TokenKind::String {
+        return Ok(constant(lexer, token, params_before));
+    }
+    let text = content(next.span.of(lexer.text())).to_vec();
+    match token.kind {
+        // Adjacent strings are one.
+        TokenKind::String => {
+            let mut all = content(token.span.of(lexer.text())).to_vec();
+            while lexer.peek()?.kind == TokenKind::String {
+                let piece = lexer.next()?;
+                all.extend_from_slice(content(piece.span.of(lexer.text())));
+            }
+            Ok(Constant::Other(of_text(&all, mariadb)))
+        }
+        TokenKind::Word if is_introducer(token.span.of(lexer.text()), mariadb) => {
+            lexer.next()?;
+            Ok(Constant::Other(of_text(&text, mariadb)))
+        }
+        TokenKind::Word if lexer.is_word(token, "DATE") => {
+            lexer.next()?;
+            Ok(date(&text).map_or(Constant::EXPRESSION, |n| Constant::Other(Classified::converted(n))))
+        }
+        _ => Ok(Constant::EXPRESSION),
+    }
+}
+
+/// A character set that has ASCII's digits. MySQL warns of `_utf8`, and an id in its place would take the warning away.
+fn is_introducer(word: &[u8], mariadb: bool) -> bool {
+    let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+    [&b"_utf8mb4"[..], b"_latin1", b"_ascii", b"_binary"].into_iter().any(is)
+        || mariadb && (is(b"_utf8") || is(b"_utf8mb3"))
+}
+
+/// `2020-01-31` is 20200131 to an integer column. That there is such a day is the server's to say.
+fn date(text: &[u8]) -> Option<i128> {
+    let is_date = text.len() == 10
+        && text.iter().enumerate().all(|(at, byte)| match at {
+            4 | 7 => *byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+    let all: Vec<u8> = text.iter().copied().filter(u8::is_ascii_digit).collect();
+    digits(&all, 10).filter(|&n| is_date && n > 10_000)
 }
 
 /// Behind `DEFAULT`: nothing, or the id's column in parentheses.

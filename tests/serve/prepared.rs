@@ -43,6 +43,24 @@ fn long_data_on_either_side_of_a_hidden_parameter() {
 }
 
 #[test]
+fn zeros_mean_what_they_meant_or_the_execution_is_refused() {
+    each("prepared_zeros", "", |rig| {
+        let mut client = rig.client();
+        let zero = client.prepare("INSERT INTO t(id,a) VALUES(0,1)").unwrap().unwrap();
+        let mixed = client.prepare("INSERT INTO t(id,a) VALUES(?,2),(DEFAULT,3)").unwrap().unwrap();
+        let null = client.prepare("INSERT INTO t(id,a) VALUES(NULL,4)").unwrap().unwrap();
+        client.run("SET sql_mode='NO_AUTO_VALUE_ON_ZERO'");
+        // The server would store 0.
+        assert_eq!(code_of(&client.execute(&zero, &[]).unwrap()), 1235, "{}", rig.name());
+        assert_eq!(code_of(&client.execute(&mixed, &[Param::Null]).unwrap()), 1235, "{}", rig.name());
+        assert_eq!(code_of(&client.execute(&null, &[]).unwrap()), 0, "{}", rig.name());
+        client.run("SET sql_mode=''");
+        assert_eq!(code_of(&client.execute(&zero, &[]).unwrap()), 0, "{}", rig.name());
+        assert_eq!(rows(&mut client, "SELECT a, id > 0 FROM t ORDER BY id"), "4,1 1,1");
+    });
+}
+
+#[test]
 fn long_data_of_a_refused_execution_is_dropped() {
     let sql = "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, a BLOB);";
     each("prepared_drop", sql, |rig| {

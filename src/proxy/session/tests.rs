@@ -360,7 +360,7 @@ async fn what_was_sent_ahead_ends_with_a_refused_execution() {
         7,
         &[&[0, 1, 0, 0, 0, 0, 1, 0xFC, 0, 0x08, 0x80, 1, b'y'][..], &1u64.to_le_bytes()].concat(),
     );
-    let why = "rowstamp: what is bound to the id is neither NULL nor an integer; bind one of them";
+    let why = "rowstamp: what is bound to id does not show whether it is zero; bind an integer or NULL";
     let script = [
         Client(prepare("INSERT INTO s.t(a,id) VALUES(?,?)")),
         track,

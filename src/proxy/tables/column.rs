@@ -9,14 +9,12 @@ pub(super) fn column<'a>(shape: &'a TableShape, name: &str) -> Option<&'a Column
 
 /// The highest id that the target's column holds.
 pub(in crate::proxy) fn highest_of(target: &Target) -> u64 {
-    let column = target.shape.as_deref().and_then(|shape| column(shape, target.id_column()));
-    column.and_then(highest).unwrap_or(i64::MAX.unsigned_abs())
+    id_shape(target).and_then(highest).unwrap_or(i64::MAX.unsigned_abs())
 }
 
-/// Whether the target's column holds strings.
-pub(in crate::proxy) fn is_textual(target: &Target) -> bool {
-    let column = target.shape.as_deref().and_then(|shape| column(shape, target.id_column()));
-    column.is_some_and(|column| matches!(column.data_type.as_str(), "char" | "varchar" | "text" | "tinytext"))
+/// The target's column, where its table is known.
+pub(in crate::proxy) fn id_shape(target: &Target) -> Option<&ColumnShape> {
+    target.shape.as_deref().and_then(|shape| column(shape, target.id_column()))
 }
 
 /// `None` for columns that are no integers. Source: MySQL manual, "Integer Types".

@@ -4,13 +4,19 @@ use super::slots::Slot;
 use super::{Draft, Planning, RowShape, Rows, refused};
 use crate::rewrite::plan::{Edit, IdForm, Piece, Style};
 use crate::sql::dialect::ClientCharset;
+use crate::sql::insert::body::Alias;
 use crate::sql::insert::{Body, Columns, Row, Source};
+use crate::sql::lex::Token;
 use crate::sql::name;
 use crate::sql::value::IdValue;
 
 impl Draft<'_> {
     fn edit(&mut self, start: u32, end: u32, params_before: u32, piece: Piece) {
         self.edits.push(Edit { start, end, params_before, piece });
+    }
+
+    fn adds_column(&self, rows: &Rows<'_>) -> bool {
+        self.ids > 0 && rows.rows.first().is_some_and(|row| row.class == IdValue::Omitted)
     }
 
     /// The id goes last in the list, where it is not in it. Where the statement has no list, it gets that of the columns as
@@ -21,7 +27,7 @@ impl Draft<'_> {
         source: Source,
         rows: &Rows<'_>,
     ) -> Planning<()> {
-        let with_id = self.ids > 0 && rows.rows.first().is_some_and(|row| row.class == IdValue::Omitted);
+        let with_id = self.adds_column(rows);
         match (columns, source) {
             (Columns::Unlisted, Source::Values(keyword)) if rows.shape == RowShape::Filled => {
                 self.check_names(true)?;
@@ -63,14 +69,14 @@ impl Draft<'_> {
     pub(super) fn write_rows(&mut self, rows: &Rows<'_>, text: &[u8]) {
         self.edits.reserve(self.ids as usize + 1);
         let mut nth = 0u32;
-        for row in rows.rows.iter() {
-            match self.meaning.slot(row.class) {
+        for (at, row) in (0u32..).zip(rows.rows.iter()) {
+            match Slot::of(self.meaning, row.class) {
                 None | Some(Slot::Keep | Slot::Client) => {}
                 Some(Slot::Zero) => {
                     self.edit(row.id.start, row.id.end, row.params_before, Piece::Text("0".into()));
                 }
                 Some(Slot::Generate) => {
-                    self.write_id(row, rows.shape, nth);
+                    self.write_id((at, row), rows.shape, nth);
                     nth += 1;
                 }
             }
@@ -78,7 +84,7 @@ impl Draft<'_> {
         debug_assert!(self.edits.iter().all(|edit| edit.end as usize <= text.len()));
     }
 
-    fn write_id(&mut self, row: &Row, shape: RowShape, nth: u32) {
+    fn write_id(&mut self, (at, row): (u32, &Row), shape: RowShape, nth: u32) {
         let form = match self.style {
             Style::Wrapped | Style::OdkuOne if nth == 0 => IdForm::Wrapper,
             Style::Wrapped | Style::OdkuOne => IdForm::BehindWrapper,
@@ -89,17 +95,35 @@ impl Draft<'_> {
                 row.id.start,
                 row.id.end,
                 row.params_before,
-                Piece::Id { nth, comma: false, form },
+                Piece::Id { nth, row: at, comma: false, form },
             );
         }
         if shape == RowShape::Assignments {
             self.column_edit(row.close, ",", "=");
         }
         let comma = shape == RowShape::Filled;
-        self.edit(row.close, row.close, row.params_before, Piece::Id { nth, comma, form });
+        self.edit(row.close, row.close, row.params_before, Piece::Id { nth, row: at, comma, form });
     }
 
-    pub(super) fn write_tail(&mut self, body: &Body) {
+    /// The row has one more value, whose name in the alias must not be the id's: there the client's own `id` means the
+    /// table's, and `new.id` is an error. So an alias without a list gets one.
+    fn write_alias(&mut self, alias: Alias, columns: &Columns, text: &[u8]) {
+        let name = unused_name(text);
+        let (at, list) = match (alias.list_close, columns) {
+            (Some(close), _) => (close, format!(",{name}")),
+            (None, Columns::Listed { names, .. }) if !names.is_empty() => {
+                let names: Vec<_> = names.iter().map(|&token| spelled(text, token)).collect();
+                (alias.end, format!("({},{name})", names.join(",")))
+            }
+            (None, _) => return,
+        };
+        self.edit(at, at, 0, Piece::Text(list.into_boxed_str()));
+    }
+
+    pub(super) fn write_tail(&mut self, body: &Body, columns: &Columns, rows: &Rows<'_>, text: &[u8]) {
+        if let Some(alias) = body.tail.alias.filter(|_| self.adds_column(rows)) {
+            self.write_alias(alias, columns, text);
+        }
         let Some(odku) = body.tail.odku.filter(|_| self.odku_appends) else { return };
         let column = name::quoted(self.context.target.id_column());
         // Beside a row alias a bare name is ambiguous.
@@ -110,4 +134,20 @@ impl Draft<'_> {
         let text = format!(",{column}=LAST_INSERT_ID({updated})");
         self.edit(odku.end, odku.end, 0, Piece::Text(text.into_boxed_str()));
     }
+}
+
+/// A name as it is written.
+fn spelled(text: &[u8], token: Token) -> String {
+    String::from_utf8_lossy(token.span.of(text)).into_owned()
+}
+
+/// For a column of a row alias that nobody refers to: the statement's text has no such name in it.
+fn unused_name(text: &[u8]) -> String {
+    let lower = text.to_ascii_lowercase();
+    let is_used = |name: &String| memchr::memmem::find(&lower, name.as_bytes()).is_some();
+    let mut name = "rowstamp_id".to_owned();
+    while is_used(&name) {
+        name.push('_');
+    }
+    name
 }

@@ -1,6 +1,7 @@
 //! How the ids of a statement are written: ARCHITECTURE.md, "The insert id".
 
 use super::{Draft, Planning, Rows, refused};
+use crate::rewrite::meaning::Column;
 use crate::rewrite::plan::Style;
 use crate::rules::model::InsertId;
 use crate::sql::insert::Body;
@@ -22,7 +23,8 @@ impl Draft<'_> {
         all.add(returning);
         all.add(odku.map(|odku| odku.traits).unwrap_or_default());
         self.sets_last_id = all.sets_last_id || odku.is_some_and(|odku| odku.calls_last_id);
-        let packet_only = self.context.target.rule.insert_id == InsertId::Packet || self.meaning.is_text;
+        let packet_only =
+            self.context.target.rule.insert_id == InsertId::Packet || self.meaning.column == Column::Text;
         let several = rows.rows.len() > 1;
         if let Some(odku) = odku {
             if odku.assigns_id == AssignsId::Otherwise && (several || body.traits.sets_last_id) {

@@ -30,7 +30,10 @@ pub struct Odku {
 /// `AS new`, `AS new(m,n)`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alias {
-    pub renames_columns: bool,
+    /// Behind its name.
+    pub end: u32,
+    /// Offset of the closing parenthesis of its list of columns.
+    pub list_close: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -127,11 +130,12 @@ pub(super) fn read(
 ) -> Result<Option<(Tail, bool)>, Odd> {
     let mut tail = Tail::default();
     if lexer.is_word(token, "AS") {
-        if !name::is_name(lexer.next()?) {
+        let name = lexer.next()?;
+        if !name::is_name(name) {
             return Ok(None);
         }
         token = lexer.next()?;
-        tail.alias = Some(Alias { renames_columns: token.is_punct(b'(') });
+        let mut list_close = None;
         if token.is_punct(b'(') {
             while !token.is_punct(b')') {
                 if matches!(token.kind, TokenKind::End | TokenKind::Punct(b';')) {
@@ -139,8 +143,10 @@ pub(super) fn read(
                 }
                 token = lexer.next()?;
             }
+            list_close = Some(token.span.start);
             token = lexer.next()?;
         }
+        tail.alias = Some(Alias { end: name.span.end, list_close });
     }
     if lexer.is_word(token, "ON") {
         if !(lexer.eat_word("DUPLICATE")? && lexer.eat_word("KEY")? && lexer.eat_word("UPDATE")?) {

@@ -1,0 +1,213 @@
+//! What a value at the id's place means to the column: whether it asks for an id. For constants `insert` decides by it, for
+//! what is bound to a `?` [`Meaning::bound`] does, at each execution.
+
+use crate::mysql::prepared::{Param, Scalar};
+use crate::rules::model::ColumnShape;
+use crate::sql::dialect::{Dialect, SqlMode};
+use crate::sql::value::number::{Decimal, rounded_float};
+use crate::sql::value::{self, Classified, IdValue};
+
+/// What decides what a value means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meaning {
+    /// NO_AUTO_VALUE_ON_ZERO
+    pub zero_is_value: bool,
+    mariadb: bool,
+    pub(super) column: Column,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Column {
+    /// Or not known.
+    Unsigned,
+    Signed,
+    /// Strings: the wrapper, which makes integers, does not fit, and 0.4 is not zero.
+    Text,
+    /// 0.4 is not zero.
+    Real,
+}
+
+/// What is bound to the id's place of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// NULL or zero: takes an id.
+    Takes,
+    /// The client's own; a value where it is an integer.
+    Explicit(Option<i128>),
+}
+
+impl Meaning {
+    pub fn new(dialect: &Dialect, id: Option<&ColumnShape>) -> Self {
+        let data_type = id.map_or("", |id| id.data_type.as_str());
+        let texts = ["char", "text", "binary", "blob", "enum", "set", "uuid"];
+        let column = match id {
+            // Almost every id is an integer: its name is not searched.
+            Some(id) if data_type.ends_with("int") && !id.unsigned => Column::Signed,
+            Some(_) if data_type.ends_with("int") => Column::Unsigned,
+            _ if texts.iter().any(|kind| data_type.contains(kind)) => Column::Text,
+            _ if matches!(data_type, "float" | "double" | "decimal") => Column::Real,
+            _ => Column::Unsigned,
+        };
+        Meaning {
+            zero_is_value: dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO),
+            mariadb: dialect.is_mariadb(),
+            column,
+        }
+    }
+
+    fn is_integer(self) -> bool {
+        matches!(self.column, Column::Signed | Column::Unsigned)
+    }
+
+    /// `None`: what the server would make of it is the server's to say. Measured on MariaDB 10.11 and MySQL 9.7.
+    pub fn bound(self, param: &Param<'_>) -> Option<Bound> {
+        let value = match param.scalar().ok()? {
+            Scalar::Null => return Some(Bound::Takes),
+            Scalar::Integer(value) => value,
+            Scalar::Float(value) if self.is_integer() => self.rounded(value)?,
+            Scalar::Float(value) => rounded_float(value).filter(|_| value.fract() == 0.0)?,
+            Scalar::Text(text) if param.kind.is_decimal() => self.decimal(text)?,
+            Scalar::Text(text) => match self.text(text) {
+                Some(value) => value,
+                None if self.column == Column::Text => return Some(Bound::Explicit(None)),
+                None => return None,
+            },
+            Scalar::Other => return None,
+        };
+        Some(if value == 0 && !self.zero_is_value { Bound::Takes } else { Bound::Explicit(Some(value)) })
+    }
+
+    fn decimal(self, text: &[u8]) -> Option<i128> {
+        let decimal = Decimal::parse(text, true)?;
+        let fits = match self.column {
+            Column::Signed => true,
+            // In strict mode an error, else a warning that an id in its place would take away.
+            Column::Unsigned => !decimal.rounds_to_minus_zero(),
+            Column::Text | Column::Real => decimal.is_integer(),
+        };
+        fits.then(|| decimal.rounded())
+    }
+
+    fn text(self, text: &[u8]) -> Option<i128> {
+        let (value, integer) = match value::of_text(text, self.mariadb) {
+            Classified { value: IdValue::Zero, .. } => (IdValue::Zero, 0),
+            Classified { value: IdValue::ConvertedZero, .. } => (IdValue::ConvertedZero, 0),
+            Classified { value, integer } => (value, integer?),
+        };
+        let is_spelled = matches!(value, IdValue::Zero | IdValue::Integer);
+        if is_spelled || self.mariadb && self.is_integer() {
+            return Some(integer);
+        }
+        let number = std::str::from_utf8(text).ok().filter(|_| self.is_integer())?.trim_matches([' ', '\t']);
+        self.rounded(number.parse().ok()?)
+    }
+
+    /// MySQL converts what is bound to the type that the statement's executions so far have settled on, so that a half goes to
+    /// even as a double does, or away from zero as a decimal does.
+    fn rounded(self, value: f64) -> Option<i128> {
+        let is_half = !self.mariadb && (value.fract().abs() - 0.5).abs() < 1e-9;
+        rounded_float(value).filter(|_| !is_half)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bound, Meaning};
+    use crate::mysql::prepared::{Bound as Value, Param, ParamType};
+    use crate::rules::model::ColumnShape;
+    use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+
+    const DOUBLE: u8 = 0x05;
+    const DECIMAL: u8 = 0xF6;
+    const STRING: u8 = 0xFD;
+
+    fn meaning(kind: ServerKind, mode: &str, column: &str) -> Meaning {
+        let (data_type, unsigned) = match column.split_once(' ') {
+            Some((data_type, _)) => (data_type, true),
+            None => (column, false),
+        };
+        let shape = ColumnShape {
+            name: "id".into(),
+            data_type: data_type.into(),
+            unsigned,
+            auto_increment: true,
+            generated: false,
+            invisible: false,
+        };
+        let dialect = Dialect {
+            server: Server { kind, version: 90_700 },
+            sql_mode: SqlMode::parse(mode),
+            charset: ClientCharset::Utf8,
+        };
+        Meaning::new(&dialect, Some(&shape))
+    }
+
+    /// What is bound as `kind`, with its length in front where it is text.
+    fn bound(meaning: Meaning, kind: u8, value: &[u8]) -> Option<Bound> {
+        let kind = ParamType { kind, flags: 0 };
+        let mut bytes = value.to_vec();
+        if !matches!(kind.kind, DOUBLE) {
+            bytes.insert(0, u8::try_from(value.len()).unwrap());
+        }
+        meaning.bound(&Param::new(kind, Value::Value(&bytes)))
+    }
+
+    #[track_caller]
+    fn check(column: &str, kind: u8, value: &str, mariadb: Option<i128>, mysql: Option<i128>) {
+        for (server, expect) in [(ServerKind::MariaDb, mariadb), (ServerKind::MySql, mysql)] {
+            let bytes = match kind {
+                DOUBLE => value.parse::<f64>().unwrap().to_le_bytes().to_vec(),
+                _ => value.as_bytes().to_vec(),
+            };
+            let got = bound(meaning(server, "", column), kind, &bytes);
+            let expect = expect.map(|n| if n == 0 { Bound::Takes } else { Bound::Explicit(Some(n)) });
+            assert_eq!(got, expect, "{value} {server:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_no_integers() {
+        check("bigint", DOUBLE, "0.5", Some(0), None);
+        check("bigint", DOUBLE, "0.49", Some(0), Some(0));
+        check("bigint", DOUBLE, "-0.0", Some(0), Some(0));
+        check("bigint", DOUBLE, "1.5", Some(2), None);
+        check("bigint", DOUBLE, "1.6", Some(2), Some(2));
+        check("bigint", DOUBLE, "1e39", None, None);
+        check("bigint", DOUBLE, "nan", None, None);
+        check("double", DOUBLE, "0.5", None, None);
+        check("bigint", DECIMAL, "0.4", Some(0), Some(0));
+        check("bigint", DECIMAL, "15.5", Some(16), Some(16));
+        check("bigint", DECIMAL, "-0.4", Some(0), Some(0));
+        check("bigint unsigned", DECIMAL, "-0.4", None, None);
+    }
+
+    #[test]
+    fn strings() {
+        check("bigint", STRING, " 0", Some(0), Some(0));
+        check("bigint", STRING, "0 ", None, Some(0));
+        check("bigint", STRING, " 11 ", Some(11), Some(11));
+        check("bigint", STRING, "0.5", Some(1), None);
+        check("bigint", STRING, "12.5", Some(13), None);
+        check("bigint", STRING, "12.6", Some(13), Some(13));
+        check("bigint", STRING, "-0.4", Some(0), Some(0));
+        check("bigint", STRING, "-0.5", Some(-1), None);
+        check("bigint", STRING, "5e-1", Some(1), None);
+        check("bigint", STRING, "1e1", Some(10), Some(10));
+        check("bigint", STRING, "+14", Some(14), Some(14));
+        for unclear in ["", " ", "abc", "13abc", "\n0", "0x1", "1e", "."] {
+            check("bigint", STRING, unclear, None, None);
+        }
+        let text = |value: &str| bound(meaning(ServerKind::MySql, "", "varchar"), STRING, value.as_bytes());
+        assert_eq!(text("abc"), Some(Bound::Explicit(None)));
+        assert_eq!(text("0.4"), Some(Bound::Explicit(None)));
+        assert_eq!(text("0"), Some(Bound::Takes));
+    }
+
+    #[test]
+    fn zero_may_be_a_value() {
+        let meaning = meaning(ServerKind::MariaDb, "NO_AUTO_VALUE_ON_ZERO", "int");
+        assert_eq!(bound(meaning, STRING, b"0.4"), Some(Bound::Explicit(Some(0))));
+        let null = Param::new(ParamType { kind: STRING, flags: 0 }, Value::Null);
+        assert_eq!(meaning.bound(&null), Some(Bound::Takes));
+    }
+}
