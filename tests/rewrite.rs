@@ -162,6 +162,7 @@ impl Setting {
                 }
                 out
             }
+            Planned::AsksTemporary { schema, table } => format!("=> hidden? {schema}.{table}"),
             Planned::NeedsTable { schema, table } => format!("=> needs {schema}.{table}"),
             Planned::Stale { schema, table, .. } => format!("=> stale {schema}.{table}"),
             Planned::Refused(refusal) => {

@@ -4,6 +4,7 @@
 use super::inserts::{InsertReply, Settled};
 use super::outstanding::{Forward, Note, Outstanding, Own, Purpose};
 use super::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
+use super::temporary;
 use crate::mysql::command::Command;
 use crate::mysql::error::parse_err;
 use crate::mysql::ok::OkPacket;
@@ -246,7 +247,11 @@ impl Relay {
         if control == Control::Any {
             self.view.take_status(ok.status);
         }
-        self.view.take_changes(ok.state_changes());
+        let explained = self.outstanding.front_mut().is_some_and(|entry| match entry {
+            Outstanding::Forward(entry) => entry.explains_report(),
+            _ => false,
+        });
+        self.view.take_changes(ok.state_changes(), explained);
         let strips = self.strips_tracking && ok.has_state();
         let is_changed = insert_id.is_some_and(|id| id != ok.insert_id);
         let replaced = (is_changed || strips).then(|| ok.patched(insert_id, self.strips_tracking));
@@ -324,7 +329,7 @@ impl Relay {
             self.view.take_status(status);
         }
         if let Note::Statements { effects, .. } = entry.note {
-            self.view.take_effects(&effects, succeeded);
+            self.view.take_effects(&effects, succeeded, entry.results);
         }
     }
 
@@ -364,6 +369,12 @@ impl Relay {
         let error = own.first.as_deref().and_then(parse_err);
         match (own.purpose, error) {
             (Purpose::LastInsertId | Purpose::Track, None) | (Purpose::DropLongData, _) => {}
+            (Purpose::IsTemporary { schema, table }, error) => {
+                // Killed, or out of time: it is asked again. Whatever else is said of the name, it is no temporary table.
+                if !error.is_some_and(|(code, _)| matches!(code, 1317 | 3024)) {
+                    self.view.take_temporary(&schema, &table, temporary::answer(own.row.as_deref()));
+                }
+            }
             (Purpose::ReadState, None) => self.view.take_state(own.row.as_deref()),
             (Purpose::LastInsertId, Some((code, text))) => {
                 tracing::warn!(code, text, "LAST_INSERT_ID() could not be brought up to date");

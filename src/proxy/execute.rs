@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::hidden::Execution;
 use super::inserts::{Ids, InsertReply};
 use super::outstanding::{Note, Purpose};
 use super::ruled::{Verdict, state_unknown};
@@ -31,6 +32,12 @@ impl Session {
     /// COM_STMT_EXECUTE of a ruled statement.
     pub(super) async fn execute(&mut self, window_bytes: usize, packets: usize) {
         let payload = payload_of(self.relay.up.window(), window_bytes).into_owned();
+        match self.hides_prepared(&payload) {
+            Execution::Ruled => {}
+            Execution::Passes => return self.pass_execution(&payload, window_bytes),
+            Execution::Asked => return,
+            Execution::Refused(refusal) => return self.refuse(&refusal, window_bytes, packets),
+        }
         let filled = self.filled(&payload).await;
         let had_long_data = self.forget_long_data(&payload);
         match filled {
@@ -130,7 +137,7 @@ impl Session {
             Lookup::Ruled(now) if Arc::ptr_eq(&now, target) || now == *target => return Ok(prepared),
             // The server's word.
             Lookup::Missing | Lookup::NotRuled => return Ok(prepared),
-            Lookup::Unknown => {
+            Lookup::Unknown | Lookup::PerhapsHidden => {
                 return Err(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")));
             }
             Lookup::Refused(why) | Lookup::ServerFirst(why) => {

@@ -58,6 +58,14 @@ impl Relay {
         Ok(words.iter().any(|word| memchr::memmem::find(&options, word.as_bytes()).is_some()))
     }
 
+    /// Whether a statement may call a function, which may make temporary tables: as far as it is in the window.
+    pub(super) fn may_call(&self, command: Command, header: Header) -> bool {
+        let whole = self.up.window().get(HEADER_BYTES..header.packet_bytes());
+        // An execution runs what was seen when it was prepared.
+        matches!(command, Command::Query | Command::StmtPrepare)
+            && whole.is_none_or(|text| header.continues() || memchr::memchr(b'(', text).is_some())
+    }
+
     /// Where the text begins in the window. `None`: attributes in front of it are malformed, or more than one looks at.
     fn text_at(&self, command: Command, header: Header) -> Result<Option<usize>, Step> {
         if command != Command::Query || !self.has_attributes() {
@@ -121,7 +129,7 @@ impl Relay {
 }
 
 /// Whether a statement may read `LAST_INSERT_ID()` and does not read what belongs to the statement before it.
-fn may_read_insert_id(text: &[u8]) -> bool {
+pub(super) fn may_read_insert_id(text: &[u8]) -> bool {
     let text = text.get(..GLANCE_BYTES_MAX).unwrap_or(text).to_ascii_lowercase();
     let has = |word: &str| memchr::memmem::find(&text, word.as_bytes()).is_some();
     let first_word = text.trim_ascii_start().split(|b| !b.is_ascii_alphabetic()).next().unwrap_or_default();

@@ -64,6 +64,11 @@ impl Forward {
         matches!(&self.note, Note::Prepare(prepared) if prepared.hides(self.params_seen))
     }
 
+    /// Whether the text shows all that changes in the session's state.
+    pub(super) fn explains_report(&self) -> bool {
+        matches!(&self.note, Note::Statements { effects, .. } if effects.explains_report)
+    }
+
     /// Whether the client wrote no parameter at all, so that it expects no end of them either.
     pub(super) fn hides_all_params(&self) -> bool {
         matches!(&self.note, Note::Prepare(prepared)
@@ -80,6 +85,8 @@ pub(super) enum Purpose {
     Track,
     /// sql_mode, character set and default database are read.
     ReadState,
+    /// Whether this name is a temporary table's.
+    IsTemporary { schema: String, table: String },
     /// What was sent ahead for an execution that was refused is dropped.
     DropLongData,
     /// A statement that could not be read, given to the server by COM_STMT_PREPARE only.
@@ -149,7 +156,9 @@ impl Queue {
     pub(super) fn may_change_session(&self) -> bool {
         self.entries.iter().any(|entry| match entry {
             Outstanding::Forward(forward) => forward.may_change_session,
-            Outstanding::Own(own) => matches!(own.purpose, Purpose::Track | Purpose::ReadState),
+            Outstanding::Own(own) => {
+                matches!(own.purpose, Purpose::Track | Purpose::ReadState | Purpose::IsTemporary { .. })
+            }
             Outstanding::Answer(_) => false,
         })
     }

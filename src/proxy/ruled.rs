@@ -9,6 +9,7 @@ use super::relay::err_packet;
 use super::session::Session;
 use super::statements::PreparedInsert;
 use super::tables::highest_of;
+use super::temporary::Hides;
 use super::upstream::payload_of;
 use crate::ids::range::IdRange;
 use crate::ids::{Advanced, TakeError};
@@ -16,7 +17,7 @@ use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::rewrite::effects::Effects;
-use crate::rewrite::plan::{self, Plan, Planned, Protocol, Target, Unreadable};
+use crate::rewrite::plan::{self, Lookup, Plan, Planned, Protocol, Target, Unreadable};
 use crate::rules::model::Explicit;
 
 /// Looks at one packet: more than the tables it names, and than DDL comes in between.
@@ -27,6 +28,11 @@ pub(super) enum Verdict {
     Pass(Effects),
     Refuse(Refusal),
     Probe(Unreadable),
+    /// The server is asked whether a temporary table hides this name; then the statement is judged again.
+    AskTemporary {
+        schema: String,
+        table: String,
+    },
     /// The ids go in, and the OK packets need what `inserts` say.
     Send {
         plan: Plan,
@@ -51,6 +57,7 @@ impl Session {
             (Verdict::Probe(unreadable), _) => {
                 text.get(unreadable.statement.clone()).unwrap_or(text).to_vec()
             }
+            (Verdict::AskTemporary { .. }, _) => text.to_vec(),
             _ => Vec::new(),
         };
         drop(payload);
@@ -63,7 +70,10 @@ impl Session {
         }
         match verdict {
             // It does something when it is executed.
-            Verdict::Pass(effects) if command == Command::StmtPrepare && !effects.leave_session() => {
+            Verdict::Pass(effects)
+                if command == Command::StmtPrepare
+                    && (!effects.leave_session() || effects.hidden_insert.is_some()) =>
+            {
                 let effects = Arc::new(effects);
                 self.pass(command, window_bytes, false, Note::PrepareActing(effects.clone()));
                 self.relay.statements.prepare_acting(effects);
@@ -73,6 +83,14 @@ impl Session {
                 self.pass(command, window_bytes, may_change_session, Note::effects(Arc::new(effects)));
             }
             Verdict::Refuse(refusal) => self.refuse(&refusal, window_bytes, packets),
+            Verdict::AskTemporary { schema, table } => {
+                if let Err(refusal) = self.ask_temporary(&schema, &table, &probe_text) {
+                    if command == Command::StmtPrepare {
+                        self.relay.statements.refuse_last();
+                    }
+                    self.refuse(&refusal, window_bytes, packets);
+                }
+            }
             Verdict::Probe(unreadable) => self.probe(&unreadable, &probe_text, window_bytes, packets),
             Verdict::Send { plan, ranges, inserts } => {
                 let sent = self.relay.send_spliced((&plan, &ranges), text_at, window_bytes, packets);
@@ -105,6 +123,7 @@ impl Session {
         };
         match planned {
             Planned::Untouched(effects) => Verdict::Pass(effects),
+            Planned::AsksTemporary { schema, table } => Verdict::AskTemporary { schema, table },
             Planned::Refused(refusal) => Verdict::Refuse(Refusal::Statement(refusal.to_string())),
             Planned::Unreadable(unreadable) | Planned::Stale { unreadable, .. } => Verdict::Probe(unreadable),
             Planned::NeedsTable { schema, table } => {
@@ -131,8 +150,12 @@ impl Session {
     async fn planned(&self, protocol: Protocol, text: &[u8]) -> Result<Planned, Refusal> {
         let view = &self.relay.view;
         let Some(state) = view.state() else { return Err(state_unknown()) };
-        let lookup = |schema: &str, table: &str| view.tables.lookup(schema, table);
-        let hidden = |schema: &str, table: &str| view.is_hidden(schema, table);
+        let lookup = |schema: &str, table: &str| match view.tables.lookup(schema, table) {
+            Lookup::NotRuled => Lookup::NotRuled,
+            _ if view.hides(schema, table) == Hides::Unsure => Lookup::PerhapsHidden,
+            found => found,
+        };
+        let hidden = |schema: &str, table: &str| view.hides(schema, table) == Hides::Yes;
         let plan_view = plan::View {
             dialect: &state.dialect,
             multi_statements: view.multi_statements() && protocol == Protocol::Text,

@@ -1,6 +1,8 @@
 //! Understanding the client's bytes: where commands begin and end, which of them must be read whole, and what each one
 //! makes the backend owe.
 
+use std::sync::Arc;
+
 use super::outstanding::{Note, Outstanding, Purpose};
 use super::relay::{Event, Relay, Step, UpState, Violation};
 use super::view::{STATE_SQL, TRACK_SQL};
@@ -8,6 +10,7 @@ use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 use crate::mysql::prepared::statement_id;
+use crate::rewrite::effects::Effects;
 
 /// How a command is treated.
 pub(super) enum Treatment {
@@ -122,6 +125,9 @@ impl Relay {
             Ok(true) if self.view.ask() => return self.ask_state(),
             Ok(_) => {}
         }
+        if !self.view.was_asked() && self.may_call(command, header) {
+            self.view.unsure_of_temporary();
+        }
         self.owe(command.reply(), may_change_session, 0, note);
         match command {
             Command::StmtPrepare => self.statements.forget_last(),
@@ -166,13 +172,20 @@ impl Relay {
                     Command::StmtFetch => pass(false, Note::Nothing),
                     Command::StmtSendLongData if self.statements.get(id).is_some() => Ok(Treatment::LongData),
                     _ if self.statements.get(id).is_some() => Ok(Treatment::Read),
-                    _ => pass(true, self.statements.effects(id).map_or(Note::Nothing, Note::effects)),
+                    _ => match self.statements.effects(id) {
+                        Some(effects) if effects.hidden_insert.is_some() => Ok(Treatment::Read),
+                        effects => pass(true, effects.map_or(Note::Nothing, Note::effects)),
+                    },
                 }
             }
             Command::StmtClose | Command::StmtReset | Command::ChangeUser | Command::SetOption => {
                 Ok(Treatment::Read)
             }
-            Command::Query | Command::InitDb | Command::ResetConnection => pass(true, Note::Nothing),
+            Command::InitDb => {
+                let effects = Effects { explains_report: true, ..Effects::default() };
+                pass(true, Note::effects(Arc::new(effects)))
+            }
+            Command::Query | Command::ResetConnection => pass(true, Note::Nothing),
             _ => pass(false, Note::Nothing),
         }
     }

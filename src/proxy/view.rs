@@ -7,14 +7,15 @@
 use std::sync::Arc;
 
 use super::tables::Tables;
+use super::temporary::{Hides, TemporaryTables};
 use crate::mysql::ok::{StateChange, StateChanges, status};
 use crate::mysql::reader::Reader;
-use crate::rewrite::effects::{Effects, Temporary};
+use crate::rewrite::effects::Effects;
 use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
 
 /// Adds to what the server reports in its OK packets; what the client asked for stays. MySQL refuses a list with a name
 /// twice in it.
-pub(super) const TRACK_SQL: &str = "SET session_track_schema=ON, session_track_system_variables=\
+pub(super) const TRACK_SQL: &str = "SET session_track_schema=ON, session_track_state_change=ON, session_track_system_variables=\
     IF(@@session_track_system_variables='*','*',CONCAT_WS(',',NULLIF(@@session_track_system_variables,''),\
     IF(FIND_IN_SET('sql_mode',REPLACE(@@session_track_system_variables,' ','')),NULL,'sql_mode'),\
     IF(FIND_IN_SET('character_set_client',REPLACE(@@session_track_system_variables,' ','')),NULL,\
@@ -30,8 +31,7 @@ pub(super) struct View {
     multi_statements: bool,
     /// Status bits of the last response.
     status: u16,
-    /// Temporary tables of this session, by schema and name.
-    temporary: Vec<(String, String)>,
+    temporary: TemporaryTables,
     /// `LAST_INSERT_ID()` should show this, and the server does not know it yet.
     owed_insert_id: Option<u64>,
 }
@@ -59,7 +59,7 @@ impl View {
             tables,
             server,
             knowledge: Knowledge::None,
-            temporary: Vec::new(),
+            temporary: TemporaryTables::default(),
             multi_statements,
             status,
             owed_insert_id: None,
@@ -116,7 +116,7 @@ impl View {
     pub(super) fn forget(&mut self) {
         self.knowledge = Knowledge::None;
         self.owed_insert_id = None;
-        self.temporary.clear();
+        self.temporary = TemporaryTables::default();
         self.status &= !status::IN_TRANS;
     }
 
@@ -161,7 +161,12 @@ impl View {
     }
 
     /// What an OK packet reports.
-    pub(super) fn take_changes(&mut self, changes: StateChanges<'_>) {
+    /// `explained`: the text shows what a report that something of the session's state has changed is about.
+    pub(super) fn take_changes(&mut self, changes: StateChanges<'_>, explained: bool) {
+        // 2: SESSION_TRACK_STATE_CHANGE, which does not say what; temporary tables are among it.
+        if !explained && changes.clone().any(|change| matches!(change, StateChange::Other(2, _))) {
+            self.temporary.unsure();
+        }
         let Knowledge::Known(state) = &mut self.knowledge else { return };
         for change in changes {
             match change {
@@ -182,40 +187,31 @@ impl View {
 
     /// What a packet's statements did. Default database, sql_mode and character set come by [`View::take_changes`],
     /// however far the packet got.
-    pub(super) fn take_effects(&mut self, effects: &Effects, succeeded: bool) {
+    pub(super) fn take_effects(&mut self, effects: &Effects, succeeded: bool, answered: usize) {
         if effects.ddl {
             self.tables.forget_shapes();
         }
         if effects.tracking {
             self.knowledge = Knowledge::None;
         }
-        for change in &effects.temporary {
-            match change {
-                Temporary::Created { schema, table } if succeeded => self.hide(schema, table),
-                Temporary::Gone { schema, table } if succeeded => self.unhide(schema, table),
-                Temporary::Renamed { from, to } if succeeded && self.is_hidden(&from.0, &from.1) => {
-                    self.unhide(&from.0, &from.1);
-                    self.hide(&to.0, &to.1);
-                }
-                _ => {}
-            }
-        }
+        let tables = &self.tables;
+        self.temporary.take_effects(effects, succeeded, answered, |a, b| tables.is_same_name(a, b));
     }
 
     /// Whether a temporary table of this session hides the name.
-    pub(super) fn is_hidden(&self, schema: &str, table: &str) -> bool {
-        self.temporary
-            .iter()
-            .any(|(s, t)| self.tables.is_same_name(s, schema) && self.tables.is_same_name(t, table))
+    pub(super) fn hides(&self, schema: &str, table: &str) -> Hides {
+        self.temporary.hides(schema, table, |a, b| self.tables.is_same_name(a, b))
     }
 
-    fn hide(&mut self, schema: &str, table: &str) {
-        self.temporary.push((schema.to_owned(), table.to_owned()));
-    }
-
-    fn unhide(&mut self, schema: &str, table: &str) {
+    /// What the server has said to [`super::temporary::question`].
+    pub(super) fn take_temporary(&mut self, schema: &str, table: &str, hides: Hides) {
         let tables = &self.tables;
-        self.temporary.retain(|(s, t)| !(tables.is_same_name(s, schema) && tables.is_same_name(t, table)));
+        self.temporary.note(schema, table, hides, |a, b| tables.is_same_name(a, b));
+    }
+
+    /// A statement ran that nobody saw the effects of.
+    pub(super) fn unsure_of_temporary(&mut self) {
+        self.temporary.unsure();
     }
 
     pub(super) fn owe_insert_id(&mut self, id: Option<u64>) {

@@ -7,6 +7,7 @@ use crate::sql::dialect::{ClientCharset, SqlMode};
 
 /// All of it is to be applied when the server has answered the packet without an error; where it failed half-way, the
 /// session's own tracking tells.
+#[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// A schema may have changed: cached shapes are to be read again.
@@ -22,8 +23,13 @@ pub struct Effects {
     pub charset: Option<ClientCharset>,
     /// `session_track_...` was set: the proxy's own list of tracked variables is to be put back.
     pub tracking: bool,
-    /// Names that temporary tables hide from now on, or no longer, in the order of the text.
-    pub temporary: Vec<Temporary>,
+    /// Names that temporary tables hide from now on, or no longer, in the order of the text, each with its statement's number.
+    pub temporary: Vec<(usize, Temporary)>,
+    /// All of it is known, so that a report of changed state (temporary tables are not told apart from variables in it)
+    /// says nothing new.
+    pub explains_report: bool,
+    /// An INSERT that is left alone because a temporary table hides this name of a ruled one.
+    pub hidden_insert: Option<(String, String)>,
     /// What would have become of INSERTs under rules in shadow mode.
     pub shadow: Vec<Shadow>,
 }
@@ -41,15 +47,10 @@ impl Effects {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Temporary {
-    Created {
-        schema: String,
-        table: String,
-    },
-    /// Dropped, or renamed to another name (then `Created` follows if the old name was a temporary table's).
-    Gone {
-        schema: String,
-        table: String,
-    },
+    /// Schema and name.
+    Created((String, String)),
+    /// Dropped: a temporary table goes before one that it hides.
+    Gone((String, String)),
     Renamed {
         from: (String, String),
         to: (String, String),

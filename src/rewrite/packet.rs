@@ -1,6 +1,7 @@
 //! The statements of one packet, one after the other, as the server will run them.
 
 mod around;
+mod hiding;
 mod inside;
 
 use std::borrow::Cow;
@@ -9,11 +10,11 @@ use std::sync::Arc;
 use memchr::memmem;
 
 use self::around::Around;
-use super::effects::{Effects, Shadow, Temporary};
+use self::hiding::Hidden;
+use super::effects::{Effects, Shadow};
 use super::insert::{Context, Stop};
 use super::plan::{InsertPlan, Lookup, Plan, Planned, Protocol, Refusal, Target, Unreadable, View};
 use crate::rules::model::Mode;
-use crate::sql::ddl::TableChange;
 use crate::sql::dialect::Dialect;
 use crate::sql::for_statement::ModeSetting;
 use crate::sql::insert::{Head, Verb};
@@ -38,6 +39,7 @@ pub(super) fn plan(text: &[u8], view: &View<'_>, protocol: Protocol, several: bo
         overlay: Vec::new(),
         views: Vec::new(),
         effects: Effects::default(),
+        explained: true,
         inserts: Vec::new(),
     };
     for nth in 0.. {
@@ -70,11 +72,13 @@ struct Walk<'a> {
     dialect: Dialect,
     schema: Option<Cow<'a, str>>,
     schema_is_known: bool,
-    /// Names that temporary tables of this packet hide (true) or no longer hide.
-    overlay: Vec<(String, String, bool)>,
+    /// Names that temporary tables of this packet hide or no longer hide.
+    overlay: Vec<(String, String, Hidden)>,
     /// Views that this packet makes: whether of a ruled table is not known before they are there.
     views: Vec<(String, String)>,
     effects: Effects,
+    /// [`Effects::explains_report`], as far as the walk has come.
+    explained: bool,
     inserts: Vec<InsertPlan>,
 }
 
@@ -99,16 +103,9 @@ enum Named {
     ServerFirst(String),
 }
 
-/// Whether a temporary table stands before a ruled one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Hidden {
-    No,
-    Yes,
-    Perhaps,
-}
-
 impl Walk<'_> {
-    fn finish(self) -> Planned {
+    fn finish(mut self) -> Planned {
+        self.effects.explains_report = self.explained && memchr::memchr(b'(', self.text).is_none();
         if self.inserts.is_empty() {
             return Planned::Untouched(self.effects);
         }
@@ -129,6 +126,8 @@ impl Walk<'_> {
             Ok(kind) => kind,
             Err(odd) => return self.doubt(start, odd),
         };
+        // Functions in it may do more.
+        self.explained &= matches!(kind, Statement::Empty | Statement::Use(_) | Statement::Set(_));
         let mut is_routine = false;
         match kind {
             Statement::Insert(verb) => return self.insert(lexer, verb, place),
@@ -143,7 +142,7 @@ impl Walk<'_> {
             Statement::Use(_) | Statement::Set(_) if place.depth > 0 => self.effects.opaque = true,
             Statement::Use(schema) => self.use_schema(schema),
             Statement::Set(settings) => self.set(&settings),
-            Statement::Ddl(changes) => self.ddl(&changes),
+            Statement::Ddl(changes) => self.ddl(&changes, place.nth),
             Statement::Routine => {
                 self.effects.ddl = true;
                 is_routine = true;
@@ -220,32 +219,6 @@ impl Walk<'_> {
         self.effects.opaque |= settings.opaque;
     }
 
-    fn ddl(&mut self, changes: &[TableChange]) {
-        self.effects.ddl = true;
-        for change in changes {
-            match *change {
-                TableChange::CreatedTemporary(path) => {
-                    let Some((schema, table)) = self.names(path) else { continue };
-                    self.overlay.push((schema.clone(), table.clone(), true));
-                    self.effects.temporary.push(Temporary::Created { schema, table });
-                }
-                TableChange::CreatedView(path) => self.views.extend(self.names(path)),
-                TableChange::Dropped(path) => {
-                    let Some((schema, table)) = self.names(path) else { continue };
-                    self.overlay.push((schema.clone(), table.clone(), false));
-                    self.effects.temporary.push(Temporary::Gone { schema, table });
-                }
-                TableChange::Renamed { from, to } => {
-                    let (Some(from), Some(to)) = (self.names(from), self.names(to)) else { continue };
-                    let was_hidden = self.is_hidden(&from.0, &from.1) == Hidden::Yes;
-                    self.overlay.push((from.0.clone(), from.1.clone(), false));
-                    self.overlay.push((to.0.clone(), to.1.clone(), was_hidden));
-                    self.effects.temporary.push(Temporary::Renamed { from, to });
-                }
-            }
-        }
-    }
-
     fn names(&self, path: Path) -> Option<(String, String)> {
         let table = name::decode(self.text, path.last, self.dialect.charset)?.into_owned();
         let schema = match path.qualifier {
@@ -253,20 +226,6 @@ impl Walk<'_> {
             None => self.schema.as_deref()?.to_owned(),
         };
         Some((schema, table))
-    }
-
-    fn is_hidden(&self, schema: &str, table: &str) -> Hidden {
-        let alike = |entry: &&(String, String, bool)| {
-            name::same_column(&entry.0, schema) && name::same_column(&entry.1, table)
-        };
-        match self.overlay.iter().rev().find(alike) {
-            Some((_, _, false)) => Hidden::No,
-            Some((made_in, made, true)) if made_in == schema && made == table => Hidden::Yes,
-            // Whether letter case counts is the server's setting.
-            Some(_) => Hidden::Perhaps,
-            None if (self.view.hidden)(schema, table) => Hidden::Yes,
-            None => Hidden::No,
-        }
     }
 
     /// Looks a table up. `text` is what `path` points into.
@@ -299,7 +258,7 @@ impl Walk<'_> {
             Hidden::Yes => return Ok(Named::NotRuled),
             Hidden::Perhaps => {
                 return refuse(
-                    "a temporary table made in the same packet may hide its table; spell both names alike",
+                    "a temporary table made or renamed in the same packet may hide its table; send them in packets of their own",
                 );
             }
         }
@@ -311,6 +270,10 @@ impl Walk<'_> {
             Lookup::Ruled(target) if target.rule.mode == Mode::Off => Ok(Named::NotRuled),
             Lookup::Ruled(target) => Ok(Named::Ruled(target)),
             Lookup::Missing => Ok(Named::Missing),
+            Lookup::PerhapsHidden => Err(Box::new(Planned::AsksTemporary {
+                schema: schema.into_owned(),
+                table: table.into_owned(),
+            })),
             Lookup::Unknown => {
                 Err(Box::new(Planned::NeedsTable { schema: schema.into_owned(), table: table.into_owned() }))
             }
@@ -334,7 +297,10 @@ impl Walk<'_> {
         };
         let target = match self.lookup(self.text, head.table)? {
             Named::Ruled(target) => target,
-            Named::NotRuled => return self.skip(lexer, start),
+            Named::NotRuled => {
+                self.note_hidden(head.table);
+                return self.skip(lexer, start);
+            }
             Named::Missing => {
                 return Err(Box::new(self.unreadable(start, "its table is not there; try again once it is")));
             }

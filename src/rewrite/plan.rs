@@ -61,6 +61,8 @@ pub enum Lookup {
     Unknown,
     /// Ruled in a way that cannot be served: why, and what to write instead, without "rowstamp: ".
     Refused(String),
+    /// A temporary table of the session may hide it: the caller asks the server and plans again.
+    PerhapsHidden,
     /// As `Refused`, but the server may have an error of its own for it, which goes first.
     ServerFirst(String),
 }
@@ -111,6 +113,11 @@ pub enum Planned {
     Untouched(Effects),
     /// The caller fetches this table ([`Lookup::Unknown`]) and plans again.
     NeedsTable {
+        schema: String,
+        table: String,
+    },
+    /// The caller asks the server, on this session, whether the name is a temporary table's ([`Lookup::PerhapsHidden`]).
+    AsksTemporary {
         schema: String,
         table: String,
     },

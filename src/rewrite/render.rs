@@ -13,6 +13,9 @@ pub fn describe(text: &[u8], planned: &Planned) -> String {
             format!("forwarded as it came: no INSERT into a ruled table\n{}", shadows(effects))
         }
         Planned::NeedsTable { schema, table } => format!("the columns of {schema}.{table} are needed\n"),
+        Planned::AsksTemporary { schema, table } => {
+            format!("the server is asked whether a temporary table hides {schema}.{table}\n")
+        }
         Planned::Stale { schema, table, unreadable } => {
             format!(
                 "does not fit the columns of {schema}.{table} as they are known\n{}\n",

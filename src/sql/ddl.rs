@@ -7,6 +7,7 @@ use super::statement::Statement;
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum TableChange {
     CreatedTemporary(Path),
+    DroppedTemporary(Path),
     /// Or altered.
     CreatedView(Path),
     Dropped(Path),
@@ -28,13 +29,17 @@ pub(super) fn read(lexer: &mut Lexer<'_>, first: Token) -> Result<Statement, Odd
         return alter(lexer);
     }
     if lexer.is_word(first, "DROP") {
-        lexer.eat_word("TEMPORARY")?;
+        let temporary = lexer.eat_word("TEMPORARY")?;
         if lexer.eat_word("TABLE")? || lexer.eat_word("TABLES")? {
             if lexer.eat_word("IF")? {
                 lexer.eat_word("EXISTS")?;
             }
             while let Some(path) = table(lexer)? {
-                tables.push(TableChange::Dropped(path));
+                tables.push(if temporary {
+                    TableChange::DroppedTemporary(path)
+                } else {
+                    TableChange::Dropped(path)
+                });
                 if !lexer.eat_punct(b',')? {
                     break;
                 }

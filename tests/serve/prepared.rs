@@ -140,3 +140,31 @@ fn a_temporary_table_by_a_prepared_statement_hides_when_it_is_made() {
         assert_eq!(rows(&mut client, "SELECT * FROM t"), "7", "{}", rig.name());
     });
 }
+
+/// The server prepares a statement again, silently, for whatever bears its table's name now.
+#[test]
+fn a_temporary_table_that_comes_or_goes_behind_a_prepared_insert() {
+    let sql = "CREATE PROCEDURE hide() CREATE TEMPORARY TABLE t (id BIGINT, a INT); \
+               CREATE PROCEDURE unhide() DROP TABLE t;";
+    each("prepared_hidden", sql, |rig| {
+        let mut client = rig.client();
+        let ruled = client.prepare("INSERT INTO t(a) VALUES(?)").unwrap().unwrap();
+        let execute = |client: &mut Client, statement, a| {
+            code_of(&client.execute(statement, &[Param::Int(a)]).unwrap())
+        };
+        assert_eq!(execute(&mut client, &ruled, 1), 0, "{}", rig.name());
+        client.run("CALL hide()");
+        assert_eq!(execute(&mut client, &ruled, 2), 1235, "{}: a temporary table has no ids", rig.name());
+        let hidden = client.prepare("INSERT INTO t(a) VALUES(?)").unwrap().unwrap();
+        assert_eq!(execute(&mut client, &hidden, 3), 0, "{}", rig.name());
+        assert_eq!(rows(&mut client, "SELECT id,a FROM t"), "NULL,3", "{}", rig.name());
+        client.run("CALL unhide()");
+        assert_eq!(execute(&mut client, &hidden, 4), 1235, "{}: it would go without an id", rig.name());
+        assert_eq!(execute(&mut client, &ruled, 5), 0, "{}", rig.name());
+        client.run("CREATE TEMPORARY TABLE t (id BIGINT, a INT)");
+        assert_eq!(execute(&mut client, &hidden, 6), 0, "{}", rig.name());
+        client.run("DROP TEMPORARY TABLE t");
+        assert_eq!(execute(&mut client, &hidden, 7), 1235, "{}", rig.name());
+        assert_eq!(rows(&mut client, "SELECT a FROM t WHERE id>0 ORDER BY id"), "1 5", "{}", rig.name());
+    });
+}

@@ -88,7 +88,9 @@ impl Walk<'_> {
                 }
                 Ok(Inside { keeps_session: false, takes_rest: false })
             }
-            Statement::Empty | Statement::Harmless | Statement::Ddl(_) | Statement::Routine => Ok(keeps),
+            Statement::Empty | Statement::Harmless => Ok(keeps),
+            // Whatever it makes or drops, temporary tables among it.
+            Statement::Ddl(_) | Statement::Routine => Ok(Inside { keeps_session: false, takes_rest: false }),
             Statement::Use(_) | Statement::Set(_) | Statement::Opaque => {
                 Ok(Inside { keeps_session: false, takes_rest: false })
             }

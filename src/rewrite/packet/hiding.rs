@@ -1,0 +1,78 @@
+//! Temporary tables of a packet's own statements: a name that they hide is no ruled table's.
+
+use super::Walk;
+use crate::rewrite::effects::Temporary;
+use crate::rewrite::plan::Lookup;
+use crate::sql::ddl::TableChange;
+use crate::sql::name::{self, Path};
+
+/// Whether a temporary table stands before a ruled one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hidden {
+    No,
+    Yes,
+    Perhaps,
+}
+
+impl Walk<'_> {
+    pub(super) fn ddl(&mut self, changes: &[TableChange], nth: usize) {
+        let is_temporary = |change: &TableChange| {
+            matches!(change, TableChange::CreatedTemporary(_) | TableChange::DroppedTemporary(_))
+        };
+        // Temporary tables are nobody else's, and no rule's.
+        self.effects.ddl |= changes.is_empty() || !changes.iter().all(is_temporary);
+        for change in changes {
+            match *change {
+                TableChange::CreatedTemporary(path) => {
+                    let Some(name) = self.names(path) else { continue };
+                    self.hide(&name, Hidden::Yes);
+                    self.effects.temporary.push((nth, Temporary::Created(name)));
+                }
+                TableChange::CreatedView(path) => self.views.extend(self.names(path)),
+                TableChange::Dropped(path) | TableChange::DroppedTemporary(path) => {
+                    let Some(name) = self.names(path) else { continue };
+                    self.hide(&name, Hidden::No);
+                    self.effects.temporary.push((nth, Temporary::Gone(name)));
+                }
+                TableChange::Renamed { from, to } => {
+                    let (Some(from), Some(to)) = (self.names(from), self.names(to)) else { continue };
+                    // MariaDB's RENAME TABLE renames the temporary table, MySQL's the one behind it.
+                    if [&from, &to].iter().any(|name| self.is_hidden(&name.0, &name.1) != Hidden::No) {
+                        self.hide(&from, Hidden::Perhaps);
+                        self.hide(&to, Hidden::Perhaps);
+                    }
+                    self.effects.temporary.push((nth, Temporary::Renamed { from, to }));
+                }
+            }
+        }
+    }
+
+    fn hide(&mut self, name: &(String, String), hidden: Hidden) {
+        self.overlay.push((name.0.clone(), name.1.clone(), hidden));
+    }
+
+    pub(super) fn is_hidden(&self, schema: &str, table: &str) -> Hidden {
+        let alike = |entry: &&(String, String, Hidden)| {
+            name::same_column(&entry.0, schema) && name::same_column(&entry.1, table)
+        };
+        match self.overlay.iter().rev().find(alike) {
+            Some((made_in, made, hidden)) if made_in == schema && made == table => *hidden,
+            // Whether letter case counts is the server's setting.
+            Some((_, _, Hidden::Yes | Hidden::Perhaps)) => Hidden::Perhaps,
+            other if (self.view.hidden)(schema, table) => other.map_or(Hidden::Yes, |_| Hidden::Perhaps),
+            _ => Hidden::No,
+        }
+    }
+
+    /// Notes an INSERT that passes only because its name is hidden.
+    pub(super) fn note_hidden(&mut self, path: Path) {
+        if self.effects.hidden_insert.is_some() || !self.view.any_rules {
+            return;
+        }
+        let Some((schema, table)) = self.names(path) else { return };
+        let is_ruled = || !matches!((self.view.tables)(&schema, &table), Lookup::NotRuled);
+        if self.is_hidden(&schema, &table) == Hidden::Yes && is_ruled() {
+            self.effects.hidden_insert = Some((schema, table));
+        }
+    }
+}
