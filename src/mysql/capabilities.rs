@@ -53,8 +53,8 @@ impl Capabilities {
     pub const MARIADB_BULK_UNIT_RESULTS: Self = Self(1 << 37);
 
     /// What is relayed. A bit that is not here may change the form of what follows, so it is cleared on both sides:
-    /// compression is not terminated here, MariaDB's bulk execution is not followed yet, and what is unknown cannot be followed
-    /// at all. `SSL` is each side's own matter.
+    /// compression is not terminated here, MariaDB's results of single rows of a bulk execution are not followed, and what is
+    /// unknown cannot be. `SSL` is each side's own matter.
     pub const RELAYED: Self = Self(
         Self::CLIENT_MYSQL.0
             | Self::FOUND_ROWS.0
@@ -86,6 +86,7 @@ impl Capabilities {
             | Self::SSL_VERIFY_SERVER_CERT.0
             | Self::REMEMBER_OPTIONS.0
             | Self::MARIADB_PROGRESS.0
+            | Self::MARIADB_STMT_BULK.0
             | Self::MARIADB_EXTENDED_METADATA.0
             | Self::MARIADB_CACHE_METADATA.0,
     );
@@ -151,7 +152,6 @@ mod tests {
             C::SSL,
             C::ZSTD,
             C::MARIADB_COM_MULTI,
-            C::MARIADB_STMT_BULK,
             C::MARIADB_BULK_UNIT_RESULTS,
             C::new(0, 1 << 6),
         ] {

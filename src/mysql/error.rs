@@ -24,6 +24,12 @@ pub enum Refusal {
     /// As MySQL says it of a COM_QUERY whose attributes it cannot read.
     #[error("Malformed communication packet.")]
     MalformedPacket,
+    /// A bulk execution, as MariaDB says it.
+    #[error("This command is not supported in the prepared statement protocol yet")]
+    UnsupportedPrepared,
+    /// Of a bulk execution, as MariaDB says it.
+    #[error("Incorrect arguments to mysqld_stmt_bulk_execute")]
+    WrongArguments,
     #[error("Unknown prepared statement handler ({0}) given to EXECUTE")]
     UnknownStatement(u32),
     /// Nothing of the statement was sent.
@@ -60,6 +66,9 @@ impl Refusal {
             Refusal::UnknownCommand(_) => (1047, *b"08S01"),
             Refusal::PacketsOutOfOrder => (1156, *b"08S01"),
             Refusal::PacketTooBig { .. } => (1153, *b"08S01"),
+            // ER_UNSUPPORTED_PS, ER_WRONG_ARGUMENTS
+            Refusal::UnsupportedPrepared => (1295, *b"HY000"),
+            Refusal::WrongArguments => (1210, *b"HY000"),
             // ER_MALFORMED_PACKET
             Refusal::MalformedPacket => (1835, *b"HY000"),
             Refusal::Statement(_) => (1235, *b"42000"),

@@ -2,6 +2,7 @@
 
 pub mod attributes;
 pub mod auth;
+pub mod bulk;
 pub mod capabilities;
 pub mod change_user;
 pub mod command;

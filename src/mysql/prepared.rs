@@ -28,6 +28,11 @@ impl ParamType {
         matches!(self.kind, 0x00 | 0xF6)
     }
 
+    /// Strings and decimals: what [`Param::scalar`] takes for text.
+    pub fn carries_text(self) -> bool {
+        !matches!(self.kind, 0x01..=0x0D | 0x10 | 0xFF)
+    }
+
     pub fn is_unsigned(self) -> bool {
         self.flags & 0x80 != 0
     }
@@ -226,7 +231,7 @@ fn param_count(r: &mut Reader<'_>, own: usize) -> Result<usize, Malformed> {
     usize::try_from(count).ok().filter(|&n| n >= own).ok_or(Malformed::Bad("number of parameters"))
 }
 
-type Types<'a> = Vec<(ParamType, &'a [u8])>;
+pub(super) type Types<'a> = Vec<(ParamType, &'a [u8])>;
 
 fn known_types<'a>(expected: Expected<'_>, count: usize) -> Result<Types<'a>, Malformed> {
     let known = expected.types.ok_or(Malformed::Bad("first execution: it has no parameter types"))?;
@@ -236,7 +241,7 @@ fn known_types<'a>(expected: Expected<'_>, count: usize) -> Result<Types<'a>, Ma
     Ok(known.iter().map(|&kind| (kind, &[][..])).collect())
 }
 
-fn read_types<'a>(r: &mut Reader<'a>, count: usize, named: bool) -> Result<Types<'a>, Malformed> {
+pub(super) fn read_types<'a>(r: &mut Reader<'a>, count: usize, named: bool) -> Result<Types<'a>, Malformed> {
     let mut types = Vec::new();
     for _ in 0..count {
         let kind = ParamType { kind: r.u8("parameter type")?, flags: r.u8("parameter flags")? };

@@ -39,16 +39,10 @@ impl Session {
             Execution::Refused(refusal) => return self.refuse(&refusal, window_bytes, packets),
         }
         let filled = self.filled(&payload).await;
-        let had_long_data = self.forget_long_data(&payload);
         match filled {
-            Err(refusal) => {
-                self.refuse(&refusal, window_bytes, packets);
-                if let Some(id) = had_long_data {
-                    let reset = [&[Command::StmtReset as u8][..], &id.to_le_bytes()].concat();
-                    self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
-                }
-            }
+            Err(refusal) => self.refuse_execution(&payload, &refusal, window_bytes, packets),
             Ok((payload, reply)) => {
+                self.forget_long_data(&payload);
                 if reply.as_ref().is_some_and(InsertReply::sets_insert_id) {
                     self.relay.view.take_owed_insert_id();
                 }
@@ -60,8 +54,23 @@ impl Session {
         }
     }
 
-    /// An execution uses up what was sent ahead for it, also where it fails. The statement, where that was something: the
-    /// server does not see an execution that is refused.
+    /// What was sent ahead for it goes with it: the server does not see an execution that is refused.
+    pub(super) fn refuse_execution(
+        &mut self,
+        payload: &[u8],
+        refusal: &Refusal,
+        window_bytes: usize,
+        packets: usize,
+    ) {
+        let had_long_data = self.forget_long_data(payload);
+        self.refuse(refusal, window_bytes, packets);
+        if let Some(id) = had_long_data {
+            let reset = [&[Command::StmtReset as u8][..], &id.to_le_bytes()].concat();
+            self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
+        }
+    }
+
+    /// An execution uses up what was sent ahead for it, also where it fails. The statement, where that was something.
     fn forget_long_data(&mut self, execution: &[u8]) -> Option<u32> {
         let id = statement_id(execution).ok()?;
         let statement = self.relay.statements.get_mut(id)?;
@@ -73,14 +82,9 @@ impl Session {
         let malformed = |error| {
             Refusal::Statement(format!("rowstamp: the execution's parameters cannot be read: {error}"))
         };
-        if self.relay.view.state().is_none() {
-            return Err(state_unknown());
-        }
         let id = statement_id(payload).map_err(malformed)?;
-        let statement = self.relay.statements.get(id).ok_or(Refusal::UnknownStatement(id))?;
-        let prepared = self.as_it_is_now(statement.prepared.clone()).await?;
+        let prepared = self.prepared_now(id).await?;
         let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
-        statement.prepared = prepared.clone();
         let params = prepared.text.client_params;
         let expected = Expected {
             params,
@@ -122,6 +126,18 @@ impl Session {
         Ok((execute.build(), Some(reply)))
     }
 
+    /// What is executed, as its table is now.
+    pub(super) async fn prepared_now(&mut self, id: u32) -> Result<Arc<PreparedInsert>, Refusal> {
+        if self.relay.view.state().is_none() {
+            return Err(state_unknown());
+        }
+        let statement = self.relay.statements.get(id).ok_or(Refusal::UnknownStatement(id))?;
+        let prepared = self.as_it_is_now(statement.prepared.clone()).await?;
+        let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
+        statement.prepared = prepared.clone();
+        Ok(prepared)
+    }
+
     /// The statement under the columns that its table has now: the server prepares it again by itself where they have
     /// changed, and its ids must still stand where they stood.
     async fn as_it_is_now(&self, prepared: Arc<PreparedInsert>) -> Result<Arc<PreparedInsert>, Refusal> {
@@ -159,10 +175,25 @@ impl Session {
 
     /// Where ids go, in the order of their rows, and the ids that the client wrote or bound itself.
     fn places(&self, prepared: &PreparedInsert, execute: &Execute<'_>) -> Result<Places, Refusal> {
+        let meaning = self.meaning(prepared)?;
+        let hidden = prepared.text.hidden.iter().map(|hidden| (hidden.row, Place::Hidden(hidden.index)));
+        let mut places: Vec<_> = hidden.collect();
+        let mut explicit = prepared.insert.explicit.clone();
+        for place in &prepared.text.id_params {
+            match bound_to_id(meaning, prepared, execute.params.get(usize::from(place.index)))? {
+                Bound::Takes => places.push((place.row, Place::Client(place.index))),
+                Bound::Explicit(value) => explicit.extend(value),
+            }
+        }
+        places.sort_by_key(|(row, _)| *row);
+        Ok((places, explicit))
+    }
+
+    /// What values at the id's place mean to this execution.
+    pub(super) fn meaning(&self, prepared: &PreparedInsert) -> Result<Meaning, Refusal> {
         let insert = &prepared.insert;
-        let target = &insert.target;
         let state = self.relay.view.state().ok_or_else(state_unknown)?;
-        let meaning = Meaning::new(&state.dialect, id_shape(target));
+        let meaning = Meaning::new(&state.dialect, id_shape(&insert.target));
         if insert.zero_meant.is_some_and(|zero_was_value| zero_was_value != meaning.zero_is_value) {
             return Err(Refusal::Statement(
                 "rowstamp: sql_mode's NO_AUTO_VALUE_ON_ZERO has changed since this was prepared, which decides what its zeros \
@@ -170,31 +201,30 @@ impl Session {
                     .into(),
             ));
         }
-        let hidden = prepared.text.hidden.iter().map(|hidden| (hidden.row, Place::Hidden(hidden.index)));
-        let mut places: Vec<_> = hidden.collect();
-        let mut explicit = insert.explicit.clone();
-        for place in &prepared.text.id_params {
-            let param = execute.params.get(usize::from(place.index));
-            let bound = param.and_then(|param| meaning.bound(param)).ok_or_else(|| {
-                Refusal::Statement(format!(
-                    "rowstamp: what is bound to {} does not show whether it is zero; bind an integer or NULL",
-                    target.id_column()
-                ))
-            })?;
-            match bound {
-                Bound::Takes => places.push((place.row, Place::Client(place.index))),
-                Bound::Explicit(_) if target.rule.explicit == Explicit::Reject => {
-                    return Err(Refusal::Statement(format!(
-                        "rowstamp: the rule of {}.{} rejects ids that the client writes; bind NULL to {}",
-                        target.rule.schema, target.table, target.rule.column
-                    )));
-                }
-                Bound::Explicit(value) => explicit.extend(value),
-            }
-        }
-        places.sort_by_key(|(row, _)| *row);
-        Ok((places, explicit))
+        Ok(meaning)
     }
+}
+
+/// What a parameter at the id's place asks for; an error where it does not show that, or where the rule does not have it.
+pub(super) fn bound_to_id(
+    meaning: Meaning,
+    prepared: &PreparedInsert,
+    param: Option<&Param<'_>>,
+) -> Result<Bound, Refusal> {
+    let target = &prepared.insert.target;
+    let bound = param.and_then(|param| meaning.bound(param)).ok_or_else(|| {
+        Refusal::Statement(format!(
+            "rowstamp: what is bound to {} does not show whether it is zero; bind an integer or NULL",
+            target.id_column()
+        ))
+    })?;
+    if matches!(bound, Bound::Explicit(_)) && target.rule.explicit == Explicit::Reject {
+        return Err(Refusal::Statement(format!(
+            "rowstamp: the rule of {}.{} rejects ids that the client writes; bind NULL to {}",
+            target.rule.schema, target.table, target.rule.column
+        )));
+    }
+    Ok(bound)
 }
 
 fn bytes_of(range: &IdRange) -> Vec<[u8; 8]> {

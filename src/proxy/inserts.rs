@@ -23,8 +23,17 @@ pub(super) struct InsertReply {
     /// The client's own `LAST_INSERT_ID(x)`.
     sets_last_id: bool,
     returning: bool,
+    /// Several sets of parameters in one execution.
+    bulk: Option<InBulk>,
     target: Arc<Target>,
     smallest: Smallest,
+}
+
+/// What differs in a bulk execution of several sets: a wrapper acts for each, and so shows the last one's id.
+#[derive(Debug, Clone, Copy)]
+struct InBulk {
+    /// `id=LAST_INSERT_ID(id)` is ours: where no row is new the server reports an updated one, and of several rows that is 0.
+    none_is_zero: bool,
 }
 
 /// What is known of the smallest of our ids that is in the table.
@@ -74,9 +83,25 @@ impl InsertReply {
             found_rows,
             sets_last_id: insert.sets_last_id,
             returning: insert.returning,
+            bulk: None,
             target: insert.target.clone(),
             smallest: Smallest::NotAsked,
         }
+    }
+
+    /// The same of an execution with so many sets of parameters; of one it is an execution as any other.
+    pub(super) fn in_bulk(self, sets: u32) -> Self {
+        if sets == 1 {
+            return self;
+        }
+        let is_ours = matches!(self.style, Style::OdkuOne | Style::OdkuLiteral) && !self.sets_last_id;
+        let style = if self.style == Style::Wrapped { Style::Wrapped } else { Style::Literal };
+        let bulk = Some(InBulk { none_is_zero: is_ours });
+        InsertReply { style, bulk, rows: self.rows.saturating_mul(sets), ..self }
+    }
+
+    fn none_is_zero(&self) -> bool {
+        self.bulk.is_some_and(|bulk| bulk.none_is_zero)
     }
 
     pub(super) fn answered(&mut self, smallest: Option<u64>) {
@@ -85,7 +110,7 @@ impl InsertReply {
 
     /// Whether the statement itself sets what `LAST_INSERT_ID()` shows.
     pub(super) fn sets_insert_id(&self) -> bool {
-        matches!(self.style, Style::Wrapped | Style::OdkuOne)
+        self.bulk.is_none() && matches!(self.style, Style::Wrapped | Style::OdkuOne)
     }
 
     /// What the OK packet's insert id becomes.
@@ -97,6 +122,7 @@ impl InsertReply {
             (Style::OdkuNative, ..) => Settled::Leave,
             (_, 0, _) => without_id,
             (Style::OdkuOne | Style::OdkuLiteral, ..) => self.settle_odku(ok, without_id),
+            (Style::Literal, _, None) if self.none_is_zero() => Settled::Patch { insert_id: 0 },
             (Style::Wrapped | Style::Literal, _, None) => Settled::Leave,
             // Under a wrapper the server reports it too, unless a trigger inserted rows of its own.
             (Style::Wrapped, _, Some(ids)) => Settled::Patch { insert_id: ids.first },
@@ -105,8 +131,10 @@ impl InsertReply {
                 if self.new_rows == NewRows::All || is_new && !self.counts_old() {
                     return Settled::Patch { insert_id: ids.first };
                 }
-                self.smallest(ids, |smallest| {
-                    smallest.map_or(Settled::Leave, |insert_id| Settled::Patch { insert_id })
+                self.smallest(ids, |smallest| match smallest {
+                    Some(insert_id) => Settled::Patch { insert_id },
+                    None if self.none_is_zero() => Settled::Patch { insert_id: 0 },
+                    None => Settled::Leave,
                 })
             }
         }
@@ -150,6 +178,7 @@ impl InsertReply {
     pub(super) fn settle_rows(&self) -> Settled {
         match (self.style, self.ids) {
             _ if !self.returning => Settled::Leave,
+            (Style::Wrapped, Some(ids)) if self.bulk.is_some() => Settled::Patch { insert_id: ids.first },
             (_, None) | (Style::Wrapped | Style::OdkuOne, _) => Settled::Leave,
             (Style::Literal, Some(ids)) if self.new_rows == NewRows::All => {
                 Settled::Patch { insert_id: ids.first }
@@ -165,7 +194,8 @@ impl InsertReply {
     pub(super) fn owed_insert_id(&self, affected_rows: u64, insert_id: u64) -> Option<u64> {
         let ids = self.ids.filter(|_| self.target.rule.insert_id == InsertId::Session)?;
         let is_owed = match self.style {
-            Style::Wrapped | Style::OdkuOne => false,
+            Style::Wrapped => self.bulk.is_some() && affected_rows > 0,
+            Style::OdkuOne => false,
             // Another's id (of an updated or an explicit row) reaches the packet, not the function.
             Style::Literal => (ids.first..=ids.last).contains(&insert_id),
             // A literal in an AUTO_INCREMENT column reaches the OK packet, not the function.

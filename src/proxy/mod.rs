@@ -3,9 +3,10 @@
 //! `listener` accepts; `login` takes a connection to a logged-in client with a backend of its own; `session` serves it:
 //! `pump` moves bytes between the sockets and the two lanes (`lane`), `upstream` understands the client's commands,
 //! `downstream` the backend's answers, matched by the queue of what is `outstanding`. Statements that may insert into a
-//! ruled table go through `ruled` and `execute`; what the client learns of its ids is in `inserts`.
+//! ruled table go through `ruled`, `execute` and `bulk`; what the client learns of its ids is in `inserts`.
 
 pub mod backend;
+mod bulk;
 mod change_user;
 mod downstream;
 mod execute;

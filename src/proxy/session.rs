@@ -227,7 +227,7 @@ impl Session {
             }
             Command::Query | Command::StmtPrepare => self.statement(command, window_bytes, packets).await,
             Command::StmtExecute => self.execute(window_bytes, packets).await,
-            Command::StmtBulkExecute => self.refuse_bulk(window_bytes, packets),
+            Command::StmtBulkExecute => self.bulk_execute(window_bytes, packets).await,
             _ => self.note_and_pass(command, window_bytes),
         }
     }
@@ -282,11 +282,6 @@ impl Session {
     pub(super) fn refuse(&mut self, refusal: &Refusal, window_bytes: usize, packets: usize) {
         self.relay.up.skip(window_bytes);
         self.relay.answer(refusal, packets);
-    }
-
-    fn refuse_bulk(&mut self, window_bytes: usize, packets: usize) {
-        let why = "rowstamp: MariaDB's bulk execution into a ruled table; execute the rows one by one, or turn useBulkStmts off";
-        self.refuse(&Refusal::Statement(why.to_owned()), window_bytes, packets);
     }
 
     /// A statement that was refused when it was prepared, executed before the client knew.

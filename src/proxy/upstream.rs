@@ -205,8 +205,9 @@ impl Relay {
             Whole::Needs { window_bytes } => Step::More(window_bytes),
             Whole::Is { .. } if !self.up.is_clear() => Step::SendFirst,
             Whole::Is { .. } => {
+                use Command as C;
                 let reads_state =
-                    matches!(command, Command::Query | Command::StmtPrepare | Command::StmtExecute);
+                    matches!(command, C::Query | C::StmtPrepare | C::StmtExecute | C::StmtBulkExecute);
                 if reads_state && !self.view.is_settled() && self.view.ask() {
                     return self.ask_state();
                 }

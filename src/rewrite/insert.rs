@@ -229,6 +229,16 @@ enum RowShape {
     Assignments,
 }
 
+/// What several sets of parameters in one execution mean to the statement.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InSets {
+    AsOne,
+    /// Something in it may read what a wrapper has set for the set before.
+    Loud,
+    /// ON DUPLICATE KEY UPDATE assigns the id, otherwise than by `LAST_INSERT_ID(id)`.
+    MovesId,
+}
+
 struct Draft<'a> {
     context: &'a Context<'a>,
     id: Option<&'a ColumnShape>,
@@ -243,6 +253,7 @@ struct Draft<'a> {
     odku_appends: bool,
     sets_last_id: bool,
     zero_meant: Option<bool>,
+    in_sets: InSets,
 }
 
 impl<'a> Draft<'a> {
@@ -260,10 +271,12 @@ impl<'a> Draft<'a> {
             odku_appends: false,
             sets_last_id: false,
             zero_meant: None,
+            in_sets: InSets::AsOne,
         }
     }
 
     fn finish(self, body: &Body, rows: &Rows<'_>) -> InsertPlan {
+        let one_set_only = self.one_set_only();
         InsertPlan {
             statement: self.context.statement,
             target: Arc::clone(self.context.target),
@@ -278,6 +291,7 @@ impl<'a> Draft<'a> {
             },
             sets_last_id: self.sets_last_id,
             zero_meant: self.zero_meant,
+            one_set_only,
             returning: body.tail.returning.is_some(),
             edits: self.edits,
             params: body.params,

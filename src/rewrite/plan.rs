@@ -186,6 +186,8 @@ pub struct InsertPlan {
     /// Whether zero was a value (NO_AUTO_VALUE_ON_ZERO) when the meaning of its constants was decided; `None`: none of them
     /// is zero or DEFAULT. The server decides at each execution.
     pub zero_meant: Option<bool>,
+    /// Why several sets of parameters in one execution would not do as single ones do.
+    pub one_set_only: Option<&'static str>,
     /// Answers with a result set, whose end tells neither affected rows nor an id.
     pub returning: bool,
     pub(super) edits: Vec<Edit>,

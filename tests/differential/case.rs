@@ -144,7 +144,13 @@ impl Case {
                 | Param::Bit(bytes)
                 | Param::Long(bytes) => text.extend(bytes),
                 Param::Double(number) => text.extend(number.round_ties_even().to_string().bytes()),
-                Param::Null | Param::NullInt | Param::Tiny(_) | Param::Float(_) | Param::Date { .. } => {}
+                Param::Null
+                | Param::NullInt
+                | Param::Tiny(_)
+                | Param::Float(_)
+                | Param::Date { .. }
+                | Param::Default
+                | Param::Ignore => {}
             }
         }
         text

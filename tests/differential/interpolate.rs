@@ -30,6 +30,7 @@ pub(crate) fn interpolate(sql: &[u8], params: &[Param]) -> Vec<u8> {
 fn literal(param: &Param) -> Vec<u8> {
     match param {
         Param::Null | Param::NullInt => b"NULL".to_vec(),
+        Param::Default | Param::Ignore => b"DEFAULT".to_vec(),
         Param::Int(number) => number.to_string().into_bytes(),
         Param::Uint(number) => number.to_string().into_bytes(),
         Param::Tiny(number) => number.to_string().into_bytes(),

@@ -7,6 +7,7 @@
 mod support;
 
 mod attributes;
+mod bulk;
 mod ends;
 mod ids;
 mod limits;

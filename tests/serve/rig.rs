@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::support::raw::{Client, Options, Outcome};
+use crate::support::raw::{Client, MARIADB_STMT_BULK, Options, Outcome};
 use crate::support::servers::ServerOptions;
 use crate::support::{Kind, Proxy, Server, proxy};
 
@@ -67,6 +67,14 @@ impl Rig {
     pub(crate) fn client_with(&self, capabilities: u32) -> Client {
         let options = Options { database: Some(self.db.clone()), capabilities, ..Options::default() };
         Client::connect(&self.proxy.address(), &options).unwrap()
+    }
+
+    /// With MariaDB's bulk executions agreed on, where the server has them; straight to it where `proxied` is not set.
+    pub(crate) fn bulk_client(&self, proxied: bool) -> Client {
+        let options =
+            Options { database: Some(self.db.clone()), extended: MARIADB_STMT_BULK, ..Options::default() };
+        let address = if proxied { self.proxy.address() } else { self.server.address() };
+        Client::connect(&address, &options).unwrap()
     }
 
     /// Straight to the server.

@@ -1,6 +1,6 @@
 //! How the ids of a statement are written: ARCHITECTURE.md, "The insert id".
 
-use super::{Draft, Planning, Rows, refused};
+use super::{Draft, InSets, Planning, Rows, refused};
 use crate::rewrite::meaning::Column;
 use crate::rewrite::plan::Style;
 use crate::rules::model::InsertId;
@@ -26,6 +26,11 @@ impl Draft<'_> {
         let packet_only =
             self.context.target.rule.insert_id == InsertId::Packet || self.meaning.column == Column::Text;
         let several = rows.rows.len() > 1;
+        self.in_sets = match odku {
+            Some(Odku { assigns_id: AssignsId::Otherwise, .. }) => InSets::MovesId,
+            _ if all.loud => InSets::Loud,
+            _ => InSets::AsOne,
+        };
         if let Some(odku) = odku {
             if odku.assigns_id == AssignsId::Otherwise && (several || body.traits.sets_last_id) {
                 return self.refuse_assigned();
@@ -44,6 +49,16 @@ impl Draft<'_> {
             packet_only || shows || self.context.head.ignore || odku.is_some() || !self.id_params.is_empty();
         self.style = if literal { Style::Literal } else { Style::Wrapped };
         Ok(())
+    }
+
+    /// Why one execution must not have several sets of parameters, where that is so: a wrapper acts for each of them.
+    pub(super) fn one_set_only(&self) -> Option<&'static str> {
+        let has_wrapper = matches!(self.style, Style::Wrapped | Style::OdkuOne | Style::OdkuLiteral);
+        match self.in_sets {
+            InSets::MovesId => Some("its ON DUPLICATE KEY UPDATE assigns the id"),
+            InSets::Loud if has_wrapper => Some("a function or a subquery in it may read LAST_INSERT_ID()"),
+            InSets::Loud | InSets::AsOne => None,
+        }
     }
 
     /// Which of the rows that then bear an id of ours are new, nothing would tell.

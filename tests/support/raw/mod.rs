@@ -25,6 +25,8 @@ pub const CLIENT_PLUGIN_AUTH: u32 = 1 << 19;
 pub const CLIENT_SESSION_TRACK: u32 = 1 << 23;
 pub const CLIENT_DEPRECATE_EOF: u32 = 1 << 24;
 pub const CLIENT_QUERY_ATTRIBUTES: u32 = 1 << 27;
+/// Among MariaDB's extended ones.
+pub const MARIADB_STMT_BULK: u32 = 1 << 2;
 /// LONG_PASSWORD, LONG_FLAG, PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION: every client of this century.
 const CLIENT_BASE: u32 = 1 | (1 << 2) | (1 << 9) | (1 << 13) | (1 << 15);
 
@@ -40,11 +42,19 @@ pub struct Options {
     pub collation: u8,
     /// What to ask for besides the base: MULTI_STATEMENTS, FOUND_ROWS, DEPRECATE_EOF, SESSION_TRACK...
     pub capabilities: u32,
+    /// MariaDB's extended capabilities; a client that asks for any leaves CLIENT_MYSQL away.
+    pub extended: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { user: "root".to_owned(), database: None, collation: 45, capabilities: CLIENT_DEPRECATE_EOF }
+        Options {
+            user: "root".to_owned(),
+            database: None,
+            collation: 45,
+            capabilities: CLIENT_DEPRECATE_EOF,
+            extended: 0,
+        }
     }
 }
 
@@ -53,6 +63,8 @@ pub struct Client {
     packet_nr: u8,
     /// What both sides agreed on.
     pub capabilities: u32,
+    /// MariaDB's.
+    pub extended: u32,
     pub server_version: String,
     pub connection_id: u32,
     plugin: Vec<u8>,
@@ -82,6 +94,7 @@ impl Client {
             stream,
             packet_nr: 0,
             capabilities: 0,
+            extended: 0,
             server_version: String::new(),
             connection_id: 0,
             plugin: Vec::new(),
@@ -90,6 +103,7 @@ impl Client {
         };
         let greeting = client.read_packet()?;
         client.capabilities = wanted(options) & client.read_greeting(&greeting)?;
+        client.extended &= options.extended;
         client.write_packet(&client.handshake_response(options))?;
         client.finish_login()?;
         Ok(client)
@@ -108,7 +122,8 @@ impl Client {
         greeting.take(1 + 2)?;
         let high = greeting.u16()?;
         let nonce_bytes = greeting.u8()?;
-        greeting.take(10)?;
+        greeting.take(6)?;
+        self.extended = greeting.u32()?;
         greeting.take(usize::from(nonce_bytes).saturating_sub(8).max(13))?;
         self.plugin = greeting.null_terminated().unwrap_or_default().to_vec();
         Ok(u32::from(low) | (u32::from(high) << 16))
@@ -119,7 +134,8 @@ impl Client {
         response.extend(self.capabilities.to_le_bytes());
         response.extend(0x0100_0000_u32.to_le_bytes());
         response.push(options.collation);
-        response.extend([0; 23]);
+        response.extend([0; 19]);
+        response.extend(self.extended.to_le_bytes());
         response.extend(options.user.bytes());
         response.push(0);
         // The empty password's answer is empty with every plugin.
@@ -209,6 +225,12 @@ impl Client {
         }
         let attributes = self.has(CLIENT_QUERY_ATTRIBUTES).then_some(&*self.attributes);
         self.send_command(0x17, &value::execute_body(statement.id, params, attributes))?;
+        self.read_outcomes(true)
+    }
+
+    /// MariaDB's COM_STMT_BULK_EXECUTE with the parameters' types sent anew.
+    pub fn bulk(&mut self, statement: u32, sets: &[&[Param]]) -> io::Result<Vec<Outcome>> {
+        self.send_command(0xFA, &value::bulk_body(statement, sets))?;
         self.read_outcomes(true)
     }
 
@@ -407,7 +429,8 @@ impl Client {
 fn wanted(options: &Options) -> u32 {
     let database = if options.database.is_some() { CLIENT_CONNECT_WITH_DB } else { 0 };
     let results = CLIENT_MULTI_RESULTS | CLIENT_PS_MULTI_RESULTS;
-    CLIENT_BASE | results | CLIENT_PLUGIN_AUTH | CLIENT_LOCAL_FILES | database | options.capabilities
+    let base = if options.extended == 0 { CLIENT_BASE } else { CLIENT_BASE & !1 };
+    base | results | CLIENT_PLUGIN_AUTH | CLIENT_LOCAL_FILES | database | options.capabilities
 }
 
 fn bad(message: &str) -> io::Error {

@@ -81,6 +81,9 @@ pub enum Param {
     },
     /// Sent ahead by COM_STMT_SEND_LONG_DATA.
     Long(Vec<u8>),
+    /// Of a bulk execution: the column's default, and what an INSERT takes for it.
+    Default,
+    Ignore,
 }
 
 /// COM_STMT_EXECUTE behind the command byte: no cursor, one iteration, types sent anew. `attributes`: where
@@ -101,6 +104,28 @@ pub(super) fn execute_body(
         write_length(&mut body, all.len());
     }
     write_params(&mut body, &all, attributes.is_some());
+    body
+}
+
+/// COM_STMT_BULK_EXECUTE behind the command byte. A parameter has the type of its first value.
+pub(super) fn bulk_body(statement: u32, sets: &[&[Param]]) -> Vec<u8> {
+    const SEND_TYPES: u16 = 0x80;
+    let mut body = Vec::new();
+    body.extend(statement.to_le_bytes());
+    body.extend(SEND_TYPES.to_le_bytes());
+    for column in 0..sets.first().map_or(0, |set| set.len()) {
+        let types = sets.iter().map(|set| set[column].wire_type());
+        body.extend(types.clone().find(|kind| kind[0] != kind::NULL).unwrap_or([kind::NULL, 0]));
+    }
+    for param in sets.iter().flat_map(|set| *set) {
+        body.push(match param {
+            Param::Null | Param::NullInt => 1,
+            Param::Default => 2,
+            Param::Ignore => 3,
+            _ => 0,
+        });
+        param.write(&mut body);
+    }
     body
 }
 
@@ -142,7 +167,7 @@ impl Param {
     fn wire_type(&self) -> [u8; 2] {
         const UNSIGNED: u8 = 0x80;
         match self {
-            Param::Null => [kind::NULL, 0],
+            Param::Null | Param::Default | Param::Ignore => [kind::NULL, 0],
             Param::NullInt | Param::Int(_) => [kind::LONGLONG, 0],
             Param::Uint(_) => [kind::LONGLONG, UNSIGNED],
             Param::Tiny(_) => [kind::TINY, 0],
@@ -158,7 +183,7 @@ impl Param {
 
     fn write(&self, values: &mut Vec<u8>) {
         match self {
-            Param::Null | Param::NullInt | Param::Long(_) => {}
+            Param::Null | Param::NullInt | Param::Long(_) | Param::Default | Param::Ignore => {}
             Param::Int(number) => values.extend(number.to_le_bytes()),
             Param::Uint(number) => values.extend(number.to_le_bytes()),
             Param::Tiny(number) => values.extend(number.to_le_bytes()),
