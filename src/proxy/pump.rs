@@ -28,6 +28,21 @@ pub(super) enum Timeout {
     Write,
 }
 
+/// Bytes that one turn of the pump has moved.
+#[derive(Debug, Default, Clone, Copy)]
+struct Moved {
+    from_client: usize,
+    to_client: usize,
+    from_server: usize,
+    to_server: usize,
+}
+
+impl Moved {
+    fn all(self) -> usize {
+        self.from_client + self.to_client + self.from_server + self.to_server
+    }
+}
+
 /// When a session counts as dead.
 #[derive(Debug)]
 pub(super) struct Watchdog {
@@ -35,27 +50,44 @@ pub(super) struct Watchdog {
     write: Duration,
     /// When bytes last moved.
     moved_at: Instant,
+    /// Since when something waits that the client does not take, whatever else it sends.
+    client_owes: Option<Instant>,
+    /// Since when something waits that the server does not take. One that still sends is busy, and no more.
+    server_owes: Option<Instant>,
     timer: Pin<Box<Sleep>>,
 }
 
 impl Watchdog {
     pub(super) fn new(idle: Duration, write: Duration) -> Self {
         let now = Instant::now();
-        Watchdog { idle, write, moved_at: now, timer: Box::pin(tokio::time::sleep_until(now + write)) }
+        let timer = Box::pin(tokio::time::sleep_until(now + write));
+        Watchdog { idle, write, moved_at: now, client_owes: None, server_owes: None, timer }
     }
 
-    /// Ready when the session is dead. The timer is only touched when it fires or must fire sooner, not at each packet.
-    fn poll(&mut self, cx: &mut Context<'_>, moved: bool, limit: Option<Timeout>) -> Poll<Timeout> {
-        if moved {
-            self.moved_at = Instant::now();
+    /// Ready when the session is dead.
+    fn poll(&mut self, cx: &mut Context<'_>, moved: Moved, relay: &Relay) -> Poll<Timeout> {
+        let (for_client, for_server) = (!relay.down.is_clear(), !relay.up.is_clear());
+        if moved.all() > 0 || for_client || for_server {
+            let now = Instant::now();
+            if moved.all() > 0 {
+                self.moved_at = now;
+            }
+            owe(&mut self.client_owes, for_client, moved.to_client > 0, now);
+            owe(&mut self.server_owes, for_server, moved.to_server + moved.from_server > 0, now);
         }
-        let Some(limit) = limit else { return Poll::Pending };
-        let after = match limit {
-            Timeout::Idle => self.idle,
-            Timeout::Write => self.write,
+        let (limit, deadline) = match (self.client_owes, self.server_owes) {
+            (None, None) if relay.outstanding.is_empty() => (Timeout::Idle, self.moved_at + self.idle),
+            // The server may take as long as it likes for what it was asked; keepalive tells whether it is there.
+            (None, None) => return Poll::Pending,
+            (Some(since), None) | (None, Some(since)) => (Timeout::Write, since + self.write),
+            (Some(a), Some(b)) => (Timeout::Write, a.min(b) + self.write),
         };
+        self.poll_timer(cx, deadline).map(|()| limit)
+    }
+
+    /// The timer is only touched when it fires or must fire sooner, not at each packet.
+    fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
         loop {
-            let deadline = self.moved_at + after;
             if deadline < self.timer.deadline() {
                 self.timer.as_mut().reset(deadline);
             }
@@ -63,11 +95,20 @@ impl Watchdog {
                 return Poll::Pending;
             }
             if Instant::now() >= deadline {
-                return Poll::Ready(limit);
+                return Poll::Ready(());
             }
             self.timer.as_mut().reset(deadline);
         }
     }
+}
+
+/// `waits`: something is there to be taken; `moves`: some of it was taken just now.
+fn owe(since: &mut Option<Instant>, waits: bool, moves: bool, now: Instant) {
+    *since = match *since {
+        _ if !waits => None,
+        Some(then) if !moves => Some(then),
+        _ => Some(now),
+    };
 }
 
 /// How a lane ended its turn.
@@ -91,31 +132,25 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut moved = 0;
+    let mut moved = Moved::default();
     loop {
         let up = match poll_lane(cx, relay, Side::Client, (client, server), &mut moved) {
             Turn::Out(outcome) => return Poll::Ready(outcome),
             turn => turn,
         };
-        let before = moved;
+        let before = moved.all();
         if let Turn::Out(outcome) = poll_lane(cx, relay, Side::Backend, (server, client), &mut moved) {
             return Poll::Ready(outcome);
         }
         // What came down may have freed the upper lane, or left something to be sent there.
         let injects =
             !relay.injection.is_empty() && relay.up_state == UpState::Boundary && relay.up.is_clear();
-        let again = moved != before && matches!(up, Turn::Held) || injects;
+        let again = moved.all() != before && matches!(up, Turn::Held) || injects;
         if !again {
             break;
         }
     }
-    let limit = if !relay.up.is_clear() || !relay.down.is_clear() {
-        Some(Timeout::Write)
-    } else {
-        // The server may take as long as it likes for what it was asked; keepalive tells whether it is there.
-        relay.outstanding.is_empty().then_some(Timeout::Idle)
-    };
-    watchdog.poll(cx, moved > 0, limit).map(Outcome::TimedOut)
+    watchdog.poll(cx, moved, relay).map(Outcome::TimedOut)
 }
 
 /// Moves the lane of whoever `side` is: its bytes are read `from` it, and sent `to` the other.
@@ -124,16 +159,18 @@ fn poll_lane<R, W>(
     relay: &mut Relay,
     side: Side,
     (from, to): (&mut R, &mut W),
-    moved: &mut usize,
+    moved: &mut Moved,
 ) -> Turn
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
     loop {
-        let (step, lane) = match side {
-            Side::Client => (relay.up_step(), &mut relay.up),
-            Side::Backend => (relay.down_step(), &mut relay.down),
+        let (step, lane, read, sent) = match side {
+            Side::Client => (relay.up_step(), &mut relay.up, &mut moved.from_client, &mut moved.to_server),
+            Side::Backend => {
+                (relay.down_step(), &mut relay.down, &mut moved.from_server, &mut moved.to_client)
+            }
         };
         let wanted = match step {
             Step::Event(event) => return Turn::Out(Outcome::Event(event)),
@@ -142,7 +179,7 @@ where
             Step::Hold => return Turn::Held,
             Step::More(wanted) => Some(wanted),
         };
-        match lane.poll_send(cx, to, moved) {
+        match lane.poll_send(cx, to, sent) {
             Poll::Pending => return Turn::Waits,
             Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(side.other(), error)),
             Poll::Ready(Ok(())) => {}
@@ -152,7 +189,7 @@ where
             Poll::Pending => return Turn::Waits,
             Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(side, error)),
             Poll::Ready(Ok(0)) => return Turn::Out(Outcome::Closed(side)),
-            Poll::Ready(Ok(n)) => *moved += n,
+            Poll::Ready(Ok(n)) => *read += n,
         }
     }
 }

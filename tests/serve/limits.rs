@@ -112,3 +112,22 @@ fn a_client_that_stops_reading_ends_alone() {
         }
     });
 }
+
+/// The server's net_write_timeout does the same.
+#[test]
+fn a_client_that_sends_but_never_reads_ends_too() {
+    each_with("limits_send", "", "[limits]\nwrite_timeout = \"1s\"\n", &rules("limits_send"), |rig| {
+        let mut greedy = rig.client();
+        let id = greedy.connection_id;
+        greedy.send_command(3, b"SELECT REPEAT('x', 30000000), REPEAT('y', 30000000)").unwrap();
+        let mut other = rig.client();
+        let end = Instant::now() + Duration::from_secs(8);
+        let listed = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id={id}");
+        while rows(&mut other, &listed) == "1" {
+            // A ping now and then; it fails once the session is over.
+            let _ = greedy.write_bytes(&[1, 0, 0, 0, 0x0E]);
+            assert!(Instant::now() < end, "{}: the session goes on", rig.name());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+}
