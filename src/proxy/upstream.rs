@@ -68,6 +68,16 @@ impl Relay {
             return if left == 0 { Step::Moved } else { Step::More(1) };
         }
         let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES) };
+        // They go on from the backend's request, which the client saw under another number.
+        let nr_shift = match self.outstanding.front_mut() {
+            Some(Outstanding::Forward(forward)) => forward.nr_shift,
+            _ => 0,
+        };
+        if nr_shift != 0
+            && let Some(nr) = self.up.window_mut().get_mut(3)
+        {
+            *nr = nr.wrapping_sub(nr_shift);
+        }
         self.up.accept(HEADER_BYTES);
         // An empty packet behind one of full length only ends that one's payload.
         if header.payload_bytes == 0 && !continues {

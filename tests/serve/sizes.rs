@@ -3,7 +3,7 @@
 use std::iter;
 
 use crate::rig::{code, each, each_with, insert_id, rows, rules};
-use crate::support::raw::CLIENT_DEPRECATE_EOF;
+use crate::support::raw::{CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS};
 
 const EDGE: usize = 0xFF_FFFF;
 
@@ -68,6 +68,24 @@ fn beyond_limits_statement_bytes() {
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES('second')"), 2);
         client.run("ROLLBACK");
         assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t"), "0");
+    });
+}
+
+#[test]
+fn a_file_behind_an_insert_that_grew_over_the_edge() {
+    let sql = "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, a LONGTEXT); CREATE TABLE f (a INT);";
+    each("sizes_grown_file", sql, |rig| {
+        let mut client = rig.client_with(CLIENT_DEPRECATE_EOF | CLIENT_MULTI_STATEMENTS);
+        // The client's one packet is two of ours; in the second text both are two.
+        for bytes in [EDGE - 1, EDGE] {
+            client.local_file = b"1\n2\n".to_vec();
+            let tail = "'); LOAD DATA LOCAL INFILE 'any' INTO TABLE f; SELECT COUNT(*) FROM f";
+            let outcomes = client.run(padded("INSERT INTO t(a) VALUES('", tail, bytes - 1));
+            assert!(outcomes[0].ok().unwrap().insert_id > 0, "{}", rig.name());
+            assert_eq!(outcomes[1].ok().unwrap().affected_rows, 2, "{}", rig.name());
+            client.run("SELECT 1");
+        }
+        assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM f"), "4", "{}", rig.name());
     });
 }
 

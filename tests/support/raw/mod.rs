@@ -188,9 +188,10 @@ impl Client {
     /// As `query`, for the caller to whom an error is a failure of the test.
     pub fn run(&mut self, sql: impl AsRef<[u8]>) -> Vec<Outcome> {
         let sql = sql.as_ref();
-        let outcomes = self.query(sql).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(sql)));
+        let text = || String::from_utf8_lossy(&sql[..sql.len().min(500)]);
+        let outcomes = self.query(sql).unwrap_or_else(|e| panic!("{e}: {}", text()));
         if let Some(Outcome::Err(error)) = outcomes.last() {
-            panic!("{error:?}: {}", String::from_utf8_lossy(sql));
+            panic!("{error:?}: {}", text());
         }
         outcomes
     }
