@@ -305,8 +305,8 @@ impl Relay {
                 self.statements.prepared_acting(ok.statement_id, effects);
                 return Ok(Fate::Pass);
             }
-            Note::PrepareNextToLast => {
-                self.statements.stays_next_to_last(ok.statement_id);
+            Note::PrepareNextToLast { names_insert_id } => {
+                self.statements.stays_next_to_last(ok.statement_id, *names_insert_id);
                 return Ok(Fate::Pass);
             }
             _ => return Ok(Fate::Pass),

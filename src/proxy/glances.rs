@@ -6,6 +6,7 @@ use super::relay::{Relay, Step};
 use super::upstream::Treatment;
 use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
+use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::mysql::prepared::statement_id;
 use crate::mysql::reader::Malformed;
@@ -31,9 +32,13 @@ impl Relay {
         let multi_statements = command == Command::Query && self.view.multi_statements();
         match glance(text, is_complete, multi_statements) {
             Glance::Harmless => {
-                let reads_the_last =
-                    command == Command::StmtPrepare && !may_read_insert_id(self.beginning(command, header)?);
-                let note = if reads_the_last { Note::PrepareNextToLast } else { Note::Nothing };
+                let mut note = Note::Nothing;
+                if command == Command::StmtPrepare {
+                    let text = self.beginning(command, header)?;
+                    if !may_read_insert_id(text) {
+                        note = Note::PrepareNextToLast { names_insert_id: names_insert_id(text) };
+                    }
+                }
                 Ok(Treatment::Pass { may_change_session: false, note })
             }
             Glance::Unclear if !is_complete && text.len() < GLANCE_BYTES_MAX => {
@@ -100,12 +105,20 @@ impl Relay {
         }
         let may_read = match command {
             Command::Query => match self.beginning(command, header) {
+                Ok(text) if !may_read_insert_id(text) && names_insert_id(text) => {
+                    return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
+                }
                 Ok(text) => may_read_insert_id(text),
                 Err(step) => return Some(step),
             },
             Command::StmtExecute => {
                 let payload = self.up.window().get(HEADER_BYTES..).unwrap_or_default();
-                !statement_id(payload).is_ok_and(|id| self.statements.is_next_to_last(id))
+                match statement_id(payload).ok().and_then(|id| self.statements.next_to_last(id)) {
+                    Some(statement) if statement.names_insert_id => {
+                        return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
+                    }
+                    statement => statement.is_none(),
+                }
             }
             Command::StmtBulkExecute => true,
             _ => false,
@@ -128,11 +141,38 @@ impl Relay {
     }
 }
 
+/// What both of them show cannot be had in one statement: the one is brought up to date by a statement that spoils the other.
+fn reads_both() -> Refusal {
+    Refusal::Statement(
+        "rowstamp: it reads LAST_INSERT_ID() together with ROW_COUNT(), FOUND_ROWS() or the number of warnings, behind an \
+         INSERT whose id the session learns only now; read them in statements of their own, LAST_INSERT_ID() last"
+            .to_owned(),
+    )
+}
+
+/// Whether the function or one of the variables that show the insert id is in the text.
+fn names_insert_id(text: &[u8]) -> bool {
+    let text = text.to_ascii_lowercase();
+    [&b"last_insert_id"[..], b"@@identity", b".identity"]
+        .iter()
+        .any(|name| memchr::memmem::find(&text, name).is_some())
+}
+
+/// Some drivers put a comment in front of every statement.
+fn behind_comments(text: &[u8]) -> &[u8] {
+    let mut text = text.trim_ascii_start();
+    while let Some(comment) = text.strip_prefix(b"/*").filter(|rest| !rest.starts_with(b"!")) {
+        let Some(end) = memchr::memmem::find(comment, b"*/") else { break };
+        text = comment.get(end + 2..).unwrap_or_default().trim_ascii_start();
+    }
+    text
+}
+
 /// Whether a statement may read `LAST_INSERT_ID()` and does not read what belongs to the statement before it.
 pub(super) fn may_read_insert_id(text: &[u8]) -> bool {
     let text = text.get(..GLANCE_BYTES_MAX).unwrap_or(text).to_ascii_lowercase();
     let has = |word: &str| memchr::memmem::find(&text, word.as_bytes()).is_some();
-    let first_word = text.trim_ascii_start().split(|b| !b.is_ascii_alphabetic()).next().unwrap_or_default();
+    let first_word = behind_comments(&text).split(|b| !b.is_ascii_alphabetic()).next().unwrap_or_default();
     let is_bound_to_the_last = ["row_count", "found_rows", "warning_count", "error_count", "diagnostics"];
     !matches!(
         first_word,
@@ -166,6 +206,9 @@ mod tests {
         check("SELECT ROW_COUNT()", false);
         check("select found_rows()", false);
         check("  SHOW WARNINGS", false);
+        check("/* app */ /* trace */SHOW WARNINGS", false);
+        check("/* SHOW */ SELECT 1", true);
+        check("/*! SHOW WARNINGS */", true);
         check("SELECT @@warning_count", false);
         check("GET DIAGNOSTICS @n = NUMBER", false);
         check("COMMIT", false);

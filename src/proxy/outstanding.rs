@@ -44,8 +44,11 @@ pub(super) enum Note {
         inserts: Vec<InsertReply>,
         effects: Arc<Effects>,
     },
-    /// A statement is being prepared that reads what the one before it left behind (ROW_COUNT and its like).
-    PrepareNextToLast,
+    /// A statement is being prepared that reads what the one before it left behind (ROW_COUNT and its like), and perhaps the
+    /// insert id too.
+    PrepareNextToLast {
+        names_insert_id: bool,
+    },
     /// A statement is being prepared whose executions do something to the session.
     PrepareActing(Arc<Effects>),
     /// A ruled statement that is being prepared with hidden parameters.

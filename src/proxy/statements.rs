@@ -1,6 +1,6 @@
 //! The session's prepared statements that insert into ruled tables; of all others next to nothing is kept.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::mysql::prepared::{LAST_PREPARED, ParamType};
@@ -54,7 +54,13 @@ pub(super) struct Statements {
     /// What the executions of other statements do to the session, where they do something.
     acting: HashMap<u32, Arc<Effects>>,
     /// Statements that read what the one before them left behind.
-    next_to_last: HashSet<u32>,
+    next_to_last: HashMap<u32, NextToLast>,
+}
+
+/// What a statement reads beside what the one before it left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NextToLast {
+    pub(super) names_insert_id: bool,
 }
 
 #[derive(Debug, Default)]
@@ -143,12 +149,12 @@ impl Statements {
     }
 
     /// Nothing of ours may be run between the last statement and this one.
-    pub(super) fn stays_next_to_last(&mut self, id: u32) {
-        self.next_to_last.insert(id);
+    pub(super) fn stays_next_to_last(&mut self, id: u32, names_insert_id: bool) {
+        self.next_to_last.insert(id, NextToLast { names_insert_id });
     }
 
-    pub(super) fn is_next_to_last(&self, id: u32) -> bool {
-        self.next_to_last.contains(&id)
+    pub(super) fn next_to_last(&self, id: u32) -> Option<NextToLast> {
+        self.next_to_last.get(&id).copied()
     }
 
     pub(super) fn close(&mut self, id: u32) {

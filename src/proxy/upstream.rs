@@ -259,7 +259,7 @@ impl Relay {
     }
 
     /// Answers an empty or unknown command in its turn.
-    fn refuse(&mut self, header: Header, refusal: &Refusal) -> Step {
+    pub(super) fn refuse(&mut self, header: Header, refusal: &Refusal) -> Step {
         let whole = header.packet_bytes();
         if header.continues() {
             return Step::Event(Event::Violation(Violation::TooLong(header.payload_bytes)));

@@ -41,6 +41,7 @@ pub(super) fn plan(text: &[u8], view: &View<'_>, protocol: Protocol, several: bo
         effects: Effects::default(),
         explained: true,
         inserts: Vec::new(),
+        owes_from: None,
     };
     for nth in 0.. {
         lexer.reset_params();
@@ -80,6 +81,8 @@ struct Walk<'a> {
     /// [`Effects::explains_report`], as far as the walk has come.
     explained: bool,
     inserts: Vec<InsertPlan>,
+    /// Behind the first INSERT of which `LAST_INSERT_ID()` is told only once the packet has been answered.
+    owes_from: Option<u32>,
 }
 
 /// Which statement of the packet, and what stands before it in the same statement.
@@ -106,6 +109,13 @@ enum Named {
 impl Walk<'_> {
     fn finish(mut self) -> Planned {
         self.effects.explains_report = self.explained && memchr::memchr(b'(', self.text).is_none();
+        let end = u32::try_from(self.text.len()).unwrap_or(u32::MAX);
+        if self.reads_owed_id(end) {
+            return Planned::Refused(Refusal::new(
+                "LAST_INSERT_ID() may be read behind an INSERT of the same packet whose id the session learns only later; \
+                 send them in packets of their own",
+            ));
+        }
         if self.inserts.is_empty() {
             return Planned::Untouched(self.effects);
         }
@@ -163,6 +173,15 @@ impl Walk<'_> {
             Ok(None) => self.doubt(start, Odd { at: start, what: "a routine's end" }),
             Err(odd) => self.doubt(start, odd),
         }
+    }
+
+    /// Whether what stands between an INSERT that owes its id and `end` names what shows it, or may run what does.
+    fn reads_owed_id(&self, end: u32) -> bool {
+        let Some(from) = self.owes_from else { return false };
+        let between = self.text.get(from as usize..end as usize).unwrap_or_default().to_ascii_uppercase();
+        [&b"LAST_INSERT_ID"[..], b"IDENTITY", b"CALL", b"EXECUTE"]
+            .iter()
+            .any(|word| memmem::find(&between, word).is_some())
     }
 
     /// Behind a statement that may have changed `sql_mode` or the character set: where the rest is cut then hangs on them.
@@ -330,6 +349,12 @@ impl Walk<'_> {
                     return Err(Box::new(self.unreadable(start, "something follows its semicolon")));
                 }
                 *lexer = ahead;
+                let owes = plan.owes_insert_id();
+                if plan.ids > 0 && !owes && !self.reads_owed_id(start) {
+                    self.owes_from = None;
+                } else if owes {
+                    self.owes_from.get_or_insert(lexer.position());
+                }
                 self.planned(plan);
                 Ok(semicolon && self.several)
             }

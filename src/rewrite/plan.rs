@@ -9,7 +9,7 @@ use super::effects::Effects;
 use super::packet;
 use super::prepare::PreparedText;
 use crate::ids::range::IdRange;
-use crate::rules::model::{Rule, TableShape};
+use crate::rules::model::{InsertId, Rule, TableShape};
 use crate::sql::dialect::Dialect;
 
 /// A ruled table as it is now.
@@ -246,6 +246,12 @@ pub fn plan(text: &[u8], view: &View<'_>, protocol: Protocol) -> Planned {
 }
 
 impl InsertPlan {
+    /// Whether `LAST_INSERT_ID()` shows its id only once its answer has been seen.
+    pub(super) fn owes_insert_id(&self) -> bool {
+        let sets_itself = matches!(self.style, Style::Wrapped | Style::OdkuOne);
+        self.ids > 0 && !sets_itself && self.target.rule.insert_id == InsertId::Session
+    }
+
     /// Whether both send the same text, and mean the same by it.
     pub(super) fn writes_as(&self, other: &InsertPlan) -> bool {
         self.ids == other.ids

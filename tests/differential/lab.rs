@@ -14,6 +14,21 @@ seed = "none"
 [tables."t*"]
 column = "id"
 generator = "ids"
+
+[tables.tkeep]
+column = "id"
+generator = "ids"
+explicit = "keep"
+
+[tables.treject]
+column = "id"
+generator = "ids"
+explicit = "reject"
+
+[tables.tpacket]
+column = "id"
+generator = "ids"
+insert_id = "packet"
 "#;
 
 pub(crate) struct Lab {

@@ -32,8 +32,6 @@ pub(crate) const MARKS: &[Mark] = &[
     mark("id style", "expression", "does not show whether it is NULL or zero"),
     mark("id style", "undecided", "does not show whether it is NULL or zero"),
     mark("table", "tstr", "does not show whether it is NULL or zero"),
-    mark("id style", "bound_mixed", "placeholder"),
-    mark("alias", "row_and_columns", "a row alias with a list of columns"),
     mark("on duplicate key", ANY, "ON DUPLICATE KEY UPDATE"),
     mark("returning", ANY, "RETURNING"),
     mark("statement", "packet", "write it more plainly"),
