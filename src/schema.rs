@@ -84,6 +84,9 @@ pub struct Schema {
     timeout: Duration,
 }
 
+/// Tables that are read by one query.
+const TABLES_PER_QUERY: usize = 32;
+
 /// One query of the control account takes at most so long.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -171,27 +174,38 @@ impl Schema {
         schema: &str,
         table: &str,
     ) -> Result<Option<LiveTable>, SchemaError> {
-        // Both names in both conditions: MariaDB opens one table for each, and no folder is read.
-        let sql = "SELECT c.column_name, c.data_type, c.column_type, c.extra, t.table_name, t.table_type \
-                   FROM information_schema.tables t JOIN information_schema.columns c \
-                   ON c.table_schema = t.table_schema AND c.table_name = t.table_name \
-                   WHERE t.table_schema = ? AND t.table_name = ? AND c.table_schema = ? AND c.table_name = ? \
-                   ORDER BY c.ordinal_position";
-        let names = [schema, table, schema, table].map(mysql_async::Value::from);
-        let rows = self.rows(sql, names.into()).await?;
-        let text = |row: &Row, at: usize| row.get_opt::<String, _>(at)?.ok();
-        // The tables' own names may compare more loosely here than where they are used.
-        let is_it =
-            |row: &&Row| case == NameCase::Insensitive || text(row, 4).is_some_and(|name| name == table);
-        let columns: Vec<ColumnShape> = rows.iter().filter(is_it).filter_map(column).collect();
-        let Some(first) = rows.iter().find(is_it) else { return Ok(None) };
-        let kind = match text(first, 5).as_deref() {
-            Some("BASE TABLE" | "SYSTEM VERSIONED") => TableKind::Base,
-            Some("VIEW") => TableKind::View,
-            _ => TableKind::Other,
-        };
-        let name = text(first, 4).unwrap_or_default();
-        Ok((!columns.is_empty()).then_some(LiveTable { kind, name, shape: TableShape { columns } }))
+        let found = self.live_tables(case, &[(schema.to_owned(), table.to_owned())]).await?;
+        Ok(found.into_iter().next().flatten())
+    }
+
+    /// [`Schema::table`] of several, in one query for each [`TABLES_PER_QUERY`].
+    pub async fn live_tables(
+        &self,
+        case: NameCase,
+        names: &[(String, String)],
+    ) -> Result<Vec<Option<LiveTable>>, SchemaError> {
+        let mut found = Vec::with_capacity(names.len());
+        for names in names.chunks(TABLES_PER_QUERY) {
+            // Both names in both conditions: MariaDB opens one table for each, and no folder is read.
+            let one = |nth: usize| {
+                format!(
+                    "SELECT c.column_name, c.data_type, c.column_type, c.extra, t.table_name, t.table_type, {nth} AS nth, \
+                     c.ordinal_position AS place FROM information_schema.tables t JOIN information_schema.columns c \
+                     ON c.table_schema = t.table_schema AND c.table_name = t.table_name \
+                     WHERE t.table_schema = ? AND t.table_name = ? AND c.table_schema = ? AND c.table_name = ?"
+                )
+            };
+            let sql = (0..names.len()).map(one).collect::<Vec<_>>().join(" UNION ALL ");
+            let params = names.iter().flat_map(|(schema, table)| [schema, table, schema, table]);
+            let mut rows = self.rows(&sql, params.map(mysql_async::Value::from).collect()).await?;
+            let number = |row: &Row, at: usize| row.get_opt::<u64, _>(at).and_then(Result::ok);
+            rows.sort_by_key(|row| (number(row, 6), number(row, 7)));
+            found.extend((0u64..).zip(names).map(|(nth, (_, table))| {
+                let rows = rows.iter().filter(|row| number(row, 6) == Some(nth));
+                live_table(case, table, &rows.collect::<Vec<_>>())
+            }));
+        }
+        Ok(found)
     }
 
     /// The highest id that may be in the table: max(MAX(column), AUTO_INCREMENT counter - 1). 0 where there is none.
@@ -298,6 +312,22 @@ fn column(row: &Row) -> Option<ColumnShape> {
         generated: extra.split(", ").any(|e| e.ends_with("GENERATED") && !e.contains("DEFAULT_GENERATED")),
         invisible: extra.contains("INVISIBLE"),
     })
+}
+
+fn live_table(case: NameCase, table: &str, rows: &[&Row]) -> Option<LiveTable> {
+    let text = |row: &Row, at: usize| row.get_opt::<String, _>(at)?.ok();
+    // The tables' own names may compare more loosely here than where they are used.
+    let is_it = |row: &&Row| case == NameCase::Insensitive || text(row, 4).is_some_and(|name| name == table);
+    let rows: Vec<&Row> = rows.iter().copied().filter(is_it).collect();
+    let columns: Vec<ColumnShape> = rows.iter().copied().filter_map(column).collect();
+    let first = rows.first()?;
+    let kind = match text(first, 5).as_deref() {
+        Some("BASE TABLE" | "SYSTEM VERSIONED") => TableKind::Base,
+        Some("VIEW") => TableKind::View,
+        _ => TableKind::Other,
+    };
+    let name = text(first, 4)?;
+    Some(LiveTable { kind, name, shape: TableShape { columns } })
 }
 
 /// An identifier between backticks.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,7 +17,7 @@ use crate::proxy::locks::TableLocks;
 use crate::proxy::login::{KeyCell, LoginContext};
 use crate::proxy::seats::Seats;
 use crate::proxy::session::Shared;
-use crate::proxy::tables::{SHAPE_AGE_MAX, Tables};
+use crate::proxy::tables::{REFRESH_INTERVAL, SHAPE_AGE_MAX, Tables};
 use crate::proxy::tls::Tls;
 use crate::rules::RuleSet;
 use crate::schema::Schema;
@@ -43,7 +44,7 @@ async fn serve(config: Config, rules: RuleSet) -> anyhow::Result<()> {
     let settings = Arc::new(config.proxy.clone());
     let tls = Arc::new(Tls::new(&settings)?);
     let tables = Arc::new(tables(&config, rules).await?);
-    tokio::spawn(read_views(Arc::downgrade(&tables)));
+    tokio::spawn(watch_schema(Arc::downgrade(&tables)));
     let listener = Listener::bind(&settings.listen, settings.listen_is_written).await?;
     let (draining, drain) = watch::channel(false);
     let login = LoginContext {
@@ -86,11 +87,19 @@ async fn second_signal() {
     }
 }
 
-/// Ends with the tables.
-async fn read_views(tables: Weak<Tables>) {
+/// DDL that does not come through the proxy is looked for. Ends with the tables.
+async fn watch_schema(tables: Weak<Tables>) {
+    let mut views_read_at = Instant::now();
     loop {
-        tokio::time::sleep(SHAPE_AGE_MAX).await;
+        tokio::time::sleep(REFRESH_INTERVAL).await;
         let Some(tables) = tables.upgrade() else { return };
+        if let Err(error) = tables.refresh().await {
+            tracing::debug!(%error, "the columns of ruled tables cannot be read");
+        }
+        if views_read_at.elapsed() < SHAPE_AGE_MAX {
+            continue;
+        }
+        views_read_at = Instant::now();
         if let Err(error) = tables.read_views().await {
             tracing::debug!(%error, "the views of ruled tables cannot be read");
         }

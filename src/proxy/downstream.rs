@@ -225,6 +225,7 @@ impl Relay {
             _ => false,
         };
         if !is_ok {
+            self.learn_from_error(payload);
             return Ok(Fate::Pass);
         }
         let Ok(ok) = OkPacket::parse(payload, self.capabilities) else {
@@ -283,6 +284,26 @@ impl Relay {
             Settled::Ask(question) => return Err(Event::SmallestId(question)),
         }
         Ok(())
+    }
+
+    /// An error that other columns than we know would explain has them read again.
+    fn learn_from_error(&mut self, payload: &[u8]) {
+        // Unknown column, wrong number of values, no such table, no default value (of a view), out of range, wrong value.
+        const OF_COLUMNS: [u16; 7] = [1054, 1136, 1146, 1264, 1364, 1366, 1423];
+        let &[ERR, low, high, ..] = payload else { return };
+        if !OF_COLUMNS.contains(&u16::from_le_bytes([low, high])) {
+            return;
+        }
+        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return };
+        match &entry.note {
+            Note::Statements { inserts, .. } => {
+                for insert in inserts {
+                    self.view.tables.suspect(insert.target());
+                }
+            }
+            Note::Prepare(prepared) => self.view.tables.suspect(&prepared.insert.target),
+            _ => {}
+        }
     }
 
     /// The ruled INSERT, if any, that the present result belongs to.

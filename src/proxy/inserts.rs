@@ -104,6 +104,10 @@ impl InsertReply {
         self.bulk.is_some_and(|bulk| bulk.none_is_zero)
     }
 
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
     pub(super) fn answered(&mut self, smallest: Option<u64>) {
         self.smallest = smallest.map_or(Smallest::None, Smallest::Id);
     }

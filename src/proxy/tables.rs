@@ -22,10 +22,12 @@ use crate::store::{Store, StoreError};
 
 mod column;
 mod lookup;
+mod refresh;
 mod through;
 
 pub(super) use column::{highest_of, id_shape};
 pub use lookup::SHAPE_AGE_MAX;
+pub use refresh::REFRESH_INTERVAL;
 
 /// Why a ruled table cannot be served.
 #[derive(Debug, thiserror::Error)]

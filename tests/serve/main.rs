@@ -16,4 +16,5 @@ mod prepared;
 mod rig;
 mod sizes;
 mod state;
+mod swaps;
 mod tables;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::column::column;
@@ -13,7 +13,7 @@ use crate::rules::model::{Mode, NameCase, Rule};
 use crate::rules::pattern::is_pattern;
 use crate::schema::{LiveTable, SchemaError, TableKind};
 
-/// A table's columns, and the views, are read again after so long: DDL that did not come through this proxy is seen then.
+/// What nobody read again in the meantime ([`Tables::refresh`]) is too old after so long.
 pub const SHAPE_AGE_MAX: Duration = Duration::from_secs(5);
 
 /// How often DDL was seen by any session: what was read before the last time may be out of date.
@@ -25,7 +25,7 @@ impl Ddl {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
 
-    fn seen(&self) -> u64 {
+    pub(super) fn seen(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 }
@@ -34,12 +34,14 @@ pub(super) type Known = BTreeMap<(String, String), Entry>;
 
 #[derive(Clone)]
 pub(super) struct Entry {
-    lookup: Lookup,
-    read_at: Instant,
+    pub(super) lookup: Lookup,
+    pub(super) read_at: Instant,
     /// [`Ddl::seen`] before it was read.
-    ddl: u64,
+    pub(super) ddl: u64,
     /// Bound to its generator, and above its floor.
     is_bound: bool,
+    /// Looked up since it was read.
+    pub(super) is_used: Arc<AtomicBool>,
 }
 
 impl Tables {
@@ -71,7 +73,13 @@ impl Tables {
             return Lookup::Refused(reason);
         }
         match self.known.load().get(&self.key(schema, table)) {
-            Some(entry) if self.schema.is_none() || self.is_fresh(entry) => entry.lookup.clone(),
+            Some(entry) if self.schema.is_none() || self.is_fresh(entry) => {
+                // A line that all sessions read is written only once.
+                if !entry.is_used.load(Ordering::Relaxed) {
+                    entry.is_used.store(true, Ordering::Relaxed);
+                }
+                entry.lookup.clone()
+            }
             _ => Lookup::Unknown,
         }
     }
@@ -145,7 +153,8 @@ impl Tables {
     /// `ddl`: [`Ddl::seen`] before it was read.
     pub(super) fn put(&self, schema: &str, table: &str, lookup: Lookup, ddl: u64, is_bound: bool) {
         let key = self.key(schema, table);
-        let entry = Entry { lookup, read_at: Instant::now(), ddl, is_bound };
+        let is_used = Arc::default();
+        let entry = Entry { lookup, read_at: Instant::now(), ddl, is_bound, is_used };
         self.known.rcu(|known| {
             let mut known = Known::clone(known);
             known.insert(key.clone(), entry.clone());

@@ -1,0 +1,146 @@
+//! Tables that are swapped and altered past the proxy while it inserts, as gh-ost and pt-online-schema-change do.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::rig::{Rig, code, code_of, each_with, rows, rules};
+use crate::support::raw::Param;
+
+/// Ids begin here, so that one in another column is seen, and one that the server's own counter made.
+const FIRST_ID: u32 = 1_000_000_000;
+
+/// The table in its successive forms: other orders, more columns, other types of the id, without and with a counter.
+const FORMS: [&str; 6] = [
+    "(a INT NOT NULL, id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, b INT NOT NULL)",
+    "(b INT NOT NULL, a INT NOT NULL, id INT UNSIGNED NOT NULL PRIMARY KEY)",
+    "(id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, b INT NOT NULL, a INT NOT NULL)",
+    "(id BIGINT NOT NULL PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, c INT NOT NULL DEFAULT 7)",
+    "(a INT NOT NULL, b INT NOT NULL, c INT, id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY)",
+    "(id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL)",
+];
+
+/// What the columns of the last form would hold; a place that was made for another form gets another value, but an id.
+const INSERTS: [&str; 4] = [
+    "INSERT INTO t VALUES (NULL, 1, 2)",
+    "INSERT INTO t VALUES (0, 3, 4), (NULL, 5, 6)",
+    "INSERT INTO t (b, a) VALUES (8, 7)",
+    "REPLACE INTO t SET b = 10, a = 9",
+];
+
+fn write(rig: &Rig, ends: &AtomicBool, nth: usize) -> (u64, Vec<u16>) {
+    let mut client = rig.client();
+    let (mut written, mut errors) = (0, Vec::new());
+    let mut prepared = None;
+    while !ends.load(Ordering::Relaxed) {
+        let (text, rows) = (INSERTS[nth % 4], 1 + u64::from(nth == 1));
+        let code = if nth < 4 {
+            code(&mut client, text)
+        } else {
+            if prepared.is_none() {
+                prepared = client.prepare("INSERT INTO t VALUES (?, ?, 2)").unwrap().ok();
+            }
+            let Some(statement) = &prepared else { continue };
+            let params = [Param::Null, Param::Int(1)];
+            let code = code_of(&client.execute(statement, &params).unwrap());
+            if code != 0 {
+                client.close(statement).unwrap();
+                prepared = None;
+            }
+            code
+        };
+        if code == 0 {
+            written += rows;
+        } else if !errors.contains(&code) {
+            errors.push(code);
+        }
+    }
+    (written, errors)
+}
+
+/// Each form of the table takes the name by one RENAME; the one before it stays, with its rows.
+fn swap(rig: &Rig, ends: &AtomicBool) -> usize {
+    let mut direct = rig.direct();
+    let mut swaps = 0;
+    while !ends.load(Ordering::Relaxed) {
+        direct.run(format!("CREATE TABLE t_new {}", FORMS[swaps % FORMS.len()]));
+        direct.run(format!("RENAME TABLE t TO old_{swaps}, t_new TO t"));
+        swaps += 1;
+        std::thread::sleep(Duration::from_millis(60));
+    }
+    swaps
+}
+
+#[test]
+fn no_row_without_its_id_and_no_id_in_another_column() {
+    let rules =
+        rules("swaps").replace("kind = \"sequence\"", &format!("kind = \"sequence\"\nstart = {FIRST_ID}"));
+    let sql =
+        "DROP TABLE t; CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY, a INT NOT NULL, b INT NOT NULL);";
+    each_with("swaps", sql, "", &rules, |rig| {
+        let ends = AtomicBool::new(false);
+        let rig = &*rig;
+        let (written, errors, swaps) = std::thread::scope(|scope| {
+            let swapper = scope.spawn(|| swap(rig, &ends));
+            let writers: Vec<_> = (0..6).map(|nth| (nth, &ends)).collect();
+            let writers: Vec<_> =
+                writers.into_iter().map(|(nth, ends)| scope.spawn(move || write(rig, ends, nth))).collect();
+            std::thread::sleep(Duration::from_secs(6));
+            ends.store(true, Ordering::Relaxed);
+            let swaps = swapper.join().unwrap();
+            let done: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+            let written: u64 = done.iter().map(|(written, _)| written).sum();
+            let errors: Vec<_> = done.into_iter().flat_map(|(_, errors)| errors).collect();
+            (written, errors, swaps)
+        });
+        let mut direct = rig.direct();
+        let (mut found, mut wrong, mut ids) = (0, 0, Vec::new());
+        let tables = (0..swaps).map(|nth| format!("old_{nth}")).chain(["t".to_owned()]);
+        for table in tables {
+            let sql = format!(
+                "SELECT COUNT(*), COALESCE(SUM(id<{FIRST_ID} OR a>10 OR b>10 OR a<1 OR b<1),0) FROM {table}"
+            );
+            let counts = rows(&mut direct, &sql);
+            let (count, bad) = counts.split_once(',').unwrap();
+            (found, wrong) = (found + count.parse::<u64>().unwrap(), wrong + bad.parse::<u64>().unwrap());
+            ids.extend(rows(&mut direct, &format!("SELECT id FROM {table}")).split(' ').map(str::to_owned));
+        }
+        ids.retain(|id| !id.is_empty());
+        ids.sort_unstable();
+        ids.dedup();
+        let said = format!("{}: {swaps} swaps, {written} rows written, errors {errors:?}", rig.name());
+        crate::support::servers::announce(&said);
+        assert_eq!(wrong, 0, "{said}: an id is missing or in another column");
+        assert_eq!((found, ids.len() as u64), (written, written), "{said}");
+        assert!(swaps > 20 && written > 200, "{said}");
+        // 1048: the client's own NULL in another column, natively too.
+        let expected = [1048, 1054, 1136, 1235];
+        assert!(errors.iter().all(|error| expected.contains(error)), "{said}");
+    });
+}
+
+/// A session that meets the other columns has them read at once; others learn of them within a second or two.
+#[test]
+fn how_soon_a_swap_is_seen() {
+    each_with("swaps_seen", "", "", &rules("swaps_seen"), |rig| {
+        let mut client = rig.client();
+        client.run("INSERT INTO t VALUES (NULL, 1)");
+        let mut direct = rig.direct();
+        direct.run("CREATE TABLE t_new (a INT, renamed BIGINT, id BIGINT NOT NULL PRIMARY KEY)");
+        direct.run("RENAME TABLE t TO t_old, t_new TO t");
+        // The number of values tells.
+        assert_eq!(code(&mut client, "INSERT INTO t VALUES (2, 3, NULL)"), 0, "{}", rig.name());
+        std::thread::sleep(Duration::from_millis(150));
+        direct.run("ALTER TABLE t CHANGE renamed b BIGINT");
+        assert_eq!(code(&mut client, "INSERT INTO t VALUES (4, 5, NULL)"), 1054, "{}", rig.name());
+        assert_eq!(code(&mut client, "INSERT INTO t VALUES (6, 7, NULL)"), 0, "{}", rig.name());
+        // Nothing tells.
+        direct.run("ALTER TABLE t MODIFY b BIGINT FIRST");
+        let end = Instant::now() + Duration::from_millis(3500);
+        while rows(&mut direct, "SELECT COUNT(*) FROM t WHERE b=8 AND a=9") == "0" {
+            assert!(Instant::now() < end, "{}: the order is not seen", rig.name());
+            assert_eq!(code(&mut client, "INSERT INTO t VALUES (8, 9, NULL)"), 0, "{}", rig.name());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(rows(&mut direct, "SELECT COUNT(*) FROM t WHERE id<1 OR id>10000"), "0", "{}", rig.name());
+    });
+}
