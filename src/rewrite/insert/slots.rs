@@ -86,7 +86,13 @@ impl Draft<'_> {
                 "the rule rejects values written for {column}; leave the column out or write NULL"
             ));
         }
-        if body.later.names_id && (self.ids > 0 || !self.id_params.is_empty()) {
+        let takes = self.ids > 0 || !self.id_params.is_empty();
+        if takes && self.id.is_some_and(|id| id.data_type == "float") {
+            return refused(format!(
+                "{column} is a FLOAT, which does not hold every integer; make it a BIGINT"
+            ));
+        }
+        if body.later.names_id && takes {
             return refused(format!(
                 "a value behind {column} may refer to it and would see the id; put {column} last"
             ));
