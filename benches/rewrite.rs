@@ -83,6 +83,7 @@ fn run(
         any_rules: true,
         tables: &tables,
         hidden: &|_, _| false,
+        session: &rowstamp::rewrite::named::Fresh,
     };
     match plan(text.as_bytes(), &view, Protocol::Text) {
         Planned::Rewrite(plan) => {

@@ -223,6 +223,7 @@ async fn probe(
         any_rules: true,
         tables: &|_, table| if table == "t" { Lookup::Ruled(Arc::clone(target)) } else { Lookup::NotRuled },
         hidden: &|_, _| false,
+        session: &rowstamp::rewrite::named::Fresh,
     };
     let is_insert = !text.starts_with("select");
     match plan(text.as_bytes(), &view, Protocol::Prepare) {

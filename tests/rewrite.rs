@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rowstamp::ids::range::IdRange;
+use rowstamp::rewrite::named::{self, Known, NamedChange, Value};
 use rowstamp::rewrite::plan::{Lookup, Plan, Planned, Protocol, Style, Target, View, plan};
 use rowstamp::rules::model::{
     ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
@@ -32,6 +33,27 @@ struct Setting {
     tables: HashMap<String, Arc<Target>>,
     rule: Rule,
     step: u64,
+    session: Session,
+}
+
+/// What was prepared (`prepare: prepare s from '...'`), and what the server would answer (`value: @q=...`, NULL without `=`).
+#[derive(Default)]
+struct Session {
+    named: HashMap<String, Known>,
+    values: Vec<(String, Value)>,
+}
+
+impl named::Session for Session {
+    fn named(&self, name: &str) -> Known {
+        self.named.get(&name.to_lowercase()).cloned().unwrap_or(Known::Unknown)
+    }
+
+    fn value(&self, question: &[u8]) -> Value {
+        let question = str::from_utf8(question).unwrap();
+        let asked =
+            |(expression, _): &&(String, Value)| question.starts_with(&format!("SELECT ({expression})"));
+        self.values.iter().find(asked).map_or(Value::NotAsked, |(_, value)| value.clone())
+    }
 }
 
 impl Setting {
@@ -55,6 +77,7 @@ impl Setting {
                 origin: Origin { file: PathBuf::new(), line: 1 },
             },
             step: 1,
+            session: Session::default(),
         }
     }
 
@@ -91,6 +114,20 @@ impl Setting {
                     _ => Mode::On,
                 }
             }
+            "prepare" => self.prepare(value),
+            "value" => {
+                let (expression, text) = value.split_once('=').map_or((value, None), |(e, t)| (e, Some(t)));
+                let answer = text.map_or(Value::Null, |text| Value::Text(text.to_owned()));
+                self.session.values.retain(|(known, _)| known != expression);
+                self.session.values.push((expression.to_owned(), answer));
+            }
+            "routine_ran" => {
+                for known in self.session.named.values_mut() {
+                    if let Known::Is(statement) = known {
+                        *known = Known::Perhaps(statement.clone());
+                    }
+                }
+            }
             "table" => self.table(value),
             other => panic!("no such setting: {other}"),
         }
@@ -119,6 +156,21 @@ impl Setting {
         self.tables.insert(name.to_owned(), Arc::new(target));
     }
 
+    fn prepare(&mut self, text: &str) {
+        let effects = match self.plan(text) {
+            Planned::Untouched(effects) => effects,
+            Planned::Rewrite(plan) => plan.effects,
+            other => panic!("{text}: {other:?}"),
+        };
+        for (_, change) in effects.named {
+            let known = match &change {
+                NamedChange::Prepared(_, statement) => Known::Is(statement.clone()),
+                NamedChange::Dropped(_) => Known::Unknown,
+            };
+            self.session.named.insert(change.name().to_lowercase(), known);
+        }
+    }
+
     fn plan(&self, text: &str) -> Planned {
         let tables = |schema: &str, table: &str| match self.tables.get(&table.to_ascii_lowercase()) {
             Some(target) if schema == "shop" => Lookup::Ruled(Arc::clone(target)),
@@ -132,6 +184,7 @@ impl Setting {
             any_rules: true,
             tables: &tables,
             hidden: &|_, table| table == "hidden",
+            session: &self.session,
         };
         plan(text.as_bytes(), &view, self.protocol)
     }
@@ -154,6 +207,13 @@ impl Setting {
                 if effects.opaque {
                     out += ", opaque";
                 }
+                if effects.routine {
+                    out += ", routine";
+                }
+                for (_, change) in &effects.named {
+                    let verb = if matches!(change, NamedChange::Prepared(..)) { "names" } else { "drops" };
+                    write!(out, ", {verb} {}", change.name()).unwrap();
+                }
                 if effects.tracking {
                     out += ", tracking";
                 }
@@ -165,6 +225,9 @@ impl Setting {
             Planned::AsksTemporary { schema, table } => format!("=> hidden? {schema}.{table}"),
             Planned::NeedsTable { schema, table } => format!("=> needs {schema}.{table}"),
             Planned::Stale { schema, table, .. } => format!("=> stale {schema}.{table}"),
+            Planned::NeedsValue { question } => {
+                format!("=> asks {}", String::from_utf8(question).unwrap())
+            }
             Planned::Refused(refusal) => {
                 assert!(refusal.to_string().starts_with("rowstamp: "), "{refusal}");
                 "=> refused".to_owned()
@@ -206,7 +269,8 @@ fn spliced(text: &str, plan: &Plan) -> String {
         })
         .collect();
     let out = plan.splice(text.as_bytes(), &ranges).unwrap();
-    format!("{}=> {}", notes(plan), String::from_utf8(out).unwrap())
+    let before = plan.variables(&ranges).map(|sql| format!("{sql} ")).unwrap_or_default();
+    format!("{before}{}=> {}", notes(plan), String::from_utf8(out).unwrap())
 }
 
 fn prepared(text: &str, plan: &Plan) -> String {

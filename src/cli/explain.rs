@@ -121,6 +121,7 @@ pub fn explain_statement(
         any_rules: !rules.is_empty(),
         tables: &tables,
         hidden: &|_, _| false,
+        session: &crate::rewrite::named::Fresh,
     };
     let planned = plan(input.statement, &view, Protocol::Text);
     let is_refused = matches!(planned, Planned::Refused(_) | Planned::Unreadable(_) | Planned::Stale { .. });

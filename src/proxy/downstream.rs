@@ -351,6 +351,7 @@ impl Relay {
         }
         if let Note::Statements { effects, .. } = entry.note {
             self.view.take_effects(&effects, succeeded, entry.results);
+            self.view.names.take(&effects, (!succeeded).then_some(entry.results));
         }
     }
 
@@ -408,6 +409,10 @@ impl Relay {
                 );
                 self.view.cannot_be_known();
             }
+            (Purpose::Value(question), None) => self.view.names.answered(question, own.row.as_deref()),
+            (Purpose::Value(question), Some(_)) => self.view.names.answered(question, None),
+            (Purpose::Variables, None) => self.view.names.set(Ok(())),
+            (Purpose::Variables, Some(_)) => self.view.names.set(Err(own.first.unwrap_or_default())),
             (Purpose::Probe(probe), Some(_)) => {
                 let mut packet = Vec::new();
                 put_packets(&mut packet, probe.packet_nr, &own.first.unwrap_or_default());

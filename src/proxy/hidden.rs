@@ -39,7 +39,7 @@ impl Session {
             );
         }
         let (sql, schema, table) = (question(schema, table), schema.to_owned(), table.to_owned());
-        self.relay.query_own(Purpose::IsTemporary { schema, table }, &sql);
+        self.relay.query_own(Purpose::IsTemporary { schema, table }, sql.as_bytes());
         Ok(())
     }
 

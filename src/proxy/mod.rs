@@ -17,6 +17,7 @@ mod lane;
 pub mod listener;
 pub mod locks;
 pub mod login;
+mod named;
 mod outstanding;
 mod packet_io;
 mod pump;

@@ -92,6 +92,10 @@ pub(super) enum Purpose {
     IsTemporary { schema: String, table: String },
     /// What was sent ahead for an execution that was refused is dropped.
     DropLongData,
+    /// A value that the client's next command cannot be judged without.
+    Value(Vec<u8>),
+    /// User's variables that the client's next command reads its ids from.
+    Variables,
     /// A statement that could not be read, given to the server by COM_STMT_PREPARE only.
     Probe(Probe),
 }

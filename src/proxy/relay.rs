@@ -131,12 +131,12 @@ impl Relay {
     }
 
     /// [`Relay::send_own`] for a COM_QUERY.
-    pub(super) fn query_own(&mut self, purpose: Purpose, sql: &str) {
+    pub(super) fn query_own(&mut self, purpose: Purpose, sql: &[u8]) {
         let mut payload = vec![Command::Query as u8];
         if self.has_attributes() {
             payload.extend_from_slice(&attributes::NONE);
         }
-        payload.extend_from_slice(sql.as_bytes());
+        payload.extend_from_slice(sql);
         self.send_own(purpose, Reply::Query, &payload);
     }
 

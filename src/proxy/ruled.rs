@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::inserts::{Ids, InsertReply, SmallestId};
+use super::named::Held;
 use super::outstanding::{Note, Probe, Purpose};
 use super::relay::err_packet;
 use super::session::Session;
@@ -27,6 +28,8 @@ const LOOKUPS_MAX: u32 = 100;
 pub(super) enum Verdict {
     Pass(Effects),
     Refuse(Refusal),
+    /// The server is asked this first.
+    Ask(Vec<u8>),
     Probe(Unreadable),
     /// The server is asked whether a temporary table hides this name; then the statement is judged again.
     AskTemporary {
@@ -45,6 +48,12 @@ pub(super) enum Verdict {
 impl Session {
     /// COM_QUERY or COM_STMT_PREPARE with its whole text.
     pub(super) async fn statement(&mut self, command: Command, window_bytes: usize, packets: usize) {
+        let is_held = self.held.is_some();
+        let held = match self.take_held(window_bytes, packets) {
+            Some(Err(())) => return,
+            Some(Ok(held)) => Some(held),
+            None => None,
+        };
         let payload = payload_of(self.relay.up.window(), window_bytes);
         let has_attributes = command == Command::Query && self.relay.has_attributes();
         let Ok(text_at) = text_at(&payload, has_attributes) else {
@@ -52,8 +61,12 @@ impl Session {
             return self.refuse(&Refusal::MalformedPacket, window_bytes, packets);
         };
         let text = payload.get(text_at..).unwrap_or_default();
-        let verdict = self.judge(command, text).await;
+        let verdict = match held {
+            Some(Held { plan, ranges, inserts }) => Verdict::Send { plan, ranges, inserts },
+            None => self.judge(command, text).await,
+        };
         let probe_text = match (&verdict, &payload) {
+            (Verdict::Probe(Unreadable { inner: Some(inner), .. }), _) => inner.clone(),
             (Verdict::Probe(unreadable), _) => {
                 text.get(unreadable.statement.clone()).unwrap_or(text).to_vec()
             }
@@ -61,6 +74,12 @@ impl Session {
             _ => Vec::new(),
         };
         drop(payload);
+        if let Verdict::Ask(question) = verdict {
+            return self.relay.ask_value(&question);
+        }
+        if !matches!(verdict, Verdict::AskTemporary { .. }) {
+            self.relay.view.names.forget_answers();
+        }
         // What could not be read once may be the next time: the statement that reads it was killed, say.
         if self.relay.view.state().is_none() {
             self.relay.view.forget_state();
@@ -92,7 +111,11 @@ impl Session {
                 }
             }
             Verdict::Probe(unreadable) => self.probe(&unreadable, &probe_text, window_bytes, packets),
+            Verdict::Ask(_) => {}
             Verdict::Send { plan, ranges, inserts } => {
+                if let Some(variables) = plan.variables(&ranges).filter(|_| !is_held) {
+                    return self.hold(&variables, Held { plan, ranges, inserts });
+                }
                 let sent = self.relay.send_spliced((&plan, &ranges), text_at, window_bytes, packets);
                 let Some(nr_shift) = sent else {
                     let refusal = Refusal::NoId("the ids do not fit the plan".into());
@@ -124,6 +147,7 @@ impl Session {
         match planned {
             Planned::Untouched(effects) => Verdict::Pass(effects),
             Planned::AsksTemporary { schema, table } => Verdict::AskTemporary { schema, table },
+            Planned::NeedsValue { question } => Verdict::Ask(question),
             Planned::Refused(refusal) => Verdict::Refuse(Refusal::Statement(refusal.to_string())),
             Planned::Unreadable(unreadable) | Planned::Stale { unreadable, .. } => Verdict::Probe(unreadable),
             Planned::NeedsTable { schema, table } => {
@@ -163,6 +187,7 @@ impl Session {
             any_rules: view.has_rules(),
             tables: &lookup,
             hidden: &hidden,
+            session: &view.names,
         };
         let mut tries = 0;
         let mut is_refreshed = false;
@@ -190,12 +215,18 @@ impl Session {
         }
         let mut ranges = Vec::new();
         let mut inserts = Vec::new();
-        for (insert, ids) in plan.demands() {
-            let range = self.take(&insert.target, ids).await?;
-            inserts.push(InsertReply::new(insert, Some(Ids::from(&range)), self.relay.found_rows()));
-            ranges.push(range);
+        let found_rows = self.relay.found_rows();
+        for insert in &plan.inserts {
+            if insert.ids > 0 {
+                let range = self.take(&insert.target, insert.ids).await?;
+                inserts.push(InsertReply::new(insert, Some(Ids::from(&range)), found_rows));
+                ranges.push(range);
+            } else if insert.style == plan::Style::OdkuLiteral && !insert.is_named {
+                // An update still tells by what was added to its list.
+                inserts.push(InsertReply::new(insert, None, found_rows));
+            }
         }
-        if ranges.is_empty() && !plan.has_edits() {
+        if inserts.is_empty() && !plan.has_edits() {
             return Ok(Verdict::Pass(plan.effects));
         }
         Ok(Verdict::Send { plan, ranges, inserts })

@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 
 use super::lane::Lane;
 use super::login::{LoggedIn, LoginContext, LoginError};
+use super::named::Held;
 use super::outstanding::{Note, Queue};
 use super::pump::{Outcome, Timeout, Watchdog, poll_pump};
 use super::relay::{DownState, Event, Relay, Side, UpState, Violation, err_packet};
@@ -71,6 +72,8 @@ pub(super) struct Session {
     pub(super) shared: Shared,
     /// For the authentication of a COM_CHANGE_USER.
     pub(super) identity: change_user::Identity,
+    /// A packet that waits for the user's variables that it reads its ids from.
+    pub(super) held: Option<Held>,
     /// Among the user's connections; none while another logs in.
     seat: Option<Seat<Vec<u8>>>,
 }
@@ -153,7 +156,7 @@ impl Session {
         let identity =
             change_user::Identity { nonce: login.nonce, sides: login.sides, address: login.address };
         let sockets = Sockets { client: login.client, server: login.server };
-        (Session { relay, shared, identity, seat: Some(login.seat) }, sockets)
+        (Session { relay, shared, identity, held: None, seat: Some(login.seat) }, sockets)
     }
 
     async fn serve(&mut self, sockets: &mut Sockets) -> Result<Served, SessionError> {

@@ -100,6 +100,9 @@ impl Relay {
             return Step::SendFirst;
         }
         let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES + 1) };
+        if self.view.names.is_waiting() {
+            return Step::Hold;
+        }
         if header.packet_nr != 0 {
             return Step::Event(Event::Violation(Violation::ClientPacketNr(header.packet_nr)));
         }
@@ -150,8 +153,8 @@ impl Relay {
 
     /// Sends what the session learns its state by. The lane must be clear.
     fn ask_state(&mut self) -> Step {
-        self.query_own(Purpose::Track, TRACK_SQL);
-        self.query_own(Purpose::ReadState, STATE_SQL);
+        self.query_own(Purpose::Track, TRACK_SQL.as_bytes());
+        self.query_own(Purpose::ReadState, STATE_SQL.as_bytes());
         Step::SendFirst
     }
 

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::named::Names;
 use super::tables::Tables;
 use super::temporary::{Hides, TemporaryTables};
 use crate::mysql::ok::{StateChange, StateChanges, status};
@@ -32,6 +33,7 @@ pub(super) struct View {
     /// Status bits of the last response.
     status: u16,
     temporary: TemporaryTables,
+    pub(super) names: Names,
     /// `LAST_INSERT_ID()` should show this, and the server does not know it yet.
     owed_insert_id: Option<u64>,
 }
@@ -60,6 +62,7 @@ impl View {
             server,
             knowledge: Knowledge::None,
             temporary: TemporaryTables::default(),
+            names: Names::default(),
             multi_statements,
             status,
             owed_insert_id: None,
@@ -117,6 +120,7 @@ impl View {
         self.knowledge = Knowledge::None;
         self.owed_insert_id = None;
         self.temporary = TemporaryTables::default();
+        self.names = Names::default();
         self.status &= !status::IN_TRANS;
     }
 
@@ -228,7 +232,7 @@ impl View {
 }
 
 /// Text from hexadecimal digits. Zero bytes are passed over: the digits may come in UTF-16 or UTF-32.
-fn unhex(digits: &[u8]) -> Option<String> {
+pub(super) fn unhex(digits: &[u8]) -> Option<String> {
     let digits: Vec<u8> = digits
         .iter()
         .filter(|&&b| b != 0)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::named::NamedChange;
 use super::plan::{Refusal, Target};
 use crate::sql::dialect::{ClientCharset, SqlMode};
 
@@ -30,6 +31,10 @@ pub struct Effects {
     pub explains_report: bool,
     /// An INSERT that is left alone because a temporary table hides this name of a ruled one.
     pub hidden_insert: Option<(String, String)>,
+    /// A routine or a compound statement ran: it may have prepared other statements under the session's names.
+    pub routine: bool,
+    /// What PREPARE and DEALLOCATE did to the session's names, in the order of the text, each with its statement's number in the packet.
+    pub named: Vec<(usize, NamedChange)>,
     /// What would have become of INSERTs under rules in shadow mode.
     pub shadow: Vec<Shadow>,
 }
@@ -37,7 +42,8 @@ pub struct Effects {
 impl Effects {
     /// Whether a later statement is read just as this one was.
     pub fn leave_session(&self) -> bool {
-        !(self.ddl || self.opaque || self.tracking)
+        !(self.ddl || self.opaque || self.tracking || self.routine)
+            && self.named.is_empty()
             && self.schema.is_none()
             && self.sql_mode.is_none()
             && self.charset.is_none()

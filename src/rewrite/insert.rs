@@ -296,6 +296,8 @@ impl<'a> Draft<'a> {
             edits: self.edits,
             params: body.params,
             id_params: self.id_params,
+            first_variable: None,
+            is_named: false,
         }
     }
 }

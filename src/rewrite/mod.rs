@@ -6,6 +6,7 @@
 pub mod effects;
 mod insert;
 pub mod meaning;
+pub mod named;
 mod packet;
 pub mod plan;
 pub mod prepare;

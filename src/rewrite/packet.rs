@@ -1,6 +1,8 @@
 //! The statements of one packet, one after the other, as the server will run them.
 
 mod around;
+mod dynamic;
+mod execute;
 mod hiding;
 mod inside;
 
@@ -42,6 +44,7 @@ pub(super) fn plan(text: &[u8], view: &View<'_>, protocol: Protocol, several: bo
         explained: true,
         inserts: Vec::new(),
         owes_from: None,
+        variables: 0,
     };
     for nth in 0.. {
         lexer.reset_params();
@@ -83,6 +86,8 @@ struct Walk<'a> {
     inserts: Vec<InsertPlan>,
     /// Behind the first INSERT of which `LAST_INSERT_ID()` is told only once the packet has been answered.
     owes_from: Option<u32>,
+    /// User's variables of ours that the packet needs so far.
+    variables: u32,
 }
 
 /// Which statement of the packet, and what stands before it in the same statement.
@@ -157,9 +162,13 @@ impl Walk<'_> {
                 self.effects.ddl = true;
                 is_routine = true;
             }
-            Statement::Opaque => self.effects.opaque = true,
+            Statement::Opaque => {
+                self.effects.opaque = true;
+                self.effects.routine = true;
+            }
+            Statement::Dynamic(dynamic) => self.dynamic(lexer, dynamic, place)?,
             other => {
-                if self.hidden(lexer, other, &before)? {
+                if self.hidden(lexer, &other, &before)? {
                     return Ok(false);
                 }
             }
@@ -215,7 +224,7 @@ impl Walk<'_> {
         if self.several && memchr::memchr(b';', self.text).is_some() {
             return Planned::Refused(refusal);
         }
-        Planned::Unreadable(Unreadable { statement: start as usize..self.text.len(), refusal })
+        Planned::Unreadable(Unreadable { statement: start as usize..self.text.len(), inner: None, refusal })
     }
 
     fn use_schema(&mut self, schema: Option<String>) {

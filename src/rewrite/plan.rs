@@ -80,6 +80,8 @@ pub struct View<'a> {
     pub tables: &'a (dyn Fn(&str, &str) -> Lookup + Sync),
     /// Whether a temporary table of this session hides that name.
     pub hidden: &'a (dyn Fn(&str, &str) -> bool + Sync),
+    /// Statements that PREPARE named, and values that the server was asked for.
+    pub session: &'a (dyn super::named::Session + Sync),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +130,10 @@ pub enum Planned {
         table: String,
         unreadable: Unreadable,
     },
+    /// The server is asked this, and the packet planned again with its answer ([`super::named::Session::value`]).
+    NeedsValue {
+        question: Vec<u8>,
+    },
     Refused(Refusal),
     /// The server's COM_STMT_PREPARE is asked; its error goes back as it is, and if it has none, the refusal.
     Unreadable(Unreadable),
@@ -138,6 +144,8 @@ pub enum Planned {
 pub struct Unreadable {
     /// Bytes of the packet's text that are the statement.
     pub statement: Range<usize>,
+    /// What is shown to the server in their place: a text within the statement.
+    pub inner: Option<Vec<u8>>,
     /// What to answer where the server can prepare it.
     pub refusal: Refusal,
 }
@@ -194,6 +202,10 @@ pub struct InsertPlan {
     /// The client's `?` in the whole statement.
     pub(super) params: u32,
     pub(super) id_params: Vec<super::prepare::IdParam>,
+    /// Its ids go into user's variables, the first of which has this number: [`Plan::variables`].
+    pub(super) first_variable: Option<u32>,
+    /// PREPARE: ids are taken when it is executed.
+    pub is_named: bool,
 }
 
 /// Which rows of the statement become new ones, where it does not fail.
@@ -236,6 +248,8 @@ pub(super) enum IdForm {
     Wrapper,
     /// `8`; prepared: so much behind what the wrapper of the same statement set.
     BehindWrapper,
+    /// A user's variable of ours that holds it.
+    Variable,
 }
 
 /// What `text`, one packet's statements, needs. Whoever has many texts that cannot matter looks at them with
@@ -271,6 +285,12 @@ impl Plan {
     /// How many ranges [`Plan::splice`] takes, and how long: one for each insert with `ids > 0`, in order.
     pub fn demands(&self) -> impl Iterator<Item = (&InsertPlan, u32)> {
         self.inserts.iter().filter(|insert| insert.ids > 0).map(|insert| (insert, insert.ids))
+    }
+
+    /// Sets the user's variables that the packet reads its ids from: to be run, and to succeed, before the packet is sent.
+    /// `None`: it needs none.
+    pub fn variables(&self, ranges: &[IdRange]) -> Option<String> {
+        super::splice::variables(self, ranges)
     }
 
     /// Appends the packet's text with its ids. `None` where `ranges` do not match [`Plan::demands`]; then `out` holds a part.

@@ -45,6 +45,11 @@ pub(super) fn prepare(plan: &Plan, text: &[u8]) -> Result<PreparedText, Refusal>
     let [insert] = plan.inserts.as_slice() else {
         return Err(Refusal::new("a prepared text holds several statements; prepare them one by one"));
     };
+    one(insert, text)
+}
+
+/// [`prepare`] of the text's only INSERT.
+pub(super) fn one(insert: &InsertPlan, text: &[u8]) -> Result<PreparedText, Refusal> {
     let mut writer = Writer { out: Vec::with_capacity(text.len() + 64), hidden: Vec::new() };
     let mut from = 0usize;
     for edit in &insert.edits {
@@ -68,6 +73,17 @@ pub(super) fn prepare(plan: &Plan, text: &[u8]) -> Result<PreparedText, Refusal>
         fixed_ids: insert.ids,
         style: insert.style,
     })
+}
+
+/// The edits of [`prepare`], each with what goes in its place, but for blanks behind them.
+pub(super) fn pieces(insert: &InsertPlan) -> Result<Vec<(Edit, Vec<u8>)>, Refusal> {
+    let mut writer = Writer { out: Vec::new(), hidden: Vec::new() };
+    let mut pieces = Vec::with_capacity(insert.edits.len());
+    for edit in &insert.edits {
+        writer.piece(edit, insert)?;
+        pieces.push((edit.clone(), std::mem::take(&mut writer.out)));
+    }
+    Ok(pieces)
 }
 
 fn no_room() -> Refusal {
@@ -96,7 +112,7 @@ impl Writer {
                 self.out.extend_from_slice(b"LAST_INSERT_ID(?)");
                 self.hide(edit, row)
             }
-            IdForm::Literal => {
+            IdForm::Literal | IdForm::Variable => {
                 self.out.push(b'?');
                 self.hide(edit, row)
             }

@@ -22,6 +22,9 @@ pub fn describe(text: &[u8], planned: &Planned) -> String {
                 unreadable.refusal
             )
         }
+        Planned::NeedsValue { question } => {
+            format!("the server is asked first: {}\n", String::from_utf8_lossy(question))
+        }
         Planned::Refused(refusal) => format!("refused (1235)\n{refusal}\n"),
         Planned::Unreadable(unreadable) => {
             format!(
@@ -70,6 +73,7 @@ fn shadows(effects: &Effects) -> String {
 
 fn style(insert: &InsertPlan) -> &'static str {
     match insert.style {
+        _ if insert.is_named => "decided when it is executed",
         _ if insert.ids == 0 && insert.id_params.is_empty() => "every id is the client's own",
         _ if insert.ids == 0 => "decided when it is executed",
         Style::Wrapped => "LAST_INSERT_ID() and the OK packet hold the first",
@@ -97,7 +101,7 @@ fn sample(text: &[u8], plan: &Plan) -> String {
                     let comma = if *comma { "," } else { "" };
                     let piece = match form {
                         IdForm::Wrapper => format!("{comma}LAST_INSERT_ID({id})"),
-                        IdForm::Literal | IdForm::BehindWrapper => format!("{comma}{id}"),
+                        IdForm::Literal | IdForm::BehindWrapper | IdForm::Variable => format!("{comma}{id}"),
                     };
                     out.extend_from_slice(piece.as_bytes());
                 }

@@ -58,6 +58,7 @@ fn splice_one(
                         out.push(b')');
                     }
                     IdForm::Literal | IdForm::BehindWrapper => put_digits(out, id),
+                    IdForm::Variable => put_variable(out, insert.first_variable? + nth),
                 }
             }
         }
@@ -67,6 +68,30 @@ fn splice_one(
         }
     }
     Some(from)
+}
+
+/// See [`Plan::variables`].
+pub(super) fn variables(plan: &Plan, ranges: &[IdRange]) -> Option<String> {
+    let mut out = Vec::new();
+    let mut ranges = ranges.iter();
+    for insert in plan.inserts.iter().filter(|insert| insert.ids > 0) {
+        let range = ranges.next()?;
+        let Some(first) = insert.first_variable else { continue };
+        for edit in &insert.edits {
+            let Piece::Id { nth, form: IdForm::Variable, .. } = edit.piece else { continue };
+            out.extend_from_slice(if out.is_empty() { b"SET " } else { b"," });
+            put_variable(&mut out, first + nth);
+            out.push(b'=');
+            put_digits(&mut out, range.nth(u64::from(nth))?);
+        }
+    }
+    String::from_utf8(out).ok().filter(|sql| !sql.is_empty())
+}
+
+fn put_variable(out: &mut Vec<u8>, number: u32) {
+    out.extend_from_slice(b"@`rowstamp.");
+    put_digits(out, u64::from(number));
+    out.push(b'`');
 }
 
 /// A piece that no id decides.

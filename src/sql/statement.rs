@@ -1,9 +1,10 @@
 //! Which kind of statement it is, told from its first words.
 
 use super::ddl::{self, Tables};
+use super::dynamic::{self, Dynamic};
 use super::for_statement::{self, ForStatement};
 use super::insert::Verb;
-use super::lex::{Lexer, Odd, Token, TokenKind};
+use super::lex::{Lexer, Odd, TokenKind};
 use super::name::{self, Path};
 use super::set::{self, Settings};
 
@@ -24,13 +25,10 @@ pub enum Statement {
     Ddl(Tables),
     /// CREATE PROCEDURE, FUNCTION, TRIGGER, EVENT: a body may follow whose `;` do not end the statement.
     Routine,
-    /// Runs what the text does not show: CALL, EXECUTE of a name.
+    /// CALL: runs what the text does not show.
     Opaque,
-    /// PREPARE, EXECUTE IMMEDIATE: another statement's text, and whether it runs at once.
-    Inner {
-        text: InnerText,
-        runs: bool,
-    },
+    /// PREPARE, EXECUTE and their like: the text stands elsewhere.
+    Dynamic(Dynamic),
     /// MariaDB's ANALYZE, which runs a statement and answers with its plan: the lexer stands before that statement.
     Analyze,
     /// MariaDB's SET STATEMENT ... FOR: the lexer stands before the statement that runs.
@@ -41,13 +39,6 @@ pub enum Statement {
     Compound,
     /// No statement that we know.
     Unknown,
-}
-
-#[derive(Debug, PartialEq)]
-pub enum InnerText {
-    Literal(Vec<u8>),
-    /// A variable or an expression.
-    Unseen,
 }
 
 const HARMLESS: &[&str] = &[
@@ -95,7 +86,6 @@ const HARMLESS: &[&str] = &[
     "EXPLAIN",
     "DESCRIBE",
     "DESC",
-    "DEALLOCATE",
     "BACKUP",
 ];
 const COMPOUND: &[&str] = &["IF", "CASE", "LOOP", "REPEAT", "WHILE", "FOR", "DECLARE"];
@@ -136,6 +126,14 @@ pub fn classify(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
         let name = name::decode(lexer.text(), token, lexer.dialect().charset);
         return Ok(Statement::Use(name.map(std::borrow::Cow::into_owned)));
     }
+    if is(&["PREPARE", "EXECUTE", "DEALLOCATE", "DROP"]) {
+        let mut within = ahead.clone();
+        match dynamic::read(&mut within, first)? {
+            Some(dynamic) => return Ok(Statement::Dynamic(dynamic)),
+            None if is(&["DROP"]) => {}
+            None => return Ok(Statement::Unknown),
+        }
+    }
     if is(&["CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"]) {
         return ddl::read(&mut ahead, first);
     }
@@ -153,13 +151,6 @@ pub fn classify(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     }
     if is(&["CALL"]) {
         return Ok(Statement::Opaque);
-    }
-    if is(&["PREPARE"]) {
-        ahead.next()?;
-        return inner(&mut ahead, "FROM", false);
-    }
-    if is(&["EXECUTE"]) {
-        return inner(&mut ahead, "IMMEDIATE", true);
     }
     if is(&["LOAD"]) {
         return load(&mut ahead);
@@ -180,53 +171,6 @@ fn analyze(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
         lexer.eat_word(word)?;
     }
     Ok(Statement::Analyze)
-}
-
-/// Behind PREPARE and its name, or behind EXECUTE: `keyword` and a text. EXECUTE of a name is opaque.
-fn inner(lexer: &mut Lexer<'_>, keyword: &str, runs: bool) -> Result<Statement, Odd> {
-    if !lexer.eat_word(keyword)? {
-        return Ok(if runs { Statement::Opaque } else { Statement::Unknown });
-    }
-    let literal = lexer.next()?;
-    let next = lexer.next()?;
-    let alone = matches!(next.kind, TokenKind::End | TokenKind::Punct(b';')) || lexer.is_word(next, "USING");
-    let text = match literal.kind {
-        TokenKind::String if alone => unescape(lexer, literal).map_or(InnerText::Unseen, InnerText::Literal),
-        _ => InnerText::Unseen,
-    };
-    Ok(Statement::Inner { text, runs })
-}
-
-/// A string's content; `None` where the character set may read it otherwise.
-fn unescape(lexer: &Lexer<'_>, token: Token) -> Option<Vec<u8>> {
-    let bytes = token.span.of(lexer.text());
-    let (&quote, inner) = bytes.split_first()?;
-    let (_, inner) = inner.split_last()?;
-    if !inner.is_ascii() && !super::charset::skips_bytewise(lexer.dialect().charset) {
-        return None;
-    }
-    let escapes = !lexer.dialect().sql_mode.contains(super::dialect::SqlMode::NO_BACKSLASH_ESCAPES);
-    let mut out = Vec::with_capacity(inner.len());
-    let mut bytes = inner.iter().copied();
-    while let Some(byte) = bytes.next() {
-        out.push(match byte {
-            b'\\' if escapes => match bytes.next()? {
-                b'n' => b'\n',
-                b't' => b'\t',
-                b'r' => b'\r',
-                b'b' => 0x08,
-                b'0' => 0,
-                b'Z' => 0x1A,
-                other => other,
-            },
-            _ if byte == quote => {
-                bytes.next();
-                quote
-            }
-            _ => byte,
-        });
-    }
-    Some(out)
 }
 
 fn load(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {

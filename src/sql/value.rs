@@ -208,7 +208,7 @@ fn radix(bytes: &[u8], radix: u32) -> Option<i128> {
 
 /// What a value of several tokens means: signs, parentheses around a constant, strings in pieces or with a character set,
 /// `DATE'...'`, `DEFAULT(id)`. All else is an expression.
-pub(super) fn of_span(
+pub(crate) fn of_span(
     lexer: &Lexer<'_>,
     span: Span,
     column: &str,

@@ -1,6 +1,5 @@
 //! What stands around an INSERT and changes what it stores or answers: ANALYZE, SET STATEMENT ... FOR, optimizer hints.
 
-use super::inside::INSIDE_MAX;
 use super::{Halt, Place, Walk};
 use crate::rewrite::insert::{self, Context, Stop};
 use crate::rewrite::plan::{InsertPlan, Planned, Protocol, Refusal, Style};
@@ -8,6 +7,9 @@ use crate::sql::dialect::{ServerKind, SqlMode};
 use crate::sql::for_statement::{ForStatement, ModeSetting};
 use crate::sql::hint::{self, HintedVariables};
 use crate::sql::lex::{Lexer, Span};
+
+/// How many prefixes are followed.
+const PREFIXES_MAX: usize = 4;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Around {
@@ -129,11 +131,11 @@ impl Walk<'_> {
         around: impl Fn(Around) -> Around,
     ) -> Result<bool, Halt> {
         let depth = place.depth + 1;
-        if depth > INSIDE_MAX && !self.view.any_rules {
+        if depth > PREFIXES_MAX && !self.view.any_rules {
             self.effects.opaque = true;
             return self.skip(lexer, place.start);
         }
-        if depth > INSIDE_MAX {
+        if depth > PREFIXES_MAX {
             return Err(Box::new(Planned::Refused(Refusal::new(
                 "a statement within a statement within others; send it by itself",
             ))));

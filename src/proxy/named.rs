@@ -1,0 +1,189 @@
+//! What SQL's PREPARE named in this session, and what the server is asked before the client's next command can be judged.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::inserts::InsertReply;
+use super::outstanding::{Outstanding, Purpose};
+use super::relay::{Relay, err_packet};
+use super::session::Session;
+use super::view::unhex;
+use crate::ids::range::IdRange;
+use crate::mysql::error::Refusal;
+use crate::mysql::packet::put_packets;
+use crate::mysql::reader::Reader;
+use crate::rewrite::effects::Effects;
+use crate::rewrite::named::{self, Known, NamedChange, NamedStatement, Value};
+use crate::rewrite::plan::Plan;
+
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// By name in lower case.
+    statements: HashMap<String, Entry>,
+    /// A routine ran: there may be names that were never seen.
+    routine_ran: bool,
+    answers: Vec<(Vec<u8>, Value)>,
+    asked: Asked,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Is(Arc<NamedStatement>),
+    Perhaps(Arc<NamedStatement>),
+    Lost,
+}
+
+/// A command of ours that the client's next one waits for.
+#[derive(Debug, Default)]
+enum Asked {
+    #[default]
+    Nothing,
+    Waiting,
+    /// User's variables are set, or the server's error packet says why not.
+    Set(Result<(), Vec<u8>>),
+}
+
+/// A packet with its ids, while the user's variables that it reads them from are being set.
+pub(super) struct Held {
+    pub(super) plan: Plan,
+    pub(super) ranges: Vec<IdRange>,
+    pub(super) inserts: Vec<InsertReply>,
+}
+
+impl named::Session for Names {
+    fn named(&self, name: &str) -> Known {
+        match self.statements.get(&name.to_lowercase()) {
+            None if self.routine_ran => Known::Unseen,
+            None => Known::Unknown,
+            Some(Entry::Is(statement)) => Known::Is(statement.clone()),
+            Some(Entry::Perhaps(statement)) => Known::Perhaps(statement.clone()),
+            Some(Entry::Lost) => Known::Lost,
+        }
+    }
+
+    fn value(&self, question: &[u8]) -> Value {
+        let answer = self.answers.iter().find(|(asked, _)| asked == question);
+        answer.map_or(Value::NotAsked, |(_, value)| value.clone())
+    }
+}
+
+impl Names {
+    /// Whether the client's next command must wait.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.asked, Asked::Waiting)
+    }
+
+    /// The command that asked is judged.
+    pub(super) fn forget_answers(&mut self) {
+        self.answers.clear();
+    }
+
+    /// `failed_at`: how many results of the packet came before the one that failed, where one did.
+    pub(super) fn take(&mut self, effects: &Effects, failed_at: Option<usize>) {
+        if effects.routine {
+            self.routine_ran = true;
+            for entry in self.statements.values_mut() {
+                if let Entry::Is(statement) = entry {
+                    *entry = Entry::Perhaps(statement.clone());
+                }
+            }
+        }
+        for (nth, change) in &effects.named {
+            let name = change.name().to_lowercase();
+            match (change, failed_at) {
+                (NamedChange::Prepared(_, statement), None) => {
+                    self.statements.insert(name, Entry::Is(statement.clone()));
+                }
+                // A PREPARE that fails leaves no statement of the name; behind a statement that failed nothing ran.
+                (NamedChange::Prepared(..), Some(0)) if *nth == 0 => {
+                    self.statements.remove(&name);
+                }
+                (_, Some(0)) => {}
+                (NamedChange::Prepared(..) | NamedChange::Dropped(_), Some(_)) => {
+                    self.statements.insert(name, Entry::Lost);
+                }
+                (NamedChange::Dropped(_), None) => {
+                    self.statements.remove(&name);
+                }
+            }
+        }
+    }
+
+    /// The server has answered: the row of a question.
+    pub(super) fn answered(&mut self, question: Vec<u8>, row: Option<&[u8]>) {
+        self.asked = Asked::Nothing;
+        self.answers.push((question, row.and_then(value).unwrap_or(Value::Unknown)));
+    }
+
+    pub(super) fn set(&mut self, outcome: Result<(), Vec<u8>>) {
+        self.asked = Asked::Set(outcome);
+    }
+}
+
+/// The row that answers a question of [`named`]'s.
+fn value(row: &[u8]) -> Option<Value> {
+    let mut r = Reader::new(row);
+    let digit = |bytes: &[u8], digit: u8| bytes.iter().copied().find(|&b| b != 0) == Some(digit);
+    if digit(r.lenenc_bytes("is it NULL").ok()?, b'1') {
+        return Some(Value::Null);
+    }
+    // NULL (0xFB) where the server could not write it.
+    if r.peek()? == 0xFB {
+        return None;
+    }
+    unhex(r.lenenc_bytes("text").ok()?).map(Value::Text)
+}
+
+impl Relay {
+    /// Asks the server what the client's next command, which stays where it is, cannot be judged without.
+    pub(super) fn ask_value(&mut self, question: &[u8]) {
+        self.query_own(Purpose::Value(question.to_vec()), question);
+        self.view.names.asked = Asked::Waiting;
+    }
+}
+
+impl Session {
+    /// Sets the user's variables that a packet reads its ids from; the packet is sent when that has succeeded: a variable that
+    /// was not set would still hold the id that was read from it last.
+    pub(super) fn hold(&mut self, variables: &str, held: Held) {
+        self.relay.query_own(Purpose::Variables, variables.as_bytes());
+        self.relay.view.names.asked = Asked::Waiting;
+        self.held = Some(held);
+    }
+
+    /// The packet that was held, now that the server has answered. `Err`: it is answered.
+    pub(super) fn take_held(&mut self, window_bytes: usize, packets: usize) -> Option<Result<Held, ()>> {
+        let held = self.held.take()?;
+        let refusal = Refusal::NoId("the server was not asked for the user's variables".into());
+        Some(match std::mem::take(&mut self.relay.view.names.asked) {
+            Asked::Set(Ok(())) => Ok(held),
+            Asked::Set(Err(error)) => {
+                let packet_nr = (packets % 256).to_le_bytes().first().copied().unwrap_or(1);
+                let mut packet = Vec::new();
+                put_packets(&mut packet, packet_nr, &error);
+                self.relay.up.skip(window_bytes);
+                self.relay.outstanding.push(Outstanding::Answer(packet));
+                Err(())
+            }
+            Asked::Nothing | Asked::Waiting => {
+                self.relay.up.skip(window_bytes);
+                self.relay.outstanding.push(Outstanding::Answer(err_packet(&refusal, packets)));
+                Err(())
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Value, value};
+
+    #[test]
+    fn rows_that_answer() {
+        assert_eq!(value(b"\x011\xFB"), Some(Value::Null));
+        assert_eq!(value(b"\x010\x0461 62"), None);
+        assert_eq!(value(b"\x010\x046162"), Some(Value::Text("ab".into())));
+        assert_eq!(value(b"\x02\x000\x04\x006\x001"), Some(Value::Text("a".into())));
+        assert_eq!((value(b"\x010\x01-"), value(b"\x010\xFB"), value(b"")), (None, None, None));
+    }
+}

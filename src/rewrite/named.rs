@@ -1,0 +1,100 @@
+//! What SQL's PREPARE leaves behind, and what only the session can say of the text behind a variable.
+
+use std::sync::Arc;
+
+use super::prepare::PreparedText;
+use crate::sql::dialect::Dialect;
+
+/// A statement that PREPARE gave a name. It is planned anew at each EXECUTE, under what it was read in, and must come out
+/// as it was sent.
+#[derive(Debug, PartialEq)]
+pub struct NamedStatement {
+    pub(super) source: Vec<u8>,
+    pub(super) dialect: Dialect,
+    pub(super) database: Database,
+    /// With hidden parameters; `None`: as it came.
+    pub(super) sent: Option<PreparedText>,
+}
+
+/// The default database that a text is read in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Database {
+    None,
+    Is(String),
+    /// A statement before it in its packet may have changed it.
+    Unknown,
+}
+
+/// What the session knows of a name. Letter case does not count.
+#[derive(Debug, Clone)]
+pub enum Known {
+    /// Nobody prepared it, or it was deallocated.
+    Unknown,
+    /// A routine may have prepared it.
+    Unseen,
+    Is(Arc<NamedStatement>),
+    /// A routine that ran since, or a packet that failed half-way, may have prepared something else.
+    Perhaps(Arc<NamedStatement>),
+    /// Of a packet that failed half-way.
+    Lost,
+}
+
+#[derive(Debug, Clone)]
+pub enum NamedChange {
+    Prepared(String, Arc<NamedStatement>),
+    /// Deallocated, or it could not be prepared.
+    Dropped(String),
+}
+
+impl NamedChange {
+    pub fn name(&self) -> &str {
+        match self {
+            NamedChange::Prepared(name, _) | NamedChange::Dropped(name) => name,
+        }
+    }
+}
+
+/// What the server answered to a [`question`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    NotAsked,
+    Null,
+    Text(String),
+    /// Too long, or in no form that can be read.
+    Unknown,
+}
+
+/// What only the session knows.
+pub trait Session {
+    fn named(&self, name: &str) -> Known;
+    fn value(&self, question: &[u8]) -> Value;
+}
+
+/// A session that has prepared nothing and asked nothing.
+pub struct Fresh;
+
+impl Session for Fresh {
+    fn named(&self, _: &str) -> Known {
+        Known::Unknown
+    }
+
+    fn value(&self, _: &[u8]) -> Value {
+        Value::NotAsked
+    }
+}
+
+/// Characters of a text that the server is asked for: its answer must fit into a packet that is read whole.
+const CHARACTERS_MAX: u32 = 60_000;
+
+/// Asks for an expression: a row of two. The first is 1 where it is NULL, the second its text in UTF-8 in hexadecimal digits, or
+/// `-` where that is too long.
+pub(super) fn question(expression: &[u8]) -> Vec<u8> {
+    let mut sql = b"SELECT (".to_vec();
+    sql.extend_from_slice(expression);
+    sql.extend_from_slice(b") IS NULL,IF(CHAR_LENGTH(CONVERT(");
+    sql.extend_from_slice(expression);
+    sql.extend_from_slice(format!(" USING utf8mb4))>{CHARACTERS_MAX},'-',HEX(CONVERT(").as_bytes());
+    sql.extend_from_slice(expression);
+    sql.extend_from_slice(b" USING utf8mb4)))");
+    sql
+}

@@ -1,0 +1,402 @@
+//! PREPARE, EXECUTE and EXECUTE IMMEDIATE: the text within is planned as if it were prepared by itself, and what must change
+//! in it changes in the quotes that it stands in.
+//!
+//! PREPARE gives the text parameters of our own, as in the binary protocol, and EXECUTE binds them: an EXECUTE that we do not
+//! see (a routine's) has too few parameters and fails with 1210, so that no id can be used twice.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::execute::{Order, taken_edits};
+use super::hiding::Hidden;
+use super::{Halt, Place, Walk, mentions_insert};
+use crate::rewrite::effects::Effects;
+use crate::rewrite::named::{Database, NamedChange, NamedStatement, Value, question};
+use crate::rewrite::plan::{Edit, InsertPlan, Piece, Planned, Protocol, Refusal, Unreadable, View};
+use crate::rewrite::prepare::{self, PreparedText};
+use crate::rewrite::splice::needs_blank;
+use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
+use crate::sql::dynamic::{self, Dynamic, Literal, Source, Using};
+use crate::sql::for_statement::ModeSetting;
+use crate::sql::lex::{Lexer, Span, is_name_byte};
+
+/// A text within a statement, read.
+struct Text<'a> {
+    bytes: Cow<'a, [u8]>,
+    place: TextPlace<'a>,
+}
+
+/// Where it stands in the packet.
+enum TextPlace<'a> {
+    Literal(&'a Literal),
+    /// The server told it; a string takes its place where it must change.
+    Told(Span),
+}
+
+/// What a text within a statement turned out to be.
+pub(super) enum Inner {
+    /// It passes, and does this when it runs.
+    Passes(Box<Ran>),
+    Fills(Box<InsertPlan>),
+}
+
+/// What a text leaves behind when it runs.
+pub(super) struct Ran {
+    effects: Effects,
+    overlay: Vec<(String, String, Hidden)>,
+    views: Vec<(String, String)>,
+}
+
+pub(super) fn refused<T>(why: impl Into<String>) -> Result<T, Halt> {
+    Err(Box::new(Planned::Refused(Refusal::new(why))))
+}
+
+impl Walk<'_> {
+    pub(super) fn dynamic(&mut self, lexer: &Lexer<'_>, dynamic: Dynamic, place: Place) -> Result<(), Halt> {
+        if !self.view.any_rules {
+            self.effects.opaque = true;
+            return Ok(());
+        }
+        if self.protocol == Protocol::Prepare {
+            // Neither server prepares these (1295).
+            return Err(Box::new(self.unreadable(place.start, "it is prepared within a prepared statement")));
+        }
+        match dynamic {
+            Dynamic::Prepare { name, source } => {
+                let text = self.text_of(lexer, &source, place)?;
+                let change = match text {
+                    Some(text) => NamedChange::Prepared(name, self.prepare(&text, place)?),
+                    // The text is NULL: the server's own error, behind which there is no statement of this name.
+                    None => NamedChange::Dropped(name),
+                };
+                self.effects.named.push((place.nth, change));
+                Ok(())
+            }
+            Dynamic::Immediate { source, using } => match self.text_of(lexer, &source, place)? {
+                Some(text) => self.immediate(lexer, &text, &using, place),
+                None => Ok(()),
+            },
+            Dynamic::Execute { name, using } => self.execute(lexer, &name, &using, place),
+            Dynamic::Deallocate { name } => {
+                self.effects.named.push((place.nth, NamedChange::Dropped(name)));
+                Ok(())
+            }
+        }
+    }
+
+    /// `None`: it is NULL.
+    fn text_of<'t>(
+        &self,
+        lexer: &Lexer<'_>,
+        source: &'t Source,
+        place: Place,
+    ) -> Result<Option<Text<'t>>, Halt> {
+        match source {
+            Source::Literal(literal) => {
+                Ok(Some(Text { bytes: Cow::Borrowed(&literal.text), place: TextPlace::Literal(literal) }))
+            }
+            Source::Evaluated(span) => Ok(match self.value(lexer, *span, place)? {
+                Value::Null => None,
+                Value::Text(text) => {
+                    Some(Text { bytes: Cow::Owned(text.into_bytes()), place: TextPlace::Told(*span) })
+                }
+                Value::NotAsked | Value::Unknown => {
+                    return refused(
+                        "the text that PREPARE or EXECUTE IMMEDIATE would run is too long to be asked for; prepare it in the \
+                         driver",
+                    );
+                }
+            }),
+            Source::Unseen => refused(
+                "cannot see the text that PREPARE or EXECUTE IMMEDIATE would run; write it as a string, or set a user's variable \
+                 to it first",
+            ),
+        }
+    }
+
+    /// What an expression holds; the server is asked.
+    pub(super) fn value(&self, lexer: &Lexer<'_>, span: Span, place: Place) -> Result<Value, Halt> {
+        if place.nth > 0 {
+            return refused(
+                "a user's variable in PREPARE or EXECUTE behind other statements of its packet; send them in packets of \
+                 their own",
+            );
+        }
+        let question = question(span.of(lexer.text()));
+        match self.view.session.value(&question) {
+            Value::NotAsked => Err(Box::new(Planned::NeedsValue { question })),
+            value => Ok(value),
+        }
+    }
+
+    /// How a text is read that runs in this place.
+    fn dialect_of(&self, text: &Text<'_>, place: Place) -> Result<Dialect, Halt> {
+        let mut dialect = self.dialect;
+        match place.around.settings.sql_mode {
+            ModeSetting::Known(sql_mode) => dialect.sql_mode = sql_mode,
+            ModeSetting::Unknown if mentions_insert(&text.bytes) => {
+                return refused(
+                    "how its text is read hangs on a sql_mode that it does not show; set it for the session",
+                );
+            }
+            ModeSetting::Session | ModeSetting::Unknown => {}
+        }
+        if self.effects.opaque && mentions_insert(&text.bytes) {
+            return refused(
+                "it follows a statement of its packet that may change how it is read; send them in packets of their own",
+            );
+        }
+        if let TextPlace::Told(_) = text.place {
+            dialect.charset = ClientCharset::Utf8;
+        }
+        Ok(dialect)
+    }
+
+    /// Plans a text as if it were prepared by itself.
+    pub(super) fn inner(
+        &self,
+        text: &[u8],
+        dialect: Dialect,
+        database: &Database,
+        place: Place,
+    ) -> Result<Inner, Halt> {
+        let Some(mut lexer) = Lexer::new(text, dialect) else { return refused("a text of 4 GiB; send less") };
+        let view = View { dialect: &dialect, ..*self.view };
+        let mut walk = Walk {
+            view: &view,
+            protocol: Protocol::Prepare,
+            several: false,
+            text,
+            dialect,
+            schema: match database {
+                Database::Is(schema) => Some(Cow::Borrowed(schema)),
+                Database::None | Database::Unknown => None,
+            },
+            schema_is_known: *database != Database::Unknown,
+            overlay: self.overlay.clone(),
+            views: self.views.clone(),
+            effects: Effects { ddl: self.effects.ddl, opaque: self.effects.opaque, ..Effects::default() },
+            explained: false,
+            inserts: Vec::new(),
+            owes_from: None,
+            variables: 0,
+        };
+        walk.statement(&mut lexer, place.nth).map_err(|halt| Box::new(self.outside(*halt, text, place)))?;
+        Ok(match walk.inserts.pop() {
+            Some(insert) => Inner::Fills(Box::new(insert)),
+            None => Inner::Passes(Box::new(Ran {
+                effects: walk.effects,
+                overlay: walk.overlay,
+                views: walk.views,
+            })),
+        })
+    }
+
+    /// What ended the plan of a text, as it concerns the packet.
+    fn outside(&self, planned: Planned, text: &[u8], place: Place) -> Planned {
+        let (unreadable, stale) = match planned {
+            Planned::Unreadable(unreadable) => (unreadable, None),
+            Planned::Stale { schema, table, unreadable } => (unreadable, Some((schema, table))),
+            other => return other,
+        };
+        let Planned::Unreadable(outer) = self.unreadable(place.start, "") else {
+            return Planned::Refused(unreadable.refusal);
+        };
+        let inner = Some(unreadable.inner.unwrap_or_else(|| text.to_vec()));
+        let unreadable = Unreadable { statement: outer.statement, inner, refusal: unreadable.refusal };
+        match stale {
+            Some((schema, table)) => Planned::Stale { schema, table, unreadable },
+            None => Planned::Unreadable(unreadable),
+        }
+    }
+
+    fn database(&self) -> Database {
+        match &self.schema {
+            _ if !self.schema_is_known || self.effects.opaque => Database::Unknown,
+            Some(schema) => Database::Is(schema.clone().into_owned()),
+            None => Database::None,
+        }
+    }
+
+    fn prepare(&mut self, text: &Text<'_>, place: Place) -> Result<Arc<NamedStatement>, Halt> {
+        let dialect = self.dialect_of(text, place)?;
+        let sent = match self.inner(&text.bytes, dialect, &self.database(), place)? {
+            Inner::Passes(_) => None,
+            Inner::Fills(mut insert) => {
+                let sent = prepared(&insert, &text.bytes)?;
+                let pieces =
+                    prepare::pieces(&insert).map_err(|refusal| Box::new(Planned::Refused(refusal)))?;
+                let pieces = pieces.into_iter().map(|(edit, piece)| {
+                    let text = Piece::Text(String::from_utf8_lossy(&piece).into());
+                    Edit { piece: text, ..edit }
+                });
+                insert.edits = self.within(text, pieces.collect())?;
+                insert.ids = 0;
+                insert.explicit = Vec::new();
+                insert.is_named = true;
+                self.inserts.push(*insert);
+                Some(sent)
+            }
+        };
+        let database = self.database();
+        Ok(Arc::new(NamedStatement { source: text.bytes.to_vec(), dialect, database, sent }))
+    }
+
+    /// Edits of a text as edits of the packet.
+    fn within(&self, text: &Text<'_>, edits: Vec<Edit>) -> Result<Vec<Edit>, Halt> {
+        let sql_mode = self.dialect.sql_mode;
+        match text.place {
+            TextPlace::Literal(literal) => {
+                let mut out = Vec::with_capacity(edits.len());
+                for edit in edits {
+                    let (start, end) = (literal.place(edit.start), literal.place(edit.end));
+                    let at_end = |piece| Edit { start: end, end, params_before: 0, piece };
+                    // In quotes another byte may follow than in the text.
+                    let next = self.text.get(end as usize).copied();
+                    let blank = needs_blank(&edit, &text.bytes) && !next.is_some_and(is_name_byte);
+                    let piece = match edit.piece {
+                        Piece::Text(piece) => Piece::Text(literal.escape(&piece, sql_mode).into()),
+                        other => other,
+                    };
+                    out.push(Edit { start, end, params_before: 0, piece });
+                    out.extend(blank.then(|| at_end(Piece::Text(" ".into()))));
+                }
+                Ok(out)
+            }
+            TextPlace::Told(span) => {
+                let whole = String::from_utf8_lossy(&text.bytes);
+                if !dynamic::may_be_written(&whole, self.dialect.charset) {
+                    return refused(
+                        "the text in a user's variable cannot be written in this character set; connect with utf8mb4",
+                    );
+                }
+                Ok(quoted(span, &text.bytes, edits, sql_mode))
+            }
+        }
+    }
+
+    fn immediate(
+        &mut self,
+        lexer: &Lexer<'_>,
+        text: &Text<'_>,
+        using: &Using,
+        place: Place,
+    ) -> Result<(), Halt> {
+        let dialect = self.dialect_of(text, place)?;
+        let mut insert = match self.inner(&text.bytes, dialect, &self.database(), place)? {
+            Inner::Passes(ran) => {
+                self.runs(*ran);
+                return Ok(());
+            }
+            Inner::Fills(insert) => insert,
+        };
+        check_around(&insert, place)?;
+        let edits = insert.edits.iter().map(|edit| {
+            let mut out = Vec::new();
+            let piece = match &edit.piece {
+                Piece::Id { .. } => edit.piece.clone(),
+                fixed => {
+                    crate::rewrite::splice::put_fixed(&mut out, fixed, &insert);
+                    Piece::Text(String::from_utf8_lossy(&out).into())
+                }
+            };
+            Edit { piece, ..edit.clone() }
+        });
+        let mut edits = self.within(text, edits.collect())?;
+        if using.args.len() == insert.params as usize {
+            let taking = self.bind(lexer, &mut insert, using, place)?;
+            let rows = edits.iter().filter_map(|edit| match edit.piece {
+                Piece::Id { row, .. } => Some(row),
+                _ => None,
+            });
+            let order = Order::new(rows, &taking);
+            for edit in &mut edits {
+                if let Piece::Id { nth, row, .. } = &mut edit.piece {
+                    *nth = order.nth(*row);
+                }
+            }
+            edits.extend(taken_edits(&taking, &order));
+        }
+        insert.edits = edits;
+        self.note_owed(&insert, place.start, using.end);
+        self.inserts.push(*insert);
+        Ok(())
+    }
+
+    /// As for an INSERT of the packet's own, whose statement lies between `start` and `end`.
+    pub(super) fn note_owed(&mut self, insert: &InsertPlan, start: u32, end: u32) {
+        let owes = insert.owes_insert_id();
+        if insert.ids > 0 && !owes && !self.reads_owed_id(start) {
+            self.owes_from = None;
+        } else if owes {
+            self.owes_from.get_or_insert(end);
+        }
+    }
+
+    /// What a text that passes does when it runs. How it leaves the session is told by session tracking.
+    pub(super) fn runs(&mut self, ran: Ran) {
+        let Effects {
+            ddl,
+            opaque,
+            schema,
+            sql_mode,
+            charset,
+            tracking,
+            temporary,
+            routine,
+            named: _,
+            shadow,
+            explains_report: _,
+            hidden_insert: _,
+        } = ran.effects;
+        self.effects.opaque |= opaque || schema.is_some() || sql_mode.is_some() || charset.is_some();
+        self.effects.ddl |= ddl;
+        self.effects.tracking |= tracking;
+        self.effects.routine |= routine;
+        self.effects.temporary.extend(temporary);
+        self.effects.shadow.extend(shadow);
+        self.overlay = ran.overlay;
+        self.views = ran.views;
+    }
+}
+
+/// What is around an EXECUTE may change what its INSERT stores.
+pub(super) fn check_around(insert: &InsertPlan, place: Place) -> Result<(), Halt> {
+    if place.around.settings.ids && (insert.ids > 0 || !insert.id_params.is_empty()) {
+        return refused(
+            "a variable that says which id the server generates is set for this statement; write the id itself, or leave the \
+             variable out",
+        );
+    }
+    Ok(())
+}
+
+/// The plan's text as it is prepared.
+pub(super) fn prepared(insert: &InsertPlan, text: &[u8]) -> Result<PreparedText, Halt> {
+    prepare::one(insert, text).map_err(|refusal| Box::new(Planned::Refused(refusal)))
+}
+
+/// A text that the server told, as a string with its edits in the place of the expression that gave it.
+fn quoted(span: Span, text: &[u8], edits: Vec<Edit>, sql_mode: SqlMode) -> Vec<Edit> {
+    let piece = |from: u32, to: u32| {
+        let bytes = text.get(from as usize..to as usize).unwrap_or_default();
+        dynamic::escape(&String::from_utf8_lossy(bytes), '\'', sql_mode)
+    };
+    let at_end = |piece| Edit { start: span.end, end: span.end, params_before: 0, piece };
+    let mut out =
+        vec![Edit { start: span.start, end: span.end, params_before: 0, piece: Piece::Text("'".into()) }];
+    let mut from = 0;
+    for edit in edits {
+        out.push(at_end(Piece::Text(piece(from, edit.start).into())));
+        let blank = needs_blank(&edit, text);
+        out.push(at_end(match edit.piece {
+            Piece::Text(text) => Piece::Text(dynamic::escape(&text, '\'', sql_mode).into()),
+            other => other,
+        }));
+        out.extend(blank.then(|| at_end(Piece::Text(" ".into()))));
+        from = edit.end;
+    }
+    let rest = piece(from, u32::try_from(text.len()).unwrap_or(u32::MAX));
+    out.push(at_end(Piece::Text(format!("{rest}'").into())));
+    out
+}

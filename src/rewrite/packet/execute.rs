@@ -1,0 +1,260 @@
+//! EXECUTE: the statement that was prepared is planned anew, and its ids are bound behind USING.
+
+use super::dynamic::{Inner, check_around, prepared, refused};
+use super::{Halt, Place, Walk};
+use crate::rewrite::named::{Known, NamedChange, NamedStatement, Value};
+use crate::rewrite::plan::{Edit, IdForm, InsertPlan, Piece, Planned};
+use crate::rewrite::prepare::PreparedText;
+use crate::rules::model::Explicit;
+use crate::sql::dialect::{Dialect, SqlMode};
+use crate::sql::dynamic::{self, Using};
+use crate::sql::for_statement::ModeSetting;
+use crate::sql::lex::{Lexer, Span};
+use crate::sql::name;
+use crate::sql::value::{self, IdValue};
+
+/// A larger statement needs more user's variables for its ids than one SET should have.
+const VARIABLES_MAX: usize = 10_000;
+
+impl Walk<'_> {
+    fn known(&self, name: &str) -> Known {
+        match self.effects.named.iter().rev().find(|(_, change)| name::same_column(change.name(), name)) {
+            Some((_, NamedChange::Prepared(_, statement))) if self.effects.routine => {
+                Known::Perhaps(statement.clone())
+            }
+            Some((_, NamedChange::Prepared(_, statement))) => Known::Is(statement.clone()),
+            Some((_, NamedChange::Dropped(_))) => Known::Unknown,
+            None => match self.view.session.named(name) {
+                Known::Is(statement) if self.effects.routine => Known::Perhaps(statement),
+                Known::Unknown if self.effects.routine => Known::Unseen,
+                known => known,
+            },
+        }
+    }
+
+    pub(super) fn execute(
+        &mut self,
+        lexer: &Lexer<'_>,
+        name: &str,
+        using: &Using,
+        place: Place,
+    ) -> Result<(), Halt> {
+        let changed = "what was prepared is another statement now (its table, its columns, sql_mode or a temporary table has \
+                       changed); PREPARE it again";
+        let (statement, is_certain) = match self.known(name) {
+            // The server's own error, 1243, or a routine's statement, whose INSERTs are the routine's.
+            known @ (Known::Unknown | Known::Unseen) => {
+                self.effects.opaque = true;
+                self.effects.routine |= matches!(known, Known::Unseen);
+                return Ok(());
+            }
+            Known::Lost => {
+                return refused("it was prepared in a packet that failed half-way; PREPARE it again");
+            }
+            Known::Is(statement) => (statement, true),
+            Known::Perhaps(statement) => (statement, false),
+        };
+        let dialect = self.at_execution(&statement, place)?;
+        let inner = match self.inner(&statement.source, dialect, &statement.database, place) {
+            Err(halt) if matches!(*halt, Planned::Unreadable(_)) => return refused(changed),
+            inner => inner?,
+        };
+        let mut insert = match inner {
+            Inner::Passes(_) if statement.sent.is_some() => return refused(changed),
+            Inner::Passes(ran) => {
+                self.runs(*ran);
+                self.effects.opaque |= !is_certain;
+                self.effects.routine |= !is_certain;
+                return Ok(());
+            }
+            Inner::Fills(_) if !is_certain => {
+                return refused(
+                    "a routine ran since this was prepared, and may have prepared another statement by that name; PREPARE it \
+                     again",
+                );
+            }
+            Inner::Fills(insert) => insert,
+        };
+        check_around(&insert, place)?;
+        let now = prepared(&insert, &statement.source)?;
+        if statement.sent.as_ref() != Some(&now) {
+            return refused(changed);
+        }
+        let client_params = usize::from(now.client_params);
+        if using.args.len() != client_params {
+            if using.args.len() == client_params + now.hidden.len() {
+                return refused("EXECUTE has more parameters than its statement");
+            }
+            // The server's own error, 1210.
+            return Ok(());
+        }
+        let taking = self.bind(lexer, &mut insert, using, place)?;
+        let order = Order::new(now.hidden.iter().map(|hidden| hidden.row), &taking);
+        let mut edits = hidden_edits(&now, using, &order);
+        edits.extend(taken_edits(&taking, &order));
+        edits.sort_by_key(|edit| edit.start);
+        insert.edits = edits;
+        if insert.ids > 0 && !self.dialect.is_mariadb() {
+            self.use_variables(&mut insert, &statement.source)?;
+        }
+        self.note_owed(&insert, place.start, using.end);
+        self.inserts.push(*insert);
+        Ok(())
+    }
+
+    /// What values mean when it runs is the session's, where tokens end is as it was prepared.
+    fn at_execution(&self, statement: &NamedStatement, place: Place) -> Result<Dialect, Halt> {
+        let zero_is_value = SqlMode::NO_AUTO_VALUE_ON_ZERO;
+        let now = match place.around.settings.sql_mode {
+            ModeSetting::Known(sql_mode) => sql_mode,
+            ModeSetting::Unknown if statement.sent.is_some() => {
+                return refused(
+                    "SET STATEMENT sets sql_mode to what the text does not show; set it for the session",
+                );
+            }
+            ModeSetting::Session | ModeSetting::Unknown => self.dialect.sql_mode,
+        };
+        let modes = statement.dialect.sql_mode.without(zero_is_value);
+        let sql_mode = if now.contains(zero_is_value) { modes.union(zero_is_value) } else { modes };
+        Ok(Dialect { sql_mode, ..statement.dialect })
+    }
+
+    /// The client's parameters at the id's place: rows and parameters of those that are NULL or zero and take an id.
+    pub(super) fn bind(
+        &self,
+        lexer: &Lexer<'_>,
+        insert: &mut InsertPlan,
+        using: &Using,
+        place: Place,
+    ) -> Result<Vec<(u32, Span)>, Halt> {
+        let zero_is_value = match place.around.settings.sql_mode {
+            ModeSetting::Known(sql_mode) => sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO),
+            _ => self.dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO),
+        };
+        let mut taking = Vec::new();
+        for param in std::mem::take(&mut insert.id_params) {
+            let Some(&arg) = using.args.get(usize::from(param.index)) else { continue };
+            match self.bound(lexer, arg, zero_is_value, place)? {
+                Some(_) if insert.target.rule.explicit == Explicit::Reject => {
+                    return refused(format!(
+                        "the rule rejects values written for {}; bind NULL to it",
+                        insert.target.rule.column
+                    ));
+                }
+                Some(value) => insert.explicit.push(value),
+                None => {
+                    taking.push((param.row, arg));
+                    insert.ids += 1;
+                }
+            }
+        }
+        Ok(taking)
+    }
+
+    /// What is bound to the id; `None`: it takes one.
+    fn bound(
+        &self,
+        lexer: &Lexer<'_>,
+        arg: Span,
+        zero_is_value: bool,
+        place: Place,
+    ) -> Result<Option<i128>, Halt> {
+        let doubt = || {
+            refused(
+                "what is bound to the id is neither NULL nor an integer; bind a user's variable that is one of them",
+            )
+        };
+        let value = if dynamic::is_variable(lexer, arg) {
+            match self.value(lexer, arg, place)? {
+                Value::Null => return Ok(None),
+                Value::Text(text) => text.trim().parse().ok(),
+                Value::NotAsked | Value::Unknown => None,
+            }
+        } else {
+            let Ok(classified) = value::of_span(lexer, arg, "", 0) else { return doubt() };
+            match classified.value {
+                IdValue::Null => return Ok(None),
+                IdValue::Default if !zero_is_value => return Ok(None),
+                IdValue::Zero => Some(0),
+                IdValue::Integer => classified.integer,
+                _ => None,
+            }
+        };
+        match value {
+            None => doubt(),
+            Some(0) if !zero_is_value => Ok(None),
+            Some(value) => Ok(Some(value)),
+        }
+    }
+
+    /// MySQL binds user's variables only: they are set in front of the packet.
+    fn use_variables(&mut self, insert: &mut InsertPlan, source: &[u8]) -> Result<(), Halt> {
+        let lower = source.to_ascii_lowercase();
+        let reads_last = [&b"row_count"[..], b"found_rows", b"warning_count", b"error_count"];
+        if reads_last.iter().any(|word| memchr::memmem::find(&lower, word).is_some()) {
+            return refused(
+                "EXECUTE of an INSERT that reads what the statement before it left (ROW_COUNT(), FOUND_ROWS(), ...); read that \
+                 into a variable first",
+            );
+        }
+        if insert.edits.len() > VARIABLES_MAX {
+            return refused("EXECUTE of an INSERT of more than 10,000 rows; insert fewer at a time");
+        }
+        for edit in &mut insert.edits {
+            if let Piece::Id { form, .. } = &mut edit.piece {
+                *form = IdForm::Variable;
+            }
+        }
+        insert.first_variable = Some(self.variables);
+        self.variables += insert.ids;
+        Ok(())
+    }
+}
+
+/// Rows that take an id: ids ascend with them.
+pub(super) struct Order(Vec<u32>);
+
+impl Order {
+    pub(super) fn new(rows: impl Iterator<Item = u32>, taking: &[(u32, Span)]) -> Order {
+        let mut rows: Vec<u32> = rows.chain(taking.iter().map(|&(row, _)| row)).collect();
+        rows.sort_unstable();
+        Order(rows)
+    }
+
+    /// Which of the statement's ids is this row's.
+    pub(super) fn nth(&self, row: u32) -> u32 {
+        u32::try_from(self.0.partition_point(|&other| other < row)).unwrap_or(u32::MAX)
+    }
+}
+
+/// Ids in place of the client's parameters.
+pub(super) fn taken_edits(taking: &[(u32, Span)], order: &Order) -> Vec<Edit> {
+    let edit = |&(row, arg): &(u32, Span)| {
+        let piece = Piece::Id { nth: order.nth(row), row, comma: false, form: IdForm::Literal };
+        Edit { start: arg.start, end: arg.end, params_before: 0, piece }
+    };
+    taking.iter().map(edit).collect()
+}
+
+/// Our own parameters, among the client's in USING.
+fn hidden_edits(now: &PreparedText, using: &Using, order: &Order) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    for (before, hidden) in now.hidden.iter().enumerate() {
+        let client_index = usize::from(hidden.index) - before;
+        let row = hidden.row;
+        let id = |comma| Piece::Id { nth: order.nth(row), row, comma, form: IdForm::Literal };
+        let mut put = |at: u32, piece| edits.push(Edit { start: at, end: at, params_before: 0, piece });
+        match using.args.get(client_index) {
+            Some(arg) => {
+                put(arg.start, id(false));
+                put(arg.start, Piece::Text(",".into()));
+            }
+            None if before == 0 && using.args.is_empty() => {
+                put(using.end, Piece::Text(" USING ".into()));
+                put(using.end, id(false));
+            }
+            None => put(using.end, id(true)),
+        }
+    }
+    edits
+}

@@ -1,0 +1,395 @@
+//! PREPARE, EXECUTE, EXECUTE IMMEDIATE and DEALLOCATE PREPARE: statements whose text stands in a string or in a variable.
+//!
+//! MySQL takes a string or a user's variable for the text and user's variables for parameters; MariaDB takes expressions.
+
+use super::charset::skips_bytewise;
+use super::dialect::{ClientCharset, SqlMode};
+use super::lex::{Lexer, Odd, Span, Token, TokenKind};
+use super::name;
+
+#[derive(Debug, PartialEq)]
+pub enum Dynamic {
+    Prepare {
+        name: String,
+        source: Source,
+    },
+    Execute {
+        name: String,
+        using: Using,
+    },
+    Immediate {
+        source: Source,
+        using: Using,
+    },
+    /// DEALLOCATE PREPARE, DROP PREPARE
+    Deallocate {
+        name: String,
+    },
+}
+
+/// Where the text is.
+#[derive(Debug, PartialEq)]
+pub enum Source {
+    Literal(Literal),
+    /// A user's variable, or an expression that gives the same each time it is evaluated and does nothing else. The span is
+    /// of all of it.
+    Evaluated(Span),
+    /// Anything else.
+    Unseen,
+}
+
+/// A string, and what the server makes of it.
+#[derive(Debug, PartialEq)]
+pub struct Literal {
+    /// Without quotes and escapes.
+    pub text: Vec<u8>,
+    quote: u8,
+    /// From this byte of `text` on, a byte stands so far from its place in the packet. Ascending.
+    shifts: Vec<(u32, u32)>,
+}
+
+/// USING: the parameters.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Using {
+    pub args: Vec<Span>,
+    /// Behind the statement's last token.
+    pub end: u32,
+}
+
+/// Functions of an expression that is evaluated once more than it was written.
+const DETERMINISTIC: &[&str] = &[
+    "CONCAT",
+    "CONCAT_WS",
+    "IF",
+    "IFNULL",
+    "NULLIF",
+    "COALESCE",
+    "REPLACE",
+    "QUOTE",
+    "LOWER",
+    "UPPER",
+    "LPAD",
+    "RPAD",
+    "REPEAT",
+    "TRIM",
+    "SUBSTRING",
+    "NULL",
+];
+
+/// Behind PREPARE, EXECUTE, DEALLOCATE or DROP, which is `first`. `None`: no such statement, or one that is wrong.
+pub(super) fn read(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Dynamic>, Odd> {
+    if lexer.is_word(first, "PREPARE") {
+        let Some(name) = statement_name(lexer)? else { return Ok(None) };
+        if !lexer.eat_word("FROM")? {
+            return Ok(None);
+        }
+        let first = lexer.peek()?;
+        let (source, end, _) = source(lexer)?;
+        // MySQL takes nothing but a string or a variable.
+        let is_right = match source {
+            _ if lexer.dialect().is_mariadb() => true,
+            Source::Literal(_) => true,
+            Source::Evaluated(span) => is_variable(lexer, span),
+            Source::Unseen => first.kind == TokenKind::String,
+        };
+        return Ok((is_right && is_end(end)).then_some(Dynamic::Prepare { name, source }));
+    }
+    if lexer.is_word(first, "EXECUTE") {
+        let is_immediate = lexer.dialect().is_mariadb() && lexer.eat_word("IMMEDIATE")?;
+        if is_immediate {
+            let (source, next, end) = source(lexer)?;
+            return Ok(using(lexer, next, end)?.map(|using| Dynamic::Immediate { source, using }));
+        }
+        let Some(name) = statement_name(lexer)? else { return Ok(None) };
+        let end = lexer.position();
+        let next = lexer.next()?;
+        return Ok(using(lexer, next, end)?.map(|using| Dynamic::Execute { name, using }));
+    }
+    if !lexer.eat_word("PREPARE")? {
+        return Ok(None);
+    }
+    let name = statement_name(lexer)?;
+    let end = lexer.next()?;
+    Ok(name.filter(|_| is_end(end)).map(|name| Dynamic::Deallocate { name }))
+}
+
+fn is_end(token: Token) -> bool {
+    matches!(token.kind, TokenKind::End | TokenKind::Punct(b';'))
+}
+
+fn statement_name(lexer: &mut Lexer<'_>) -> Result<Option<String>, Odd> {
+    let token = lexer.next()?;
+    Ok(name::decode(lexer.text(), token, lexer.dialect().charset).map(std::borrow::Cow::into_owned))
+}
+
+/// The text's place, the token behind it, and where it ends.
+fn source(lexer: &mut Lexer<'_>) -> Result<(Source, Token, u32), Odd> {
+    let first = lexer.peek()?;
+    let (mut last, mut tokens, mut depth) = (first, 0u32, 0u32);
+    let mut is_plain = true;
+    loop {
+        let before = lexer.clone();
+        let token = lexer.next()?;
+        if is_end(token) || depth == 0 && tokens > 0 && lexer.is_word(token, "USING") {
+            let source = match first.kind {
+                TokenKind::String if tokens == 1 => {
+                    Literal::read(lexer, first).map_or(Source::Unseen, Source::Literal)
+                }
+                _ if is_plain && tokens > 0 => {
+                    Source::Evaluated(Span { start: first.span.start, end: last.span.end })
+                }
+                _ => Source::Unseen,
+            };
+            return Ok((source, token, last.span.end));
+        }
+        last = token;
+        match token.kind {
+            TokenKind::Punct(b'@') => {
+                *lexer = before;
+                if let Some(span) = variable(lexer)? {
+                    last.span = span;
+                } else {
+                    is_plain = false;
+                    lexer.next()?;
+                }
+            }
+            TokenKind::Punct(b'(') => depth += 1,
+            TokenKind::Punct(b')') => depth = depth.saturating_sub(1),
+            TokenKind::Punct(b',' | b'=') | TokenKind::String | TokenKind::Integer => {}
+            TokenKind::Word => is_plain &= DETERMINISTIC.iter().any(|word| lexer.is_word(token, word)),
+            _ => is_plain = false,
+        }
+        tokens += 1;
+    }
+}
+
+/// `@name`, all of it in one piece. `None`, and nothing read: something else.
+fn variable(lexer: &mut Lexer<'_>) -> Result<Option<Span>, Odd> {
+    let mut ahead = lexer.clone();
+    let at = ahead.next()?;
+    let mut name = ahead.next()?;
+    let is_name =
+        |token: Token| matches!(token.kind, TokenKind::Word | TokenKind::QuotedName | TokenKind::String);
+    if !at.is_punct(b'@') || !is_name(name) || name.span.start != at.span.end {
+        return Ok(None);
+    }
+    while ahead.peek()?.is_punct(b'.') {
+        let dot = ahead.next()?;
+        let part = ahead.next()?;
+        if dot.span.start != name.span.end || part.kind != TokenKind::Word || part.span.start != dot.span.end
+        {
+            return Ok(None);
+        }
+        name = part;
+    }
+    *lexer = ahead;
+    Ok(Some(Span { start: at.span.start, end: name.span.end }))
+}
+
+/// Behind `token`, which is USING or ends the statement; what stands before it ends at `end`.
+fn using(lexer: &mut Lexer<'_>, token: Token, end: u32) -> Result<Option<Using>, Odd> {
+    let mut args = Vec::new();
+    if is_end(token) {
+        return Ok(Some(Using { args, end }));
+    }
+    if !lexer.is_word(token, "USING") {
+        return Ok(None);
+    }
+    let (mut depth, mut arg): (u32, Option<Span>) = (0, None);
+    loop {
+        let token = lexer.next()?;
+        let ends = is_end(token);
+        if ends || depth == 0 && token.is_punct(b',') {
+            let Some(span) = arg.take() else { return Ok(None) };
+            args.push(span);
+            if ends {
+                return Ok(Some(Using { args, end: span.end }));
+            }
+            continue;
+        }
+        match token.kind {
+            TokenKind::Punct(b'(') => depth += 1,
+            TokenKind::Punct(b')') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        arg.get_or_insert(token.span).end = token.span.end;
+    }
+}
+
+/// Whether a parameter is nothing but a user's variable.
+pub fn is_variable(lexer: &Lexer<'_>, arg: Span) -> bool {
+    let mut inside = lexer.over(arg);
+    variable(&mut inside).is_ok_and(|found| found == Some(arg))
+}
+
+impl Literal {
+    /// `None` where the character set may read it otherwise.
+    fn read(lexer: &Lexer<'_>, token: Token) -> Option<Literal> {
+        let bytes = token.span.of(lexer.text());
+        let (&quote, inner) = bytes.split_first()?;
+        let (_, inner) = inner.split_last()?;
+        if !inner.is_ascii() && !skips_bytewise(lexer.dialect().charset) {
+            return None;
+        }
+        let escapes = !lexer.dialect().sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES);
+        let mut shift = token.span.start + 1;
+        let mut literal = Literal { text: Vec::with_capacity(inner.len()), quote, shifts: vec![(0, shift)] };
+        let mut bytes = inner.iter().copied();
+        while let Some(byte) = bytes.next() {
+            if byte != quote && !(byte == b'\\' && escapes) {
+                literal.text.push(byte);
+                continue;
+            }
+            let next = bytes.next()?;
+            if byte != quote && matches!(next, b'%' | b'_') {
+                // To the server these stay two characters.
+                literal.text.extend([byte, next]);
+                continue;
+            }
+            literal.text.push(if byte == quote { quote } else { unescaped(next) });
+            shift += 1;
+            literal.shifts.push((u32::try_from(literal.text.len()).ok()?, shift));
+        }
+        Some(literal)
+    }
+
+    /// Where a byte of the text stands in the packet.
+    pub fn place(&self, at: u32) -> u32 {
+        let index = self.shifts.partition_point(|&(from, _)| from <= at).saturating_sub(1);
+        at + self.shifts.get(index).map_or(0, |&(_, shift)| shift)
+    }
+
+    /// `piece` as it must be written within these quotes.
+    pub fn escape(&self, piece: &str, sql_mode: SqlMode) -> String {
+        escape(piece, char::from(self.quote), sql_mode)
+    }
+}
+
+fn unescaped(byte: u8) -> u8 {
+    match byte {
+        b'n' => b'\n',
+        b't' => b'\t',
+        b'r' => b'\r',
+        b'b' => 0x08,
+        b'0' => 0,
+        b'Z' => 0x1A,
+        other => other,
+    }
+}
+
+/// `text` as it must be written between two of these quotes.
+pub fn escape(text: &str, quote: char, sql_mode: SqlMode) -> String {
+    let escapes = !sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES);
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if c == quote || c == '\\' && escapes {
+            out.push(c);
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Whether text of the server's, in UTF-8, may be written into a statement in this character set.
+pub fn may_be_written(text: &str, charset: ClientCharset) -> bool {
+    text.is_ascii() && charset != ClientCharset::Unknown || charset == ClientCharset::Utf8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Dynamic, Source, is_variable, read};
+    use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+    use crate::sql::lex::Lexer;
+
+    fn lexer(text: &str, sql_mode: SqlMode) -> Lexer<'_> {
+        let server = Server { kind: ServerKind::MariaDb, version: 101_119 };
+        Lexer::new(text.as_bytes(), Dialect { server, sql_mode, charset: ClientCharset::Utf8 }).unwrap()
+    }
+
+    fn parse(text: &str) -> Option<Dynamic> {
+        let mut lexer = lexer(text, SqlMode::NONE);
+        let first = lexer.next().unwrap();
+        read(&mut lexer, first).unwrap()
+    }
+
+    /// The text's kind, or the text, or the parameters.
+    fn shown(text: &str) -> String {
+        let span =
+            |span: crate::sql::lex::Span| String::from_utf8_lossy(span.of(text.as_bytes())).into_owned();
+        let source = |source| match source {
+            Source::Literal(literal) => format!("'{}'", String::from_utf8_lossy(&literal.text)),
+            Source::Evaluated(at) => span(at),
+            Source::Unseen => "?".to_owned(),
+        };
+        let args = |using: super::Using| {
+            let args: Vec<_> = using.args.iter().map(|&arg| span(arg)).collect();
+            format!("{}|{}", args.join("|"), using.end)
+        };
+        match parse(text) {
+            None => "none".to_owned(),
+            Some(Dynamic::Prepare { name, source: from }) => format!("{name} from {}", source(from)),
+            Some(Dynamic::Execute { name, using }) => format!("{name} {}", args(using)),
+            Some(Dynamic::Immediate { source: from, using }) => format!("{} {}", source(from), args(using)),
+            Some(Dynamic::Deallocate { name }) => format!("drop {name}"),
+        }
+    }
+
+    #[test]
+    fn statements() {
+        for (text, expect) in [
+            ("PREPARE s FROM 'a''b\\nc'", "s from 'a'b\nc'"),
+            ("prepare `S``x` from @q;", "S`x from @q"),
+            ("PREPARE s FROM @`a b`", "s from @`a b`"),
+            ("PREPARE s FROM @a.b", "s from @a.b"),
+            ("PREPARE s FROM @a garbage", "s from ?"),
+            (
+                "PREPARE s FROM concat('a', @b, if(@c = 1, 'd', 'e'))",
+                "s from concat('a', @b, if(@c = 1, 'd', 'e'))",
+            ),
+            ("PREPARE s FROM rand()", "s from ?"),
+            ("PREPARE s FROM @@version", "s from ?"),
+            ("PREPARE s FROM (@a := 'b')", "s from ?"),
+            ("PREPARE s FROM (select 1)", "s from ?"),
+            ("PREPARE s FROM 'a' 'b'", "s from 'a' 'b'"),
+            ("PREPARE s FROM 'a\\%'", "s from 'a\\%'"),
+            ("PREPARE s", "none"),
+            ("PREPARE 's' FROM 'a'", "none"),
+            ("EXECUTE s", "s |9"),
+            ("EXECUTE s /* x */ ;", "s |9"),
+            ("EXECUTE s USING @a, @b ;", "s @a|@b|22"),
+            ("EXECUTE s USING 1, if(1,2,3)", "s 1|if(1,2,3)|28"),
+            ("EXECUTE s USING", "none"),
+            ("EXECUTE s x", "none"),
+            ("EXECUTE IMMEDIATE 'a' USING 5", "'a' 5|29"),
+            ("EXECUTE IMMEDIATE @q", "@q |20"),
+            ("DEALLOCATE PREPARE s", "drop s"),
+            ("DROP PREPARE s;", "drop s"),
+            ("DROP TABLE s", "none"),
+        ] {
+            assert_eq!(shown(text), expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_of_the_text_are_found_in_the_packet() {
+        let text = r"PREPARE s FROM 'a''b\c\'d'";
+        let Some(Dynamic::Prepare { source: Source::Literal(literal), .. }) = parse(text) else { panic!() };
+        assert_eq!(literal.text, b"a'bc'd");
+        let places: String =
+            (0..7).map(|at| char::from(text.as_bytes()[literal.place(at) as usize])).collect();
+        assert_eq!(places, r"a'b\\d'");
+        assert_eq!(literal.escape("`it's\\`", SqlMode::NONE), "`it''s\\\\`");
+        assert_eq!(literal.escape("\\\"", SqlMode::NO_BACKSLASH_ESCAPES), "\\\"");
+    }
+
+    #[test]
+    fn what_is_a_variable() {
+        for (text, expect) in
+            [("@a", true), ("@`a b`", true), ("@a.b", true), ("@a + 1", false), ("@@a", false), ("5", false)]
+        {
+            let lexer = lexer(text, SqlMode::NONE);
+            let end = u32::try_from(text.len()).unwrap();
+            assert_eq!(is_variable(&lexer, super::Span { start: 0, end }), expect, "{text}");
+        }
+    }
+}
