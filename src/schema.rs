@@ -157,8 +157,10 @@ impl Schema {
     /// A view's definition; empty where the account lacks SHOW VIEW.
     pub async fn view_definition(&self, schema: &str, view: &str) -> Result<String, SchemaError> {
         let sql = "SELECT COALESCE(view_definition, '') FROM information_schema.views \
-                   WHERE table_schema = ? AND table_name = ?";
-        let rows = self.rows(sql, vec![schema.into(), view.into()]).await?;
+                   WHERE table_schema = ? AND table_name = ? \
+                   ORDER BY table_name = CAST(? AS BINARY) AND table_schema = CAST(? AS BINARY) DESC";
+        let names = [schema, view, view, schema].map(mysql_async::Value::from);
+        let rows = self.rows(sql, names.into()).await?;
         Ok(rows.first().and_then(|row| row.get_opt::<String, _>(0)?.ok()).unwrap_or_default())
     }
 
@@ -190,7 +192,8 @@ impl Schema {
             let one = |nth: usize| {
                 format!(
                     "SELECT c.column_name, c.data_type, c.column_type, c.extra, t.table_name, t.table_type, {nth} AS nth, \
-                     c.ordinal_position AS place FROM information_schema.tables t JOIN information_schema.columns c \
+                     c.ordinal_position AS place, t.table_schema, c.table_schema AS schema_of_column, \
+                     c.table_name AS table_of_column FROM information_schema.tables t JOIN information_schema.columns c \
                      ON c.table_schema = t.table_schema AND c.table_name = t.table_name \
                      WHERE t.table_schema = ? AND t.table_name = ? AND c.table_schema = ? AND c.table_name = ?"
                 )
@@ -200,9 +203,9 @@ impl Schema {
             let mut rows = self.rows(&sql, params.map(mysql_async::Value::from).collect()).await?;
             let number = |row: &Row, at: usize| row.get_opt::<u64, _>(at).and_then(Result::ok);
             rows.sort_by_key(|row| (number(row, 6), number(row, 7)));
-            found.extend((0u64..).zip(names).map(|(nth, (_, table))| {
+            found.extend((0u64..).zip(names).map(|(nth, name)| {
                 let rows = rows.iter().filter(|row| number(row, 6) == Some(nth));
-                live_table(case, table, &rows.collect::<Vec<_>>())
+                live_table(case, name, &rows.collect::<Vec<_>>())
             }));
         }
         Ok(found)
@@ -224,8 +227,9 @@ impl Schema {
             let highest: Option<Option<String>> = conn.query_first(sql).await?;
             let counter: Option<Option<u64>> = conn
                 .exec_first(
-                    "SELECT auto_increment FROM information_schema.tables WHERE table_schema = ? AND table_name = ?",
-                    (schema, table),
+                    "SELECT auto_increment FROM information_schema.tables WHERE table_schema = ? AND table_name = ? \
+                     ORDER BY table_name = CAST(? AS BINARY) AND table_schema = CAST(? AS BINARY) DESC",
+                    (schema, table, table, schema),
                 )
                 .await?;
             // A negative or textual id is below every one that is issued.
@@ -314,10 +318,13 @@ fn column(row: &Row) -> Option<ColumnShape> {
     })
 }
 
-fn live_table(case: NameCase, table: &str, rows: &[&Row]) -> Option<LiveTable> {
+fn live_table(case: NameCase, (schema, table): &(String, String), rows: &[&Row]) -> Option<LiveTable> {
     let text = |row: &Row, at: usize| row.get_opt::<String, _>(at)?.ok();
-    // The tables' own names may compare more loosely here than where they are used.
-    let is_it = |row: &&Row| case == NameCase::Insensitive || text(row, 4).is_some_and(|name| name == table);
+    // MariaDB's information_schema compares names without their case, also where `t` and `T` are two tables.
+    let is_it = |row: &&Row| {
+        let is = |at: usize, name: &String| text(row, at).as_ref() == Some(name);
+        case == NameCase::Insensitive || is(4, table) && is(10, table) && is(8, schema) && is(9, schema)
+    };
     let rows: Vec<&Row> = rows.iter().copied().filter(is_it).collect();
     let columns: Vec<ColumnShape> = rows.iter().copied().filter_map(column).collect();
     let first = rows.first()?;

@@ -2,9 +2,10 @@
 
 use crate::rewrite::plan::Target;
 use crate::rules::model::{ColumnShape, TableShape};
+use crate::sql::name::same_column;
 
 pub(super) fn column<'a>(shape: &'a TableShape, name: &str) -> Option<&'a ColumnShape> {
-    shape.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name))
+    shape.columns.iter().find(|column| same_column(&column.name, name))
 }
 
 /// The highest id that the target's column holds.
