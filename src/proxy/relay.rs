@@ -84,6 +84,8 @@ pub(super) enum Step {
 pub(super) enum Event {
     /// A command's whole payload lies at the start of the client's window, which is clear.
     Command(Command),
+    /// A statement that is too long to be read; its beginning lies at the start of the client's window, which is clear.
+    TooLong(Command),
     /// The backend must be asked which of our ids is the smallest in the table, before the OK packet goes on.
     SmallestId(SmallestId),
     /// A peer broke the protocol.

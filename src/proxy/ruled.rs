@@ -17,6 +17,7 @@ use crate::ids::{Advanced, TakeError};
 use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
+use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::rewrite::effects::Effects;
 use crate::rewrite::plan::{self, Lookup, Plan, Planned, Protocol, Target, Unreadable};
 use crate::rules::model::Explicit;
@@ -205,6 +206,24 @@ impl Session {
                 }
                 _ => return Ok(planned),
             }
+        }
+    }
+
+    /// A statement longer than `limits.statement_bytes`: its beginning tells whether a rule concerns it.
+    pub(super) async fn too_long(&mut self, command: Command) {
+        let window = self.relay.up.window();
+        let Some(header) = Header::parse(window) else { return };
+        let payload = window.get(HEADER_BYTES..header.packet_bytes().min(window.len())).unwrap_or_default();
+        let has_attributes = command == Command::Query && self.relay.has_attributes();
+        let text = text_at(payload, has_attributes).ok().and_then(|at| payload.get(at..)).unwrap_or_default();
+        let state = self.relay.view.state();
+        let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
+        let passes = state.is_some_and(|state| plan::begins_insert(text, &state.dialect))
+            && matches!(self.planned(protocol, text).await, Ok(Planned::Untouched(_)));
+        if passes {
+            self.relay.pass_too_long(command, header);
+        } else {
+            self.relay.refuse_too_long(command, header);
         }
     }
 

@@ -207,6 +207,10 @@ impl Session {
                 self.command(command).await;
                 Ok(())
             }
+            Event::TooLong(command) => {
+                self.too_long(command).await;
+                Ok(())
+            }
             Event::SmallestId(question) => {
                 let smallest = self.smallest_id(&question).await;
                 self.relay.settle_insert(smallest);

@@ -12,6 +12,9 @@ use crate::mysql::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 use crate::mysql::prepared::statement_id;
 use crate::rewrite::effects::Effects;
 
+/// In which a statement that is too long to be read must name its table.
+const BEGINNING_BYTES: usize = 4 * 1024;
+
 /// How a command is treated.
 pub(super) enum Treatment {
     /// Passes as it comes.
@@ -206,14 +209,10 @@ impl Relay {
     /// Has the whole payload in the window before anybody looks at it.
     fn read_whole(&mut self, command: Command, header: Header) -> Step {
         match whole_payload(self.up.window()) {
-            Whole::Needs { window_bytes } if window_bytes > self.statement_bytes_max.saturating_add(64) => {
-                if !self.up.is_clear() {
-                    return Step::SendFirst;
-                }
-                if command == Command::StmtPrepare {
-                    self.statements.refuse_last();
-                }
-                self.discard_from(header, 1)
+            Whole::Needs { window_bytes } | Whole::Is { window_bytes, .. }
+                if window_bytes > self.statement_bytes_max.saturating_add(64) =>
+            {
+                self.too_long(command, header)
             }
             Whole::Needs { window_bytes } => Step::More(window_bytes),
             Whole::Is { .. } if !self.up.is_clear() => Step::SendFirst,
@@ -221,20 +220,59 @@ impl Relay {
                 use Command as C;
                 let reads_state =
                     matches!(command, C::Query | C::StmtPrepare | C::StmtExecute | C::StmtBulkExecute);
-                if reads_state && !self.view.is_settled() && self.view.ask() {
-                    return self.ask_state();
+                if reads_state && let Some(step) = self.wait_for_state() {
+                    return step;
                 }
                 // The exchange that answers it is not one of packets that follow each other in a queue.
                 if command == Command::ChangeUser && !self.outstanding.is_empty() {
                     return Step::Hold;
                 }
-                // A statement is read as the server will read it: after everything before it has taken effect.
-                if reads_state && (!self.view.is_settled() || self.outstanding.may_change_session()) {
-                    return Step::Hold;
-                }
                 Step::Event(Event::Command(command))
             }
         }
+    }
+
+    /// The beginning of one statement may tell that it passes; all else is answered in the server's place.
+    fn too_long(&mut self, command: Command, header: Header) -> Step {
+        if !self.up.is_clear() {
+            return Step::SendFirst;
+        }
+        let is_one = match command {
+            Command::Query => !self.view.multi_statements(),
+            other => other == Command::StmtPrepare,
+        };
+        if !is_one {
+            return self.refuse_too_long(command, header);
+        }
+        let beginning = header.packet_bytes().min(BEGINNING_BYTES);
+        if self.up.window().len() < beginning {
+            return Step::More(beginning);
+        }
+        self.wait_for_state().unwrap_or(Step::Event(Event::TooLong(command)))
+    }
+
+    /// A statement is read as the server will read it: after everything before it has taken effect.
+    fn wait_for_state(&mut self) -> Option<Step> {
+        if !self.view.is_settled() && self.view.ask() {
+            return Some(self.ask_state());
+        }
+        (!self.view.is_settled() || self.outstanding.may_change_session()).then_some(Step::Hold)
+    }
+
+    /// An INSERT into a table that no rule concerns passes, however long it is.
+    pub(super) fn pass_too_long(&mut self, command: Command, header: Header) {
+        if command == Command::StmtPrepare {
+            self.statements.forget_last();
+        }
+        self.owe(command.reply(), false, 0, Note::Nothing);
+        self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
+    }
+
+    pub(super) fn refuse_too_long(&mut self, command: Command, header: Header) -> Step {
+        if command == Command::StmtPrepare {
+            self.statements.refuse_last();
+        }
+        self.discard_from(header, 1)
     }
 
     fn discard_from(&mut self, header: Header, packets: usize) -> Step {

@@ -63,6 +63,15 @@ pub(super) fn plan(text: &[u8], view: &View<'_>, protocol: Protocol, several: bo
     walk.finish()
 }
 
+/// Whether `text`, a statement's beginning, is that of an INSERT or REPLACE, with its table's whole name in it.
+pub(super) fn begins_insert(text: &[u8], dialect: &Dialect) -> bool {
+    let Some(mut lexer) = Lexer::new(text, *dialect) else { return false };
+    let Ok(Statement::Insert(verb)) = statement::classify(&mut lexer) else { return false };
+    // What follows shows that the name does not go on.
+    matches!(Head::parse(&mut lexer, verb), Ok(Some(_)))
+        && lexer.peek().is_ok_and(|next| next.kind != TokenKind::End)
+}
+
 /// What ends the walk early.
 type Halt = Box<Planned>;
 

@@ -259,6 +259,12 @@ pub fn plan(text: &[u8], view: &View<'_>, protocol: Protocol) -> Planned {
     packet::plan(text, view, protocol, several)
 }
 
+/// Whether `text`, the beginning of one statement that is too long to be read, tells by itself into which table it inserts:
+/// then [`plan`] leaves it untouched where no rule concerns that table, whatever follows.
+pub fn begins_insert(text: &[u8], dialect: &Dialect) -> bool {
+    packet::begins_insert(text, dialect)
+}
+
 impl InsertPlan {
     /// Whether `LAST_INSERT_ID()` shows its id only once its answer has been seen.
     pub(super) fn owes_insert_id(&self) -> bool {

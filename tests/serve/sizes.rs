@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use crate::rig::{code, each, each_with, insert_id, rows, rules};
+use crate::rig::{code, code_of, each, each_with, insert_id, rows, rules};
 use crate::support::raw::{CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS};
 
 const EDGE: usize = 0xFF_FFFF;
@@ -49,7 +49,8 @@ fn an_insert_that_grows_over_the_edge() {
 #[test]
 fn beyond_limits_statement_bytes() {
     let config = "[limits]\nstatement_bytes = \"64KiB\"\n";
-    let sql = "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, a LONGTEXT);";
+    let sql =
+        "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, a LONGTEXT); CREATE TABLE w (a LONGTEXT);";
     each_with("sizes_limit", sql, config, &rules("sizes_limit"), |rig| {
         let mut client = rig.client();
         client.run("BEGIN");
@@ -64,6 +65,31 @@ fn beyond_limits_statement_bytes() {
             let text = padded("SELECT LENGTH('", "')", bytes);
             assert_eq!(rows(&mut client, &text), (bytes - 17).to_string(), "{}", rig.name());
         }
+        // Whatever its values are, no rule concerns this one; only its beginning is read.
+        for bytes in [70_000, EDGE + 10] {
+            client.run(padded("INSERT INTO w(a) VALUES('", "')", bytes));
+            assert_eq!(
+                rows(&mut client, "SELECT LENGTH(a) FROM w"),
+                (bytes - 27).to_string(),
+                "{}",
+                rig.name()
+            );
+            client.run("DELETE FROM w");
+            let text = padded("/* sizes_limit.t */ REPLACE sizes_limit . `w` SELECT '", "'", bytes);
+            let prepared = client.prepare(text).unwrap().unwrap();
+            assert_eq!(code_of(&client.execute(&prepared, &[]).unwrap()), 0, "{}", rig.name());
+            client.run("DELETE FROM w");
+            let ruled = padded("INSERT INTO sizes_limit.t(a) SELECT '", "'", bytes);
+            assert_eq!(client.prepare(ruled).unwrap().unwrap_err().code, 1153);
+            assert_eq!(
+                code(&mut client, padded("INSERT INTO w", "x SELECT 1", bytes)),
+                1153,
+                "a name without end"
+            );
+        }
+        // There may be another INSERT behind it.
+        let mut several = rig.client_with(CLIENT_MULTI_STATEMENTS);
+        assert_eq!(code(&mut several, padded("INSERT INTO w(a) VALUES('", "')", 70_000)), 1153);
         // No id was burned, the transaction is open.
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES('second')"), 2);
         client.run("ROLLBACK");
