@@ -241,6 +241,19 @@ impl Schema {
             .map_err(|_| SchemaError::Timeout(self.timeout * 12))?
     }
 
+    /// The highest id that is in the table, rows of open transactions included; 0 where there is none, or it is no number.
+    pub async fn highest_stored(&self, schema: &str, table: &str, column: &str) -> Result<u64, SchemaError> {
+        let mut conn = self.conn().await?;
+        let work = async {
+            conn.query_drop("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await?;
+            let (column, schema, table) = (quoted(column), quoted(schema), quoted(table));
+            let sql = format!("SELECT CAST(MAX({column}) AS CHAR) FROM {schema}.{table}");
+            let highest: Option<Option<String>> = conn.query_first(sql).await?;
+            Ok::<u64, SchemaError>(highest.flatten().and_then(|id| id.parse().ok()).unwrap_or(0))
+        };
+        tokio::time::timeout(self.timeout, work).await.map_err(|_| SchemaError::Timeout(self.timeout))?
+    }
+
     /// The smallest of the ids `first..=last` that is in the table, rows of open transactions included.
     pub async fn smallest_id(
         &self,

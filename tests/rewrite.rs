@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use rowstamp::ids::range::IdRange;
 use rowstamp::rewrite::named::{self, Known, NamedChange, Value};
-use rowstamp::rewrite::plan::{Lookup, Plan, Planned, Protocol, Style, Target, View, plan};
+use rowstamp::rewrite::plan::{Lookup, Numbers, Plan, Planned, Protocol, Style, Target, View, plan};
 use rowstamp::rules::model::{
     ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
 };
@@ -234,6 +234,7 @@ impl Setting {
             }
             Planned::Unreadable(_) => "=> unreadable".to_owned(),
             Planned::Rewrite(plan) if self.protocol == Protocol::Prepare => prepared(text, &plan),
+            Planned::Rewrite(plan) if plan.select().is_some() => selected(text, &plan),
             Planned::Rewrite(plan) => spliced(text, &plan),
         }
     }
@@ -255,6 +256,27 @@ fn notes(plan: &Plan) -> String {
         }
     }
     out
+}
+
+/// LAST_INSERT_ID() is 3 before it.
+fn selected(text: &str, plan: &Plan) -> String {
+    let (insert, select) = plan.select().unwrap();
+    let sets = if insert.style == Style::Wrapped { FIRST_ID } else { 3 };
+    let step = insert.target.step.get();
+    let last = 3 + u64::from(select.block);
+    let numbers = Numbers { before_first: 3, last, sets, first: FIRST_ID, step };
+    let mut out = Vec::new();
+    select.write(text.as_bytes(), &numbers, &mut out);
+    let sent = String::from_utf8(out).unwrap();
+    // What is the same in all of them.
+    let id = format!(
+        "IF(`rowstamp k`>3 AND `rowstamp k`<={last} AND (`rowstamp k`>3+1 OR LAST_INSERT_ID()<={last}),\
+         IF(LAST_INSERT_ID({sets}+0*`rowstamp k`)={sets},{FIRST_ID}+(`rowstamp k`-1-3)*{step},NULL),\
+         18446744073709551615+`rowstamp k`+0*UUID_SHORT())"
+    );
+    let sent = sent.replace(&id, "<id>").replace(" LIMIT 18446744073709551615", " <limit>");
+    let sent = sent.replace("LAST_INSERT_ID(LAST_INSERT_ID()+1)", "<count>").replace("`rowstamp ", "`");
+    format!("block {} => {sent}", select.block)
 }
 
 fn spliced(text: &str, plan: &Plan) -> String {

@@ -5,6 +5,7 @@ pub mod auth;
 pub mod bulk;
 pub mod capabilities;
 pub mod change_user;
+pub mod column;
 pub mod command;
 pub mod error;
 pub mod handshake;

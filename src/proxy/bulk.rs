@@ -46,6 +46,11 @@ impl Session {
         }
         let id = statement_id(payload).map_err(|_| Refusal::WrongArguments)?;
         let prepared = self.prepared_now(id).await?;
+        if prepared.insert.select.is_some() {
+            return Err(Refusal::Statement(
+                "rowstamp: MariaDB's bulk execution of an INSERT ... SELECT; execute it once for each set of parameters".into(),
+            ));
+        }
         let meaning = self.meaning(&prepared)?;
         let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
         if !statement.long_data.is_empty() {

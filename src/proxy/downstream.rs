@@ -4,6 +4,7 @@
 use super::inserts::{InsertReply, Settled};
 use super::outstanding::{Forward, Note, Outstanding, Own, Purpose};
 use super::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
+use super::select::Question;
 use super::temporary;
 use crate::mysql::command::Command;
 use crate::mysql::error::parse_err;
@@ -138,6 +139,11 @@ impl Relay {
             Ok(whole) => whole,
             Err(step) => return step,
         };
+        if control == Control::Err
+            && let Some(step) = self.select_overran(header, whole)
+        {
+            return step;
+        }
         // What it says is noted once, so it must be sure to go.
         if control == Control::PrepareOk && !self.down.is_clear() {
             return Step::SendFirst;
@@ -237,6 +243,10 @@ impl Relay {
                 Err(Event::Violation(Violation::Backend(Malformed::Bad("OK packet"))))
             };
         };
+        if control == Control::Ok && self.select.as_ref().is_some_and(|job| job.must_follow(ok.affected_rows))
+        {
+            return Err(Event::SelectStored);
+        }
         let insert_id = match self.insert_reply() {
             Some(reply) if control == Control::Ok => match reply.settle(&ok) {
                 Settled::Leave => None,
@@ -344,15 +354,21 @@ impl Relay {
     }
 
     /// The response is complete; `succeeded`: it did not end with an error.
-    fn complete(&mut self, succeeded: bool) {
+    pub(super) fn complete(&mut self, succeeded: bool) {
         let Some(Outstanding::Forward(entry)) = self.outstanding.pop() else { return };
         if let Some(status) = entry.follower.status() {
             self.view.take_status(status);
         }
-        if let Note::Statements { effects, .. } = entry.note {
+        if let Note::Statements { effects, inserts } = entry.note {
             self.view.take_effects(&effects, succeeded, entry.results);
             self.view.names.take(&effects, (!succeeded).then_some(entry.results));
+            // It was counted with.
+            let counted_from = inserts.iter().find_map(InsertReply::counted_from).filter(|_| !succeeded);
+            if counted_from.is_some() {
+                self.view.owe_insert_id(counted_from);
+            }
         }
+        self.select_answered_client();
     }
 
     /// A packet that answers a command of ours: read, and swallowed.
@@ -368,7 +384,12 @@ impl Relay {
         self.down.skip(whole);
         let Some(Outstanding::Own(own)) = self.outstanding.front_mut() else { return Step::Moved };
         let done = match own.follower.classify(payload.len(), payload.first().copied()) {
-            Kind::Definition => own.follower.ended_with_definition(),
+            Kind::Definition => {
+                if matches!(own.purpose, Purpose::Select(Question::Columns)) {
+                    own.definitions.push(payload);
+                }
+                own.follower.ended_with_definition()
+            }
             Kind::Row => {
                 own.row.get_or_insert(payload);
                 false
@@ -390,6 +411,10 @@ impl Relay {
     fn own_complete(&mut self, own: Own) {
         let error = own.first.as_deref().and_then(parse_err);
         match (own.purpose, error) {
+            (Purpose::Select(question), error) => {
+                let error = error.map(|(code, text)| (code, text.clone()));
+                self.select_told(question, error, own.first, own.row.as_deref(), &own.definitions);
+            }
             (Purpose::LastInsertId | Purpose::Track, None) | (Purpose::DropLongData, _) => {}
             (Purpose::IsTemporary { schema, table }, error) => {
                 // Killed, or out of time: it is asked again. Whatever else is said of the name, it is no temporary table.

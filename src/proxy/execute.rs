@@ -38,6 +38,9 @@ impl Session {
             Execution::Asked => return,
             Execution::Refused(refusal) => return self.refuse(&refusal, window_bytes, packets),
         }
+        if self.executes_select(&payload) {
+            return self.execute_select(payload, window_bytes, packets).await;
+        }
         let filled = self.filled(&payload).await;
         match filled {
             Err(refusal) => self.refuse_execution(&payload, &refusal, window_bytes, packets),
@@ -71,7 +74,7 @@ impl Session {
     }
 
     /// An execution uses up what was sent ahead for it, also where it fails. The statement, where that was something.
-    fn forget_long_data(&mut self, execution: &[u8]) -> Option<u32> {
+    pub(super) fn forget_long_data(&mut self, execution: &[u8]) -> Option<u32> {
         let id = statement_id(execution).ok()?;
         let statement = self.relay.statements.get_mut(id)?;
         (!std::mem::take(&mut statement.long_data).is_empty()).then_some(id)
@@ -140,7 +143,10 @@ impl Session {
 
     /// The statement under the columns that its table has now: the server prepares it again by itself where they have
     /// changed, and its ids must still stand where they stood.
-    async fn as_it_is_now(&self, prepared: Arc<PreparedInsert>) -> Result<Arc<PreparedInsert>, Refusal> {
+    pub(super) async fn as_it_is_now(
+        &self,
+        prepared: Arc<PreparedInsert>,
+    ) -> Result<Arc<PreparedInsert>, Refusal> {
         let target = &prepared.insert.target;
         let (schema, table) = target.named();
         let tables = &self.relay.view.tables;

@@ -135,7 +135,7 @@ impl Relay {
         if self.up.is_clear()
             && let Some(id) = self.view.take_owed_insert_id()
         {
-            self.query_own(Purpose::LastInsertId, format!("SET last_insert_id={id}").as_bytes());
+            self.query_own(Purpose::LastInsertId, format!("SET last_insert_id={id}"));
         }
         Step::SendFirst
     }

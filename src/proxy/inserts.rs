@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::ids::range::IdRange;
 use crate::mysql::ok::OkPacket;
 use crate::rewrite::plan::{InsertPlan, NewRows, Style, Target};
+use crate::rewrite::select::SelectPlan;
 use crate::rules::model::InsertId;
 
 /// One ruled INSERT that is on its way.
@@ -27,6 +28,17 @@ pub(super) struct InsertReply {
     bulk: Option<InBulk>,
     target: Arc<Target>,
     smallest: Smallest,
+    /// INSERT ... SELECT.
+    selected: Option<Selected>,
+}
+
+/// What an INSERT ... SELECT was numbered with.
+#[derive(Debug, Clone, Copy)]
+struct Selected {
+    /// LAST_INSERT_ID() before it.
+    before_first: u64,
+    /// Its query brings ids.
+    brings_ids: bool,
 }
 
 /// What differs in a bulk execution of several sets: a wrapper acts for each, and so shows the last one's id.
@@ -86,6 +98,7 @@ impl InsertReply {
             bulk: None,
             target: insert.target.clone(),
             smallest: Smallest::NotAsked,
+            selected: None,
         }
     }
 
@@ -106,6 +119,23 @@ impl InsertReply {
 
     pub(super) fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// Of an INSERT ... SELECT.
+    pub(super) fn selected(
+        insert: &InsertPlan,
+        select: &SelectPlan,
+        ids: Ids,
+        found_rows: bool,
+        before_first: u64,
+    ) -> Self {
+        let selected = Some(Selected { before_first, brings_ids: select.id_place.is_some() });
+        InsertReply { selected, ..InsertReply::new(insert, Some(ids), found_rows) }
+    }
+
+    /// What LAST_INSERT_ID() said before an INSERT ... SELECT, which counts with it.
+    pub(super) fn counted_from(&self) -> Option<u64> {
+        self.selected.map(|selected| selected.before_first)
     }
 
     pub(super) fn answered(&mut self, smallest: Option<u64>) {
@@ -132,12 +162,15 @@ impl InsertReply {
             (Style::Wrapped, _, Some(ids)) => Settled::Patch { insert_id: ids.first },
             (Style::Literal, affected, Some(ids)) => {
                 let is_new = self.rows == 1 && affected == 1;
-                if self.new_rows == NewRows::All || is_new && !self.counts_old() {
+                let brings_ids = self.selected.is_some_and(|selected| selected.brings_ids);
+                if self.new_rows == NewRows::All && !brings_ids || is_new && !self.counts_old() {
                     return Settled::Patch { insert_id: ids.first };
                 }
+                // Behind a query the server reports what LAST_INSERT_ID() was put back to.
+                let is_put_back = self.selected.is_some() && self.new_rows != NewRows::All;
                 self.smallest(ids, |smallest| match smallest {
                     Some(insert_id) => Settled::Patch { insert_id },
-                    None if self.none_is_zero() => Settled::Patch { insert_id: 0 },
+                    None if self.none_is_zero() || is_put_back => Settled::Patch { insert_id: 0 },
                     None => Settled::Leave,
                 })
             }

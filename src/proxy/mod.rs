@@ -24,6 +24,8 @@ mod pump;
 mod relay;
 mod ruled;
 pub mod seats;
+mod select;
+mod selecting;
 mod self_signed;
 pub mod session;
 pub mod settings;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::inserts::InsertReply;
+use super::select::Question;
 use super::statements::PreparedInsert;
 use crate::mysql::response::Follower;
 use crate::rewrite::effects::Effects;
@@ -96,6 +97,8 @@ pub(super) enum Purpose {
     Value(Vec<u8>),
     /// User's variables that the client's next command reads its ids from.
     Variables,
+    /// Asked for an INSERT ... SELECT.
+    Select(Question),
     /// A statement that could not be read, given to the server by COM_STMT_PREPARE only.
     Probe(Probe),
 }
@@ -117,6 +120,8 @@ pub(super) struct Own {
     pub(super) first: Option<Vec<u8>>,
     /// The first row, where there is one.
     pub(super) row: Option<Vec<u8>>,
+    /// Definitions of parameters and columns, where they are asked for.
+    pub(super) definitions: Vec<Vec<u8>>,
 }
 
 /// First in, first out.

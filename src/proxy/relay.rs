@@ -6,6 +6,7 @@
 use super::inserts::SmallestId;
 use super::lane::Lane;
 use super::outstanding::{Forward, Note, Outstanding, Own, Purpose, Queue};
+use super::select::Job;
 use super::statements::Statements;
 use super::upstream::payload_of;
 use super::view::View;
@@ -37,6 +38,8 @@ pub(super) struct Relay {
     pub(super) strips_tracking: bool,
     /// A longer payload is not read whole.
     pub(super) statement_bytes_max: usize,
+    /// The INSERT ... SELECT that is under way: what the client sends behind it waits.
+    pub(super) select: Option<Box<Job>>,
     /// A packet of ours for the backend, as soon as the client's lane is between two commands.
     pub(super) injection: Vec<u8>,
 }
@@ -88,6 +91,10 @@ pub(super) enum Event {
     TooLong(Command),
     /// The backend must be asked which of our ids is the smallest in the table, before the OK packet goes on.
     SmallestId(SmallestId),
+    /// What an INSERT ... SELECT waited for is there.
+    Select,
+    /// An INSERT ... SELECT has stored ids that its query brought: the generator is to go past them.
+    SelectStored,
     /// A peer broke the protocol.
     Violation(Violation),
 }
@@ -128,17 +135,23 @@ impl Relay {
     pub(super) fn send_own(&mut self, purpose: Purpose, reply: Reply, payload: &[u8]) {
         put_packets(self.up.out(), 0, payload);
         if let Some(follower) = Follower::new(reply, self.forms) {
-            self.outstanding.push(Outstanding::Own(Own { follower, purpose, first: None, row: None }));
+            self.outstanding.push(Outstanding::Own(Own {
+                follower,
+                purpose,
+                first: None,
+                row: None,
+                definitions: Vec::new(),
+            }));
         }
     }
 
     /// [`Relay::send_own`] for a COM_QUERY.
-    pub(super) fn query_own(&mut self, purpose: Purpose, sql: &[u8]) {
+    pub(super) fn query_own(&mut self, purpose: Purpose, sql: impl AsRef<[u8]>) {
         let mut payload = vec![Command::Query as u8];
         if self.has_attributes() {
             payload.extend_from_slice(&attributes::NONE);
         }
-        payload.extend_from_slice(sql);
+        payload.extend_from_slice(sql.as_ref());
         self.send_own(purpose, Reply::Query, &payload);
     }
 
@@ -186,6 +199,13 @@ impl Relay {
         self.capabilities.contains(Capabilities::FOUND_ROWS)
     }
 
+    /// Sends `payload` for a command of the client's that is no longer in the window, behind what is to be sent already.
+    /// Returns what [`Relay::send_instead`] does.
+    pub(super) fn send_later(&mut self, payload: &[u8], client_packets: usize) -> u8 {
+        put_packets(self.up.out(), 0, payload);
+        nr_shift(client_packets, packets_of(payload.len()))
+    }
+
     /// Answers in place of the backend, in its turn. `packets` is how many packets the client's command took.
     pub(super) fn answer(&mut self, refusal: &Refusal, packets: usize) {
         self.outstanding.push(Outstanding::Answer(err_packet(refusal, packets)));
@@ -196,6 +216,7 @@ impl Relay {
         self.up_state == UpState::Boundary
             && self.down_state == DownState::Boundary
             && self.outstanding.is_empty()
+            && self.select.is_none()
             && self.up.window().is_empty()
             && self.up.is_clear()
             && self.down.is_clear()

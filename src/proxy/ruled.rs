@@ -7,6 +7,7 @@ use super::inserts::{Ids, InsertReply, SmallestId};
 use super::named::Held;
 use super::outstanding::{Note, Probe, Purpose};
 use super::relay::err_packet;
+use super::select::{Job, Task};
 use super::session::Session;
 use super::statements::PreparedInsert;
 use super::tables::highest_of;
@@ -44,6 +45,8 @@ pub(super) enum Verdict {
         inserts: Vec<InsertReply>,
     },
     Prepare(Arc<PreparedInsert>),
+    /// INSERT ... SELECT by text.
+    Select(Box<Plan>),
 }
 
 impl Session {
@@ -72,6 +75,7 @@ impl Session {
                 text.get(unreadable.statement.clone()).unwrap_or(text).to_vec()
             }
             (Verdict::AskTemporary { .. }, _) => text.to_vec(),
+            (Verdict::Select(_), _) => payload.to_vec(),
             _ => Vec::new(),
         };
         drop(payload);
@@ -130,6 +134,15 @@ impl Session {
                 let note = Note::Statements { inserts, effects: Arc::new(plan.effects) };
                 self.relay.owe(command.reply(), may_change_session, nr_shift, note);
             }
+            Verdict::Select(plan) => {
+                self.relay.up.skip(window_bytes);
+                let task = Task::Text { payload: probe_text, text_at, plan };
+                self.relay.select = Some(Box::new(Job::new(task, packets)));
+            }
+            Verdict::Prepare(prepared) if prepared.insert.select.is_some() => {
+                self.relay.up.skip(window_bytes);
+                self.relay.select = Some(Box::new(Job::new(Task::Prepare { prepared }, packets)));
+            }
             Verdict::Prepare(prepared) => {
                 let payload = command_payload(command, &prepared.text.text);
                 let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
@@ -153,6 +166,9 @@ impl Session {
             Planned::Unreadable(unreadable) | Planned::Stale { unreadable, .. } => Verdict::Probe(unreadable),
             Planned::NeedsTable { schema, table } => {
                 Verdict::Refuse(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")))
+            }
+            Planned::Rewrite(plan) if protocol == Protocol::Text && plan.select().is_some() => {
+                Verdict::Select(Box::new(plan))
             }
             Planned::Rewrite(plan) if protocol == Protocol::Text => match self.fill(plan).await {
                 Ok(verdict) => verdict,
@@ -330,7 +346,7 @@ pub(super) fn no_id(error: &TakeError) -> Refusal {
     Refusal::NoId(error.to_string())
 }
 
-fn command_payload(command: Command, text: &[u8]) -> Vec<u8> {
+pub(super) fn command_payload(command: Command, text: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(text.len() + 1);
     payload.push(command as u8);
     payload.extend_from_slice(text);

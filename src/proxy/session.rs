@@ -151,6 +151,7 @@ impl Session {
             forms,
             strips_tracking: !login.client_wants_session_track,
             statement_bytes_max: shared.login.settings.limits.statement_bytes_max,
+            select: None,
             injection: Vec::new(),
         };
         let identity =
@@ -214,6 +215,14 @@ impl Session {
             Event::SmallestId(question) => {
                 let smallest = self.smallest_id(&question).await;
                 self.relay.settle_insert(smallest);
+                Ok(())
+            }
+            Event::Select => {
+                self.go_on_with_select().await;
+                Ok(())
+            }
+            Event::SelectStored => {
+                self.follow_selected_ids().await;
                 Ok(())
             }
             Event::Violation(violation) => {

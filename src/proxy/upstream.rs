@@ -102,6 +102,13 @@ impl Relay {
             }
             return Step::SendFirst;
         }
+        if let Some(job) = &self.select {
+            return match job.is_ready() {
+                true if !self.up.is_clear() => Step::SendFirst,
+                true => Step::Event(Event::Select),
+                false => Step::Hold,
+            };
+        }
         let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES + 1) };
         if self.view.names.is_waiting() {
             return Step::Hold;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::meaning::Meaning;
 use super::plan::{Edit, InsertPlan, NewRows, Protocol, Style, Target};
 use super::prepare::IdParam;
+use super::select;
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::dialect::Dialect;
 use crate::sql::insert::{Body, Columns, Form, Head, Row, Source, Wants};
@@ -31,13 +32,13 @@ impl From<Odd> for Stop {
     }
 }
 
-type Planning<T> = Result<T, Stop>;
+pub(super) type Planning<T> = Result<T, Stop>;
 
-fn refused<T>(why: impl Into<String>) -> Planning<T> {
+pub(super) fn refused<T>(why: impl Into<String>) -> Planning<T> {
     Err(Stop::Refused(why.into()))
 }
 
-fn unreadable<T>(what: &str) -> Planning<T> {
+pub(super) fn unreadable<T>(what: &str) -> Planning<T> {
     Err(Stop::Unreadable(format!("{what} cannot be read for certain")))
 }
 
@@ -66,11 +67,7 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
     let body = match source {
         Source::Values(_) => Body::values(lexer, wants)?,
         Source::Set => Body::set(lexer, wants)?,
-        Source::Query => {
-            return refused(
-                "INSERT ... SELECT into a ruled table is not supported yet; select the rows, then INSERT their VALUES",
-            );
-        }
+        Source::Query(first) => return select::plan(lexer, context, &columns, wants.id_place, first),
     };
     let Some(body) = body else { return unreadable("what follows its table") };
     context.check(&body)?;
@@ -90,6 +87,27 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
 }
 
 impl Context<'_> {
+    pub(super) fn has_column(&self, name: &str) -> bool {
+        self.shape().is_some_and(|shape| shape.columns.iter().any(|c| name::same_column(&c.name, name)))
+    }
+
+    /// The columns that an INSERT without a list has values for, where they are known.
+    pub(super) fn visible_columns(&self) -> Option<impl Iterator<Item = &str>> {
+        let shape = self.shape().filter(|_| !self.behind_ddl)?;
+        Some(shape.visible().map(|column| column.name.as_str()))
+    }
+
+    /// Values for the id that are no constants: only of integers is it known which are taken for zero.
+    pub(super) fn check_integer_id(&self) -> Planning<()> {
+        match self.id_column()? {
+            Some(id) if id.data_type.ends_with("int") => Ok(()),
+            _ => refused(format!(
+                "the query brings values for {}, which is not known to be an integer; leave it out",
+                self.target.id_column()
+            )),
+        }
+    }
+
     fn shape(&self) -> Option<&TableShape> {
         self.target.shape.as_deref()
     }
@@ -119,7 +137,7 @@ impl Context<'_> {
     ) -> Planning<Option<u32>> {
         match (columns, source, self.shape(), id) {
             (Columns::Listed { names, .. }, ..) => self.listed_place(lexer, names),
-            (Columns::Unlisted, Source::Values(_), Some(shape), Some(id)) => {
+            (Columns::Unlisted, Source::Values(_) | Source::Query(_), Some(shape), Some(id)) => {
                 // An invisible id has no place among the values: it is left out.
                 let place = shape.visible().position(|c| c.name == id.name);
                 Ok(place.and_then(|place| u32::try_from(place).ok()))
@@ -293,6 +311,7 @@ impl<'a> Draft<'a> {
             zero_meant: self.zero_meant,
             one_set_only,
             returning: body.tail.returning.is_some(),
+            select: None,
             edits: self.edits,
             params: body.params,
             id_params: self.id_params,

@@ -11,4 +11,5 @@ mod packet;
 pub mod plan;
 pub mod prepare;
 pub mod render;
+pub mod select;
 mod splice;

@@ -363,6 +363,16 @@ impl Walk<'_> {
         let mut ahead = lexer.clone();
         match place.around.plan(&mut ahead, context, start) {
             Ok((plan, semicolon)) => {
+                if plan.select.is_some() && place.depth > 0 {
+                    return Err(Box::new(Planned::Refused(Refusal::new(
+                        "an INSERT ... SELECT behind ANALYZE or SET STATEMENT ... FOR; send it by itself",
+                    ))));
+                }
+                if plan.select.is_some() && (nth > 0 || self.several && semicolon && !is_end(&mut ahead)) {
+                    return Err(Box::new(Planned::Refused(Refusal::new(
+                        "an INSERT ... SELECT among other statements of its packet; send it in a packet of its own",
+                    ))));
+                }
                 if semicolon && !self.several && !is_end(&mut ahead) {
                     return Err(Box::new(self.unreadable(start, "something follows its semicolon")));
                 }
@@ -387,7 +397,8 @@ impl Walk<'_> {
 
     fn planned(&mut self, plan: InsertPlan) {
         if plan.target.rule.mode == Mode::Shadow {
-            self.effects.shadow.push(Shadow { target: plan.target, outcome: Ok(plan.ids) });
+            let ids = plan.select.as_ref().map_or(plan.ids, |select| select.block);
+            self.effects.shadow.push(Shadow { target: plan.target, outcome: Ok(ids) });
         } else {
             self.inserts.push(plan);
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::effects::Effects;
 use super::packet;
 use super::prepare::PreparedText;
+use super::select::SelectPlan;
 use crate::ids::range::IdRange;
 use crate::rules::model::{InsertId, Rule, TableShape};
 use crate::sql::dialect::Dialect;
@@ -198,6 +199,8 @@ pub struct InsertPlan {
     pub one_set_only: Option<&'static str>,
     /// Answers with a result set, whose end tells neither affected rows nor an id.
     pub returning: bool,
+    /// INSERT ... SELECT: how many ids it takes shows when it runs.
+    pub select: Option<Box<SelectPlan>>,
     pub(super) edits: Vec<Edit>,
     /// The client's `?` in the whole statement.
     pub(super) params: u32,
@@ -216,6 +219,53 @@ pub enum NewRows {
     SomeIgnored,
     /// ON DUPLICATE KEY UPDATE, with or without IGNORE: old rows may be updated in their place.
     SomeUpdated,
+}
+
+/// A number in the text of an INSERT ... SELECT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Number {
+    /// What LAST_INSERT_ID() says before the statement: the rows are counted from there.
+    BeforeFirst = 0,
+    /// That, and the length of the block.
+    Last = 1,
+    /// What each row sets LAST_INSERT_ID() to.
+    Sets = 2,
+    /// The block's first id.
+    First = 3,
+    Step = 4,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbers {
+    pub before_first: u64,
+    pub last: u64,
+    pub sets: u64,
+    pub first: u64,
+    pub step: u64,
+}
+
+impl Numbers {
+    pub fn get(&self, number: Number) -> u64 {
+        match number {
+            Number::BeforeFirst => self.before_first,
+            Number::Last => self.last,
+            Number::Sets => self.sets,
+            Number::First => self.first,
+            Number::Step => self.step,
+        }
+    }
+
+    /// Of a parameter of ours, by its [`Number`].
+    pub fn of_param(&self, number: u32) -> u64 {
+        match number {
+            0 => self.before_first,
+            1 => self.last,
+            2 => self.sets,
+            3 => self.first,
+            _ => self.step,
+        }
+    }
 }
 
 /// Bytes `start..end` of the text give way to `piece`.
@@ -279,10 +329,16 @@ impl InsertPlan {
             && self.explicit == other.explicit
             && self.edits == other.edits
             && self.id_params == other.id_params
+            && self.select == other.select
     }
 }
 
 impl Plan {
+    /// The INSERT ... SELECT, which is the packet's only statement then.
+    pub fn select(&self) -> Option<(&InsertPlan, &SelectPlan)> {
+        self.inserts.iter().find_map(|insert| Some((insert, insert.select.as_deref()?)))
+    }
+
     /// Whether the text must be changed at all: it need not where the client wrote every id itself.
     pub fn has_edits(&self) -> bool {
         self.inserts.iter().any(|insert| !insert.edits.is_empty())
@@ -313,6 +369,9 @@ impl Plan {
 
     /// The text to prepare. Only of a plan made for [`Protocol::Prepare`], which holds one insert.
     pub fn prepare(&self, text: &[u8]) -> Result<PreparedText, Refusal> {
+        if let Some((insert, select)) = self.select() {
+            return select.prepare(text, insert.target.step.get(), insert.params);
+        }
         super::prepare::prepare(self, text)
     }
 }

@@ -28,7 +28,8 @@ pub struct PreparedText {
 pub struct HiddenParam {
     /// Among the server's parameters, counted from 0.
     pub index: u16,
-    /// Row of the statement, counted from 0: ids ascend with the rows that take one.
+    /// Row of the statement, counted from 0: ids ascend with the rows that take one. Of an INSERT ... SELECT, which
+    /// [`Number`](super::plan::Number) goes there.
     pub row: u32,
 }
 

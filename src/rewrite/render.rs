@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::effects::Effects;
 use super::plan::{IdForm, InsertPlan, Piece, Plan, Planned, Style};
+use super::select::SelectPlan;
 use super::splice::{needs_blank, put_fixed};
 
 /// What would be sent, with `<id 1 of shop.orders>` where ids would stand, or why nothing would.
@@ -37,6 +38,9 @@ pub fn describe(text: &[u8], planned: &Planned) -> String {
 }
 
 fn rewritten(text: &[u8], plan: &Plan) -> String {
+    if let Some((insert, select)) = plan.select() {
+        return selected(text, insert, select);
+    }
     let mut out = sample(text, plan);
     out.push('\n');
     for insert in &plan.inserts {
@@ -56,6 +60,23 @@ fn rewritten(text: &[u8], plan: &Plan) -> String {
         );
     }
     out + &shadows(&plan.effects)
+}
+
+/// INSERT ... SELECT.
+fn selected(text: &[u8], insert: &InsertPlan, select: &SelectPlan) -> String {
+    let rule = &insert.target.rule;
+    let sent = select.describe(text, &rule.generator.to_string());
+    format!(
+        "{}\nstatement {}: {}.{}.{}, the query's rows are numbered over a block of {} ids of {}{}\n",
+        String::from_utf8_lossy(&sent),
+        insert.statement + 1,
+        rule.schema,
+        rule.table,
+        rule.column,
+        select.block,
+        rule.generator,
+        if select.may_overrun { ", a larger one if there are more" } else { "" }
+    )
 }
 
 fn shadows(effects: &Effects) -> String {

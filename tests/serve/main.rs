@@ -15,6 +15,7 @@ mod names;
 mod pipeline;
 mod prepared;
 mod rig;
+mod select;
 mod sizes;
 mod state;
 mod swaps;

@@ -74,7 +74,7 @@ impl Around {
                 }
             }
         }
-        if plan.ids > 0 || !plan.id_params.is_empty() {
+        if plan.ids > 0 || !plan.id_params.is_empty() || plan.select.is_some() {
             self.check_ids(&plan)?;
         }
         plan.returning |= self.is_analyzed;

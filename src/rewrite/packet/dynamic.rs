@@ -183,6 +183,11 @@ impl Walk<'_> {
         };
         walk.statement(&mut lexer, place.nth).map_err(|halt| Box::new(self.outside(*halt, text, place)))?;
         Ok(match walk.inserts.pop() {
+            Some(insert) if insert.select.is_some() => {
+                return Err(Box::new(Planned::Refused(Refusal::new(
+                    "INSERT ... SELECT by way of PREPARE or EXECUTE IMMEDIATE; send it by itself, or prepare it in the driver",
+                ))));
+            }
             Some(insert) => Inner::Fills(Box::new(insert)),
             None => Inner::Passes(Box::new(Ran {
                 effects: walk.effects,

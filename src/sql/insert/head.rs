@@ -32,8 +32,8 @@ pub enum Source {
     /// VALUES or VALUE; the span is the keyword's.
     Values(Span),
     Set,
-    /// SELECT, TABLE, WITH, or parentheses around one.
-    Query,
+    /// SELECT, TABLE, WITH, or parentheses around one; with its first token.
+    Query(Token),
 }
 
 impl Head {
@@ -66,7 +66,7 @@ impl Head {
         if token.is_punct(b'(') {
             let first = lexer.peek()?;
             if is_query(lexer, first) || first.is_punct(b'(') {
-                return Ok(Some((columns, Source::Query)));
+                return Ok(Some((columns, Source::Query(token))));
             }
             let Some(listed) = list(lexer, token.span.start)? else { return Ok(None) };
             columns = listed;
@@ -77,7 +77,7 @@ impl Head {
         } else if lexer.is_word(token, "SET") && columns == Columns::Unlisted {
             Source::Set
         } else if is_query(lexer, token) || token.is_punct(b'(') {
-            Source::Query
+            Source::Query(token)
         } else {
             return Ok(None);
         };

@@ -5,7 +5,9 @@ pub mod body;
 pub mod expression;
 pub mod head;
 mod quiet;
+pub mod select;
 pub mod tail;
 
 pub use body::{Body, Form, Row, Wants};
 pub use head::{Columns, Head, Source, Verb};
+pub use select::{Query, RowsMax};

@@ -1,0 +1,251 @@
+//! INSERT ... SELECT: more rows than guessed, sessions side by side, and what goes wrong on the way.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use crate::rig::{Rig, code, code_of, each, each_with, insert_id, message, rows, rules};
+use crate::support::raw::{CLIENT_DEPRECATE_EOF, Client, Param};
+use crate::support::servers::ServerOptions;
+use crate::support::{Kind, Proxy, Server, proxy};
+
+/// `d`: the digits; rows by the thousand are made by joining it with itself. `m` keeps what is written to it, whatever
+/// becomes of the statement.
+const DIGITS: &str = "CREATE TABLE d (n INT); INSERT INTO d VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9); \
+    CREATE TABLE m (a INT) ENGINE=MyISAM; CREATE TRIGGER t_ai AFTER INSERT ON t FOR EACH ROW INSERT INTO m VALUES (NEW.a);";
+const TWENTY_THOUSAND: &str = "SELECT z.n*10000+y.n*1000+x.n*100+w.n*10+v.n FROM d v, d w, d x, d y, d z \
+    WHERE z.n<2 ORDER BY 1 DESC";
+
+fn count(client: &mut Client, table: &str) -> u64 {
+    rows(client, &format!("SELECT COUNT(*) FROM {table}")).parse().unwrap()
+}
+
+#[test]
+fn twenty_thousand_rows_follow_the_order_of_the_query() {
+    each("select_many", DIGITS, |rig| {
+        let mut client = rig.client();
+        let outcomes = client.run(format!("INSERT INTO t(a) {TWENTY_THOUSAND}"));
+        let ok = outcomes[0].ok().unwrap();
+        assert_eq!(ok.affected_rows, 20_000, "{}", rig.name());
+        let first = ok.insert_id;
+        assert_eq!(rows(&mut client, "SELECT LAST_INSERT_ID()"), first.to_string(), "{}", rig.name());
+        let wrong = format!("SELECT COUNT(*) FROM t WHERE a<>19999-(id-{first})");
+        assert_eq!(rows(&mut client, &wrong), "0", "{}: ids follow the order", rig.name());
+        assert_eq!(rows(&mut client, "SELECT MAX(id)-MIN(id) FROM t"), "19999");
+        // The first try, whose block was too small, ran no trigger.
+        assert_eq!(count(&mut client, "m"), 20_000, "{}", rig.name());
+        // The block was as long as the query.
+        assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(-1)"), first + 20_000, "{}", rig.name());
+    });
+}
+
+#[test]
+fn a_transaction_keeps_what_came_before() {
+    each("select_transaction", DIGITS, |rig| {
+        let mut client = rig.client();
+        client.run("BEGIN");
+        client.run("INSERT INTO t(a) VALUES(-1)");
+        client.run(format!("INSERT INTO t(a) {TWENTY_THOUSAND}"));
+        assert_eq!(count(&mut client, "t"), 20_001, "{}", rig.name());
+        assert_eq!(code(&mut client, "INSERT INTO t(a) SELECT n FROM d UNION ALL SELECT -1"), 1062);
+        client.run("SAVEPOINT s");
+        client.run("INSERT INTO t(a) SELECT -10-x.n*10-y.n FROM d x, d y");
+        client.run("ROLLBACK TO s");
+        client.run("COMMIT");
+        assert_eq!(count(&mut client, "t"), 20_001, "{}", rig.name());
+    });
+}
+
+#[test]
+fn sessions_side_by_side() {
+    let sql = format!("ALTER TABLE t DROP INDEX a; {DIGITS}");
+    each("select_sessions", &sql, |rig| {
+        let rig: &Rig = rig;
+        std::thread::scope(|scope| {
+            for nth in 0..4 {
+                scope.spawn(move || {
+                    let mut client = rig.client();
+                    let prepared = client.prepare(
+                        "INSERT INTO t(a) SELECT x.n*100+y.n*10+z.n+? FROM d x, d y, d z WHERE x.n<?",
+                    );
+                    let prepared = prepared.unwrap().unwrap();
+                    for round in 0..5 {
+                        let params = [Param::Int(nth), Param::Int(round)];
+                        assert_eq!(code_of(&client.execute(&prepared, &params).unwrap()), 0);
+                        client.run("INSERT INTO t(a) SELECT n FROM d");
+                        client.run("INSERT INTO t(a) VALUES(1),(2)");
+                    }
+                });
+            }
+        });
+        let mut client = rig.client();
+        let expect = 4 * (100 * (1 + 2 + 3 + 4) + 5 * 12);
+        assert_eq!(count(&mut client, "t"), expect, "{}", rig.name());
+        let ids: BTreeSet<_> = rows(&mut client, "SELECT id FROM t").split(' ').map(str::to_owned).collect();
+        assert_eq!(ids.len() as u64, expect);
+    });
+}
+
+#[test]
+fn the_backend_goes_between_the_tries() {
+    each("select_killed", DIGITS, |rig| {
+        let (mut client, mut other, mut third) = (rig.client(), rig.direct(), rig.direct());
+        // The first try has too small a block; the second waits for this row.
+        other.run("BEGIN");
+        other.run("INSERT INTO t(id,a) VALUES(-1,5)");
+        client.send_query(b"INSERT INTO t(a) SELECT x.n*10+y.n FROM d x, d y").unwrap();
+        let end = Instant::now() + Duration::from_secs(20);
+        let waiting = format!(
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE id={} AND info LIKE '%rowstamp k%' AND time>=1",
+            client.connection_id
+        );
+        while rows(&mut third, &waiting) != "1" {
+            assert!(Instant::now() < end, "{}: it does not wait", rig.name());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        third.run(format!("KILL {}", client.connection_id));
+        let answer = client.read_outcomes(false);
+        assert!(answer.is_err() || code_of(&answer.unwrap()) > 0, "{}", rig.name());
+        other.run("ROLLBACK");
+        let mut client = rig.client();
+        assert_eq!(count(&mut client, "t"), 0, "{}", rig.name());
+        client.run("INSERT INTO t(a) SELECT x.n*10+y.n FROM d x, d y");
+        assert_eq!(count(&mut client, "t"), 100);
+    });
+}
+
+#[test]
+fn what_cannot_be_run_again_is_refused_with_nothing_stored() {
+    each("select_once", DIGITS, |rig| {
+        let mut client = rig.client();
+        client.run("SET @n=0");
+        let hundred = "INSERT INTO t(a) SELECT @n:=@n+1 FROM d x, d y";
+        assert_eq!(code(&mut client, hundred), 0, "{}", rig.name());
+        let said = message(&mut client, "INSERT INTO t(a) SELECT @n:=@n+1 FROM d x, d y, d z");
+        assert!(said.starts_with("1235 rowstamp: the query has 1000 rows"), "{}: {said}", rig.name());
+        assert_eq!(count(&mut client, "t"), 100, "{}", rig.name());
+        assert_eq!(count(&mut client, "m"), 100, "{}: nor did a trigger run", rig.name());
+        // LAST_INSERT_ID() is what it was.
+        let first = rows(&mut client, "SELECT MIN(id) FROM t");
+        assert_eq!(rows(&mut client, "SELECT LAST_INSERT_ID()"), first, "{}", rig.name());
+        assert_eq!(code(&mut client, "INSERT INTO t(a) SELECT @n:=@n+1 FROM d x, d y, d z LIMIT 1000"), 0);
+    });
+}
+
+#[test]
+fn long_data_is_sent_once() {
+    each("select_long", DIGITS, |rig| {
+        for capabilities in [0, CLIENT_DEPRECATE_EOF] {
+            let mut client = rig.client_with(capabilities);
+            client.run("DELETE FROM t");
+            let insert =
+                client.prepare("INSERT INTO t(a) SELECT n+LENGTH(?) FROM d WHERE n<?").unwrap().unwrap();
+            assert_eq!(insert.params, 2, "{}", rig.name());
+            let long = [&insert.id.to_le_bytes()[..], &[0, 0], b"abc"].concat();
+            client.send_command(0x18, &long).unwrap();
+            // BLOB, BIGINT; 3.
+            let rest = [0, 1, 0xFC, 0, 8, 0, 3, 0, 0, 0, 0, 0, 0, 0];
+            let body = [&insert.id.to_le_bytes()[..], &[0, 1, 0, 0, 0], &rest].concat();
+            client.send_command(0x17, &body).unwrap();
+            assert_eq!(code_of(&client.read_outcomes(true).unwrap()), 0, "{}", rig.name());
+            assert_eq!(rows(&mut client, "SELECT a FROM t ORDER BY id"), "3 4 5", "{}", rig.name());
+        }
+    });
+}
+
+#[test]
+fn others_wait_in_their_turn() {
+    each("select_pipeline", DIGITS, |rig| {
+        for capabilities in [0, CLIENT_DEPRECATE_EOF] {
+            let mut client = rig.client_with(capabilities);
+            client.run("DELETE FROM t");
+            let texts = [
+                "SELECT 1",
+                "INSERT INTO t(a) SELECT x.n*10+y.n FROM d x, d y",
+                "SELECT LAST_INSERT_ID()=MIN(id) FROM t",
+                "INSERT INTO t(a) SELECT nothing FROM d",
+                "INSERT INTO t(a) SELECT 0x41",
+                "INSERT INTO t(a) VALUES(-1)",
+                "SELECT COUNT(*) FROM t",
+            ];
+            let commands: Vec<(u8, &[u8])> = texts.iter().map(|text| (3, text.as_bytes())).collect();
+            client.pipeline(&commands).unwrap();
+            let mut seen = Vec::new();
+            for _ in texts {
+                client.next_response();
+                let outcomes = client.read_outcomes(false).unwrap();
+                seen.push(outcomes[0].cell(0, 0).unwrap_or_else(|| code_of(&outcomes).to_string()));
+            }
+            assert_eq!(seen.join(","), "1,0,1,1054,1235,0,101", "{}", rig.name());
+        }
+    });
+}
+
+#[test]
+fn ids_that_a_query_brings() {
+    let sql = "CREATE TABLE old (id BIGINT, a INT); INSERT INTO old VALUES (5000000,1),(5000001,2); CREATE TABLE r LIKE t;";
+    let rules = format!(
+        "{}explicit = \"advance\"\n[tables.r]\ncolumn = \"id\"\ngenerator = \"g\"\nexplicit = \"reject\"\n",
+        rules("select_explicit")
+    );
+    each_with("select_explicit", sql, "", &rules, |rig| {
+        let mut client = rig.client();
+        client.run("INSERT INTO t SELECT * FROM old");
+        assert_eq!(
+            rows(&mut client, "SELECT id,a FROM t ORDER BY id"),
+            "5000000,1 5000001,2",
+            "{}",
+            rig.name()
+        );
+        assert!(insert_id(&mut client, "INSERT INTO t(a) VALUES(3)") > 5_000_001, "{}: followed", rig.name());
+        assert_eq!(code(&mut client, "INSERT INTO r SELECT * FROM old"), 1235, "{}", rig.name());
+        assert_eq!(code(&mut client, "INSERT INTO r SELECT NULL, a FROM old"), 0, "{}", rig.name());
+    });
+}
+
+/// The events of the log from `from` on that write rows, and those that hold a statement of ours.
+fn logged(client: &mut Client, from: &str) -> (usize, usize) {
+    let (file, at) = from.split_once(',').unwrap();
+    let outcomes = client.run(format!("SHOW BINLOG EVENTS IN '{file}' FROM {at}"));
+    let events: Vec<(String, String)> = outcomes[0]
+        .rows()
+        .iter()
+        .map(|row| (row[2].text().unwrap_or_default(), row[5].text().unwrap_or_default()))
+        .collect();
+    let written = events.iter().filter(|(kind, _)| kind.starts_with("Write_rows")).count();
+    let ours = events.iter().filter(|(kind, info)| kind == "Query" && info.contains("rowstamp k")).count();
+    (written, ours)
+}
+
+#[test]
+fn rows_are_logged_not_statements() {
+    for kind in Kind::ALL {
+        let arguments = match kind {
+            Kind::MariaDb => {
+                vec!["--log-bin=log".into(), "--server-id=1".into(), "--binlog-format=MIXED".into()]
+            }
+            Kind::MySql9 => vec!["--server-id=1".into()],
+        };
+        let options = ServerOptions { binlog: true, arguments, ..Default::default() };
+        let Some(server) = Server::start_with(kind, options) else { continue };
+        crate::rig::make(&server, "select_log", "CREATE TABLE d (n INT); INSERT INTO d VALUES (1),(2),(3);");
+        let proxy = Proxy::start(&proxy::config(&server.address()), &[("rules", &rules("select_log"))]);
+        let (mut client, mut direct) = (proxy.client(), server.client());
+        client.run("USE select_log");
+        let status = if kind == Kind::MariaDb { "SHOW MASTER STATUS" } else { "SHOW BINARY LOG STATUS" };
+        for format in ["MIXED", "ROW"] {
+            client.run(format!("SET SESSION binlog_format={format}"));
+            let place = rows(&mut direct, status);
+            let from = place.split(',').take(2).collect::<Vec<_>>().join(",");
+            client.run("DELETE FROM t");
+            client.run("INSERT INTO t(a) SELECT n FROM d");
+            client.run("INSERT INTO t(id,a) SELECT NULL, n+10 FROM d ORDER BY n");
+            assert_eq!(logged(&mut direct, &from), (2, 0), "{} {format}", kind.name());
+        }
+        client.run("SET SESSION binlog_format=STATEMENT");
+        let said = message(&mut client, "INSERT INTO t(a) SELECT n+20 FROM d");
+        assert!(said.starts_with("1235 rowstamp: INSERT ... SELECT is logged"), "{}: {said}", kind.name());
+        client.run("SET SESSION sql_log_bin=0");
+        assert_eq!(code(&mut client, "INSERT INTO t(a) SELECT n+20 FROM d"), 0, "{}", kind.name());
+        assert_eq!(count(&mut client, "t"), 9);
+    }
+}
