@@ -11,6 +11,7 @@ mod bulk;
 mod ends;
 mod ids;
 mod limits;
+mod named;
 mod names;
 mod pipeline;
 mod prepared;

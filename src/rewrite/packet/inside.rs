@@ -40,7 +40,8 @@ impl Walk<'_> {
         match kind {
             Statement::Load(None) => refuse("LOAD into a table whose name cannot be read; name it plainly"),
             &Statement::Load(Some(path)) => {
-                let what = "LOAD into a ruled table is not supported yet; send INSERTs";
+                let what = "LOAD into a ruled table: how many ids its file needs is not known before it is read; load it into a table without a \
+                            rule, and INSERT the rows from there";
                 self.refuse_ruled(lexer.text(), path, what)?;
                 Ok(Inside { keeps_session: true, takes_rest: false })
             }
@@ -69,7 +70,8 @@ impl Walk<'_> {
 
     /// A compound statement: every INSERT and its like in the rest of the packet counts as its own.
     fn compound(&self, before: &Lexer<'_>) -> Result<Inside, Halt> {
-        let what = "a compound statement with an INSERT into a ruled table is not supported yet; send the INSERT by itself";
+        let what = "a compound statement with an INSERT into a ruled table, or with LOAD, PREPARE or EXECUTE: how often that runs is not \
+                    known; send its statements one by one";
         let refuse = || Box::new(Planned::Refused(Refusal::new(what)));
         let mut lexer = before.clone();
         loop {
