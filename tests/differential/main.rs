@@ -11,6 +11,7 @@
 //! * [`rename`]: generated ids in facts -> names.
 //! * [`declared`]: the differences on purpose.
 //! * [`compare`]: facts of two runs -> a verdict.
+//! * [`coverage`]: which cases judge which topic.
 //! * [`lab`]: a server with or without a proxy before it.
 //! * [`tally`]: verdicts counted by combination.
 //!
@@ -24,6 +25,8 @@ mod support;
 
 mod case;
 mod compare;
+#[cfg(test)]
+mod coverage;
 mod declared;
 mod interpolate;
 mod lab;
