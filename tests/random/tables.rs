@@ -85,7 +85,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         name: "tn",
-        made: "tn ({id}, a INT NOT NULL, b VARCHAR(9) NOT NULL DEFAULT 'd')",
+        made: "tn ({id}, a INT NOT NULL, b VARCHAR(200) NOT NULL DEFAULT 'd')",
         columns: &[("id", Kind::Id), ("a", Kind::Int), ("b", Kind::Text)],
         is_safe: false,
         ..PLAIN
