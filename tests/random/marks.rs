@@ -68,6 +68,11 @@ pub(crate) const OPEN: &[Open] = &[
         servers: &Kind::ALL,
         productions: &[("statement", "explain"), ("source", "table")],
     },
+    Open {
+        name: "an unruled INSERT in a packet behind a ruled one: LAST_INSERT_ID()",
+        servers: &Kind::ALL,
+        productions: &[("statement", "packet"), ("table", "plain")],
+    },
 ];
 
 /// Which open difference a statement would meet.
