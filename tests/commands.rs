@@ -74,6 +74,19 @@ fn exit_codes() {
 }
 
 #[test]
+fn explain_gives_the_second_opinion_where_it_is_asked_for() {
+    let insert = &["explain", "--database", "shop", "insert into orders(a) values(1)"][..];
+    let partitioned =
+        &["explain", "--database", "shop", "insert into orders partition(p0) (a) values(1)"][..];
+    let always = format!("{GOOD}rewrite.verify = 'always'\n");
+    let note = "the tables' columns are not known";
+    check(Some(GOOD), insert, (0, "LAST_INSERT_ID() and the OK packet hold the first\n\n", note));
+    check(Some(&always), insert, (0, "hold the first\nrewrite.verify: the second parser agrees\n", note));
+    check(Some(&always), partitioned, (0, "rewrite.verify: the second parser cannot judge it\n", note));
+    check(Some("rewrite.verify = 'often'\n"), &["check"], (1, "rewrite.verify", ""));
+}
+
+#[test]
 fn a_hangup_is_said_to_change_nothing_and_a_termination_ends_it() {
     let mut proxy = Proxy::start("listen.address = '127.0.0.1:0'\nbackend.address = '127.0.0.1:1'\n", &[]);
     proxy.signal("HUP");

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use rowstamp::ids::range::IdRange;
 use rowstamp::rewrite::named::{self, Known, NamedChange, Value};
 use rowstamp::rewrite::plan::{Lookup, Numbers, Plan, Planned, Protocol, Style, Target, View, plan};
+use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 use rowstamp::rules::model::{
     ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
 };
@@ -22,6 +23,8 @@ use rowstamp::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode
 
 #[path = "rewrite/properties.rs"]
 mod properties;
+#[path = "rewrite/verify.rs"]
+mod verify;
 
 const FIRST_ID: u64 = 7;
 
@@ -233,9 +236,11 @@ impl Setting {
                 "=> refused".to_owned()
             }
             Planned::Unreadable(_) => "=> unreadable".to_owned(),
-            Planned::Rewrite(plan) if self.protocol == Protocol::Prepare => prepared(text, &plan),
+            Planned::Rewrite(plan) if self.protocol == Protocol::Prepare => {
+                prepared(text, &plan, &self.dialect)
+            }
             Planned::Rewrite(plan) if plan.select().is_some() => selected(text, &plan),
-            Planned::Rewrite(plan) => spliced(text, &plan),
+            Planned::Rewrite(plan) => spliced(text, &plan, &self.dialect),
         }
     }
 }
@@ -279,7 +284,17 @@ fn selected(text: &str, plan: &Plan) -> String {
     format!("block {} => {sent}", select.block)
 }
 
-fn spliced(text: &str, plan: &Plan) -> String {
+/// The second parser has nothing against any case.
+fn verified(plan: &Plan, dialect: &Dialect, text: &str, sent: Vec<u8>, written: Written<'_>) -> String {
+    let opinion = second_opinion(plan, dialect, text.as_bytes(), &sent, written);
+    let sent = String::from_utf8(sent).unwrap();
+    match opinion {
+        Opinion::Differs(difference) => format!("rewrite.verify: {difference}: {sent}"),
+        Opinion::Agrees | Opinion::NotVerified => sent,
+    }
+}
+
+fn spliced(text: &str, plan: &Plan, dialect: &Dialect) -> String {
     let mut next = FIRST_ID;
     let ranges: Vec<IdRange> = plan
         .demands()
@@ -292,10 +307,10 @@ fn spliced(text: &str, plan: &Plan) -> String {
         .collect();
     let out = plan.splice(text.as_bytes(), &ranges).unwrap();
     let before = plan.variables(&ranges).map(|sql| format!("{sql} ")).unwrap_or_default();
-    format!("{before}{}=> {}", notes(plan), String::from_utf8(out).unwrap())
+    format!("{before}{}=> {}", notes(plan), verified(plan, dialect, text, out, Written::Ids(&ranges)))
 }
 
-fn prepared(text: &str, plan: &Plan) -> String {
+fn prepared(text: &str, plan: &Plan, dialect: &Dialect) -> String {
     match plan.prepare(text.as_bytes()) {
         Err(_) => "=> refused".to_owned(),
         Ok(prepared) => {
@@ -306,7 +321,7 @@ fn prepared(text: &str, plan: &Plan) -> String {
             for param in &prepared.id_params {
                 write!(out, "id {}:{} ", param.index, param.row).unwrap();
             }
-            format!("{out}=> {}", String::from_utf8(prepared.text).unwrap())
+            format!("{out}=> {}", verified(plan, dialect, text, prepared.text, Written::Placeholders))
         }
     }
 }

@@ -10,8 +10,10 @@ use clap::Args;
 
 use super::{ConfigArg, EXIT_FOUND, Usage, load};
 use crate::config::Loaded;
+use crate::proxy::settings::Verify;
 use crate::rewrite::plan::{Lookup, Planned, Protocol, Target, View, plan};
 use crate::rewrite::render::describe;
+use crate::rewrite::verify::{Opinion, opinion_on_sample};
 use crate::rules::RuleSet;
 use crate::rules::model::{GeneratorKind, NameCase, TableShape};
 use crate::schema::{Control, Schema, SchemaError};
@@ -66,7 +68,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         server_version: &args.server,
     };
     let live = live_tables(&loaded)?;
-    let explained = explain_statement(&input, &loaded.rules, live.as_ref())?;
+    let explained = explain_statement(&input, &loaded.rules, live.as_ref(), loaded.config.rewrite.verify)?;
     writeln!(io::stdout().lock(), "{}", explained.text)?;
     Ok(ExitCode::from(if explained.is_refused { EXIT_FOUND } else { 0 }))
 }
@@ -104,6 +106,7 @@ pub fn explain_statement(
     input: &ExplainInput<'_>,
     rules: &RuleSet,
     live: Option<&LiveTables>,
+    verify: Verify,
 ) -> anyhow::Result<Explained> {
     let server = Server::parse(input.server_version).ok_or_else(|| {
         Usage(format!(
@@ -125,7 +128,26 @@ pub fn explain_statement(
     };
     let planned = plan(input.statement, &view, Protocol::Text);
     let is_refused = matches!(planned, Planned::Refused(_) | Planned::Unreadable(_) | Planned::Stale { .. });
-    Ok(Explained { text: describe(input.statement, &planned), is_refused })
+    let mut explained = Explained { text: describe(input.statement, &planned), is_refused };
+    if let (Planned::Rewrite(plan), Verify::Sample | Verify::Always) = (&planned, verify) {
+        explained.add(opinion_on_sample(plan, &dialect, input.statement));
+    }
+    Ok(explained)
+}
+
+impl Explained {
+    fn add(&mut self, opinion: Opinion) {
+        let said = match opinion {
+            Opinion::Agrees => "the second parser agrees",
+            Opinion::NotVerified => "the second parser cannot judge it",
+            Opinion::Differs(difference) => {
+                self.is_refused = true;
+                self.text += "refused (1235)\n";
+                difference.as_str()
+            }
+        };
+        self.text.extend(["rewrite.verify: ", said, "\n"]);
+    }
 }
 
 /// Columns of the live tables, read before anything is planned.

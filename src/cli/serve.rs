@@ -17,8 +17,10 @@ use crate::proxy::locks::TableLocks;
 use crate::proxy::login::{KeyCell, LoginContext};
 use crate::proxy::seats::Seats;
 use crate::proxy::session::Shared;
+use crate::proxy::settings::Verify;
 use crate::proxy::tables::{REFRESH_INTERVAL, SHAPE_AGE_MAX, Tables};
 use crate::proxy::tls::Tls;
+use crate::proxy::verifier::Verifier;
 use crate::rules::RuleSet;
 use crate::schema::Schema;
 use crate::store::Store;
@@ -54,8 +56,14 @@ async fn serve(config: Config, rules: RuleSet) -> anyhow::Result<()> {
         own_key: Arc::new(KeyCell::default()),
         os_user: backend::os_user(),
     };
-    let shared =
-        Shared { login, tables: tables.clone(), id_deadline: config.store.deadline, draining: drain };
+    let verifier = Verifier::new(config.rewrite.verify);
+    let shared = Shared {
+        login,
+        tables: tables.clone(),
+        id_deadline: config.store.deadline,
+        verifier: verifier.clone(),
+        draining: drain,
+    };
     tracing::info!("listening on {}", listener.address());
     let stop = async {
         let name = loop {
@@ -68,6 +76,15 @@ async fn serve(config: Config, rules: RuleSet) -> anyhow::Result<()> {
         tracing::info!("{name}: no new clients");
     };
     listener::serve(listener, shared, draining, stop, second_signal()).await;
+    if verifier.mode != Verify::Off {
+        let [agreed, not_verified, refused] = verifier.counted();
+        tracing::info!(
+            agreed,
+            not_verified,
+            refused,
+            "rewrite.verify: rewrites and what a second parser said of them"
+        );
+    }
     for generator in tables.generators() {
         generator.close().await;
     }

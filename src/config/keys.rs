@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
-use crate::proxy::settings::{BackendTlsMode, ListenTlsMode};
+use crate::proxy::settings::{BackendTlsMode, ListenTlsMode, Verify};
 use crate::toml_file::{ByteSize, Interval, OneOrMany, OrOff, Place, Secret};
 
 /// rowstamp.toml: where Rowstamp listens, what it stands in front of, and where its ids are kept.
@@ -269,6 +269,7 @@ impl Default for Rules {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rewrite {
+    /// How many rewritten statements a second parser compares with what came: what differs by more than the id is refused.
     pub verify: Verify,
     pub on_doubt: OnDoubt,
 }
@@ -277,15 +278,6 @@ impl Default for Rewrite {
     fn default() -> Self {
         Rewrite { verify: Verify::Off, on_doubt: OnDoubt::Refuse }
     }
-}
-
-/// How many rewritten statements a second parser compares with what came (not in this version).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Verify {
-    Off,
-    Sample,
-    Always,
 }
 
 /// What becomes of a statement that cannot be rewritten.

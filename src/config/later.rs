@@ -1,6 +1,6 @@
 //! Keys that are known and whose feature is not in this version: refused where they are set, never silently ignored.
 
-use super::keys::{ConfigFile, OnDoubt, ProxyProtocol, SendProxy, StoreKind, Verify};
+use super::keys::{ConfigFile, OnDoubt, ProxyProtocol, SendProxy, StoreKind};
 use crate::toml_file::{Finding, OrOff, Source};
 
 pub(super) fn not_in_this_version(source: &Source<ConfigFile>) -> Vec<Finding> {
@@ -22,7 +22,6 @@ pub(super) fn not_in_this_version(source: &Source<ConfigFile>) -> Vec<Finding> {
         ("store.password_file", store.password_file.is_some(), remove),
         ("store.password_env", store.password_env.is_some(), remove),
         ("store.tls", store.tls.is_some(), "remove the table"),
-        ("rewrite.verify", keys.rewrite.verify != Verify::Off, "write \"off\""),
         ("rewrite.on_doubt", keys.rewrite.on_doubt != OnDoubt::Refuse, "write \"refuse\""),
         ("admin.address", !matches!(admin.address, None | Some(OrOff::Off)), "write \"off\""),
         ("admin.users", !admin.users.is_empty(), "remove the users"),

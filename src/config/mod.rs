@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::ids::sequence::Seed;
-use crate::proxy::settings::Settings;
+use crate::proxy::settings::{Settings, Verify};
 use crate::rules::model::GeneratorKind;
 use crate::rules::{self, RuleSet};
 use crate::toml_file::{self, Finding, Findings, Secret, Severity};
 
-use keys::{ConfigFile, LogFormat, LogLevel, OnDoubt, Verify};
+use keys::{ConfigFile, LogFormat, LogLevel, OnDoubt};
 
 /// Everything that the commands need to act.
 #[derive(Debug, Clone)]

@@ -113,7 +113,6 @@ fn keys_of_later_versions() {
         ("store.password_file = 'x'", "store.password_file", "remove the key"),
         ("store.password_env = 'x'", "store.password_env", "remove the key"),
         ("store.tls = {}", "store.tls", "remove the table"),
-        ("rewrite.verify = 'always'", "rewrite.verify", "write \"off\""),
         ("rewrite.on_doubt = 'forward'", "rewrite.on_doubt", "write \"refuse\""),
         ("admin.address = '127.0.0.1:6032'", "admin.address", "write \"off\""),
         ("admin.users = [{ name = 'dba' }]", "admin.users", "remove the users"),

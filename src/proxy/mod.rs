@@ -35,5 +35,6 @@ pub mod tables;
 mod temporary;
 pub mod tls;
 mod upstream;
+pub mod verifier;
 mod view;
 mod views;

@@ -21,6 +21,8 @@ use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::rewrite::effects::Effects;
 use crate::rewrite::plan::{self, Lookup, Plan, Planned, Protocol, Target, Unreadable};
+use crate::rewrite::prepare::PreparedText;
+use crate::rewrite::verify::Written;
 use crate::rules::model::Explicit;
 
 /// Looks at one packet: more than the tables it names, and than DDL comes in between.
@@ -171,19 +173,48 @@ impl Session {
                 Verdict::Select(Box::new(plan))
             }
             Planned::Rewrite(plan) if protocol == Protocol::Text => match self.fill(plan).await {
-                Ok(verdict) => verdict,
+                Ok(verdict) => self.verified(text, verdict),
                 Err(refusal) => Verdict::Refuse(refusal),
             },
             Planned::Rewrite(plan) => match plan.prepare(text) {
-                Ok(prepared) => match plan.inserts.into_iter().next() {
-                    Some(insert) => {
-                        let source = text.to_vec();
-                        Verdict::Prepare(Arc::new(PreparedInsert { source, insert, text: prepared }))
-                    }
-                    None => Verdict::Pass(plan.effects),
-                },
+                Ok(prepared) => self.prepared(text, plan, prepared),
                 Err(refusal) => Verdict::Refuse(Refusal::Statement(refusal.to_string())),
             },
+        }
+    }
+
+    fn prepared(&self, text: &[u8], plan: Plan, prepared: PreparedText) -> Verdict {
+        if self.shared.verifier.is_due()
+            && let Err(refusal) = self.judge_rewrite(&plan, (text, &prepared.text), Written::Placeholders)
+        {
+            return Verdict::Refuse(refusal);
+        }
+        match plan.inserts.into_iter().next() {
+            Some(insert) => {
+                let source = text.to_vec();
+                Verdict::Prepare(Arc::new(PreparedInsert { source, insert, text: prepared }))
+            }
+            None => Verdict::Pass(plan.effects),
+        }
+    }
+
+    fn judge_rewrite(&self, plan: &Plan, texts: (&[u8], &[u8]), written: Written<'_>) -> Result<(), Refusal> {
+        let state = self.relay.view.state().ok_or_else(state_unknown)?;
+        self.shared.verifier.judge(plan, &state.dialect, texts, written)
+    }
+
+    /// What is to be sent, unless a second parser reads it otherwise. The ids are taken by then, and lost with it: only so
+    /// is it the very text that is judged.
+    fn verified(&self, text: &[u8], verdict: Verdict) -> Verdict {
+        let Verdict::Send { plan, ranges, .. } = &verdict else { return verdict };
+        if !self.shared.verifier.is_due() {
+            return verdict;
+        }
+        // What cannot be spliced is refused where it is sent.
+        let Some(after) = plan.splice(text, ranges) else { return verdict };
+        match self.judge_rewrite(plan, (text, &after), Written::Ids(ranges)) {
+            Ok(()) => verdict,
+            Err(refusal) => Verdict::Refuse(refusal),
         }
     }
 

@@ -20,6 +20,7 @@ use super::statements::Statements;
 use super::stream::Stream;
 use super::tables::Tables;
 use super::upstream::{Whole, payload_of, whole_payload};
+use super::verifier::Verifier;
 use super::view::View;
 use super::{change_user, login};
 use crate::mysql::capabilities::Capabilities;
@@ -39,6 +40,7 @@ pub struct Shared {
     pub tables: Arc<Tables>,
     /// How long a ruled statement waits for its ids.
     pub id_deadline: Duration,
+    pub verifier: Verifier,
     /// `true`: sessions end where nothing is lost by it.
     pub draining: watch::Receiver<bool>,
 }

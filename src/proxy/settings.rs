@@ -78,6 +78,16 @@ pub struct Backend {
     pub connect_timeout: Duration,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verify {
+    Off,
+    /// One of 256, by a counter over all sessions.
+    Sample,
+    /// Costs tens of times what the rewrite does.
+    Always,
+}
+
 /// Zero means no limit where the type says "0: none".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {

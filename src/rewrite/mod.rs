@@ -13,3 +13,4 @@ pub mod prepare;
 pub mod render;
 pub mod select;
 mod splice;
+pub mod verify;

@@ -20,11 +20,12 @@ pub struct Proxy {
 }
 
 /// A configuration that listens on any free port and relays to `backend`, with root as control account; keys of
-/// other tables may be appended.
+/// other tables may be appended. Each rewrite gets its second opinion.
 pub fn config(backend: &str) -> String {
     format!(
         "[listen]\naddress = \"127.0.0.1:0\"\n\n[backend]\naddress = \"{backend}\"\n\n\
-         [backend.control]\nuser = \"root\"\npassword = \"\"\n\n[http]\naddress = \"off\"\n\n"
+         [backend.control]\nuser = \"root\"\npassword = \"\"\n\n[http]\naddress = \"off\"\n\n\
+         [rewrite]\nverify = \"always\"\n\n"
     )
 }
 

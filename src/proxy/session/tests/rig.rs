@@ -20,11 +20,12 @@ use crate::proxy::login::{KeyCell, LoggedIn, LoginContext};
 use crate::proxy::pump::{Outcome, Watchdog, poll_pump};
 use crate::proxy::seats::Seats;
 use crate::proxy::settings::{
-    Backend, BackendTls, BackendTlsMode, Limits, ListenTls, ListenTlsMode, Settings,
+    Backend, BackendTls, BackendTlsMode, Limits, ListenTls, ListenTlsMode, Settings, Verify,
 };
 use crate::proxy::stream::Stream;
 use crate::proxy::tables::Tables;
 use crate::proxy::tls::Tls;
+use crate::proxy::verifier::Verifier;
 use crate::store::memory::MemoryStore;
 
 const RULES: &str = r#"
@@ -167,8 +168,13 @@ impl Rig {
             address: "127.0.0.1:1".parse().unwrap(),
             seat: login.seats.user(b"u").unwrap(),
         };
-        let shared =
-            Shared { login, tables: Arc::new(tables), id_deadline: Duration::from_secs(1), draining };
+        let shared = Shared {
+            login,
+            tables: Arc::new(tables),
+            id_deadline: Duration::from_secs(1),
+            verifier: Verifier::new(Verify::Always),
+            draining,
+        };
         let (session, sockets) = Session::new(logged_in, shared);
         let watchdog = Watchdog::new(Duration::from_mins(1), Duration::from_mins(1));
         let (client, server) = (Wire::default(), Wire::default());

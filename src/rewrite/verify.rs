@@ -1,0 +1,223 @@
+//! A second opinion on a rewrite: sqlparser reads the text before and after it, and the trees may differ by the ids alone.
+//! It decides by itself which rows lack an id and where it belongs, and knows nothing of our scanner.
+//!
+//! It cannot read all that the servers can. What it cannot read before is not judged; what it could read before and not
+//! after counts as a difference.
+
+mod tree;
+
+use std::fmt;
+use std::num::NonZeroU64;
+
+use memchr::{memchr, memmem};
+use sqlparser::ast::Statement;
+use sqlparser::dialect::MySqlDialect;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
+
+use super::plan::{InsertPlan, Plan};
+use crate::ids::range::IdRange;
+use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opinion {
+    /// The ids are all that has changed, and stand where they belong.
+    Agrees,
+    /// The second parser cannot read the statement, or might read it otherwise than the server does.
+    NotVerified,
+    /// The rewrite is not to be sent.
+    Differs(Difference),
+}
+
+/// What differs by more than the ids; holds nothing of the statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Difference(&'static str);
+
+impl Difference {
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// What stands for the ids in the rewritten text.
+#[derive(Debug, Clone, Copy)]
+pub enum Written<'a> {
+    /// COM_QUERY: the ids themselves, a range for each of [`Plan::demands`].
+    Ids(&'a [IdRange]),
+    /// COM_STMT_PREPARE: placeholders of our own.
+    Placeholders,
+}
+
+/// Compares what the client wrote with what is to be sent for it.
+pub fn second_opinion(
+    plan: &Plan,
+    dialect: &Dialect,
+    before: &[u8],
+    after: &[u8],
+    written: Written<'_>,
+) -> Opinion {
+    if before.len() > BYTES_MAX {
+        return Opinion::NotVerified;
+    }
+    // PREPARE and EXECUTE hold a statement in a string; what numbers the rows of a SELECT is no id in a tree.
+    let is_other =
+        |insert: &InsertPlan| insert.is_named || insert.first_variable.is_some() || insert.select.is_some();
+    // Modes that a statement of the packet sets hold for those behind it.
+    let sets_modes = plan.effects.sql_mode.is_some() || plan.effects.charset.is_some();
+    if sets_modes || plan.inserts.iter().any(is_other) {
+        return Opinion::NotVerified;
+    }
+    let before = read(before, dialect, CHAIN_MAX).filter(|statements| !statements.iter().any(is_partitioned));
+    let Some(before) = before else { return Opinion::NotVerified };
+    let Some(after) = read(after, dialect, CHAIN_MAX + OURS_MAX) else {
+        return Opinion::Differs(Difference("the second parser cannot read what was made of it"));
+    };
+    match compare(plan, dialect, &before, after, written) {
+        Ok(true) => Opinion::Agrees,
+        Ok(false) => Opinion::NotVerified,
+        Err(difference) => Opinion::Differs(difference),
+    }
+}
+
+/// It knows no list of columns behind PARTITION.
+fn is_partitioned(statement: &Statement) -> bool {
+    matches!(statement, Statement::Insert(insert) if insert.partitioned.is_some())
+}
+
+/// On what would be sent if the generators began at 1.
+pub fn opinion_on_sample(plan: &Plan, dialect: &Dialect, text: &[u8]) -> Opinion {
+    let range = |(insert, ids): (&InsertPlan, u32)| {
+        IdRange::new(1, insert.target.step, NonZeroU64::new(u64::from(ids))?)
+    };
+    let ranges: Option<Vec<IdRange>> = plan.demands().map(range).collect();
+    let after = ranges.as_deref().and_then(|ranges| plan.splice(text, ranges));
+    match (ranges, after) {
+        (Some(ranges), Some(after)) => second_opinion(plan, dialect, text, &after, Written::Ids(&ranges)),
+        _ => Opinion::NotVerified,
+    }
+}
+
+/// False: there is a statement among them whose tree says nothing.
+fn compare(
+    plan: &Plan,
+    dialect: &Dialect,
+    before: &[Statement],
+    after: Vec<Statement>,
+    written: Written<'_>,
+) -> Result<bool, Difference> {
+    if before.len() != after.len() {
+        return Err(Difference("it has become another number of statements"));
+    }
+    let mut ranges = match written {
+        Written::Ids(ranges) => Some(ranges.iter()),
+        Written::Placeholders => None,
+    };
+    let mut inserts = plan.inserts.iter().filter(|insert| !insert.edits.is_empty());
+    let mut is_judged = true;
+    for (before, after) in before.iter().zip(after) {
+        if *before == after {
+            continue;
+        }
+        let insert = inserts.next().ok_or(Difference("a statement has changed that gets no id"))?;
+        let range = match &mut ranges {
+            Some(ranges) if insert.ids > 0 => {
+                Some(ranges.next().ok_or(Difference("it has fewer ids than rows"))?)
+            }
+            _ => None,
+        };
+        let zero_is_value = dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO);
+        is_judged &= tree::compare(insert, range, zero_is_value, before, after)?;
+    }
+    match inserts.next() {
+        Some(_) => Err(Difference("an INSERT is without its id")),
+        None => Ok(is_judged),
+    }
+}
+
+/// Reading a longer text twice would keep the thread's other sessions waiting for more than a tenth of a second.
+const BYTES_MAX: usize = 1 << 20;
+/// How many tokens may stand in a row, added up over the parentheses around them. The parser makes `1+1+1` a tree as deep
+/// as it is long, and whoever compares or drops it recurses.
+const CHAIN_MAX: usize = 300;
+/// What a rewrite adds to such a row, with room to spare.
+const OURS_MAX: usize = 32;
+
+fn read(text: &[u8], dialect: &Dialect, chain_max: usize) -> Option<Vec<Statement>> {
+    let tokens = tokens(text, dialect)?;
+    if longest_chain(&tokens) > chain_max {
+        return None;
+    }
+    Parser::new(&MySqlDialect {}).with_tokens_with_locations(tokens).parse_statements().ok()
+}
+
+/// `None`: the text is cut in a way that sqlparser does not know.
+fn tokens(text: &[u8], dialect: &Dialect) -> Option<Vec<TokenWithSpan>> {
+    let mode = |mode| dialect.sql_mode.contains(mode);
+    let ansi_quotes = mode(SqlMode::ANSI_QUOTES) && memchr(b'"', text).is_some();
+    // It takes every version comment for code, and a backslash in every quote for an escape.
+    let is_other = mode(SqlMode::ORACLE)
+        || [&b"/*!"[..], b"/*M!"].iter().any(|sign| memmem::find(text, sign).is_some())
+        || (ansi_quotes || mode(SqlMode::NO_BACKSLASH_ESCAPES)) && memchr(b'\\', text).is_some();
+    if is_other {
+        return None;
+    }
+    let text = characters(text, dialect.charset)?;
+    let mut tokens = Tokenizer::new(&MySqlDialect {}, &text).tokenize_with_location().ok()?;
+    if ansi_quotes {
+        for token in &mut tokens {
+            if let Token::DoubleQuotedString(name) = &mut token.token {
+                let value = std::mem::take(name);
+                token.token =
+                    Token::Word(Word { value, quote_style: Some('"'), keyword: Keyword::NoKeyword });
+            }
+        }
+    }
+    Some(tokens)
+}
+
+/// What is no UTF-8 is read byte by byte, where no byte of a character looks like a sign.
+fn characters(text: &[u8], charset: ClientCharset) -> Option<std::borrow::Cow<'_, str>> {
+    let is_utf8 = charset == ClientCharset::Utf8 || text.is_ascii();
+    match std::str::from_utf8(text) {
+        Ok(text) if is_utf8 => Some(text.into()),
+        _ if matches!(charset, ClientCharset::Utf8 | ClientCharset::Latin1 | ClientCharset::Safe) => {
+            Some(text.iter().copied().map(char::from).collect::<String>().into())
+        }
+        _ => None,
+    }
+}
+
+fn longest_chain(tokens: &[TokenWithSpan]) -> usize {
+    let (mut longest, mut all, mut operators) = (0, 0, 0);
+    // The tokens of each open parenthesis since its last comma; `all` is their sum.
+    let mut open = vec![0usize];
+    for token in tokens {
+        match &token.token {
+            Token::Whitespace(_) => continue,
+            Token::LParen | Token::LBracket | Token::LBrace => open.push(0),
+            Token::RParen | Token::RBracket | Token::RBrace if open.len() > 1 => {
+                all -= open.pop().unwrap_or_default();
+            }
+            Token::Comma | Token::SemiColon => all -= open.last_mut().map_or(0, std::mem::take),
+            Token::Word(Word { keyword: Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT, .. }) => {
+                // A chain of queries goes on behind a comma in one of them.
+                operators += 1;
+            }
+            _ => {}
+        }
+        if let Some(here) = open.last_mut() {
+            *here += 1;
+            all += 1;
+        }
+        longest = longest.max(all + operators);
+    }
+    longest
+}
