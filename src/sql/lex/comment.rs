@@ -4,6 +4,9 @@ use memchr::{memchr2, memmem};
 
 use super::{ClientCharset, Lexer, Odd, Span, is_blank, offset};
 
+/// The first MySQL whose reading of six digits was tried; others are not guessed.
+const SIX_DIGITS_SINCE: u32 = 90_700;
+
 impl Lexer<'_> {
     /// In single-byte character sets some bytes from 0x80 on are blanks or control characters.
     pub(super) fn is_unclear_blank(&self, ahead: usize) -> bool {
@@ -41,30 +44,44 @@ impl Lexer<'_> {
         if self.in_code_comment {
             return Err(self.odd("a version comment within another"));
         }
-        let digits =
-            |from: usize| self.rest().iter().skip(from).take(6).take_while(|b| b.is_ascii_digit()).count();
-        let len = digits(version_at);
-        if len < 5 {
+        let Some((len, version)) = self.comment_version(version_at)? else {
             self.at += version_at;
             self.in_code_comment = true;
             return Ok(());
-        }
-        let number = self.rest().get(version_at..version_at + len).unwrap_or_default();
-        let version = number.iter().fold(0u32, |sum, b| sum * 10 + u32::from(b - b'0'));
+        };
         if version == 99_997 && is_mariadb {
             return Err(self.odd("a comment for Galera"));
         }
         let known = version <= self.dialect.server.version;
-        // MySQL takes six digits or five, as its release and the byte behind them say.
-        if len == 6 && !is_mariadb && (known || version / 10 <= self.dialect.server.version) {
-            return Err(self.odd("a version of six digits"));
-        }
         if known && (!is_mariadb || is_maria_only || !(50_700..=99_999).contains(&version)) {
             self.at += version_at + len;
             self.in_code_comment = true;
             return Ok(());
         }
         self.skipped_code_comment()
+    }
+
+    /// How many digits the version has, and what they say; `None` for fewer than five, which are code.
+    fn comment_version(&self, at: usize) -> Result<Option<(usize, u32)>, Odd> {
+        let digits = self.rest().iter().skip(at).take(6).take_while(|b| b.is_ascii_digit());
+        let number =
+            |len: usize| digits.clone().take(len).fold(0u32, |sum, b| sum * 10 + u32::from(b - b'0'));
+        let server = self.dialect.server;
+        Ok(match digits.clone().count() {
+            0..=4 => None,
+            6 if self.dialect.is_mariadb() => Some((6, number(6))),
+            6 => match self.byte(at + 6) {
+                // Neither reading is code.
+                _ if number(5) > server.version && number(6) > server.version => Some((5, number(5))),
+                // Measured on 9.7: the sixth counts where a blank follows it, and is text of the comment where none does.
+                Some(next) if server.version >= SIX_DIGITS_SINCE && next.is_ascii() => {
+                    let len = if is_blank(next) { 6 } else { 5 };
+                    Some((len, number(len)))
+                }
+                _ => return Err(self.odd("a version of six digits")),
+            },
+            len => Some((len, number(len))),
+        })
     }
 
     pub(super) fn plain_comment(&mut self) -> Result<(), Odd> {

@@ -199,6 +199,11 @@ impl Client {
     /// COM_STMT_PREPARE; the inner error is the server's.
     pub fn prepare(&mut self, sql: impl AsRef<[u8]>) -> io::Result<Result<Prepared, ErrPacket>> {
         self.send_command(0x16, sql.as_ref())?;
+        self.read_prepared()
+    }
+
+    /// The response of a COM_STMT_PREPARE.
+    pub fn read_prepared(&mut self) -> io::Result<Result<Prepared, ErrPacket>> {
         let packet = self.read_packet()?;
         if packet.first() == Some(&0xFF) {
             return Ok(Err(reply::err_packet(&packet, self.capabilities)?));
