@@ -1,7 +1,8 @@
-//! The commands, one file each.
+//! The commands, one file each; `reload` is what a signal makes of a running `serve`.
 
 pub mod check;
 pub mod explain;
+pub mod reload;
 pub mod serve;
 
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ pub struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the proxy.
+    /// Run the proxy. SIGHUP reads the files again, SIGTERM drains.
     Serve(ConfigArg),
     /// Validate the configuration and the rules.
     Check(ConfigArg),

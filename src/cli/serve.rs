@@ -6,9 +6,12 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
+use arc_swap::ArcSwap;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tracing_subscriber::EnvFilter;
 
+use super::reload::Reloader;
 use crate::config::keys::{LogFormat, LogLevel};
 use crate::config::{Config, Loaded, LogSettings, StoreKind};
 use crate::proxy::backend;
@@ -18,7 +21,7 @@ use crate::proxy::login::{KeyCell, LoginContext};
 use crate::proxy::seats::Seats;
 use crate::proxy::session::Shared;
 use crate::proxy::settings::Verify;
-use crate::proxy::tables::{REFRESH_INTERVAL, SHAPE_AGE_MAX, Tables};
+use crate::proxy::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX};
 use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
 use crate::rules::RuleSet;
@@ -26,23 +29,30 @@ use crate::schema::Schema;
 use crate::store::Store;
 use crate::store::embedded::EmbeddedStore;
 
-pub fn run(config: &Path) -> anyhow::Result<ExitCode> {
-    let Loaded { config, rules, warnings } = super::load(config)?;
-    log_to_stderr(&config.log);
+/// Sets the least serious level that is logged.
+type SetLogLevel = Box<dyn Fn(LogLevel) + Send + Sync>;
+
+pub fn run(path: &Path) -> anyhow::Result<ExitCode> {
+    let Loaded { config, rules, warnings } = super::load(path)?;
+    let set_log_level = log_to_stderr(&config.log);
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(config, rules))?;
+    runtime.block_on(serve(path, config, rules, set_log_level))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn serve(config: Config, rules: RuleSet) -> anyhow::Result<()> {
+async fn serve(
+    path: &Path,
+    config: Config,
+    rules: RuleSet,
+    set_log_level: SetLogLevel,
+) -> anyhow::Result<()> {
     // Before anything is opened: a signal that comes now must end the process cleanly too.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // Not caught, it would end the process: operators send it to have files read again.
-    let mut hangup = signal(SignalKind::hangup())?;
+    let hangup = signal(SignalKind::hangup())?;
     let settings = Arc::new(config.proxy.clone());
     let tls = Arc::new(Tls::new(&settings)?);
     let tables = Arc::new(tables(&config, rules).await?);
@@ -61,21 +71,26 @@ async fn serve(config: Config, rules: RuleSet) -> anyhow::Result<()> {
         login,
         tables: tables.clone(),
         id_deadline: config.store.deadline,
-        verifier: verifier.clone(),
+        verifier,
         draining: drain,
     };
+    let shared = Arc::new(ArcSwap::from_pointee(shared));
+    let reloader = Reloader::new(path.to_owned(), config, shared.clone(), set_log_level);
+    let reloads = tokio::spawn(reload_at(hangup, reloader));
     tracing::info!("listening on {}", listener.address());
     let stop = async {
-        let name = loop {
-            tokio::select! {
-                _ = terminate.recv() => break "SIGTERM",
-                _ = interrupt.recv() => break "SIGINT",
-                _ = hangup.recv() => tracing::warn!("SIGHUP: this version reads its files at the start only; restart it"),
-            }
+        let name = tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
         };
         tracing::info!("{name}: no new clients");
     };
+    let shared_at_end = shared.clone();
     listener::serve(listener, shared, draining, stop, second_signal()).await;
+    // A reload that is cut off leaves nothing open but generators that have issued nothing.
+    reloads.abort();
+    let _ = reloads.await;
+    let verifier = shared_at_end.load().verifier.clone();
     if verifier.mode != Verify::Off {
         let [agreed, not_verified, refused] = verifier.counted();
         tracing::info!(
@@ -89,6 +104,13 @@ async fn serve(config: Config, rules: RuleSet) -> anyhow::Result<()> {
         generator.close().await;
     }
     Ok(())
+}
+
+/// Signals that come while files are read count as one.
+async fn reload_at(mut hangup: Signal, reloader: Reloader) {
+    while hangup.recv().await.is_some() {
+        reloader.reload_and_tell("SIGHUP").await;
+    }
 }
 
 /// Resolves at a signal that comes from here on.
@@ -105,7 +127,7 @@ async fn second_signal() {
 }
 
 /// DDL that does not come through the proxy is looked for. Ends with the tables.
-async fn watch_schema(tables: Weak<Tables>) {
+async fn watch_schema(tables: Weak<InForce>) {
     let mut views_read_at = Instant::now();
     loop {
         tokio::time::sleep(REFRESH_INTERVAL).await;
@@ -117,13 +139,13 @@ async fn watch_schema(tables: Weak<Tables>) {
             continue;
         }
         views_read_at = Instant::now();
-        if let Err(error) = tables.read_views().await {
+        if let Err(error) = tables.tidy().await {
             tracing::debug!(%error, "the views of ruled tables cannot be read");
         }
     }
 }
 
-async fn tables(config: &Config, rules: RuleSet) -> anyhow::Result<Tables> {
+async fn tables(config: &Config, rules: RuleSet) -> anyhow::Result<InForce> {
     let StoreKind::Embedded { path } = &config.store.kind;
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(path)?);
     let schema = match super::control(config) {
@@ -132,24 +154,38 @@ async fn tables(config: &Config, rules: RuleSet) -> anyhow::Result<Tables> {
     };
     let locks = schema.clone().map(TableLocks::new);
     let name = config.proxy.name.clone();
-    Tables::open(Arc::new(rules), schema, store, locks, name)
+    InForce::open(Arc::new(rules), schema, store, locks, name)
         .await
         .context("the ruled tables cannot be opened")
 }
 
 /// Libraries are heard when something is wrong with them.
-fn log_to_stderr(settings: &LogSettings) {
-    let level = match settings.level {
+fn filter(level: LogLevel) -> EnvFilter {
+    let level = match level {
         LogLevel::Error => "error",
         LogLevel::Warn => "warn",
         LogLevel::Info => "info",
         LogLevel::Debug => "debug",
         LogLevel::Trace => "trace",
     };
-    let filter = tracing_subscriber::EnvFilter::new(format!("warn,rowstamp={level}"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    EnvFilter::new(format!("warn,rowstamp={level}"))
+}
+
+fn log_to_stderr(settings: &LogSettings) -> SetLogLevel {
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
+    // Another filter is refused only where the log is gone.
     match settings.format {
-        LogFormat::Text => log.with_ansi(false).init(),
-        LogFormat::Json => log.json().init(),
+        LogFormat::Text => {
+            let log = log.with_ansi(false).with_env_filter(filter(settings.level)).with_filter_reloading();
+            let handle = log.reload_handle();
+            log.init();
+            Box::new(move |level| drop(handle.reload(filter(level))))
+        }
+        LogFormat::Json => {
+            let log = log.json().with_env_filter(filter(settings.level)).with_filter_reloading();
+            let handle = log.reload_handle();
+            log.init();
+            Box::new(move |level| drop(handle.reload(filter(level))))
+        }
     }
 }

@@ -256,7 +256,7 @@ pub struct Rules {
     /// Folder; every *.toml in it is a rules file.
     #[schemars(length(min = 1))]
     pub path: PathBuf,
-    /// Take up changed files by itself (not in this version: changes wait for a restart).
+    /// Take up changed files by itself (not in this version: changes wait for SIGHUP).
     pub watch: bool,
 }
 

@@ -1,10 +1,12 @@
 //! What was written in rowstamp.toml -> what can act.
 //!
-//! [`keys`] is what may be written, `act` makes settings of it, `later` refuses what this version has not got.
+//! [`keys`] is what may be written, `act` makes settings of it, `later` refuses what this version has not got, and
+//! [`reload`] says what acts of a file that is read again.
 
 mod act;
 pub mod keys;
 mod later;
+pub mod reload;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

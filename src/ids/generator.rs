@@ -358,11 +358,16 @@ impl Sequence {
         }
     }
 
+    /// Issues nothing any more. What was reserved and not issued is lost: a gap.
+    pub fn burn(&self) {
+        self.dispenser.close();
+        self.refiller.notify_one();
+    }
+
     /// Issues nothing any more, and hands what was reserved last and not issued back to the store, if nobody reserved
     /// behind it. What the store does not take back now is lost: a gap.
     pub async fn close(&self) {
-        self.dispenser.close();
-        self.refiller.notify_one();
+        self.burn();
         let handing = timeout(STORE_PATIENCE, async {
             let mut fence = self.fence.lock().await;
             let (first, end) = match self.dispenser.rest() {

@@ -88,6 +88,14 @@ impl<'a> Bulk<'a> {
         }
     }
 
+    /// The execution as it came, with its types.
+    pub fn whole(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.bytes() + 64);
+        self.put_head(self.types.iter().copied(), &mut out);
+        out.extend_from_slice(self.sets);
+        out
+    }
+
     /// Length of all sets, for who allocates.
     pub fn bytes(&self) -> usize {
         self.sets.len()

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::execute::bound_to_id;
+use super::execute::{Filled, bound_to_id};
 use super::hidden::Execution;
 use super::inserts::{Ids, InsertReply};
 use super::outstanding::Note;
 use super::session::Session;
 use super::statements::PreparedInsert;
+use super::tables::Tables;
 use super::upstream::payload_of;
 use crate::ids::range::IdRange;
 use crate::mysql::bulk::{Bulk, BulkError, Cells, Indicator, put_integer, put_text};
@@ -30,9 +31,27 @@ impl Session {
                 return self.refuse_execution(&payload, &refusal, window_bytes, packets);
             }
         }
-        match self.filled_bulk(&payload).await {
+        let filled = self.filled_bulk(&payload).await;
+        if let Ok(Filled::PrepareFirst(id, kept)) = filled {
+            return self.prepare_again(id, kept);
+        }
+        let server_id = statement_id(&payload).ok().and_then(|id| self.relay.statements.translated(id));
+        match filled {
             Err(refusal) => self.refuse_execution(&payload, &refusal, window_bytes, packets),
-            Ok((payload, reply)) => {
+            Ok(Filled::Failed(error)) => {
+                self.relay.up.skip(window_bytes);
+                self.relay.answer_with(&error, packets);
+            }
+            Ok(Filled::Probe(unreadable, text)) => self.probe(&unreadable, &text, window_bytes, packets),
+            Ok(Filled::PrepareFirst(..) | Filled::Select(_)) => {}
+            Ok(Filled::Passes) => {
+                self.relay.translate_id();
+                self.pass(Command::StmtBulkExecute, window_bytes, false, Note::Nothing);
+            }
+            Ok(Filled::Send(mut payload, reply)) => {
+                if let Some((id, place)) = server_id.zip(payload.get_mut(1..5)) {
+                    place.copy_from_slice(&id.to_le_bytes());
+                }
                 let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
                 let note = Note::Statements { inserts: reply.into_iter().collect(), effects: Arc::default() };
                 self.relay.owe(Command::StmtBulkExecute.reply(), false, nr_shift, note);
@@ -40,50 +59,85 @@ impl Session {
         }
     }
 
-    async fn filled_bulk(&mut self, payload: &[u8]) -> Result<(Vec<u8>, Option<InsertReply>), Refusal> {
+    /// The execution with its ids, by the rules in force.
+    async fn filled_bulk(&mut self, payload: &[u8]) -> Result<Filled, Refusal> {
         if !self.relay.capabilities.contains(Capabilities::MARIADB_STMT_BULK) {
             return Err(Refusal::UnsupportedPrepared);
         }
         let id = statement_id(payload).map_err(|_| Refusal::WrongArguments)?;
-        let prepared = self.prepared_now(id).await?;
+        if let Some(error) = self.failed_again(id)? {
+            return Ok(Filled::Failed(error));
+        }
+        let mut tables = self.relay.view.tables.now();
+        loop {
+            let filled = self.filled_bulk_by(&tables, id, payload).await;
+            match self.superseding(&tables).await? {
+                None => return filled,
+                Some(next) => tables = next,
+            }
+        }
+    }
+
+    async fn filled_bulk_by(
+        &mut self,
+        tables: &Arc<Tables>,
+        id: u32,
+        payload: &[u8],
+    ) -> Result<Filled, Refusal> {
+        let kept = match self.kept_now(tables, id).await? {
+            Ok(kept) => kept,
+            Err(filled) => return Ok(filled),
+        };
+        let is_another = self.relay.statements.translated(id).is_some();
+        let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
+        let Some(prepared) = &kept.prepared else {
+            // The types that the client left out went to the statement before it. What is wrong is the server's to say.
+            return Ok(match Bulk::parse(payload, statement.params, statement.types.as_deref()) {
+                Ok(bulk) => {
+                    let again = is_another.then(|| bulk.whole());
+                    statement.types = Some(bulk.types);
+                    again.map_or(Filled::Passes, |payload| Filled::Send(payload, None))
+                }
+                Err(_) => Filled::Passes,
+            });
+        };
         if prepared.insert.select.is_some() {
             return Err(Refusal::Statement(
                 "rowstamp: MariaDB's bulk execution of an INSERT ... SELECT; execute it once for each set of parameters".into(),
             ));
         }
-        let meaning = self.meaning(&prepared)?;
-        let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
         if !statement.long_data.is_empty() {
             return Err(Refusal::WrongArguments);
         }
         let params = prepared.text.client_params;
         let bulk = Bulk::parse(payload, params, statement.types.as_deref()).map_err(refusal_of)?;
         statement.types = Some(bulk.types.clone());
-        let mut draft = Draft::new(&prepared, &bulk, meaning);
+        let meaning = self.meaning(prepared)?;
+        let mut draft = Draft::new(prepared, &bulk, meaning);
         draft.read()?;
         if let Some(why) = prepared.insert.one_set_only.filter(|_| draft.sets > 1) {
             return Err(Refusal::Statement(format!(
                 "rowstamp: a bulk execution of several rows, and {why}; execute the rows one by one"
             )));
         }
-        self.follow_explicit(&prepared.insert.target, &draft.explicit).await?;
+        self.follow_explicit(tables, &prepared.insert.target, &draft.explicit).await?;
         let kinds = draft.kinds()?;
         let too_many = || Refusal::NoId("too many rows; send fewer at a time".into());
         let fixed = prepared.text.fixed_ids.checked_mul(draft.sets).ok_or_else(too_many)?;
         let ids = fixed.checked_add(draft.taking).ok_or_else(too_many)?;
         let range = match ids {
             0 => None,
-            ids => Some(self.take(&prepared.insert.target, ids).await?),
+            ids => Some(self.take(tables, &prepared.insert.target, ids).await?),
         };
         // An update of an explicit row still tells by what was added to its list.
         let tells = range.is_some() || prepared.text.style == Style::OdkuLiteral;
         let reply = tells.then(|| {
-            let ids = range.as_ref().map(Ids::from);
-            InsertReply::new(&prepared.insert, ids, self.relay.found_rows()).in_bulk(draft.sets)
+            let (ids, found_rows) = (range.as_ref().map(Ids::from), self.relay.found_rows());
+            InsertReply::new(&prepared.insert, ids, found_rows, tables.clone()).in_bulk(draft.sets)
         });
         let out =
             draft.write(&kinds, range.as_ref()).ok_or_else(|| Refusal::NoId("the ids do not fit".into()))?;
-        Ok((out, reply))
+        Ok(Filled::Send(out, reply))
     }
 }
 

@@ -5,6 +5,7 @@ use super::inserts::{InsertReply, Settled};
 use super::outstanding::{Forward, Note, Outstanding, Own, Purpose};
 use super::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
 use super::select::Question;
+use super::statements::Again;
 use super::temporary;
 use crate::mysql::command::Command;
 use crate::mysql::error::parse_err;
@@ -311,7 +312,11 @@ impl Relay {
                     self.view.tables.suspect(insert.target());
                 }
             }
-            Note::Prepare(prepared) => self.view.tables.suspect(&prepared.insert.target),
+            Note::Prepare(kept) => {
+                if let Some(prepared) = &kept.prepared {
+                    self.view.tables.suspect(&prepared.insert.target);
+                }
+            }
             _ => {}
         }
     }
@@ -330,8 +335,9 @@ impl Relay {
         let malformed = |error| Event::Violation(Violation::Backend(error));
         let ok = PrepareOk::parse(payload, self.forms).map_err(malformed)?;
         let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Ok(Fate::Pass) };
-        let prepared = match &entry.note {
-            Note::Prepare(prepared) => prepared,
+        self.statements.told(ok.statement_id);
+        let kept = match &entry.note {
+            Note::Prepare(kept) => kept,
             Note::PrepareActing(effects) => {
                 self.statements.prepared_acting(ok.statement_id, effects);
                 return Ok(Fate::Pass);
@@ -342,10 +348,11 @@ impl Relay {
             }
             _ => return Ok(Fate::Pass),
         };
-        self.statements.prepared(ok.statement_id, prepared);
-        if prepared.text.hidden.is_empty() {
+        self.statements.prepared(ok.statement_id, kept, ok.params);
+        let Some(prepared) = kept.prepared.as_ref().filter(|prepared| !prepared.text.hidden.is_empty())
+        else {
             return Ok(Fate::Pass);
-        }
+        };
         let mut patched = payload.to_vec();
         if let Some(place) = patched.get_mut(PrepareOk::PARAMS_AT..PrepareOk::PARAMS_AT + 2) {
             place.copy_from_slice(&prepared.text.client_params.to_le_bytes());
@@ -438,6 +445,20 @@ impl Relay {
             (Purpose::Value(question), Some(_)) => self.view.names.answered(question, None),
             (Purpose::Variables, None) => self.view.names.set(Ok(())),
             (Purpose::Variables, Some(_)) => self.view.names.set(Err(own.first.unwrap_or_default())),
+            (Purpose::PrepareAgain(id, _), Some(_)) => {
+                if let Some(statement) = self.statements.get_mut(id) {
+                    statement.again = Again::Failed(own.first.unwrap_or_default());
+                }
+            }
+            (Purpose::PrepareAgain(id, kept), None) => {
+                let ok = own.first.and_then(|first| PrepareOk::parse(&first, self.forms).ok());
+                if let Some(ok) = ok
+                    && let Some(old) = self.statements.replace(id, ok.statement_id, kept)
+                {
+                    let close = [&[Command::StmtClose as u8][..], &old.to_le_bytes()].concat();
+                    put_packets(&mut self.injection, 0, &close);
+                }
+            }
             (Purpose::Probe(probe), Some(_)) => {
                 let mut packet = Vec::new();
                 put_packets(&mut packet, probe.packet_nr, &own.first.unwrap_or_default());

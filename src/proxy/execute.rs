@@ -5,18 +5,18 @@ use std::sync::Arc;
 use super::hidden::Execution;
 use super::inserts::{Ids, InsertReply};
 use super::outstanding::{Note, Purpose};
-use super::ruled::{Verdict, state_unknown};
+use super::ruled::{Verdict, command_payload, state_unknown};
 use super::session::Session;
-use super::statements::PreparedInsert;
-use super::tables::id_shape;
+use super::statements::{Again, Kept, PreparedInsert};
+use super::tables::{Tables, id_shape};
 use super::upstream::payload_of;
 use crate::ids::range::IdRange;
-use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Execute, Expected, Param, id_bytes, statement_id};
+use crate::mysql::reader::Malformed;
 use crate::rewrite::meaning::{Bound, Meaning};
-use crate::rewrite::plan::{Lookup, Style};
+use crate::rewrite::plan::{Lookup, Style, Unreadable};
 use crate::rules::model::Explicit;
 
 /// Where an id goes: in place of a parameter of the client's, or as one of ours.
@@ -28,8 +28,33 @@ enum Place {
 /// By row, and the ids that the client wrote or bound itself.
 type Places = (Vec<(u32, Place)>, Vec<i128>);
 
+/// What becomes of an execution.
+pub(super) enum Filled {
+    /// Goes on as it came.
+    Passes,
+    /// With its ids.
+    Send(Vec<u8>, Option<InsertReply>),
+    /// The server has another text than it should: this one is prepared first.
+    PrepareFirst(u32, Arc<Kept>),
+    /// INSERT ... SELECT, which goes its own way.
+    Select(Arc<Kept>),
+    /// The server's error from when it was prepared again.
+    Failed(Vec<u8>),
+    /// It can be read no more.
+    Probe(Unreadable, Vec<u8>),
+}
+
+/// What the statement is by the rules and columns that are.
+enum Now {
+    /// The server has the right text.
+    Is(Arc<Kept>),
+    /// It must get this one.
+    PreparedAs(Arc<Kept>),
+    Unreadable(Unreadable, Vec<u8>),
+}
+
 impl Session {
-    /// COM_STMT_EXECUTE of a ruled statement.
+    /// COM_STMT_EXECUTE of an INSERT that is kept.
     pub(super) async fn execute(&mut self, window_bytes: usize, packets: usize) {
         let payload = payload_of(self.relay.up.window(), window_bytes).into_owned();
         match self.hides_prepared(&payload) {
@@ -38,23 +63,51 @@ impl Session {
             Execution::Asked => return,
             Execution::Refused(refusal) => return self.refuse(&refusal, window_bytes, packets),
         }
-        if self.executes_select(&payload) {
-            return self.execute_select(payload, window_bytes, packets).await;
-        }
-        let filled = self.filled(&payload).await;
+        let filled = match self.filled(&payload).await {
+            Ok(Filled::PrepareFirst(id, kept)) => return self.prepare_again(id, kept),
+            Ok(Filled::Select(kept)) => return self.execute_select(kept, payload, window_bytes, packets),
+            filled => filled,
+        };
+        let server_id = statement_id(&payload).ok().and_then(|id| self.relay.statements.translated(id));
+        let had_long_data = self.forget_long_data(&payload);
         match filled {
-            Err(refusal) => self.refuse_execution(&payload, &refusal, window_bytes, packets),
-            Ok((payload, reply)) => {
-                self.forget_long_data(&payload);
+            Err(refusal) => self.refuse(&refusal, window_bytes, packets),
+            Ok(Filled::Failed(error)) => {
+                self.relay.up.skip(window_bytes);
+                self.relay.answer_with(&error, packets);
+            }
+            Ok(Filled::Probe(unreadable, text)) => {
+                self.probe(&unreadable, &text, window_bytes, packets);
+            }
+            Ok(Filled::PrepareFirst(..) | Filled::Select(_)) => {}
+            Ok(Filled::Passes) => {
+                self.relay.translate_id();
+                return self.pass(Command::StmtExecute, window_bytes, false, Note::Nothing);
+            }
+            Ok(Filled::Send(mut payload, reply)) => {
                 if reply.as_ref().is_some_and(InsertReply::sets_insert_id) {
                     self.relay.view.take_owed_insert_id();
+                }
+                if let Some((id, place)) = server_id.zip(payload.get_mut(1..5)) {
+                    place.copy_from_slice(&id.to_le_bytes());
                 }
                 let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
                 let inserts = reply.into_iter().collect();
                 let note = Note::Statements { inserts, effects: Arc::default() };
-                self.relay.owe(Command::StmtExecute.reply(), false, nr_shift, note);
+                return self.relay.owe(Command::StmtExecute.reply(), false, nr_shift, note);
             }
         }
+        if let Some(id) = had_long_data {
+            let reset = [&[Command::StmtReset as u8][..], &server_id.unwrap_or(id).to_le_bytes()].concat();
+            self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
+        }
+    }
+
+    /// The execution stays where it is, and is looked at again when the server has answered.
+    pub(super) fn prepare_again(&mut self, id: u32, kept: Arc<Kept>) {
+        let payload = command_payload(Command::StmtPrepare, kept.server_text().unwrap_or_default());
+        self.relay.statements.displace_last();
+        self.relay.send_own(Purpose::PrepareAgain(id, kept), Command::StmtPrepare.reply(), &payload);
     }
 
     /// What was sent ahead for it goes with it: the server does not see an execution that is refused.
@@ -68,7 +121,8 @@ impl Session {
         let had_long_data = self.forget_long_data(payload);
         self.refuse(refusal, window_bytes, packets);
         if let Some(id) = had_long_data {
-            let reset = [&[Command::StmtReset as u8][..], &id.to_le_bytes()].concat();
+            let server_id = self.relay.statements.translated(id).unwrap_or(id);
+            let reset = [&[Command::StmtReset as u8][..], &server_id.to_le_bytes()].concat();
             self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
         }
     }
@@ -80,38 +134,115 @@ impl Session {
         (!std::mem::take(&mut statement.long_data).is_empty()).then_some(id)
     }
 
-    /// The execution with its ids.
-    async fn filled(&mut self, payload: &[u8]) -> Result<(Vec<u8>, Option<InsertReply>), Refusal> {
-        let malformed = |error| {
-            Refusal::Statement(format!("rowstamp: the execution's parameters cannot be read: {error}"))
-        };
+    /// The execution with its ids, by the rules in force.
+    async fn filled(&mut self, payload: &[u8]) -> Result<Filled, Refusal> {
         let id = statement_id(payload).map_err(malformed)?;
-        let prepared = self.prepared_now(id).await?;
+        if let Some(error) = self.failed_again(id)? {
+            return Ok(Filled::Failed(error));
+        }
+        let mut tables = self.relay.view.tables.now();
+        loop {
+            let filled = self.filled_by(&tables, payload).await;
+            match self.superseding(&tables).await? {
+                None => return filled,
+                Some(next) => tables = next,
+            }
+        }
+    }
+
+    /// The server's error from when the statement was last prepared again.
+    pub(super) fn failed_again(&mut self, id: u32) -> Result<Option<Vec<u8>>, Refusal> {
         let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
-        let params = prepared.text.client_params;
+        match std::mem::take(&mut statement.again) {
+            Again::Fine => Ok(None),
+            Again::Failed(error) => Ok(Some(error)),
+            Again::LostLongData => Err(lost_long_data()),
+        }
+    }
+
+    /// What is executed, by the rules and columns that are; or what is to be done first.
+    pub(super) async fn kept_now(
+        &mut self,
+        tables: &Arc<Tables>,
+        id: u32,
+    ) -> Result<Result<Arc<Kept>, Filled>, Refusal> {
+        let statement = self.relay.statements.get(id).ok_or(Refusal::UnknownStatement(id))?;
+        let (server_id, kept) = (statement.server_id, statement.kept.clone());
+        let kept = match self.as_it_is_now(tables, kept).await? {
+            Now::Is(kept) => kept,
+            // What its query needs to be asked first was asked when it was prepared.
+            Now::PreparedAs(kept) if kept.selects() => {
+                return Err(Refusal::Statement(
+                    "rowstamp: the rules or the columns of the INSERT ... SELECT's table have changed since it was prepared; \
+                     prepare it again"
+                        .into(),
+                ));
+            }
+            Now::PreparedAs(kept) if server_id.is_some() => return Ok(Err(Filled::PrepareFirst(id, kept))),
+            Now::PreparedAs(_) => return Err(Refusal::UnknownStatement(id)),
+            Now::Unreadable(unreadable, text) => return Ok(Err(Filled::Probe(unreadable, text))),
+        };
+        if kept.prepared.is_some() && self.relay.view.state().is_none() {
+            return Err(state_unknown());
+        }
+        let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
+        statement.kept = kept.clone();
+        Ok(Ok(kept))
+    }
+
+    async fn filled_by(&mut self, tables: &Arc<Tables>, payload: &[u8]) -> Result<Filled, Refusal> {
+        let id = statement_id(payload).map_err(malformed)?;
+        let kept = match self.kept_now(tables, id).await? {
+            Ok(kept) => kept,
+            Err(filled) => return Ok(filled),
+        };
+        if kept.selects() {
+            return Ok(Filled::Select(kept));
+        }
+        let with_attributes = self.relay.has_attributes();
+        let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
         let expected = Expected {
-            params,
+            params: statement.params,
             types: statement.types.as_deref(),
             long_data: &statement.long_data,
-            with_attributes: self.relay.capabilities.contains(Capabilities::QUERY_ATTRIBUTES),
+            with_attributes,
         };
-        let mut execute = Execute::parse(payload, expected).map_err(malformed)?;
-        if params > 0 {
-            statement.types = Some(execute.types(params));
+        let execute = Execute::parse(payload, expected);
+        if let Ok(execute) = &execute
+            && statement.params > 0
+        {
+            statement.types = Some(execute.types(statement.params));
         }
-        let (places, explicit) = self.places(&prepared, &execute)?;
-        self.follow_explicit(&prepared.insert.target, &explicit).await?;
+        let Some(prepared) = &kept.prepared else {
+            // The types that the client left out went to the statement before it. What is wrong is the server's to say.
+            let is_another = self.relay.statements.translated(id).is_some();
+            return Ok(match execute {
+                Ok(execute) if is_another => Filled::Send(execute.build(), None),
+                _ => Filled::Passes,
+            });
+        };
+        self.with_ids(tables, prepared, execute.map_err(malformed)?).await
+    }
+
+    async fn with_ids(
+        &self,
+        tables: &Arc<Tables>,
+        prepared: &PreparedInsert,
+        mut execute: Execute<'_>,
+    ) -> Result<Filled, Refusal> {
+        let (places, explicit) = self.places(prepared, &execute)?;
+        self.follow_explicit(tables, &prepared.insert.target, &explicit).await?;
         let taken = places.iter().filter(|(_, place)| matches!(place, Place::Client(_))).count();
         let ids = prepared.text.fixed_ids + u32::try_from(taken).unwrap_or(u32::MAX);
         let found_rows = self.relay.found_rows();
         if ids == 0 {
             // An update still tells by what was added to its list.
             let tells = prepared.text.style == Style::OdkuLiteral;
-            let reply = tells.then(|| InsertReply::new(&prepared.insert, None, found_rows));
-            return Ok((execute.build(), reply));
+            let reply = tells.then(|| InsertReply::new(&prepared.insert, None, found_rows, tables.clone()));
+            return Ok(Filled::Send(execute.build(), reply));
         }
-        let range = self.take(&prepared.insert.target, ids).await?;
-        let reply = InsertReply::new(&prepared.insert, Some(Ids::from(&range)), found_rows);
+        let range = self.take(tables, &prepared.insert.target, ids).await?;
+        let reply = InsertReply::new(&prepared.insert, Some(Ids::from(&range)), found_rows, tables.clone());
         let bytes = bytes_of(&range);
         let do_not_fit = || Refusal::NoId("the ids do not fit".into());
         let mut hidden = Vec::new();
@@ -126,57 +257,51 @@ impl Session {
         for (at, id) in hidden {
             execute.params.insert(at.min(execute.params.len()), id);
         }
-        Ok((execute.build(), Some(reply)))
+        Ok(Filled::Send(execute.build(), Some(reply)))
     }
 
-    /// What is executed, as its table is now.
-    pub(super) async fn prepared_now(&mut self, id: u32) -> Result<Arc<PreparedInsert>, Refusal> {
-        if self.relay.view.state().is_none() {
-            return Err(state_unknown());
-        }
-        let statement = self.relay.statements.get(id).ok_or(Refusal::UnknownStatement(id))?;
-        let prepared = self.as_it_is_now(statement.prepared.clone()).await?;
-        let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
-        statement.prepared = prepared.clone();
-        Ok(prepared)
-    }
-
-    /// The statement under the columns that its table has now: the server prepares it again by itself where they have
-    /// changed, and its ids must still stand where they stood.
-    pub(super) async fn as_it_is_now(
-        &self,
-        prepared: Arc<PreparedInsert>,
-    ) -> Result<Arc<PreparedInsert>, Refusal> {
-        let target = &prepared.insert.target;
-        let (schema, table) = target.named();
-        let tables = &self.relay.view.tables;
+    /// The statement under the rules and columns of its table that are now. Where the server must have another text, it is
+    /// prepared again behind the client's id; where it has the right one, it prepares that again by itself if it must.
+    async fn as_it_is_now(&self, tables: &Arc<Tables>, kept: Arc<Kept>) -> Result<Now, Refusal> {
+        let source = &kept.source;
+        let (schema, table) = (source.named.0.as_str(), source.named.1.as_str());
         let mut lookup = tables.lookup(schema, table);
         if let Lookup::Unknown = lookup {
             tables.fetch(schema, table, false).await;
             lookup = tables.lookup(schema, table);
         }
         match lookup {
-            Lookup::Ruled(now) if Arc::ptr_eq(&now, target) || now == *target => return Ok(prepared),
+            _ if kept.is_current(&lookup) => return Ok(Now::Is(kept)),
             // The server's word.
-            Lookup::Missing | Lookup::NotRuled => return Ok(prepared),
+            Lookup::Missing => return Ok(Now::Is(kept)),
             Lookup::Unknown | Lookup::PerhapsHidden => {
                 return Err(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")));
             }
             Lookup::Refused(why) | Lookup::ServerFirst(why) => {
                 return Err(Refusal::Statement(format!("rowstamp: {why}")));
             }
-            Lookup::Ruled(_) => {}
+            Lookup::Ruled(_) | Lookup::NotRuled => {}
         }
-        match self.judge(Command::StmtPrepare, &prepared.source).await {
-            Verdict::Prepare(now)
-                if now.text == prepared.text && now.insert.target.named() == (schema, table) =>
-            {
-                Ok(now)
+        let is_as_then = self
+            .relay
+            .view
+            .state()
+            .is_some_and(|now| now.dialect == source.dialect && now.database == source.database);
+        let Some(text) = source.text.as_deref().filter(|_| is_as_then) else {
+            return Err(cannot_prepare_again(schema, table, is_as_then));
+        };
+        let prepared = match self.judged_by(tables, Command::StmtPrepare, text).await {
+            Verdict::Prepare(prepared) => Some(prepared),
+            Verdict::Pass(_) => None,
+            Verdict::Refuse(refusal) => return Err(refusal),
+            Verdict::Probe(unreadable) => return Ok(Now::Unreadable(unreadable, text.to_vec())),
+            // It was asked before, in `hidden`.
+            Verdict::Send { .. } | Verdict::Select(_) | Verdict::Ask(_) | Verdict::AskTemporary { .. } => {
+                return Err(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")));
             }
-            _ => Err(Refusal::Statement(format!(
-                "rowstamp: the columns of {schema}.{table} have changed since this was prepared; prepare it again"
-            ))),
-        }
+        };
+        let now = Arc::new(Kept { source: source.clone(), prepared });
+        Ok(if now.server_text() == kept.server_text() { Now::Is(now) } else { Now::PreparedAs(now) })
     }
 
     /// Where ids go, in the order of their rows, and the ids that the client wrote or bound itself.
@@ -231,6 +356,28 @@ pub(super) fn bound_to_id(
         )));
     }
     Ok(bound)
+}
+
+pub(super) fn malformed(error: Malformed) -> Refusal {
+    Refusal::Statement(format!("rowstamp: the execution's parameters cannot be read: {error}"))
+}
+
+fn lost_long_data() -> Refusal {
+    Refusal::Statement(
+        "rowstamp: the rules have changed since a parameter was sent ahead; send it and execute again"
+            .to_owned(),
+    )
+}
+
+fn cannot_prepare_again(schema: &str, table: &str, is_as_then: bool) -> Refusal {
+    let why = if is_as_then {
+        "its text was too long to be kept"
+    } else {
+        "under another default database, sql_mode or character set"
+    };
+    Refusal::Statement(format!(
+        "rowstamp: the rules or the columns of {schema}.{table} have changed since this was prepared, {why}; prepare it again"
+    ))
 }
 
 fn bytes_of(range: &IdRange) -> Vec<[u8; 8]> {

@@ -51,7 +51,7 @@ impl Relay {
     /// Whether this statement leaves something (ROW_COUNT, FOUND_ROWS, warnings) that reading the state behind it would take
     /// away from the next one: then the state is read in front of it.
     pub(super) fn leaves_counts(&self, command: Command, header: Header) -> Result<bool, Step> {
-        if command != Command::Query || !self.view.has_rules() || self.view.was_asked() {
+        if command != Command::Query || self.view.was_asked() {
             return Ok(false);
         }
         let text = self.beginning(command, header)?;

@@ -48,9 +48,15 @@ impl Session {
         let Ok(id) = statement_id(payload) else { return Execution::Ruled };
         let (name, was_hidden) = match self.relay.statements.get(id) {
             Some(statement) => {
-                let target = &statement.prepared.insert.target;
-                let (schema, table) = target.named();
-                ((schema.to_owned(), table.to_owned()), false)
+                let (kept, name) = (&statement.kept, statement.kept.source.named.clone());
+                if kept.prepared.is_none() {
+                    // Planned anew where a rule has come, by what hides the name then.
+                    let is_ruled = !kept.is_current(&self.relay.view.tables.now().lookup(&name.0, &name.1));
+                    if !is_ruled || self.relay.view.hides(&name.0, &name.1) != Hides::Unsure {
+                        return Execution::Ruled;
+                    }
+                }
+                (name, false)
             }
             None => match self.relay.statements.effects(id).and_then(|e| e.hidden_insert.clone()) {
                 Some(name) => (name, true),

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::tables::Tables;
 use crate::ids::range::IdRange;
 use crate::mysql::ok::OkPacket;
 use crate::rewrite::plan::{InsertPlan, NewRows, Style, Target};
@@ -30,6 +31,8 @@ pub(super) struct InsertReply {
     smallest: Smallest,
     /// INSERT ... SELECT.
     selected: Option<Selected>,
+    /// The version of the rules that it was planned under: the table stays locked while it is under way.
+    _tables: Arc<Tables>,
 }
 
 /// What an INSERT ... SELECT was numbered with.
@@ -85,7 +88,7 @@ pub(super) enum Settled {
 
 impl InsertReply {
     /// `found_rows`: CLIENT_FOUND_ROWS was negotiated.
-    pub(super) fn new(insert: &InsertPlan, ids: Option<Ids>, found_rows: bool) -> Self {
+    pub(super) fn new(insert: &InsertPlan, ids: Option<Ids>, found_rows: bool, tables: Arc<Tables>) -> Self {
         InsertReply {
             statement: insert.statement,
             style: insert.style,
@@ -99,6 +102,7 @@ impl InsertReply {
             target: insert.target.clone(),
             smallest: Smallest::NotAsked,
             selected: None,
+            _tables: tables,
         }
     }
 
@@ -128,9 +132,10 @@ impl InsertReply {
         ids: Ids,
         found_rows: bool,
         before_first: u64,
+        tables: Arc<Tables>,
     ) -> Self {
         let selected = Some(Selected { before_first, brings_ids: select.id_place.is_some() });
-        InsertReply { selected, ..InsertReply::new(insert, Some(ids), found_rows) }
+        InsertReply { selected, ..InsertReply::new(insert, Some(ids), found_rows, tables) }
     }
 
     /// What LAST_INSERT_ID() said before an INSERT ... SELECT, which counts with it.

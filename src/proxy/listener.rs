@@ -5,8 +5,10 @@ use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
@@ -100,20 +102,21 @@ async fn bind_unix(path: &Path) -> io::Result<Listener> {
 }
 
 /// Serves until `stop` resolves, then lets sessions end where nothing is lost by it, for at most the drain timeout.
-/// `hurry` ends the wait at once.
+/// `hurry` ends the wait at once. A session keeps the `shared` that it began with.
 pub async fn serve(
     listener: Listener,
-    shared: Shared,
+    shared: Arc<ArcSwap<Shared>>,
     draining: watch::Sender<bool>,
     stop: impl Future<Output = ()>,
     hurry: impl Future<Output = ()>,
 ) {
-    let limits = &shared.login.settings.limits;
-    let welcome = |sessions: &mut JoinSet<()>, client, address| welcome(sessions, client, address, &shared);
+    let welcome =
+        |sessions: &mut JoinSet<()>, client, address| welcome(sessions, client, address, &shared.load());
     let mut sessions = accept(&listener, welcome, stop).await;
     drop(listener);
     draining.send_replace(true);
-    tracing::info!(sessions = sessions.len(), timeout = ?limits.drain_timeout, "draining");
+    let drain_timeout = shared.load().login.settings.limits.drain_timeout;
+    tracing::info!(sessions = sessions.len(), timeout = ?drain_timeout, "draining");
     let all_ended = async {
         while let Some(ended) = sessions.join_next().await {
             note_panic(ended);
@@ -122,7 +125,7 @@ pub async fn serve(
     tokio::select! {
         () = all_ended => tracing::info!("all sessions have ended"),
         () = hurry => tracing::warn!("a second signal: ending at once"),
-        () = tokio::time::sleep(limits.drain_timeout) => tracing::warn!("limits.drain_timeout is over: ending"),
+        () = tokio::time::sleep(drain_timeout) => tracing::warn!("limits.drain_timeout is over: ending"),
     }
     sessions.shutdown().await;
 }

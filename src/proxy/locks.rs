@@ -69,6 +69,21 @@ impl TableLocks {
         Ok(())
     }
 
+    /// Gives up the locks of all tables but those to `keep`.
+    pub async fn keep(&self, keep: impl Fn(&str) -> bool) {
+        let mut held = self.inner.held.lock().await;
+        let held = &mut *held;
+        for table in held.tables.iter().filter(|table| !keep(table)).cloned().collect::<Vec<_>>() {
+            held.tables.remove(&table);
+            let Some(conn) = &mut held.conn else { continue };
+            // Where the connection is gone, so is the lock.
+            match conn.exec_drop("SELECT RELEASE_LOCK(?)", (lock_name(&table),)).await {
+                Ok(()) => tracing::info!(table, "no rule is in force for the table: its lock is given up"),
+                Err(error) => tracing::debug!(table, %error, "a table's lock could not be given up"),
+            }
+        }
+    }
+
     /// Why ruled statements must be refused at present, where they must.
     pub fn lost(&self) -> Option<String> {
         self.inner.lost.load().as_deref().cloned()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::inserts::InsertReply;
 use super::select::Question;
-use super::statements::PreparedInsert;
+use super::statements::Kept;
 use crate::mysql::response::Follower;
 use crate::rewrite::effects::Effects;
 
@@ -52,8 +52,8 @@ pub(super) enum Note {
     },
     /// A statement is being prepared whose executions do something to the session.
     PrepareActing(Arc<Effects>),
-    /// A ruled statement that is being prepared with hidden parameters.
-    Prepare(Arc<PreparedInsert>),
+    /// An INSERT that is being prepared, with hidden parameters where a rule concerns it.
+    Prepare(Arc<Kept>),
 }
 
 impl Note {
@@ -65,7 +65,8 @@ impl Note {
 impl Forward {
     /// Whether the next definition of a parameter is of one that the client did not write.
     pub(super) fn hides_param(&self) -> bool {
-        matches!(&self.note, Note::Prepare(prepared) if prepared.hides(self.params_seen))
+        matches!(&self.note, Note::Prepare(kept)
+            if kept.prepared.as_ref().is_some_and(|prepared| prepared.hides(self.params_seen)))
     }
 
     /// Whether the text shows all that changes in the session's state.
@@ -75,8 +76,9 @@ impl Forward {
 
     /// Whether the client wrote no parameter at all, so that it expects no end of them either.
     pub(super) fn hides_all_params(&self) -> bool {
-        matches!(&self.note, Note::Prepare(prepared)
-            if prepared.text.client_params == 0 && !prepared.text.hidden.is_empty())
+        matches!(&self.note, Note::Prepare(kept) if kept.prepared.as_ref().is_some_and(|prepared| {
+            prepared.text.client_params == 0 && !prepared.text.hidden.is_empty()
+        }))
     }
 }
 
@@ -99,6 +101,8 @@ pub(super) enum Purpose {
     Variables,
     /// Asked for an INSERT ... SELECT.
     Select(Question),
+    /// The client's statement of this id is prepared otherwise, since the rules or the columns of its table have changed.
+    PrepareAgain(u32, Arc<Kept>),
     /// A statement that could not be read, given to the server by COM_STMT_PREPARE only.
     Probe(Probe),
 }
@@ -169,7 +173,13 @@ impl Queue {
         self.entries.iter().any(|entry| match entry {
             Outstanding::Forward(forward) => forward.may_change_session,
             Outstanding::Own(own) => {
-                matches!(own.purpose, Purpose::Track | Purpose::ReadState | Purpose::IsTemporary { .. })
+                matches!(
+                    own.purpose,
+                    Purpose::Track
+                        | Purpose::ReadState
+                        | Purpose::IsTemporary { .. }
+                        | Purpose::PrepareAgain(..)
+                )
             }
             Outstanding::Answer(_) => false,
         })

@@ -211,6 +211,14 @@ impl Relay {
         self.outstanding.push(Outstanding::Answer(err_packet(refusal, packets)));
     }
 
+    /// [`Relay::answer`] with a payload.
+    pub(super) fn answer_with(&mut self, payload: &[u8], packets: usize) {
+        let nr = (packets % 256).to_le_bytes().first().copied().unwrap_or(1);
+        let mut packet = Vec::new();
+        put_packets(&mut packet, nr, payload);
+        self.outstanding.push(Outstanding::Answer(packet));
+    }
+
     /// Whether the session could end here without breaking anything that the client has begun.
     pub(super) fn is_idle(&self) -> bool {
         self.up_state == UpState::Boundary

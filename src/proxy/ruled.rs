@@ -9,8 +9,8 @@ use super::outstanding::{Note, Probe, Purpose};
 use super::relay::err_packet;
 use super::select::{Job, Task};
 use super::session::Session;
-use super::statements::PreparedInsert;
-use super::tables::highest_of;
+use super::statements::{Kept, PreparedInsert, Source};
+use super::tables::{Tables, highest_of};
 use super::temporary::Hides;
 use super::upstream::payload_of;
 use crate::ids::range::IdRange;
@@ -78,7 +78,15 @@ impl Session {
             }
             (Verdict::AskTemporary { .. }, _) => text.to_vec(),
             (Verdict::Select(_), _) => payload.to_vec(),
+            (Verdict::Prepare(prepared), _) if prepared.insert.select.is_some() => text.to_vec(),
             _ => Vec::new(),
+        };
+        let source = match &verdict {
+            Verdict::Prepare(prepared) => self.source(text, prepared.insert.target.named()),
+            Verdict::Pass(Effects { inserts_into: Some((schema, table)), .. }) => {
+                self.source(text, (schema, table))
+            }
+            _ => None,
         };
         drop(payload);
         if let Verdict::Ask(question) = verdict {
@@ -103,6 +111,11 @@ impl Session {
                 let effects = Arc::new(effects);
                 self.pass(command, window_bytes, false, Note::PrepareActing(effects.clone()));
                 self.relay.statements.prepare_acting(effects);
+            }
+            Verdict::Pass(_) if let Some(source) = source => {
+                let kept = Arc::new(Kept { source, prepared: None });
+                self.pass(command, window_bytes, false, Note::Prepare(kept.clone()));
+                self.relay.statements.prepare(kept);
             }
             Verdict::Pass(effects) => {
                 let may_change_session = !effects.leave_session();
@@ -141,22 +154,64 @@ impl Session {
                 let task = Task::Text { payload: probe_text, text_at, plan };
                 self.relay.select = Some(Box::new(Job::new(task, packets)));
             }
-            Verdict::Prepare(prepared) if prepared.insert.select.is_some() => {
-                self.relay.up.skip(window_bytes);
-                self.relay.select = Some(Box::new(Job::new(Task::Prepare { prepared }, packets)));
-            }
             Verdict::Prepare(prepared) => {
+                let Some(source) = source else {
+                    return self.refuse(&state_unknown(), window_bytes, packets);
+                };
                 let payload = command_payload(command, &prepared.text.text);
+                let kept = Arc::new(Kept { source, prepared: Some(prepared) });
+                if kept.selects() {
+                    self.relay.up.skip(window_bytes);
+                    let task = Task::Prepare { kept, text: probe_text };
+                    self.relay.select = Some(Box::new(Job::new(task, packets)));
+                    return;
+                }
                 let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
-                self.relay.statements.prepare(prepared.clone());
-                self.relay.owe(command.reply(), false, nr_shift, Note::Prepare(prepared));
+                self.relay.statements.prepare(kept.clone());
+                self.relay.owe(command.reply(), false, nr_shift, Note::Prepare(kept));
             }
         }
     }
 
+    /// What is kept of a text that is being prepared. `None`: the session's state is not known.
+    fn source(&self, text: &[u8], (schema, table): (&str, &str)) -> Option<Arc<Source>> {
+        let state = self.relay.view.state()?;
+        let has_room = self.relay.statements.has_room(2 * text.len());
+        Some(Arc::new(Source {
+            text: has_room.then(|| text.to_vec()),
+            dialect: state.dialect,
+            database: state.database.clone(),
+            named: (schema.to_owned(), table.to_owned()),
+        }))
+    }
+
+    /// By the rules in force. Where they change meanwhile, all that was made of the old ones is dropped.
     pub(super) async fn judge(&self, command: Command, text: &[u8]) -> Verdict {
+        let mut tables = self.relay.view.tables.now();
+        loop {
+            let verdict = self.judged_by(&tables, command, text).await;
+            match self.superseding(&tables).await {
+                Ok(None) => return verdict,
+                Ok(Some(next)) => tables = next,
+                Err(refusal) => return Verdict::Refuse(refusal),
+            }
+        }
+    }
+
+    /// The version of the rules by which to begin again, if `tables` is in force no more. Asked when everything is ready to
+    /// be sent: `tables/change` rests on that.
+    pub(super) async fn superseding(&self, tables: &Arc<Tables>) -> Result<Option<Arc<Tables>>, Refusal> {
+        if !tables.is_retired() {
+            return Ok(None);
+        }
+        let next = self.relay.view.tables.after(tables, self.shared.id_deadline).await;
+        let next = next.ok_or_else(|| Refusal::NoId("the rules are being changed; try again".into()));
+        next.map(Some)
+    }
+
+    pub(super) async fn judged_by(&self, tables: &Arc<Tables>, command: Command, text: &[u8]) -> Verdict {
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
-        let planned = match self.planned(protocol, text).await {
+        let planned = match self.planned(tables, protocol, text).await {
             Ok(planned) => planned,
             Err(refusal) => return Verdict::Refuse(refusal),
         };
@@ -172,7 +227,7 @@ impl Session {
             Planned::Rewrite(plan) if protocol == Protocol::Text && plan.select().is_some() => {
                 Verdict::Select(Box::new(plan))
             }
-            Planned::Rewrite(plan) if protocol == Protocol::Text => match self.fill(plan).await {
+            Planned::Rewrite(plan) if protocol == Protocol::Text => match self.fill(tables, plan).await {
                 Ok(verdict) => self.verified(text, verdict),
                 Err(refusal) => Verdict::Refuse(refusal),
             },
@@ -190,10 +245,7 @@ impl Session {
             return Verdict::Refuse(refusal);
         }
         match plan.inserts.into_iter().next() {
-            Some(insert) => {
-                let source = text.to_vec();
-                Verdict::Prepare(Arc::new(PreparedInsert { source, insert, text: prepared }))
-            }
+            Some(insert) => Verdict::Prepare(Arc::new(PreparedInsert { insert, text: prepared })),
             None => Verdict::Pass(plan.effects),
         }
     }
@@ -219,10 +271,13 @@ impl Session {
     }
 
     /// The plan, with every table it needs looked up.
-    async fn planned(&self, protocol: Protocol, text: &[u8]) -> Result<Planned, Refusal> {
+    async fn planned(&self, tables: &Tables, protocol: Protocol, text: &[u8]) -> Result<Planned, Refusal> {
         let view = &self.relay.view;
-        let Some(state) = view.state() else { return Err(state_unknown()) };
-        let lookup = |schema: &str, table: &str| match view.tables.lookup(schema, table) {
+        let Some(state) = view.state() else {
+            let opaque = Effects { opaque: true, ..Effects::default() };
+            return if tables.has_rules() { Err(state_unknown()) } else { Ok(Planned::Untouched(opaque)) };
+        };
+        let lookup = |schema: &str, table: &str| match tables.lookup(schema, table) {
             Lookup::NotRuled => Lookup::NotRuled,
             _ if view.hides(schema, table) == Hides::Unsure => Lookup::PerhapsHidden,
             found => found,
@@ -232,7 +287,7 @@ impl Session {
             dialect: &state.dialect,
             multi_statements: view.multi_statements() && protocol == Protocol::Text,
             default_schema: state.database.as_deref(),
-            any_rules: view.has_rules(),
+            any_rules: tables.has_rules(),
             tables: &lookup,
             hidden: &hidden,
             session: &view.names,
@@ -245,11 +300,11 @@ impl Session {
             match &planned {
                 // DDL seen while a table is read has it read again.
                 Planned::NeedsTable { schema, table } if tries < LOOKUPS_MAX => {
-                    view.tables.fetch(schema, table, false).await;
+                    tables.fetch(schema, table, false).await;
                 }
                 Planned::Stale { schema, table, .. } if !is_refreshed => {
                     is_refreshed = true;
-                    view.tables.fetch(schema, table, true).await;
+                    tables.fetch(schema, table, true).await;
                 }
                 _ => return Ok(planned),
             }
@@ -266,7 +321,10 @@ impl Session {
         let state = self.relay.view.state();
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
         let passes = state.is_some_and(|state| plan::begins_insert(text, &state.dialect))
-            && matches!(self.planned(protocol, text).await, Ok(Planned::Untouched(_)));
+            && matches!(
+                self.planned(&self.relay.view.tables.now(), protocol, text).await,
+                Ok(Planned::Untouched(_))
+            );
         if passes {
             self.relay.pass_too_long(command, header);
         } else {
@@ -275,21 +333,22 @@ impl Session {
     }
 
     /// Takes the ids that a text needs.
-    async fn fill(&self, plan: Plan) -> Result<Verdict, Refusal> {
+    async fn fill(&self, tables: &Arc<Tables>, plan: Plan) -> Result<Verdict, Refusal> {
         for insert in &plan.inserts {
-            self.follow_explicit(insert.target.as_ref(), &insert.explicit).await?;
+            self.follow_explicit(tables, &insert.target, &insert.explicit).await?;
         }
         let mut ranges = Vec::new();
         let mut inserts = Vec::new();
         let found_rows = self.relay.found_rows();
         for insert in &plan.inserts {
             if insert.ids > 0 {
-                let range = self.take(&insert.target, insert.ids).await?;
-                inserts.push(InsertReply::new(insert, Some(Ids::from(&range)), found_rows));
+                let range = self.take(tables, &insert.target, insert.ids).await?;
+                let ids = Some(Ids::from(&range));
+                inserts.push(InsertReply::new(insert, ids, found_rows, tables.clone()));
                 ranges.push(range);
             } else if insert.style == plan::Style::OdkuLiteral && !insert.is_named {
                 // An update still tells by what was added to its list.
-                inserts.push(InsertReply::new(insert, None, found_rows));
+                inserts.push(InsertReply::new(insert, None, found_rows, tables.clone()));
             }
         }
         if inserts.is_empty() && !plan.has_edits() {
@@ -299,8 +358,13 @@ impl Session {
     }
 
     /// Ids that the client writes itself: later ones of the generator are above them.
-    pub(super) async fn follow_explicit(&self, target: &Target, values: &[i128]) -> Result<(), Refusal> {
-        let Some(generator) = self.relay.view.tables.generator(target) else { return Ok(()) };
+    pub(super) async fn follow_explicit(
+        &self,
+        tables: &Tables,
+        target: &Target,
+        values: &[i128],
+    ) -> Result<(), Refusal> {
+        let Some(generator) = tables.generator(target) else { return Ok(()) };
         if target.rule.explicit != Explicit::Advance {
             return Ok(());
         }
@@ -327,8 +391,8 @@ impl Session {
         Ok(())
     }
 
-    pub(super) async fn take(&self, target: &Target, ids: u32) -> Result<IdRange, Refusal> {
-        let Some(generator) = self.relay.view.tables.generator(target) else {
+    pub(super) async fn take(&self, tables: &Tables, target: &Target, ids: u32) -> Result<IdRange, Refusal> {
+        let Some(generator) = tables.generator(target) else {
             return Err(Refusal::NoId(format!("generator {} is not open", target.rule.generator)));
         };
         let Some(n) = NonZeroU64::new(u64::from(ids)) else {
@@ -349,12 +413,19 @@ impl Session {
     }
 
     /// A statement that our scanner cannot read: the server says what is wrong with it, or it is refused.
-    fn probe(&mut self, unreadable: &Unreadable, text: &[u8], window_bytes: usize, packets: usize) {
+    pub(super) fn probe(
+        &mut self,
+        unreadable: &Unreadable,
+        text: &[u8],
+        window_bytes: usize,
+        packets: usize,
+    ) {
         let refusal = Refusal::Statement(unreadable.refusal.to_string());
         self.relay.up.skip(window_bytes);
         let packet_nr = (packets % 256).to_le_bytes().first().copied().unwrap_or(1);
         let probe = Probe { packet_nr, refusal: err_packet(&refusal, packets) };
         let payload = command_payload(Command::StmtPrepare, text);
+        self.relay.statements.displace_last();
         self.relay.send_own(Purpose::Probe(probe), Command::StmtPrepare.reply(), &payload);
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::settings::Limits;
@@ -18,7 +19,7 @@ pub struct Seats {
 #[derive(Debug)]
 struct Counts<K> {
     /// 0: no limit.
-    max: usize,
+    max: AtomicUsize,
     taken: Mutex<HashMap<K, usize>>,
 }
 
@@ -41,6 +42,13 @@ impl Seats {
         }
     }
 
+    /// Other limits from now on. Who has a seat keeps it.
+    pub fn limit(&self, limits: &Limits) {
+        self.all.max.store(limits.connections_max, Ordering::Relaxed);
+        self.addresses.max.store(limits.connections_per_address_max, Ordering::Relaxed);
+        self.users.max.store(limits.connections_per_user_max, Ordering::Relaxed);
+    }
+
     /// `None`: there are too many. A Unix socket has no address and counts in all only.
     pub fn connection(&self, address: Option<IpAddr>) -> Option<AddressSeats> {
         let seat = Counts::take(&self.all, ())?;
@@ -58,14 +66,15 @@ impl Seats {
 
 impl<K: Eq + Hash + Clone> Counts<K> {
     fn new(max: usize) -> Arc<Self> {
-        Arc::new(Counts { max, taken: Mutex::default() })
+        Arc::new(Counts { max: AtomicUsize::new(max), taken: Mutex::default() })
     }
 
     fn take(counts: &Arc<Self>, key: K) -> Option<Seat<K>> {
         // A count stays right whatever panicked while it was locked.
         let mut taken = counts.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let n = taken.entry(key.clone()).or_insert(0);
-        if counts.max > 0 && *n >= counts.max {
+        let max = counts.max.load(Ordering::Relaxed);
+        if max > 0 && *n >= max {
             return None;
         }
         *n += 1;
@@ -99,6 +108,9 @@ mod tests {
         assert!(Counts::take(&counts, 'x').is_some());
         drop(b);
         assert!(counts.taken.lock().unwrap().is_empty());
+        let first = Counts::take(&counts, 'x');
+        counts.max.store(1, super::Ordering::Relaxed);
+        assert!(first.is_some() && Counts::take(&counts, 'x').is_none());
         let unlimited = Counts::new(0);
         assert!((0..100).all(|_| Counts::take(&unlimited, ()).is_some()));
     }

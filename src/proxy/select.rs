@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::outstanding::Outstanding;
 use super::relay::{Relay, Step, err_packet};
-use super::statements::PreparedInsert;
+use super::statements::Kept;
 use crate::mysql::column::ColumnDefinition;
 use crate::mysql::command::Command;
 use crate::mysql::error::{Refusal, parse_err};
@@ -54,11 +54,12 @@ pub(super) enum Task {
         plan: Box<Plan>,
     },
     Prepare {
-        prepared: Arc<PreparedInsert>,
+        kept: Arc<Kept>,
+        text: Vec<u8>,
     },
     /// COM_STMT_EXECUTE, and what its payload is read with.
     Execute {
-        prepared: Arc<PreparedInsert>,
+        kept: Arc<Kept>,
         payload: Vec<u8>,
         types: Option<Vec<ParamType>>,
         long_data: BTreeSet<u16>,
@@ -131,7 +132,7 @@ impl Job {
     pub(super) fn insert(&self) -> Option<&InsertPlan> {
         match &self.task {
             Task::Text { plan, .. } => plan.inserts.first(),
-            Task::Prepare { prepared } | Task::Execute { prepared, .. } => Some(&prepared.insert),
+            Task::Prepare { kept, .. } | Task::Execute { kept, .. } => Some(&kept.prepared.as_ref()?.insert),
         }
     }
 
@@ -139,11 +140,12 @@ impl Job {
         self.insert()?.select.as_deref()
     }
 
-    /// The client's text.
+    /// The client's text; of an execution, which needs none, nothing.
     pub(super) fn text(&self) -> &[u8] {
         match &self.task {
             Task::Text { payload, text_at, .. } => payload.get(*text_at..).unwrap_or_default(),
-            Task::Prepare { prepared } | Task::Execute { prepared, .. } => &prepared.source,
+            Task::Prepare { text, .. } => text,
+            Task::Execute { .. } => &[],
         }
     }
 

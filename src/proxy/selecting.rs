@@ -3,18 +3,18 @@
 
 use std::sync::Arc;
 
+use super::execute::malformed;
 use super::inserts::{Ids, InsertReply};
 use super::outstanding::{Note, Purpose};
-use super::ruled::{command_payload, state_unknown};
+use super::ruled::command_payload;
 use super::select::{Job, Question, Stage, Task};
 use super::session::Session;
+use super::statements::Kept;
 use crate::ids::range::IdRange;
-use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Execute, Expected, Param, id_bytes, statement_id};
 use crate::rewrite::plan::{InsertPlan, Numbers, Style};
-use crate::sql::dialect::SqlMode;
 
 /// In hexadecimal digits, so that the answers do not depend on character_set_results.
 const FACTS_SQL: &str = "SELECT HEX(CONCAT_WS(',',@@log_bin,@@sql_log_bin,@@binlog_format,LAST_INSERT_ID()))";
@@ -81,8 +81,8 @@ impl Session {
             asked += 1;
         }
         if job.command() != Command::StmtExecute {
-            let ours = if let Task::Prepare { prepared } = &job.task {
-                prepared.text.text.clone()
+            let ours = if let Task::Prepare { kept, .. } = &job.task {
+                kept.server_text().unwrap_or_default().to_vec()
             } else {
                 let mut ours = Vec::new();
                 select.write(job.text(), &numbers, &mut ours);
@@ -133,11 +133,11 @@ impl Session {
                 ));
             }
         }
-        if let Task::Prepare { prepared } = &job.task {
-            let payload = command_payload(Command::StmtPrepare, &prepared.text.text);
+        if let Task::Prepare { kept, .. } = &job.task {
+            let payload = command_payload(Command::StmtPrepare, kept.server_text().unwrap_or_default());
             let nr_shift = self.relay.send_later(&payload, job.packets);
-            self.relay.statements.prepare(prepared.clone());
-            self.relay.owe(Command::StmtPrepare.reply(), false, nr_shift, Note::Prepare(prepared.clone()));
+            self.relay.statements.prepare(kept.clone());
+            self.relay.owe(Command::StmtPrepare.reply(), false, nr_shift, Note::Prepare(kept.clone()));
             job.awaits(0, Stage::Sent);
             return Ok(());
         }
@@ -193,12 +193,26 @@ impl Session {
 
     async fn send_select(&mut self, job: &mut Job, block: u32) -> Going<()> {
         let (Some(insert), Some(before_first)) = (job.insert(), job.before_first) else { return Err(lost()) };
-        let range = self.take(&insert.target, block).await?;
+        let mut tables = self.relay.view.tables.now();
+        let range = loop {
+            if !tables.still_serves(&insert.target).await {
+                return Err(Refusal::Statement(
+                    "rowstamp: the rules or the columns of its table have changed while the INSERT ... SELECT was on its way; \
+                     nothing was stored; send it again"
+                        .into(),
+                ));
+            }
+            let range = self.take(&tables, &insert.target, block).await?;
+            match self.superseding(&tables).await? {
+                None => break range,
+                Some(next) => tables = next,
+            }
+        };
         let numbers = numbers(insert, &range, before_first);
         let payload = self.payload_of_select(job, &numbers)?;
         let select = insert.select.as_deref().ok_or_else(lost)?;
-        let reply =
-            InsertReply::selected(insert, select, Ids::from(&range), self.relay.found_rows(), before_first);
+        let (ids, found_rows) = (Ids::from(&range), self.relay.found_rows());
+        let reply = InsertReply::selected(insert, select, ids, found_rows, before_first, tables);
         let nr_shift = self.relay.send_later(&payload, job.packets);
         let note = Note::Statements { inserts: vec![reply], effects: Arc::default() };
         self.relay.owe(job.command().reply(), false, nr_shift, note);
@@ -216,12 +230,13 @@ impl Session {
                 select.write(job.text(), numbers, &mut out);
                 Ok(out)
             }
-            Task::Execute { prepared, payload, types, long_data } => {
+            Task::Execute { kept, payload, types, long_data } => {
+                let prepared = kept.prepared.as_ref().ok_or_else(lost)?;
                 let expected = Expected {
                     params: prepared.text.client_params,
                     types: types.as_deref(),
                     long_data,
-                    with_attributes: self.relay.capabilities.contains(Capabilities::QUERY_ATTRIBUTES),
+                    with_attributes: self.relay.has_attributes(),
                 };
                 let mut execute = Execute::parse(payload, expected).map_err(malformed)?;
                 let hidden: Vec<_> =
@@ -230,20 +245,27 @@ impl Session {
                     let at = usize::from(param.index).min(execute.params.len());
                     execute.params.insert(at, Param::id(bytes));
                 }
-                Ok(execute.build())
+                let mut out = execute.build();
+                let server_id =
+                    statement_id(payload).ok().and_then(|id| self.relay.statements.translated(id));
+                if let Some((id, place)) = server_id.zip(out.get_mut(1..5)) {
+                    place.copy_from_slice(&id.to_le_bytes());
+                }
+                Ok(out)
             }
             Task::Prepare { .. } => Err(lost()),
         }
     }
 
-    pub(super) fn executes_select(&self, payload: &[u8]) -> bool {
-        let statement = statement_id(payload).ok().and_then(|id| self.relay.statements.get(id));
-        statement.is_some_and(|statement| statement.prepared.insert.select.is_some())
-    }
-
     /// COM_STMT_EXECUTE of a prepared INSERT ... SELECT.
-    pub(super) async fn execute_select(&mut self, payload: Vec<u8>, window_bytes: usize, packets: usize) {
-        let task = self.execution(payload).await;
+    pub(super) fn execute_select(
+        &mut self,
+        kept: Arc<Kept>,
+        payload: Vec<u8>,
+        window_bytes: usize,
+        packets: usize,
+    ) {
+        let task = self.execution(kept, payload);
         self.relay.up.skip(window_bytes);
         match task {
             Ok(task) => self.relay.select = Some(Box::new(Job::new(task, packets))),
@@ -254,43 +276,29 @@ impl Session {
         }
     }
 
-    async fn execution(&mut self, payload: Vec<u8>) -> Result<Task, (Refusal, Option<u32>)> {
+    fn execution(&mut self, kept: Arc<Kept>, payload: Vec<u8>) -> Result<Task, (Refusal, Option<u32>)> {
         let id = statement_id(&payload).map_err(|error| (malformed(error), None))?;
         let types = self.relay.statements.get(id).and_then(|statement| statement.types.clone());
         let long_data = self.relay.statements.get(id).map(|statement| statement.long_data.clone());
         let had_long_data = self.forget_long_data(&payload);
         let refused = |refusal| (refusal, had_long_data);
-        if self.relay.view.state().is_none() {
-            return Err(refused(state_unknown()));
-        }
-        let unknown = || refused(Refusal::UnknownStatement(id));
-        let prepared = self.relay.statements.get(id).ok_or_else(unknown)?.prepared.clone();
-        let prepared = self.as_it_is_now(prepared).await.map_err(refused)?;
-        let zero_is_value = self
-            .relay
-            .view
-            .state()
-            .is_some_and(|state| state.dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO));
-        if prepared.insert.zero_meant.is_some_and(|meant| meant != zero_is_value) {
-            return Err(refused(Refusal::Statement(
-                "rowstamp: sql_mode has changed what zero means as an id since this was prepared; prepare it again".into(),
-            )));
-        }
+        let prepared = kept.prepared.as_ref().ok_or_else(|| refused(lost()))?;
+        self.meaning(prepared).map_err(refused)?;
         let (params, long_data) = (prepared.text.client_params, long_data.unwrap_or_default());
         let expected = Expected {
             params,
             types: types.as_deref(),
             long_data: &long_data,
-            with_attributes: self.relay.capabilities.contains(Capabilities::QUERY_ATTRIBUTES),
+            with_attributes: self.relay.has_attributes(),
         };
         let sent =
             Execute::parse(&payload, expected).map_err(|error| refused(malformed(error)))?.types(params);
+        let unknown = || refused(Refusal::UnknownStatement(id));
         let statement = self.relay.statements.get_mut(id).ok_or_else(unknown)?;
-        statement.prepared = prepared.clone();
         if params > 0 {
             statement.types = Some(sent);
         }
-        Ok(Task::Execute { prepared, payload, types, long_data })
+        Ok(Task::Execute { kept, payload, types, long_data })
     }
 
     /// The server does not see an execution that is refused before it is sent: what came ahead for it is dropped.
@@ -305,6 +313,7 @@ impl Session {
 
     fn reset_long_data(&mut self, id: Option<u32>) {
         if let Some(id) = id {
+            let id = self.relay.statements.translated(id).unwrap_or(id);
             let reset = [&[Command::StmtReset as u8][..], &id.to_le_bytes()].concat();
             self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
         }
@@ -327,7 +336,7 @@ impl Session {
             };
             let followed = match followed {
                 Ok(highest) => self
-                    .follow_explicit(&target, &[i128::from(highest)])
+                    .follow_explicit(&self.relay.view.tables.now(), &target, &[i128::from(highest)])
                     .await
                     .map_err(|error| error.to_string()),
                 Err(error) => Err(error),
@@ -353,10 +362,6 @@ fn numbers(insert: &InsertPlan, range: &IdRange, before_first: u64) -> Numbers {
         first: range.first(),
         step: insert.target.step.get(),
     }
-}
-
-fn malformed(error: crate::mysql::reader::Malformed) -> Refusal {
-    Refusal::Statement(format!("rowstamp: the execution's parameters cannot be read: {error}"))
 }
 
 fn too_many() -> Refusal {

@@ -16,9 +16,9 @@ use super::outstanding::{Note, Queue};
 use super::pump::{Outcome, Timeout, Watchdog, poll_pump};
 use super::relay::{DownState, Event, Relay, Side, UpState, Violation, err_packet};
 use super::seats::Seat;
-use super::statements::Statements;
+use super::statements::{Again, Statements};
 use super::stream::Stream;
-use super::tables::Tables;
+use super::tables::InForce;
 use super::upstream::{Whole, payload_of, whole_payload};
 use super::verifier::Verifier;
 use super::view::View;
@@ -37,7 +37,7 @@ const GOODBYE: Duration = Duration::from_millis(500);
 #[derive(Clone)]
 pub struct Shared {
     pub login: LoginContext,
-    pub tables: Arc<Tables>,
+    pub tables: Arc<InForce>,
     /// How long a ruled statement waits for its ids.
     pub id_deadline: Duration,
     pub verifier: Verifier,
@@ -257,7 +257,10 @@ impl Session {
 
     /// Commands that pass as they are once the session has noted what they do.
     fn note_and_pass(&mut self, command: Command, window_bytes: usize) {
-        let payload = payload_of(self.relay.up.window(), window_bytes);
+        let payload = payload_of(self.relay.up.window(), window_bytes).into_owned();
+        if command.names_statement() {
+            self.relay.translate_id();
+        }
         match command {
             Command::StmtClose => {
                 if let Ok(id) = statement_id(&payload) {
@@ -268,6 +271,7 @@ impl Session {
                 let id = statement_id(&payload).ok();
                 if let Some(statement) = id.and_then(|id| self.relay.statements.get_mut(id)) {
                     statement.long_data.clear();
+                    statement.again = Again::Fine;
                 }
             }
             // COM_SET_OPTION: MYSQL_OPTION_MULTI_STATEMENTS_ON is 0, OFF is 1.

@@ -1,18 +1,67 @@
-//! The session's prepared statements that insert into ruled tables; of all others next to nothing is kept.
+//! The session's prepared INSERTs, which are prepared again where rules or columns change; of all others next to nothing
+//! is kept.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::mysql::prepared::{LAST_PREPARED, ParamType};
 use crate::rewrite::effects::Effects;
-use crate::rewrite::plan::InsertPlan;
+use crate::rewrite::plan::{InsertPlan, Lookup};
 use crate::rewrite::prepare::PreparedText;
+use crate::sql::dialect::Dialect;
+
+/// Texts of a session are kept up to so many bytes; whoever prepares more has some of them to prepare again by itself
+/// where rules change.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// An INSERT that the client prepared, and the session as it was then: its names and strings mean what they meant then.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// `None`: there was no room for it.
+    pub(super) text: Option<Vec<u8>>,
+    pub(super) dialect: Dialect,
+    pub(super) database: Option<String>,
+    /// What it inserts into, by schema and table.
+    pub(super) named: (String, String),
+}
+
+/// What was prepared for a client's INSERT.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) source: Arc<Source>,
+    /// `None`: no rule concerns it, and the server has it as it came.
+    pub(super) prepared: Option<Arc<PreparedInsert>>,
+}
+
+impl Kept {
+    /// Whether it is a ruled INSERT ... SELECT.
+    pub(super) fn selects(&self) -> bool {
+        self.prepared.as_ref().is_some_and(|prepared| prepared.insert.select.is_some())
+    }
+
+    /// The text that the server has.
+    pub(super) fn server_text(&self) -> Option<&[u8]> {
+        match &self.prepared {
+            Some(prepared) => Some(&prepared.text.text),
+            None => self.source.text.as_deref(),
+        }
+    }
+
+    /// Whether the name still means what it meant when it was prepared.
+    pub(super) fn is_current(&self, lookup: &Lookup) -> bool {
+        match (lookup, &self.prepared) {
+            (Lookup::Ruled(now), Some(prepared)) => {
+                Arc::ptr_eq(now, &prepared.insert.target) || *now == prepared.insert.target
+            }
+            (Lookup::NotRuled, None) => true,
+            _ => false,
+        }
+    }
+}
 
 /// What an execution needs to know of its text.
 #[derive(Debug)]
 pub(super) struct PreparedInsert {
-    /// What the client prepared.
-    pub(super) source: Vec<u8>,
     pub(super) insert: InsertPlan,
     pub(super) text: PreparedText,
 }
@@ -33,20 +82,44 @@ impl PreparedInsert {
 /// A prepared INSERT with what its executions leave behind.
 #[derive(Debug)]
 pub(super) struct Statement {
-    pub(super) prepared: Arc<PreparedInsert>,
+    pub(super) kept: Arc<Kept>,
+    /// The server's id, which is the client's until it is prepared again; `None`: not told yet.
+    pub(super) server_id: Option<u32>,
+    /// The client's own parameters.
+    pub(super) params: u16,
     /// The types of the last execution that sent any: later ones may leave them out.
     pub(super) types: Option<Vec<ParamType>>,
     /// The client's parameters that were sent ahead by COM_STMT_SEND_LONG_DATA.
     pub(super) long_data: BTreeSet<u16>,
+    pub(super) again: Again,
+}
+
+/// How it went when it was last prepared again.
+#[derive(Debug, Default)]
+pub(super) enum Again {
+    #[default]
+    Fine,
+    /// What was sent ahead went to the statement before it.
+    LostLongData,
+    /// The server's ERR packet.
+    Failed(Vec<u8>),
 }
 
 impl Statement {
-    fn new(prepared: Arc<PreparedInsert>) -> Self {
-        Statement { prepared, types: None, long_data: BTreeSet::new() }
+    fn new(kept: Arc<Kept>) -> Self {
+        let params = kept.prepared.as_ref().map_or(0, |prepared| prepared.text.client_params);
+        Statement {
+            kept,
+            server_id: None,
+            params,
+            types: None,
+            long_data: BTreeSet::new(),
+            again: Again::Fine,
+        }
     }
 }
 
-/// By the server's statement ids, and the one prepared last, which a client may execute before it knows its id.
+/// By the client's statement ids, which the server gave it first, and the one prepared last, which a client may execute before it knows its id.
 #[derive(Debug, Default)]
 pub(super) struct Statements {
     by_id: HashMap<u32, Statement>,
@@ -55,6 +128,12 @@ pub(super) struct Statements {
     acting: HashMap<u32, Arc<Effects>>,
     /// Statements that read what the one before them left behind.
     next_to_last: HashMap<u32, NextToLast>,
+    /// Of texts.
+    kept_bytes: usize,
+    /// The id that the server told last.
+    last_id: Option<u32>,
+    /// The server takes one that we prepared again for the last.
+    is_displaced: bool,
 }
 
 /// What a statement reads beside what the one before it left behind.
@@ -95,14 +174,55 @@ impl Statements {
         }
     }
 
+    /// A text of `bytes` is to be kept: whether there is room for it.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.kept_bytes.saturating_add(bytes) <= KEPT_BYTES_MAX
+    }
+
     /// COM_STMT_PREPARE was sent for it.
-    pub(super) fn prepare(&mut self, prepared: Arc<PreparedInsert>) {
-        self.last = Last::Pending(Box::new(Statement::new(prepared)));
+    pub(super) fn prepare(&mut self, kept: Arc<Kept>) {
+        self.last = Last::Pending(Box::new(Statement::new(kept)));
+        self.is_displaced = false;
     }
 
     /// COM_STMT_PREPARE was sent for another statement.
     pub(super) fn forget_last(&mut self) {
         self.last = Last::Other;
+        self.is_displaced = false;
+    }
+
+    /// COM_STMT_PREPARE was sent by ourselves.
+    pub(super) fn displace_last(&mut self) {
+        self.is_displaced = true;
+    }
+
+    /// Whether -1 means another statement to the server than to the client.
+    pub(super) fn is_displaced(&self) -> bool {
+        self.is_displaced
+    }
+
+    /// The server told the id of a statement that the client prepared.
+    pub(super) fn told(&mut self, id: u32) {
+        self.last_id = Some(id);
+    }
+
+    /// The server's id, where it is another than the client writes.
+    pub(super) fn translated(&self, id: u32) -> Option<u32> {
+        let server_id = match self.get(id) {
+            Some(statement) => statement.server_id.filter(|_| id != LAST_PREPARED || self.is_displaced),
+            None => self.last_id.filter(|_| id == LAST_PREPARED && self.is_displaced),
+        };
+        server_id.filter(|&server_id| server_id != id)
+    }
+
+    /// It was prepared again for the client's `id`. Returns the server's id from before.
+    pub(super) fn replace(&mut self, id: u32, server_id: u32, kept: Arc<Kept>) -> Option<u32> {
+        let statement = self.get_mut(id)?;
+        if !std::mem::take(&mut statement.long_data).is_empty() {
+            statement.again = Again::LostLongData;
+        }
+        statement.kept = kept;
+        statement.server_id.replace(server_id)
     }
 
     /// COM_STMT_PREPARE was sent for a statement whose executions do something to the session.
@@ -132,20 +252,27 @@ impl Statements {
         id == LAST_PREPARED && matches!(self.last, Last::Refused)
     }
 
-    /// The server has told the id.
-    pub(super) fn prepared(&mut self, id: u32, prepared: &Arc<PreparedInsert>) {
-        let is_last = matches!(&self.last, Last::Pending(s) if Arc::ptr_eq(&s.prepared, prepared));
-        let statement = match std::mem::take(&mut self.last) {
+    /// The server has told the id. `params`: those that it counts.
+    pub(super) fn prepared(&mut self, id: u32, kept: &Arc<Kept>, params: u16) {
+        let is_last = matches!(&self.last, Last::Pending(s) if Arc::ptr_eq(&s.kept, kept));
+        let mut statement = match std::mem::take(&mut self.last) {
             Last::Pending(statement) if is_last => {
                 self.last = Last::Known(id);
                 *statement
             }
             last => {
                 self.last = last;
-                Statement::new(prepared.clone())
+                Statement::new(kept.clone())
             }
         };
-        self.by_id.insert(id, statement);
+        statement.server_id = Some(id);
+        if kept.prepared.is_none() {
+            statement.params = params;
+        }
+        self.kept_bytes += bytes_of(&statement);
+        if let Some(old) = self.by_id.insert(id, statement) {
+            self.kept_bytes = self.kept_bytes.saturating_sub(bytes_of(&old));
+        }
     }
 
     /// Nothing of ours may be run between the last statement and this one.
@@ -158,7 +285,9 @@ impl Statements {
     }
 
     pub(super) fn close(&mut self, id: u32) {
-        self.by_id.remove(&id);
+        if let Some(old) = self.by_id.remove(&id) {
+            self.kept_bytes = self.kept_bytes.saturating_sub(bytes_of(&old));
+        }
         self.acting.remove(&id);
         self.next_to_last.remove(&id);
         if matches!(self.last, Last::Known(last) if last == id || id == LAST_PREPARED) {
@@ -168,5 +297,67 @@ impl Statements {
 
     pub(super) fn clear(&mut self) {
         *self = Statements::default();
+    }
+}
+
+/// Of the text, which is kept as it came and, where a rule concerns it, as the server has it.
+fn bytes_of(statement: &Statement) -> usize {
+    statement.kept.source.text.as_ref().map_or(0, |text| 2 * text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Again, KEPT_BYTES_MAX, Kept, Source, Statements};
+    use crate::mysql::prepared::LAST_PREPARED;
+    use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+    use std::sync::Arc;
+
+    fn source(text: &str) -> Arc<Source> {
+        let server = Server { kind: ServerKind::MariaDb, version: 101_100 };
+        let charset = ClientCharset::parse("utf8mb4");
+        Arc::new(Source {
+            text: Some(text.into()),
+            dialect: Dialect { server, sql_mode: SqlMode::parse(""), charset },
+            database: None,
+            named: ("s".into(), "t".into()),
+        })
+    }
+
+    #[test]
+    fn the_client_keeps_its_ids() {
+        let mut statements = Statements::default();
+        let first = Arc::new(Kept { source: source("INSERT INTO t VALUES(?)"), prepared: None });
+        statements.prepare(first.clone());
+        statements.told(1);
+        statements.prepared(1, &first, 1);
+        assert_eq!((statements.translated(1), statements.translated(LAST_PREPARED)), (None, None));
+        statements.displace_last();
+        assert_eq!(statements.translated(LAST_PREPARED), Some(1), "the server takes ours for the last");
+        statements.get_mut(1).unwrap().long_data.insert(0);
+        let again = Arc::new(Kept { source: first.source.clone(), prepared: None });
+        assert_eq!(statements.replace(1, 9, again), Some(1));
+        assert!(matches!(statements.get(1).unwrap().again, Again::LostLongData));
+        assert_eq!((statements.translated(1), statements.translated(LAST_PREPARED)), (Some(9), Some(9)));
+        // One that is not kept.
+        statements.forget_last();
+        statements.told(10);
+        assert_eq!(statements.translated(LAST_PREPARED), None);
+        statements.displace_last();
+        assert_eq!(statements.translated(LAST_PREPARED), Some(10));
+        statements.close(1);
+        assert_eq!((statements.translated(1), statements.kept_bytes), (None, 0));
+    }
+
+    #[test]
+    fn texts_have_a_limit() {
+        let mut statements = Statements::default();
+        let half = "x".repeat(KEPT_BYTES_MAX / 2);
+        assert!(statements.has_room(2 * half.len()) && !statements.has_room(2 * half.len() + 1));
+        let kept = Arc::new(Kept { source: source(&half), prepared: None });
+        statements.prepare(kept.clone());
+        statements.prepared(1, &kept, 0);
+        assert!(!statements.has_room(1));
+        statements.close(1);
+        assert!(statements.has_room(1));
     }
 }

@@ -1,31 +1,35 @@
-//! The ruled tables as they are now: rule, columns and generator of each, found by the name in a statement.
+//! The ruled tables under one version of the rules: rule, columns and generator of each, found by the name in a statement.
+//! `in_force` has the version that counts, `change` makes the next one.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
-use self::column::{column, highest};
 use self::lookup::{Ddl, Known};
 use super::locks::{LockError, TableLocks};
 use super::views::Views;
 use crate::ids::bindings::bind;
-use crate::ids::sequence::{Seed, SequenceSpec};
+use crate::ids::sequence::Seed;
 use crate::ids::{OpenError, Sequence, TakeError};
 use crate::rewrite::plan::Target;
 use crate::rules::RuleSet;
-use crate::rules::model::{GeneratorKind, GeneratorName, Mode, NameCase, Rule};
+use crate::rules::model::{GeneratorKind, GeneratorName, NameCase, Origin, Rule};
 use crate::schema::{LiveTable, Schema, SchemaError};
 use crate::store::{Store, StoreError};
 
+mod change;
 mod column;
+mod in_force;
 mod lookup;
 mod refresh;
 mod through;
 
 pub(super) use column::{highest_of, id_shape};
+pub use in_force::InForce;
 pub use lookup::SHAPE_AGE_MAX;
 pub use refresh::REFRESH_INTERVAL;
 
@@ -36,17 +40,33 @@ pub enum TableError {
     Schema(#[from] SchemaError),
     #[error("binding {table} to its generator: {error}")]
     Bind { table: String, error: StoreError },
-    #[error(transparent)]
-    Open(#[from] OpenError),
+    #[error("{origin}: {error}")]
+    Open { origin: Origin, error: OpenError },
     #[error(transparent)]
     Floor(#[from] TakeError),
     #[error(transparent)]
     Lock(#[from] LockError),
 }
 
-/// Everything that sessions need to know about ruled tables.
+/// How long a generator's floor may take to reach the store.
+const FLOOR_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Everything that a statement needs to know about ruled tables. Its rules and generators never change: a statement that
+/// looks at one of these sees one version of them.
 pub struct Tables {
     rules: Arc<RuleSet>,
+    backend: Backend,
+    generators: HashMap<GeneratorName, Arc<Sequence>>,
+    /// By schema and table as `case` compares them.
+    known: ArcSwap<Known>,
+    views: Views,
+    /// Another version takes its place, or has: what was planned under this one and not sent is planned anew.
+    retired: AtomicBool,
+}
+
+/// What all versions share.
+#[derive(Clone)]
+struct Backend {
     case: NameCase,
     /// `None`: there is no control account.
     schema: Option<Schema>,
@@ -54,107 +74,70 @@ pub struct Tables {
     /// `None`: the store itself keeps other proxies off.
     locks: Option<TableLocks>,
     owner: String,
-    generators: HashMap<GeneratorName, Arc<Sequence>>,
-    /// By schema and table as `case` compares them.
-    known: ArcSwap<Known>,
-    views: Views,
-    ddl: Ddl,
-    /// One table is looked up at a time.
-    fetching: tokio::sync::Mutex<()>,
+    ddl: Arc<Ddl>,
+    /// One table is looked up at a time, and none while a version gives way to the next: bindings are made under it.
+    fetching: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl std::fmt::Debug for Tables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tables").field("rules", &self.rules.rules().len()).finish_non_exhaustive()
+    }
 }
 
 impl Tables {
-    /// Binds every table that the rules name and the backend has, and opens the generators above them.
-    pub async fn open(
-        rules: Arc<RuleSet>,
-        schema: Option<Schema>,
-        store: Arc<dyn Store>,
-        locks: Option<TableLocks>,
-        owner: String,
-    ) -> Result<Tables, TableError> {
-        let case = match &schema {
-            Some(schema) => schema.name_case().await?,
-            None => NameCase::Sensitive,
-        };
-        let mut tables = Tables {
-            rules: rules.clone(),
-            case,
-            schema,
-            store,
-            locks,
-            owner,
+    fn new(rules: Arc<RuleSet>, backend: Backend) -> Self {
+        Tables {
+            rules,
+            backend,
             generators: HashMap::new(),
             known: ArcSwap::default(),
             views: Views::default(),
-            ddl: Ddl::default(),
-            fetching: tokio::sync::Mutex::new(()),
-        };
-        tables.read_views().await?;
-        let live = tables.live().await?;
-        for spec in rules.generators() {
-            let GeneratorKind::Sequence(sequence) = &spec.kind;
-            let mine = live.iter().filter(|(_, rule)| rule.generator == spec.name);
-            let (mut floor, mut max) = (0, sequence.max.unwrap_or(i64::MAX.unsigned_abs()));
-            for (table, rule) in mine {
-                let live = tables.live_table(&rule.schema, table).await?;
-                let column = live.as_ref().and_then(|live| column(&live.shape, &rule.column));
-                if let Some(column) = column {
-                    max = max.min(highest(column).unwrap_or(max));
-                    floor = floor.max(tables.bind(rule, table, sequence.seed).await?);
-                }
-            }
-            let name = spec.name.to_string();
-            let store = tables.store.clone();
-            let opened =
-                Sequence::open(store, &name, &tables.owner, SequenceSpec::clone(sequence), floor, max)
-                    .await?;
-            tables.generators.insert(spec.name.clone(), opened);
+            retired: AtomicBool::new(false),
         }
-        for (table, rule) in &live {
-            tables.fetch(&rule.schema, table, true).await;
-        }
-        Ok(tables)
-    }
-
-    /// Each ruled table of the backend with its rule.
-    async fn live(&self) -> Result<Vec<(String, Arc<Rule>)>, TableError> {
-        let Some(schema) = &self.schema else { return Ok(Vec::new()) };
-        let mut live = Vec::new();
-        let mut schemas: Vec<&str> = self.rules.rules().map(|rule| rule.schema.as_str()).collect();
-        schemas.sort_unstable();
-        schemas.dedup();
-        for name in schemas {
-            for table in schema.tables(name).await? {
-                match self.rules.find(self.case, name, &table) {
-                    Ok(Some(rule)) if rule.mode != Mode::Off => live.push((table, rule.clone())),
-                    Ok(_) => {}
-                    Err(ambiguous) => tracing::error!("{ambiguous}"),
-                }
-            }
-        }
-        Ok(live)
     }
 
     async fn live_table(&self, schema: &str, table: &str) -> Result<Option<LiveTable>, TableError> {
-        match &self.schema {
-            Some(live) => Ok(live.table(self.case, schema, table).await?),
+        match &self.backend.schema {
+            Some(live) => Ok(live.table(self.backend.case, schema, table).await?),
             None => Ok(None),
         }
     }
 
     /// Binds a table to its rule's generator; returns what the generator's ids must be above.
     async fn bind(&self, rule: &Rule, table: &str, seed: Seed) -> Result<u64, TableError> {
-        // Letter case that the backend does not tell apart makes no second lock and no second binding.
-        let (folded_schema, folded_table) = self.key(&rule.schema, table);
-        let name = format!("{folded_schema}.{folded_table}");
-        if let Some(locks) = &self.locks {
-            locks.take(&name).await?;
+        self.lock(rule, table).await?;
+        let highest = self.highest(rule, table, seed).await?;
+        self.bind_above(rule, table, highest).await
+    }
+
+    /// `schema.table`: its key in the store, and what its lock is named after. Letter case that the backend does not tell
+    /// apart makes no second lock and no second binding.
+    fn bound_name(&self, rule: &Rule, table: &str) -> String {
+        let (schema, table) = self.key(&rule.schema, table);
+        format!("{schema}.{table}")
+    }
+
+    async fn lock(&self, rule: &Rule, table: &str) -> Result<(), TableError> {
+        match &self.backend.locks {
+            Some(locks) => Ok(locks.take(&self.bound_name(rule, table)).await?),
+            None => Ok(()),
         }
-        let highest = match (&self.schema, seed) {
-            (Some(schema), Seed::Tables) => schema.highest_id(&rule.schema, table, &rule.column).await?,
-            _ => 0,
-        };
-        let bound = bind(&self.store, &name, &rule.generator.to_string(), &self.owner, highest).await;
+    }
+
+    /// The highest id in the table, where the generator starts above it.
+    async fn highest(&self, rule: &Rule, table: &str, seed: Seed) -> Result<u64, TableError> {
+        match (&self.backend.schema, seed) {
+            (Some(schema), Seed::Tables) => Ok(schema.highest_id(&rule.schema, table, &rule.column).await?),
+            _ => Ok(0),
+        }
+    }
+
+    /// Binds a table that is locked, and holds ids up to `highest`.
+    async fn bind_above(&self, rule: &Rule, table: &str, highest: u64) -> Result<u64, TableError> {
+        let name = self.bound_name(rule, table);
+        let Backend { store, owner, .. } = &self.backend;
+        let bound = bind(store, &name, &rule.generator.to_string(), owner, highest).await;
         let bound = bound.map_err(|error| TableError::Bind { table: name.clone(), error })?;
         if let Some(from) = &bound.moved_from {
             tracing::info!(table = name, from, to = %rule.generator, floor = bound.floor, "the table has a new generator");
@@ -162,16 +145,8 @@ impl Tables {
         Ok(bound.floor)
     }
 
-    pub fn has_rules(&self) -> bool {
+    pub(super) fn has_rules(&self) -> bool {
         !self.rules.is_empty()
-    }
-
-    pub fn generators(&self) -> impl Iterator<Item = &Arc<Sequence>> {
-        self.generators.values()
-    }
-
-    pub(super) fn schema(&self) -> Option<&Schema> {
-        self.schema.as_ref()
     }
 
     pub(super) fn generator(&self, target: &Target) -> Option<&Arc<Sequence>> {
@@ -186,7 +161,7 @@ impl Tables {
         };
         let GeneratorKind::Sequence(sequence) = &spec.kind;
         let floor = self.bind(rule, table, sequence.seed).await?;
-        Ok(generator.raise_floor(floor, Duration::from_secs(5)).await?)
+        Ok(generator.raise_floor(floor, FLOOR_DEADLINE).await?)
     }
 
     fn step(&self, rule: &Rule) -> NonZeroU64 {
@@ -196,3 +171,6 @@ impl Tables {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

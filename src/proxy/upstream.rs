@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::outstanding::{Note, Outstanding, Purpose};
 use super::relay::{Event, Relay, Step, UpState, Violation};
+use super::statements::{Kept, Statement};
 use super::view::{STATE_SQL, TRACK_SQL};
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
@@ -14,6 +15,9 @@ use crate::rewrite::effects::Effects;
 
 /// In which a statement that is too long to be read must name its table.
 const BEGINNING_BYTES: usize = 4 * 1024;
+/// An execution of an INSERT without a rule is read up to here, for the types of its parameters: a later one may leave them
+/// out, and a rule may have come by then.
+const TYPES_BYTES_MAX: usize = 64 * 1024;
 
 /// How a command is treated.
 pub(super) enum Treatment {
@@ -152,6 +156,15 @@ impl Relay {
             self.view.unsure_of_temporary();
         }
         self.owe(command.reply(), may_change_session, 0, note);
+        if command.names_statement() {
+            let id = self.up.window().get(HEADER_BYTES..).and_then(|payload| statement_id(payload).ok());
+            if let Some(statement) = id.and_then(|id| self.statements.get_mut(id))
+                && command == Command::StmtExecute
+            {
+                statement.long_data.clear();
+            }
+            self.translate_id();
+        }
         match command {
             Command::StmtPrepare => self.statements.forget_last(),
             Command::ResetConnection => self.starts_over(),
@@ -177,7 +190,8 @@ impl Relay {
     fn treatment(&self, command: Command, header: Header) -> Result<Treatment, Step> {
         let pass = |may_change_session, note| Ok(Treatment::Pass { may_change_session, note });
         match command {
-            Command::Query | Command::StmtPrepare if self.view.has_rules() => self.glance_at(command, header),
+            // Also without rules: when there are some, the session's temporary tables and its state must be known.
+            Command::Query | Command::StmtPrepare => self.glance_at(command, header),
             Command::StmtExecute
             | Command::StmtSendLongData
             | Command::StmtBulkExecute
@@ -194,7 +208,9 @@ impl Relay {
                     _ if self.statements.is_refused(id) => Ok(Treatment::Read),
                     Command::StmtFetch => pass(false, Note::Nothing),
                     Command::StmtSendLongData if self.statements.get(id).is_some() => Ok(Treatment::LongData),
-                    _ if self.statements.get(id).is_some() => Ok(Treatment::Read),
+                    _ if let Some(statement) = self.statements.get(id) => {
+                        self.execution(id, statement, header)
+                    }
                     _ => match self.statements.effects(id) {
                         Some(effects) if effects.hidden_insert.is_some() => Ok(Treatment::Read),
                         effects => pass(true, effects.map_or(Note::Nothing, Note::effects)),
@@ -208,8 +224,39 @@ impl Relay {
                 let effects = Effects { explains_report: true, ..Effects::default() };
                 pass(true, Note::effects(Arc::new(effects)))
             }
-            Command::Query | Command::ResetConnection => pass(true, Note::Nothing),
+            Command::ResetConnection => pass(true, Note::Nothing),
             _ => pass(false, Note::Nothing),
+        }
+    }
+
+    /// How the execution of an INSERT is treated that is kept.
+    fn execution(&self, id: u32, statement: &Statement, header: Header) -> Result<Treatment, Step> {
+        let Kept { source, prepared } = &*statement.kept;
+        let is_current = || {
+            let lookup = self.view.tables.now().lookup(&source.named.0, &source.named.1);
+            statement.kept.is_current(&lookup)
+        };
+        let is_the_servers_last = || is_current() && !self.statements.is_displaced();
+        if statement.server_id.is_none() && !self.outstanding.is_empty() && !is_the_servers_last() {
+            // Its id must be known: it is prepared again, or -1 would mean another one.
+            return Err(Step::Hold);
+        }
+        let is_another = self.statements.translated(id).is_some();
+        let is_long = header.payload_bytes > TYPES_BYTES_MAX;
+        if prepared.is_none() && is_long && !is_another && is_current() {
+            return Ok(Treatment::Pass { may_change_session: false, note: Note::Nothing });
+        }
+        Ok(Treatment::Read)
+    }
+
+    /// Writes the server's id of a statement in place of the client's, at the front of the window.
+    pub(super) fn translate_id(&mut self) {
+        const ID: std::ops::Range<usize> = HEADER_BYTES + 1..HEADER_BYTES + 5;
+        let id = self.up.window().get(HEADER_BYTES..).and_then(|payload| statement_id(payload).ok());
+        if let Some(server_id) = id.and_then(|id| self.statements.translated(id))
+            && let Some(place) = self.up.window_mut().get_mut(ID)
+        {
+            place.copy_from_slice(&server_id.to_le_bytes());
         }
     }
 
@@ -337,8 +384,11 @@ impl Relay {
             {
                 let param = u16::from_le_bytes(number);
                 statement.long_data.insert(param);
-                place.copy_from_slice(&statement.prepared.server_param(param).to_le_bytes());
+                let prepared = statement.kept.prepared.as_ref();
+                let server_param = prepared.map_or(param, |prepared| prepared.server_param(param));
+                place.copy_from_slice(&server_param.to_le_bytes());
             }
+            self.translate_id();
         }
         self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
         Step::Moved

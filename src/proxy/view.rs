@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::named::Names;
-use super::tables::Tables;
+use super::tables::InForce;
 use super::temporary::{Hides, TemporaryTables};
 use crate::mysql::ok::{StateChange, StateChanges, status};
 use crate::mysql::reader::Reader;
@@ -26,7 +26,7 @@ pub(super) const STATE_SQL: &str =
     "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(CONVERT(DATABASE() USING utf8mb4))";
 
 pub(super) struct View {
-    pub(super) tables: Arc<Tables>,
+    pub(super) tables: Arc<InForce>,
     server: Server,
     knowledge: Knowledge,
     multi_statements: bool,
@@ -56,7 +56,7 @@ pub(super) struct State {
 }
 
 impl View {
-    pub(super) fn new(tables: Arc<Tables>, server: Server, multi_statements: bool, status: u16) -> Self {
+    pub(super) fn new(tables: Arc<InForce>, server: Server, multi_statements: bool, status: u16) -> Self {
         View {
             tables,
             server,
@@ -67,10 +67,6 @@ impl View {
             status,
             owed_insert_id: None,
         }
-    }
-
-    pub(super) fn has_rules(&self) -> bool {
-        self.tables.has_rules()
     }
 
     pub(super) fn multi_statements(&self) -> bool {

@@ -20,6 +20,15 @@ pub(super) struct Views {
     ddl: AtomicU64,
 }
 
+impl Clone for Views {
+    fn clone(&self) -> Self {
+        Views {
+            ruled: ArcSwap::new(self.ruled.load_full()),
+            ddl: AtomicU64::new(self.ddl.load(Ordering::Acquire)),
+        }
+    }
+}
+
 impl Views {
     /// Whether the name is such a view, as far as was read.
     pub(super) fn contains(&self, schema: &str, name: &str) -> bool {

@@ -35,6 +35,8 @@ pub struct Effects {
     pub routine: bool,
     /// What PREPARE and DEALLOCATE did to the session's names, in the order of the text, each with its statement's number in the packet.
     pub named: Vec<(usize, NamedChange)>,
+    /// By schema and table: what the single INSERT of a text that is prepared goes into, where no rule concerns it.
+    pub inserts_into: Option<(String, String)>,
     /// What would have become of INSERTs under rules in shadow mode.
     pub shadow: Vec<Shadow>,
 }

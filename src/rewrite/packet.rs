@@ -321,7 +321,7 @@ impl Walk<'_> {
 
     fn insert(&mut self, lexer: &mut Lexer<'_>, verb: Verb, place: Place) -> Result<bool, Halt> {
         let Place { nth, start, .. } = place;
-        if !self.view.any_rules && !self.several {
+        if !self.view.any_rules && !self.several && self.protocol == Protocol::Text {
             return Ok(false);
         }
         let head = match Head::parse(lexer, verb) {
@@ -336,6 +336,9 @@ impl Walk<'_> {
             Named::Ruled(target) => target,
             Named::NotRuled => {
                 self.note_hidden(head.table);
+                if self.protocol == Protocol::Prepare {
+                    self.effects.inserts_into = self.names(head.table);
+                }
                 return self.skip(lexer, start);
             }
             Named::Missing => {

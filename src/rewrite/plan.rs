@@ -14,7 +14,7 @@ use crate::rules::model::{InsertId, Rule, TableShape};
 use crate::sql::dialect::Dialect;
 
 /// A ruled table as it is now.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub rule: Arc<Rule>,
     /// The table's own name: the rule's may be a pattern. Its schema is the rule's.

@@ -15,6 +15,8 @@ mod named;
 mod names;
 mod pipeline;
 mod prepared;
+mod reload;
+mod reprepared;
 mod rig;
 mod select;
 mod sizes;

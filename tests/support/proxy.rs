@@ -73,6 +73,21 @@ impl Proxy {
         self.keeper.as_ref().expect("the proxy was started").signal(name);
     }
 
+    /// SIGHUP, and the wait until the log has its outcome: whether the files are in force, and what was said meanwhile.
+    pub fn reload(&self) -> (bool, String) {
+        let (before, end) = (self.log().len(), Instant::now() + START_DEADLINE);
+        self.signal("HUP");
+        loop {
+            let log = self.log().split_off(before);
+            let outcomes = ["SIGHUP: the files are in force", "SIGHUP: nothing is changed"];
+            if let Some(nth) = outcomes.iter().position(|outcome| log.contains(outcome)) {
+                return (nth == 0, log);
+            }
+            assert!(Instant::now() < end, "the files are not read again:\n{log}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// SIGTERM, and the wait until it has drained.
     pub fn stop(&mut self) {
         let Some(keeper) = self.keeper.take() else { return };

@@ -477,3 +477,8 @@ async fn payloads_at_the_edge_pass_in_both_directions() {
         play(CLASSIC, &script, 0, &format!("{bytes}"), &mut |_| random.gen_range(1..5_000_000)).await;
     }
 }
+
+#[tokio::test]
+async fn a_statement_whose_rules_change_before_it_is_sent_is_planned_anew() {
+    rig::changing("INSERT INTO s.t(a) VALUES(1)", "other").await;
+}

@@ -9,7 +9,7 @@ use super::column::column;
 use super::{TableError, Tables};
 use crate::proxy::locks::TableLocks;
 use crate::rewrite::plan::{Lookup, Target};
-use crate::rules::model::{Mode, NameCase, Rule};
+use crate::rules::model::{Mode, NameCase, Rule, TableShape};
 use crate::rules::pattern::is_pattern;
 use crate::schema::{LiveTable, SchemaError, TableKind};
 
@@ -21,7 +21,7 @@ pub const SHAPE_AGE_MAX: Duration = Duration::from_secs(5);
 pub(super) struct Ddl(AtomicU64);
 
 impl Ddl {
-    fn saw(&self) {
+    pub(super) fn saw(&self) {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -45,16 +45,8 @@ pub(super) struct Entry {
 }
 
 impl Tables {
-    /// Whether two names are one to the backend.
-    pub(in crate::proxy) fn is_same_name(&self, a: &str, b: &str) -> bool {
-        match self.case {
-            NameCase::Sensitive => a == b,
-            NameCase::Insensitive => a.to_lowercase() == b.to_lowercase(),
-        }
-    }
-
     pub(super) fn key(&self, schema: &str, table: &str) -> (String, String) {
-        match self.case {
+        match self.backend.case {
             NameCase::Sensitive => (schema.to_owned(), table.to_owned()),
             NameCase::Insensitive => (schema.to_lowercase(), table.to_lowercase()),
         }
@@ -62,18 +54,18 @@ impl Tables {
 
     /// What a name in a statement means; never waits.
     pub(in crate::proxy) fn lookup(&self, schema: &str, table: &str) -> Lookup {
-        match self.rules.find(self.case, schema, table) {
-            Ok(None) if !self.views.are_read_at(self.ddl.seen()) => return Lookup::Unknown,
+        match self.rules.find(self.backend.case, schema, table) {
+            Ok(None) if !self.views.are_read_at(self.backend.ddl.seen()) => return Lookup::Unknown,
             Ok(None) if !self.is_view(schema, table) => return Lookup::NotRuled,
             Ok(Some(rule)) if rule.mode == Mode::Off => return Lookup::NotRuled,
             Err(ambiguous) => return Lookup::Refused(ambiguous.to_string()),
             Ok(_) => {}
         }
-        if let Some(reason) = self.locks.as_ref().and_then(TableLocks::lost) {
+        if let Some(reason) = self.backend.locks.as_ref().and_then(TableLocks::lost) {
             return Lookup::Refused(reason);
         }
         match self.known.load().get(&self.key(schema, table)) {
-            Some(entry) if self.schema.is_none() || self.is_fresh(entry) => {
+            Some(entry) if self.backend.schema.is_none() || self.is_fresh(entry) => {
                 // A line that all sessions read is written only once.
                 if !entry.is_used.load(Ordering::Relaxed) {
                     entry.is_used.store(true, Ordering::Relaxed);
@@ -84,13 +76,24 @@ impl Tables {
         }
     }
 
+    /// Whether the table that `target` was planned for is ruled and shaped as it was then.
+    pub(in crate::proxy) async fn still_serves(&self, target: &Target) -> bool {
+        let (schema, table) = target.named();
+        let mut found = self.lookup(schema, table);
+        if let Lookup::Unknown = found {
+            self.fetch(schema, table, false).await;
+            found = self.lookup(schema, table);
+        }
+        matches!(found, Lookup::Ruled(now) if *now == *target)
+    }
+
     fn is_fresh(&self, entry: &Entry) -> bool {
-        entry.ddl == self.ddl.seen() && entry.read_at.elapsed() < SHAPE_AGE_MAX
+        entry.ddl == self.backend.ddl.seen() && entry.read_at.elapsed() < SHAPE_AGE_MAX
     }
 
     /// Whether a name without a rule is a view that mentions a table with one.
     fn is_view(&self, schema: &str, name: &str) -> bool {
-        match self.case {
+        match self.backend.case {
             NameCase::Sensitive => self.views.contains(schema, name),
             NameCase::Insensitive => self.views.contains(&schema.to_lowercase(), &name.to_lowercase()),
         }
@@ -98,34 +101,28 @@ impl Tables {
 
     /// Reads the views afresh; those made past this proxy are seen when this is called from time to time.
     pub async fn read_views(&self) -> Result<(), SchemaError> {
-        let Some(schema) = &self.schema else { return Ok(()) };
-        let ddl = self.ddl.seen();
+        let Some(schema) = &self.backend.schema else { return Ok(()) };
+        let ddl = self.backend.ddl.seen();
         let views = schema.views().await;
         if let Ok(views) = &views {
-            self.views.take(&self.rules, self.case, views);
+            self.views.take(&self.rules, self.backend.case, views);
         }
         // Where they could not be read, what was known before goes on: statements on other tables must not fail for it.
         self.views.settle(ddl);
         views.map(|_| ())
     }
 
-    /// DDL was seen: every shape is read again when it is needed.
-    pub(in crate::proxy) fn forget_shapes(&self) {
-        if self.schema.is_some() {
-            self.ddl.saw();
-        }
-    }
-
     /// Reads a table's columns afresh, and binds it where it is new, so that [`Tables::lookup`] knows it. `again`: also
     /// where what is known is not old.
     pub(in crate::proxy) async fn fetch(&self, schema: &str, table: &str, again: bool) {
-        let _one_at_a_time = self.fetching.lock().await;
-        if !again && !matches!(self.lookup(schema, table), Lookup::Unknown) {
+        let _one_at_a_time = self.backend.fetching.lock().await;
+        // Bound now, the table would go back to a generator that its next version may have taken it from.
+        if self.is_retired() || !again && !matches!(self.lookup(schema, table), Lookup::Unknown) {
             return;
         }
-        let rule = self.rules.find(self.case, schema, table).ok().flatten().cloned();
+        let rule = self.rules.find(self.backend.case, schema, table).ok().flatten().cloned();
         if rule.is_none() {
-            if !self.views.are_read_at(self.ddl.seen())
+            if !self.views.are_read_at(self.backend.ddl.seen())
                 && let Err(error) = self.read_views().await
             {
                 tracing::warn!(%error, "the views of ruled tables cannot be read");
@@ -134,7 +131,7 @@ impl Tables {
                 return;
             }
         }
-        let ddl = self.ddl.seen();
+        let ddl = self.backend.ddl.seen();
         let read = match &rule {
             Some(rule) => self.read(rule, table, ddl).await,
             None => self.through(schema, table, ddl).await,
@@ -146,8 +143,15 @@ impl Tables {
         }
     }
 
-    fn is_bound(&self, schema: &str, table: &str) -> bool {
+    /// Whether the table was bound under these rules.
+    pub(super) fn is_bound(&self, schema: &str, table: &str) -> bool {
         self.known.load().get(&self.key(schema, table)).is_some_and(|entry| entry.is_bound)
+    }
+
+    /// [`Tables::is_bound`] by [`Tables::bound_name`].
+    pub(super) fn is_bound_as(&self, name: &str) -> bool {
+        let known = self.known.load();
+        known.iter().any(|((schema, table), entry)| entry.is_bound && format!("{schema}.{table}") == name)
     }
 
     /// `ddl`: [`Ddl::seen`] before it was read.
@@ -195,26 +199,35 @@ impl Tables {
         ddl: u64,
     ) -> Result<Lookup, TableError> {
         let was_bound = self.is_bound(&rule.schema, table);
-        let is_missing = self.schema.is_some() && live.is_none();
-        let shape = live.map(|live| Arc::new(live.shape));
+        let lookup = self.meaning(rule, table, live.map(|live| Arc::new(live.shape)));
+        if !was_bound && matches!(lookup, Lookup::Ruled(_)) {
+            self.raise_floor(rule, table).await?;
+        }
+        let is_bound = match lookup {
+            Lookup::Ruled(_) => true,
+            // One that comes back may hold other ids.
+            Lookup::Missing => false,
+            _ => was_bound,
+        };
+        self.put(&rule.schema, table, lookup.clone(), ddl, is_bound);
+        Ok(lookup)
+    }
+
+    /// What the name of a ruled base table means with these columns.
+    pub(super) fn meaning(&self, rule: &Arc<Rule>, table: &str, shape: Option<Arc<TableShape>>) -> Lookup {
         if let Some(shape) = &shape
             && column(shape, &rule.column).is_none()
         {
-            let why = format!(
+            return Lookup::Refused(format!(
                 "table {}.{table} has no column {} (rule at {}); correct the rule's column",
                 rule.schema, rule.column, rule.origin
-            );
-            self.put(&rule.schema, table, Lookup::Refused(why.clone()), ddl, was_bound);
-            return Ok(Lookup::Refused(why));
+            ));
         }
-        if !was_bound && !is_missing {
-            self.raise_floor(rule, table).await?;
+        if self.backend.schema.is_some() && shape.is_none() {
+            return Lookup::Missing;
         }
         let step = self.step(rule);
         let target = Target { rule: rule.clone(), table: table.to_owned(), step, shape, view: None };
-        let lookup = if is_missing { Lookup::Missing } else { Lookup::Ruled(Arc::new(target)) };
-        // One that comes back may hold other ids.
-        self.put(&rule.schema, table, lookup.clone(), ddl, !is_missing);
-        Ok(lookup)
+        Lookup::Ruled(Arc::new(target))
     }
 }

@@ -19,8 +19,8 @@ impl Tables {
     /// Reads the tables again that were used since they were read last, all base tables by one query. Those whose columns are the
     /// same stay known as they are; others are read whole by whoever needs them next.
     pub async fn refresh(&self) -> Result<(), SchemaError> {
-        let Some(schema) = &self.schema else { return Ok(()) };
-        let ddl = self.ddl.seen();
+        let Some(schema) = &self.backend.schema else { return Ok(()) };
+        let ddl = self.backend.ddl.seen();
         let mut names = Vec::new();
         let mut others = Vec::new();
         for (key, entry) in self.known.load().iter() {
@@ -34,7 +34,7 @@ impl Tables {
                 _ => others.push(key.clone()),
             }
         }
-        let found = schema.live_tables(self.case, &names).await?;
+        let found = schema.live_tables(self.backend.case, &names).await?;
         let mut same = Vec::new();
         for (name, live) in names.iter().zip(found) {
             let key = self.key(&name.0, &name.1);

@@ -52,7 +52,7 @@ impl Tables {
 
     /// Follows a view to its table.
     async fn behind(&self, schema: &str, view: &str, shape: &TableShape) -> Result<Behind, TableError> {
-        let Some(live) = &self.schema else { return Ok(Behind::Missing) };
+        let Some(live) = &self.backend.schema else { return Ok(Behind::Missing) };
         let mut columns: Vec<Option<String>> =
             shape.columns.iter().map(|column| Some(column.name.clone())).collect();
         let (mut at, mut names) = ((schema.to_owned(), view.to_owned()), shape.clone());
@@ -94,7 +94,7 @@ impl Tables {
         columns: &[Option<String>],
         ddl: u64,
     ) -> Result<Lookup, TableError> {
-        let rule = match self.rules.find(self.case, base_schema, &base.name) {
+        let rule = match self.rules.find(self.backend.case, base_schema, &base.name) {
             Ok(Some(rule)) if rule.mode != Mode::Off => rule.clone(),
             Ok(_) => return Ok(Lookup::NotRuled),
             Err(ambiguous) => return Ok(Lookup::Refused(ambiguous.to_string())),

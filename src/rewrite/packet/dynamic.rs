@@ -353,6 +353,7 @@ impl Walk<'_> {
             shadow,
             explains_report: _,
             hidden_insert: _,
+            inserts_into: _,
         } = ran.effects;
         self.effects.opaque |= opaque || schema.is_some() || sql_mode.is_some() || charset.is_some();
         self.effects.ddl |= ddl;

@@ -15,15 +15,17 @@ use tokio::sync::watch;
 use super::super::{Session, Shared};
 use crate::mysql::auth::{Sides, Transport};
 use crate::mysql::capabilities::Capabilities;
+use crate::mysql::command::Command;
 use crate::mysql::handshake::ServerVersion;
 use crate::proxy::login::{KeyCell, LoggedIn, LoginContext};
 use crate::proxy::pump::{Outcome, Watchdog, poll_pump};
+use crate::proxy::ruled::Verdict;
 use crate::proxy::seats::Seats;
 use crate::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenTls, ListenTlsMode, Settings, Verify,
 };
 use crate::proxy::stream::Stream;
-use crate::proxy::tables::Tables;
+use crate::proxy::tables::InForce;
 use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
 use crate::store::memory::MemoryStore;
@@ -138,7 +140,7 @@ impl Rig {
         std::fs::write(rules.join("s.toml"), RULES).unwrap();
         let (rules, _) = crate::rules::load(&rules).unwrap();
         let store = Arc::new(MemoryStore::new());
-        let tables = Tables::open(Arc::new(rules), None, store, None, "me".into()).await.unwrap();
+        let tables = InForce::open(Arc::new(rules), None, store, None, "me".into()).await.unwrap();
         let settings = settings(folder.path());
         let (_, draining) = watch::channel(false);
         let login = LoginContext {
@@ -252,4 +254,21 @@ pub(super) async fn check(capabilities: Capabilities, script: &[Say]) {
         let takes = random.gen_range(0..9);
         play(capabilities, script, takes, &format!("seed {seed}"), &mut |_| random.gen_range(1..30)).await;
     }
+}
+
+/// Judges a text while its table's rule changes to another column: before it has an id, which takes a task of its own.
+pub(super) async fn changing(text: &str, column: &str) {
+    let mut rig = Rig::new(Capabilities::DEPRECATE_EOF).await;
+    rig.session.relay.view.take_state(Some(b"\x00\x0e757466386d6234\xfb"));
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("s.toml"), RULES.replace("\"id\"", &format!("\"{column}\""))).unwrap();
+    let rules = Arc::new(crate::rules::load(folder.path()).unwrap().0);
+    let tables = rig.session.shared.tables.clone();
+    // Looked up before, so that nothing is waited for but the id.
+    tables.now().fetch("s", "t", false).await;
+    let judged = rig.session.judge(Command::Query, text.as_bytes());
+    let (verdict, changed) = tokio::join!(biased; judged, tables.change(rules));
+    changed.unwrap();
+    let Verdict::Send { plan, .. } = verdict else { panic!("it is sent") };
+    assert_eq!(plan.inserts[0].target.rule.column, column);
 }

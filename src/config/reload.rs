@@ -1,0 +1,74 @@
+//! Which keys of a configuration that is read again act at once, and which wait for a restart.
+
+use super::Config;
+
+/// What acts of `new` while the process goes on, and the keys whose change waits for a restart: they keep their values.
+pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
+    let mut waiting = Vec::new();
+    let mut acting = new;
+    macro_rules! keep {
+        ($key:literal, $($field:ident).+) => {
+            if acting.$($field).+ != old.$($field).+ {
+                waiting.push($key);
+                acting.$($field).+.clone_from(&old.$($field).+);
+            }
+        };
+    }
+    keep!("listen.address", proxy.listen);
+    acting.proxy.listen_is_written = old.proxy.listen_is_written;
+    keep!("backend.address", proxy.backend.addresses);
+    keep!("backend.control", control);
+    keep!("store.path", store.kind);
+    keep!("proxy.name", proxy.name);
+    keep!("state.path", proxy.state_path);
+    keep!("log.format", log.format);
+    (acting, waiting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reloaded;
+    use crate::config::Config;
+    use std::fs;
+
+    fn config(folder: &std::path::Path, text: &str) -> Config {
+        let file = folder.join("rowstamp.toml");
+        fs::write(&file, text).unwrap();
+        crate::config::load(&file, &|_| None).unwrap().config
+    }
+
+    /// `text` in place of a configuration that says nothing but where the server is.
+    fn check(text: &str, waiting: &[&str], acts: impl Fn(&Config) -> bool) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("rules")).unwrap();
+        fs::create_dir(folder.path().join("others")).unwrap();
+        let old = config(folder.path(), "[backend]\naddress = \"127.0.0.1:3306\"\n");
+        let (acting, waits) = reloaded(&old, config(folder.path(), text));
+        assert_eq!(waits, waiting, "{text}");
+        assert!(acts(&acting), "{text}: {acting:?}");
+    }
+
+    #[test]
+    fn what_acts_and_what_waits() {
+        let server = "[backend]\naddress = \"127.0.0.1:3306\"\n";
+        check(server, &[], |_| true);
+        check("[backend]\naddress = \"127.0.0.1:3307\"\n", &["backend.address"], |new| {
+            new.proxy.backend.addresses[0].to_string() == "127.0.0.1:3306"
+        });
+        check(&format!("{server}[limits]\nconnections = 7\n"), &[], |new| {
+            new.proxy.limits.connections_max == 7
+        });
+        check(&format!("{server}[rules]\npath = \"others\"\n"), &[], |new| {
+            new.rules_path.ends_with("others")
+        });
+        check(&format!("{server}[store]\ndeadline = \"2s\"\npath = \"x.redb\"\n"), &["store.path"], |new| {
+            new.store.deadline.as_secs() == 2
+        });
+        // The default name hangs on the address.
+        let text =
+            format!("{server}[listen]\naddress = \"127.0.0.1:1\"\n[listen.tls]\nmode = \"required\"\n");
+        check(&text, &["listen.address", "proxy.name"], |new| {
+            new.proxy.listen_tls.mode == crate::proxy::settings::ListenTlsMode::Required
+        });
+    }
+}

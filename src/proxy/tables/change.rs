@@ -1,0 +1,235 @@
+//! A version of the rules made ready: the first, or the next while another is in force.
+//!
+//! # Why no id comes twice while the rules change
+//! 1. A statement takes its ids, then looks whether its version is retired, and is sent only if not ([`Tables::is_retired`]).
+//!    So all that is ever sent under a version was taken before it retired.
+//! 2. Tables are bound to other generators after that, and a binding raises the new generator above the bound that the
+//!    store has of the old one (`ids/bindings`): above all that was taken.
+//! 3. A generator whose description changed is opened a second time. Both draw from one bound, so their ranges never
+//!    overlap (`ids/fence`), whatever their steps; the first is closed before the second is used, so ids go on ascending.
+//!    What it hands back lies above all that it issued, and above the floor of no table: where a table is new to the
+//!    generator, nothing is handed back.
+//! 4. Where a step fails, tables may be bound to generators that never came into force. The old rules go on as a version
+//!    of their own that binds those tables back before it issues for them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::column::{column, highest};
+use super::lookup::Known;
+use super::{Backend, FLOOR_DEADLINE, TableError, Tables};
+use crate::ids::Sequence;
+use crate::ids::sequence::{Seed, SequenceSpec};
+use crate::rules::RuleSet;
+use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec, Mode, Rule, TableShape};
+
+/// A ruled table of the backend, read before anything is changed.
+struct Live {
+    table: String,
+    rule: Arc<Rule>,
+    shape: Arc<TableShape>,
+    /// How often DDL had been seen before it was read.
+    ddl: u64,
+    fit: Fit,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// The rule's column is not there.
+    NoColumn,
+    /// Bound by the version before this one, and nothing that a binding hangs on has changed.
+    Bound,
+    /// To be bound; holds ids up to `highest`.
+    New { highest: u64 },
+}
+
+/// A version that is ready but for its bindings.
+pub(super) struct Next {
+    tables: Tables,
+    live: Vec<Live>,
+}
+
+impl Tables {
+    /// The first version: binds every table that the rules name and the backend has, and opens the generators above them.
+    pub(super) async fn open(rules: Arc<RuleSet>, backend: Backend) -> Result<Tables, TableError> {
+        let mut tables = Tables::new(rules.clone(), backend);
+        tables.read_views().await?;
+        let live = tables.survey(None).await?;
+        for spec in rules.generators() {
+            let mut floor = 0;
+            for one in live.iter().filter(|one| one.rule.generator == spec.name) {
+                if let Fit::New { highest } = one.fit {
+                    floor = floor.max(tables.bind_above(&one.rule, &one.table, highest).await?);
+                }
+            }
+            let opened = tables.open_generator(spec, floor, max_of(spec, &live)).await?;
+            tables.generators.insert(spec.name.clone(), opened);
+        }
+        tables.know_all(live);
+        Ok(tables)
+    }
+
+    async fn open_generator(
+        &self,
+        spec: &GeneratorSpec,
+        floor: u64,
+        max: u64,
+    ) -> Result<Arc<Sequence>, TableError> {
+        let GeneratorKind::Sequence(sequence) = &spec.kind;
+        let Backend { store, owner, .. } = &self.backend;
+        let name = spec.name.to_string();
+        let opened =
+            Sequence::open(store.clone(), &name, owner, SequenceSpec::clone(sequence), floor, max).await;
+        opened.map_err(|error| TableError::Open { origin: spec.origin.clone(), error })
+    }
+
+    /// Reads and locks what the rules name, and changes nothing else. `old`: what it has bound is not asked for its ids.
+    async fn survey(&self, old: Option<&Tables>) -> Result<Vec<Live>, TableError> {
+        let mut live = Vec::new();
+        for (table, rule) in self.names().await? {
+            let ddl = self.backend.ddl.seen();
+            let Some(live_table) = self.live_table(&rule.schema, &table).await? else { continue };
+            let shape = Arc::new(live_table.shape);
+            let fit = if column(&shape, &rule.column).is_none() {
+                Fit::NoColumn
+            } else if old.is_some_and(|old| old.binds_as(self, &rule, &table)) {
+                Fit::Bound
+            } else {
+                self.lock(&rule, &table).await?;
+                Fit::New { highest: self.highest(&rule, &table, self.seed(&rule.generator)).await? }
+            };
+            live.push(Live { table, rule, shape, ddl, fit });
+        }
+        Ok(live)
+    }
+
+    /// Each ruled table of the backend with its rule.
+    async fn names(&self) -> Result<Vec<(String, Arc<Rule>)>, TableError> {
+        let Some(schema) = &self.backend.schema else { return Ok(Vec::new()) };
+        let mut names = Vec::new();
+        let mut schemas: Vec<&str> = self.rules.rules().map(|rule| rule.schema.as_str()).collect();
+        schemas.sort_unstable();
+        schemas.dedup();
+        for name in schemas {
+            for table in schema.tables(name).await? {
+                match self.rules.find(self.backend.case, name, &table) {
+                    Ok(Some(rule)) if rule.mode != Mode::Off => names.push((table, rule.clone())),
+                    Ok(_) => {}
+                    Err(ambiguous) => tracing::error!("{ambiguous}"),
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    fn seed(&self, generator: &GeneratorName) -> Seed {
+        match self.rules.generator(generator).map(|spec| &spec.kind) {
+            Some(GeneratorKind::Sequence(sequence)) => sequence.seed,
+            None => Seed::Tables,
+        }
+    }
+
+    /// Whether the table is bound here as `next` would bind it by `rule`.
+    fn binds_as(&self, next: &Tables, rule: &Rule, table: &str) -> bool {
+        self.is_bound(&rule.schema, table)
+            && matches!(self.rules.find(self.backend.case, &rule.schema, table), Ok(Some(mine))
+                if mine.generator == rule.generator
+                    && mine.column == rule.column
+                    && self.seed(&mine.generator) == next.seed(&rule.generator))
+    }
+
+    fn know_all(&self, live: Vec<Live>) {
+        for one in live {
+            let lookup = self.meaning(&one.rule, &one.table, Some(one.shape));
+            self.put(&one.rule.schema, &one.table, lookup, one.ddl, one.fit != Fit::NoColumn);
+        }
+    }
+
+    /// These rules as a version of its own, which knows none of the tables that were to be bound otherwise.
+    fn again(&self, without: &[Live]) -> Tables {
+        let mut tables = Tables::new(self.rules.clone(), self.backend.clone());
+        tables.generators.clone_from(&self.generators);
+        tables.views = self.views.clone();
+        let mut known = Known::clone(&self.known.load());
+        for one in without.iter().filter(|one| matches!(one.fit, Fit::New { .. })) {
+            known.remove(&self.key(&one.rule.schema, &one.table));
+        }
+        tables.known.store(known.into());
+        tables
+    }
+
+    /// Whether what was planned under this version, and not sent, must be planned under the next.
+    pub(in crate::proxy) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::SeqCst)
+    }
+}
+
+impl Next {
+    /// Makes all that may fail and that nobody sees. The old version serves on.
+    pub(super) async fn make(old: &Tables, rules: Arc<RuleSet>) -> Result<Next, TableError> {
+        let mut tables = Tables::new(rules.clone(), old.backend.clone());
+        tables.read_views().await?;
+        let live = tables.survey(Some(old)).await?;
+        for spec in rules.generators() {
+            let GeneratorKind::Sequence(sequence) = &spec.kind;
+            let max = max_of(spec, &live);
+            let kept = old
+                .generators
+                .get(&spec.name)
+                .filter(|open| open.spec() == sequence && open.max() == sequence.last_id(max));
+            let generator = match kept {
+                Some(kept) => kept.clone(),
+                None => tables.open_generator(spec, 0, max).await?,
+            };
+            tables.generators.insert(spec.name.clone(), generator);
+        }
+        Ok(Next { tables, live })
+    }
+
+    /// Retires `old`, binds what is to be bound, closes what is used no more. The caller holds `fetching`. Where it fails,
+    /// the old rules come back as the version that takes the place of `old`.
+    pub(super) async fn take_over(self, old: &Tables) -> Result<Tables, (Tables, TableError)> {
+        old.retired.store(true, Ordering::SeqCst);
+        let new_to = match self.bind().await {
+            Ok(new_to) => new_to,
+            Err(error) => return Err((old.again(&self.live), error)),
+        };
+        let Next { tables, live } = self;
+        for (name, generator) in &old.generators {
+            let next = tables.generators.get(name);
+            if next.is_some_and(|next| Arc::ptr_eq(next, generator)) {
+                continue;
+            }
+            if new_to.contains(name) {
+                generator.burn();
+            } else {
+                generator.close().await;
+            }
+        }
+        tables.know_all(live);
+        Ok(tables)
+    }
+
+    /// Returns the generators that have a table which they had not before.
+    async fn bind(&self) -> Result<HashSet<GeneratorName>, TableError> {
+        let mut new_to = HashSet::new();
+        for one in &self.live {
+            let Fit::New { highest } = one.fit else { continue };
+            let floor = self.tables.bind_above(&one.rule, &one.table, highest).await?;
+            if let Some(generator) = self.tables.generators.get(&one.rule.generator) {
+                generator.raise_floor(floor, FLOOR_DEADLINE).await?;
+            }
+            new_to.insert(one.rule.generator.clone());
+        }
+        Ok(new_to)
+    }
+}
+
+/// The last id that all the generator's columns hold.
+fn max_of(spec: &GeneratorSpec, live: &[Live]) -> u64 {
+    let GeneratorKind::Sequence(sequence) = &spec.kind;
+    let mine = live.iter().filter(|one| one.rule.generator == spec.name);
+    let widths = mine.filter_map(|one| column(&one.shape, &one.rule.column).and_then(highest));
+    widths.fold(sequence.max.unwrap_or(i64::MAX.unsigned_abs()), u64::min)
+}

@@ -1,0 +1,142 @@
+//! The version of the rules that counts, and its giving way to the next.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+use super::change::Next;
+use super::lookup::Ddl;
+use super::{Backend, TableError, Tables};
+use crate::ids::Sequence;
+use crate::proxy::locks::TableLocks;
+use crate::rewrite::plan::Target;
+use crate::rules::RuleSet;
+use crate::rules::model::NameCase;
+use crate::schema::{Schema, SchemaError};
+use crate::store::Store;
+
+/// What all sessions share. A statement takes one version of it, by [`InForce::now`], and keeps to that.
+pub struct InForce {
+    now: ArcSwap<Tables>,
+    backend: Backend,
+    /// One change at a time.
+    changing: tokio::sync::Mutex<()>,
+    /// Versions that gave way, while a statement that is under way holds them.
+    past: Mutex<Vec<Weak<Tables>>>,
+}
+
+impl InForce {
+    /// Binds every table that the rules name and the backend has, and opens the generators above them.
+    pub async fn open(
+        rules: Arc<RuleSet>,
+        schema: Option<Schema>,
+        store: Arc<dyn Store>,
+        locks: Option<TableLocks>,
+        owner: String,
+    ) -> Result<InForce, TableError> {
+        let case = match &schema {
+            Some(schema) => schema.name_case().await?,
+            None => NameCase::Sensitive,
+        };
+        let (ddl, fetching) = (Arc::new(Ddl::default()), Arc::default());
+        let backend = Backend { case, schema, store, locks, owner, ddl, fetching };
+        let tables = Tables::open(rules, backend.clone()).await?;
+        Ok(InForce {
+            now: ArcSwap::from_pointee(tables),
+            backend,
+            changing: tokio::sync::Mutex::default(),
+            past: Mutex::default(),
+        })
+    }
+
+    pub(in crate::proxy) fn now(&self) -> Arc<Tables> {
+        self.now.load_full()
+    }
+
+    /// Puts `rules` in force for every statement that comes from now on, or fails and leaves those that were.
+    pub async fn change(&self, rules: Arc<RuleSet>) -> Result<(), TableError> {
+        let _one_at_a_time = self.changing.lock().await;
+        let old = self.now();
+        let next = Next::make(&old, rules).await?;
+        let _nothing_is_bound = self.backend.fetching.lock().await;
+        let (tables, failed) = match next.take_over(&old).await {
+            Ok(tables) => (tables, None),
+            Err((tables, error)) => (tables, Some(error)),
+        };
+        self.now.store(Arc::new(tables));
+        self.past().push(Arc::downgrade(&old));
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The version that comes behind `retired`. `None`: it takes longer than `deadline`.
+    pub(in crate::proxy) async fn after(
+        &self,
+        retired: &Arc<Tables>,
+        deadline: Duration,
+    ) -> Option<Arc<Tables>> {
+        let _changed = tokio::time::timeout(deadline, self.backend.fetching.lock()).await.ok()?;
+        Some(self.now()).filter(|now| !Arc::ptr_eq(now, retired))
+    }
+
+    /// [`Tables::refresh`] of the version that counts.
+    pub async fn refresh(&self) -> Result<(), SchemaError> {
+        self.now().refresh().await
+    }
+
+    /// [`Tables::suspect`] of the version that counts.
+    pub(in crate::proxy) fn suspect(&self, target: &Target) {
+        self.now().suspect(target);
+    }
+
+    /// From time to time: views that were made past this proxy are seen, and locks that nobody needs any more given up.
+    pub async fn tidy(&self) -> Result<(), SchemaError> {
+        self.give_up_locks().await;
+        self.now().read_views().await
+    }
+
+    /// A table's lock is held while its rule is in force, and while a statement is under way that began when it was.
+    async fn give_up_locks(&self) {
+        let Some(locks) = &self.backend.locks else { return };
+        // A change takes locks for tables that are bound later.
+        let Ok(_nothing_changes) = self.changing.try_lock() else { return };
+        {
+            let mut past = self.past();
+            past.retain(|tables| tables.strong_count() > 0);
+            if !past.is_empty() {
+                return;
+            }
+        }
+        let _nothing_is_bound = self.backend.fetching.lock().await;
+        let now = self.now();
+        locks.keep(|table| now.is_bound_as(table)).await;
+    }
+
+    fn past(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Tables>>> {
+        // A list is right whatever panicked while it was locked.
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn generators(&self) -> Vec<Arc<Sequence>> {
+        self.now().generators.values().cloned().collect()
+    }
+
+    pub(in crate::proxy) fn schema(&self) -> Option<&Schema> {
+        self.backend.schema.as_ref()
+    }
+
+    /// Whether two names are one to the backend.
+    pub(in crate::proxy) fn is_same_name(&self, a: &str, b: &str) -> bool {
+        match self.backend.case {
+            NameCase::Sensitive => a == b,
+            NameCase::Insensitive => a.to_lowercase() == b.to_lowercase(),
+        }
+    }
+
+    /// DDL was seen: every shape is read again when it is needed.
+    pub(in crate::proxy) fn forget_shapes(&self) {
+        if self.backend.schema.is_some() {
+            self.backend.ddl.saw();
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! One version of the rules after the other, without a server: tables are known by their names alone.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{InForce, Tables};
+use crate::ids::{Sequence, TakeError};
+use crate::rewrite::plan::Lookup;
+use crate::rules::RuleSet;
+use crate::store::memory::MemoryStore;
+
+/// Generators `g`, with these keys, and `h`; all tables whose name begins with "t" draw from `generator`.
+fn rules(keys: &str, generator: &str) -> Arc<RuleSet> {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "schema = \"s\"\n[generators.g]\nkind = \"sequence\"\nseed = \"none\"\nbatch = 100\n{keys}\n\
+         [generators.h]\nkind = \"sequence\"\nseed = \"none\"\n\
+         [tables.\"t*\"]\ncolumn = \"id\"\ngenerator = \"{generator}\"\n"
+    );
+    std::fs::write(folder.path().join("s.toml"), text).unwrap();
+    Arc::new(crate::rules::load(folder.path()).unwrap().0)
+}
+
+async fn opened(rules: Arc<RuleSet>) -> (InForce, Arc<MemoryStore>) {
+    let store = Arc::new(MemoryStore::new());
+    (InForce::open(rules, None, store.clone(), None, "me".into()).await.unwrap(), store)
+}
+
+/// The generator of a table, which is looked up as a statement would.
+async fn generator(tables: &Tables, table: &str) -> Arc<Sequence> {
+    tables.fetch("s", table, false).await;
+    let Lookup::Ruled(target) = tables.lookup("s", table) else { panic!("{table} is ruled") };
+    tables.generator(&target).unwrap().clone()
+}
+
+async fn take(generator: &Sequence, count: u64) -> Result<(u64, u64), TakeError> {
+    let range = generator.take(NonZeroU64::new(count).unwrap(), Duration::from_secs(1)).await?;
+    Ok((range.first(), range.last()))
+}
+
+#[tokio::test]
+async fn a_table_moves_above_all_that_was_taken() {
+    let (in_force, _) = opened(rules("", "g")).await;
+    let old = in_force.now();
+    let g = generator(&old, "t1").await;
+    assert_eq!(take(&g, 250).await, Ok((1, 250)));
+    in_force.change(rules("", "h")).await.unwrap();
+    assert!(old.is_retired());
+    // A statement that is still under way: what it takes is never sent, and it binds nothing.
+    let late = take(&g, 500).await;
+    old.fetch("s", "t2", false).await;
+    assert!(matches!(old.lookup("s", "t2"), Lookup::Unknown));
+    let now = in_force.after(&old, Duration::from_secs(1)).await.unwrap();
+    let (first, last) = take(&*generator(&now, "t1").await, 2).await.unwrap();
+    assert!(first > 250, "{first} {late:?}");
+    in_force.change(rules("", "g")).await.unwrap();
+    let back = take(&*generator(&in_force.now(), "t1").await, 1).await.unwrap();
+    assert!(back.0 > last, "{back:?} behind {last}");
+}
+
+#[tokio::test]
+async fn a_generator_whose_step_changes_goes_on_where_it_was() {
+    let (in_force, _) = opened(rules("", "g")).await;
+    let old = generator(&in_force.now(), "t").await;
+    assert_eq!(take(&old, 7).await, Ok((1, 7)));
+    in_force.change(rules("step = 5\noffset = 2", "g")).await.unwrap();
+    assert!(matches!(take(&old, 1).await, Err(TakeError::Closed { .. })));
+    let new = generator(&in_force.now(), "t").await;
+    assert_eq!(take(&new, 3).await, Ok((12, 22)), "8 to 100 were handed back");
+    in_force.change(rules("step = 3", "g")).await.unwrap();
+    assert_eq!(take(&*generator(&in_force.now(), "t").await, 2).await, Ok((27, 30)));
+}
+
+#[tokio::test]
+async fn what_has_not_changed_is_kept() {
+    let (in_force, store) = opened(rules("", "g")).await;
+    let old = in_force.now();
+    let g = generator(&old, "t").await;
+    take(&g, 1).await.unwrap();
+    let writes = store.writes();
+    in_force.change(rules("", "g")).await.unwrap();
+    assert!(Arc::ptr_eq(&g, &generator(&in_force.now(), "t").await));
+    assert_eq!(store.writes(), writes);
+    assert_eq!(in_force.generators().len(), 2);
+}
+
+#[tokio::test]
+async fn a_change_that_fails_leaves_what_was() {
+    let (in_force, store) = opened(rules("", "g")).await;
+    let old = in_force.now();
+    let g = generator(&old, "t").await;
+    take(&g, 1).await.unwrap();
+    store.set_away(true);
+    assert!(in_force.change(rules("step = 5", "g")).await.is_err());
+    assert!(!old.is_retired() && Arc::ptr_eq(&old, &in_force.now()));
+    assert_eq!(take(&g, 1).await, Ok((2, 2)));
+}
