@@ -36,6 +36,8 @@ pub(super) struct Lane {
     roomy_fills: u8,
     /// Written since the last flush: a TLS stream keeps bytes until it is flushed.
     unflushed: bool,
+    /// Nobody takes its bytes any more.
+    is_sink: bool,
 }
 
 impl Lane {
@@ -120,6 +122,12 @@ impl Lane {
         self.start == self.ready && self.out.is_empty()
     }
 
+    /// The receiver is gone: what waits is dropped from now on, so that the sender may come to its end and what the
+    /// receiver said before it went is still read.
+    pub(super) fn become_sink(&mut self) {
+        self.is_sink = true;
+    }
+
     /// Sends all that waits. `Ready` when nothing is left; `sent` is raised by what went out.
     pub(super) fn poll_send<W: AsyncWrite + Unpin>(
         &mut self,
@@ -127,6 +135,12 @@ impl Lane {
         to: &mut W,
         sent: &mut usize,
     ) -> Poll<io::Result<()>> {
+        if self.is_sink {
+            self.start = self.ready;
+            self.out.clear();
+            self.out_sent = 0;
+            return Poll::Ready(Ok(()));
+        }
         while let Some(waiting) = self.bytes.get(self.start..self.ready).filter(|w| !w.is_empty()) {
             let n = ready!(Pin::new(&mut *to).poll_write(cx, waiting))?;
             if n == 0 {

@@ -181,6 +181,12 @@ where
         };
         match lane.poll_send(cx, to, sent) {
             Poll::Pending => return Turn::Waits,
+            // A server that refuses a packet (1153) says so and closes while the rest of it is under way. What it said is
+            // still to be read; its end is found there.
+            Poll::Ready(Err(_)) if side == Side::Client => {
+                lane.become_sink();
+                continue;
+            }
             Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(side.other(), error)),
             Poll::Ready(Ok(())) => {}
         }

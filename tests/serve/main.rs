@@ -10,6 +10,7 @@ mod attributes;
 mod bulk;
 mod ends;
 mod ids;
+mod large;
 mod limits;
 mod named;
 mod names;

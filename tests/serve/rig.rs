@@ -21,7 +21,7 @@ pub(crate) fn server(kind: Kind) -> Option<&'static Server> {
         Kind::MariaDb => &MARIADB,
         Kind::MySql9 => &MYSQL9,
     };
-    let options = ServerOptions { arguments: vec!["--max-allowed-packet=64M".into()], ..Default::default() };
+    let options = ServerOptions { arguments: vec!["--max-allowed-packet=66M".into()], ..Default::default() };
     place.get_or_init(|| Server::start_with(kind, options)).as_ref()
 }
 
