@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, Insert, ObjectName, OnInsert, Parens, Query, SetExpr, Statement,
-    Value,
+    UnaryOperator, Value,
 };
 
 use super::Difference;
@@ -228,7 +228,8 @@ fn rows_mut(source: &mut Option<Box<Query>>) -> Option<&mut [Row]> {
 
 fn is_null(value: &Expr) -> bool {
     match value {
-        Expr::Nested(inner) => is_null(inner),
+        Expr::Nested(inner)
+        | Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr: inner } => is_null(inner),
         Expr::Value(value) => value.value == Value::Null,
         _ => false,
     }
