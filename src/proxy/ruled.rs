@@ -136,41 +136,58 @@ impl Session {
                 if let Some(variables) = plan.variables(&ranges).filter(|_| !is_held) {
                     return self.hold(&variables, Held { plan, ranges, inserts });
                 }
-                let sent = self.relay.send_spliced((&plan, &ranges), text_at, window_bytes, packets);
-                let Some(nr_shift) = sent else {
-                    let refusal = Refusal::NoId("the ids do not fit the plan".into());
-                    return self.refuse(&refusal, window_bytes, packets);
-                };
-                // The wrapper sets it anew; where the statement fails, what the function shows is undefined anyway.
-                if inserts.iter().any(InsertReply::sets_insert_id) {
-                    self.relay.view.take_owed_insert_id();
-                }
-                let may_change_session = !plan.effects.leave_session();
-                let note = Note::Statements { inserts, effects: Arc::new(plan.effects) };
-                self.relay.owe(command.reply(), may_change_session, nr_shift, note);
+                self.send_planned(command, (plan, &ranges, inserts), text_at, window_bytes, packets);
             }
             Verdict::Select(plan) => {
                 self.relay.up.skip(window_bytes);
                 let task = Task::Text { payload: probe_text, text_at, plan };
                 self.relay.select = Some(Box::new(Job::new(task, packets)));
             }
-            Verdict::Prepare(prepared) => {
-                let Some(source) = source else {
-                    return self.refuse(&state_unknown(), window_bytes, packets);
-                };
-                let payload = command_payload(command, &prepared.text.text);
-                let kept = Arc::new(Kept { source, prepared: Some(prepared) });
-                if kept.selects() {
-                    self.relay.up.skip(window_bytes);
-                    let task = Task::Prepare { kept, text: probe_text };
-                    self.relay.select = Some(Box::new(Job::new(task, packets)));
-                    return;
+            Verdict::Prepare(prepared) => match source {
+                Some(source) => {
+                    let kept = Arc::new(Kept { source, prepared: Some(prepared) });
+                    self.send_prepare(kept, probe_text, window_bytes, packets);
                 }
-                let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
-                self.relay.statements.prepare(kept.clone());
-                self.relay.owe(command.reply(), false, nr_shift, Note::Prepare(kept));
-            }
+                None => self.refuse(&state_unknown(), window_bytes, packets),
+            },
         }
+    }
+
+    /// A packet with its ids, and what its answers are to be told by.
+    fn send_planned(
+        &mut self,
+        command: Command,
+        (plan, ranges, inserts): (Plan, &[IdRange], Vec<InsertReply>),
+        text_at: usize,
+        window_bytes: usize,
+        packets: usize,
+    ) {
+        let sent = self.relay.send_spliced((&plan, ranges), text_at, window_bytes, packets);
+        let Some(nr_shift) = sent else {
+            let refusal = Refusal::NoId("the ids do not fit the plan".into());
+            return self.refuse(&refusal, window_bytes, packets);
+        };
+        // The wrapper sets it anew; where the statement fails, what the function shows is undefined anyway.
+        if inserts.iter().any(InsertReply::sets_insert_id) {
+            self.relay.view.take_owed_insert_id();
+        }
+        let may_change_session = !plan.effects.leave_session();
+        let note = Note::Statements { inserts, effects: Arc::new(plan.effects) };
+        self.relay.owe(command.reply(), may_change_session, nr_shift, note);
+    }
+
+    /// COM_STMT_PREPARE with parameters of ours, or what goes before it.
+    fn send_prepare(&mut self, kept: Arc<Kept>, text: Vec<u8>, window_bytes: usize, packets: usize) {
+        if kept.selects() {
+            self.relay.up.skip(window_bytes);
+            self.relay.select = Some(Box::new(Job::new(Task::Prepare { kept, text }, packets)));
+            return;
+        }
+        let command = Command::StmtPrepare;
+        let payload = command_payload(command, kept.server_text().unwrap_or_default());
+        let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
+        self.relay.statements.prepare(kept.clone());
+        self.relay.owe(command.reply(), false, nr_shift, Note::Prepare(kept));
     }
 
     /// What is kept of a text that is being prepared. `None`: the session's state is not known.
