@@ -7,26 +7,17 @@ use super::inserts::{Ids, InsertReply};
 use super::outstanding::{Note, Purpose};
 use super::ruled::{Verdict, command_payload, state_unknown};
 use super::session::Session;
-use super::statements::{Again, Kept, PreparedInsert};
+use super::statements::{Again, Kept};
 use super::tables::{Tables, id_shape};
 use super::upstream::payload_of;
-use crate::ids::range::IdRange;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::prepared::{Execute, Expected, Param, id_bytes, statement_id};
+use crate::mysql::prepared::{Execute, Expected, statement_id};
 use crate::mysql::reader::Malformed;
-use crate::rewrite::meaning::{Bound, Meaning};
+use crate::rewrite::execution::Draft;
+use crate::rewrite::meaning::Meaning;
 use crate::rewrite::plan::{Lookup, Style, Unreadable};
-use crate::rules::model::Explicit;
-
-/// Where an id goes: in place of a parameter of the client's, or as one of ours.
-enum Place {
-    Client(u16),
-    Hidden(u16),
-}
-
-/// By row, and the ids that the client wrote or bound itself.
-type Places = (Vec<(u32, Place)>, Vec<i128>);
+use crate::rewrite::prepare::PreparedInsert;
 
 /// What becomes of an execution.
 pub(super) enum Filled {
@@ -228,36 +219,21 @@ impl Session {
         &self,
         tables: &Arc<Tables>,
         prepared: &PreparedInsert,
-        mut execute: Execute<'_>,
+        execute: Execute<'_>,
     ) -> Result<Filled, Refusal> {
-        let (places, explicit) = self.places(prepared, &execute)?;
-        self.follow_explicit(tables, &prepared.insert.target, &explicit).await?;
-        let taken = places.iter().filter(|(_, place)| matches!(place, Place::Client(_))).count();
-        let ids = prepared.text.fixed_ids + u32::try_from(taken).unwrap_or(u32::MAX);
+        let draft = Draft::new(prepared, &execute, self.meaning(prepared)?)?;
+        self.follow_explicit(tables, &prepared.insert.target, &draft.explicit).await?;
         let found_rows = self.relay.found_rows();
-        if ids == 0 {
+        if draft.ids == 0 {
             // An update still tells by what was added to its list.
             let tells = prepared.text.style == Style::OdkuLiteral;
             let reply = tells.then(|| InsertReply::new(&prepared.insert, None, found_rows, tables.clone()));
             return Ok(Filled::Send(execute.build(), reply));
         }
-        let range = self.take(tables, &prepared.insert.target, ids).await?;
+        let range = self.take(tables, &prepared.insert.target, draft.ids).await?;
         let reply = InsertReply::new(&prepared.insert, Some(Ids::from(&range)), found_rows, tables.clone());
-        let bytes = bytes_of(&range);
-        let do_not_fit = || Refusal::NoId("the ids do not fit".into());
-        let mut hidden = Vec::new();
-        for (nth, (_, place)) in places.iter().enumerate() {
-            let id = bytes.get(nth).map(Param::id).ok_or_else(do_not_fit)?;
-            match *place {
-                Place::Client(at) => *execute.params.get_mut(usize::from(at)).ok_or_else(do_not_fit)? = id,
-                Place::Hidden(at) => hidden.push((usize::from(at), id)),
-            }
-        }
-        // Ascending, so that each index is right when it is its turn.
-        for (at, id) in hidden {
-            execute.params.insert(at.min(execute.params.len()), id);
-        }
-        Ok(Filled::Send(execute.build(), Some(reply)))
+        let out = draft.write(execute, &range).ok_or_else(|| Refusal::NoId("the ids do not fit".into()))?;
+        Ok(Filled::Send(out, Some(reply)))
     }
 
     /// The statement under the rules and columns of its table that are now. Where the server must have another text, it is
@@ -304,22 +280,6 @@ impl Session {
         Ok(if now.server_text() == kept.server_text() { Now::Is(now) } else { Now::PreparedAs(now) })
     }
 
-    /// Where ids go, in the order of their rows, and the ids that the client wrote or bound itself.
-    fn places(&self, prepared: &PreparedInsert, execute: &Execute<'_>) -> Result<Places, Refusal> {
-        let meaning = self.meaning(prepared)?;
-        let hidden = prepared.text.hidden.iter().map(|hidden| (hidden.row, Place::Hidden(hidden.index)));
-        let mut places: Vec<_> = hidden.collect();
-        let mut explicit = prepared.insert.explicit.clone();
-        for place in &prepared.text.id_params {
-            match bound_to_id(meaning, prepared, execute.params.get(usize::from(place.index)))? {
-                Bound::Takes => places.push((place.row, Place::Client(place.index))),
-                Bound::Explicit(value) => explicit.extend(value),
-            }
-        }
-        places.sort_by_key(|(row, _)| *row);
-        Ok((places, explicit))
-    }
-
     /// What values at the id's place mean to this execution.
     pub(super) fn meaning(&self, prepared: &PreparedInsert) -> Result<Meaning, Refusal> {
         let insert = &prepared.insert;
@@ -334,28 +294,6 @@ impl Session {
         }
         Ok(meaning)
     }
-}
-
-/// What a parameter at the id's place asks for; an error where it does not show that, or where the rule does not have it.
-pub(super) fn bound_to_id(
-    meaning: Meaning,
-    prepared: &PreparedInsert,
-    param: Option<&Param<'_>>,
-) -> Result<Bound, Refusal> {
-    let target = &prepared.insert.target;
-    let bound = param.and_then(|param| meaning.bound(param)).ok_or_else(|| {
-        Refusal::Statement(format!(
-            "rowstamp: what is bound to {} does not show whether it is zero; bind an integer or NULL",
-            target.id_column()
-        ))
-    })?;
-    if matches!(bound, Bound::Explicit(_)) && target.rule.explicit == Explicit::Reject {
-        return Err(Refusal::Statement(format!(
-            "rowstamp: the rule of {}.{} rejects ids that the client writes; bind NULL to {}",
-            target.rule.schema, target.table, target.rule.column
-        )));
-    }
-    Ok(bound)
 }
 
 pub(super) fn malformed(error: Malformed) -> Refusal {
@@ -378,8 +316,4 @@ fn cannot_prepare_again(schema: &str, table: &str, is_as_then: bool) -> Refusal 
     Refusal::Statement(format!(
         "rowstamp: the rules or the columns of {schema}.{table} have changed since this was prepared, {why}; prepare it again"
     ))
-}
-
-fn bytes_of(range: &IdRange) -> Vec<[u8; 8]> {
-    (0..range.count()).filter_map(|k| range.nth(k)).map(id_bytes).collect()
 }

@@ -9,7 +9,7 @@ use super::outstanding::{Note, Probe, Purpose};
 use super::relay::err_packet;
 use super::select::{Job, Task};
 use super::session::Session;
-use super::statements::{Kept, PreparedInsert, Source};
+use super::statements::{Kept, Source};
 use super::tables::{Tables, highest_of};
 use super::temporary::Hides;
 use super::upstream::payload_of;
@@ -21,7 +21,7 @@ use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::rewrite::effects::Effects;
 use crate::rewrite::plan::{self, Lookup, Plan, Planned, Protocol, Target, Unreadable};
-use crate::rewrite::prepare::PreparedText;
+use crate::rewrite::prepare::{PreparedInsert, PreparedText};
 use crate::rewrite::verify::Written;
 use crate::rules::model::Explicit;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::mysql::prepared::{LAST_PREPARED, ParamType};
 use crate::rewrite::effects::Effects;
-use crate::rewrite::plan::{InsertPlan, Lookup};
-use crate::rewrite::prepare::PreparedText;
+use crate::rewrite::plan::Lookup;
+use crate::rewrite::prepare::PreparedInsert;
 use crate::sql::dialect::Dialect;
 
 /// Texts of a session are kept up to so many bytes; whoever prepares more has some of them to prepare again by itself
@@ -56,26 +56,6 @@ impl Kept {
             (Lookup::NotRuled, None) => true,
             _ => false,
         }
-    }
-}
-
-/// What an execution needs to know of its text.
-#[derive(Debug)]
-pub(super) struct PreparedInsert {
-    pub(super) insert: InsertPlan,
-    pub(super) text: PreparedText,
-}
-
-impl PreparedInsert {
-    /// Whether the server's parameter of this number is ours.
-    pub(super) fn hides(&self, server_param: u16) -> bool {
-        self.text.hidden.iter().any(|hidden| hidden.index == server_param)
-    }
-
-    /// Where the client's parameter stands among the server's.
-    pub(super) fn server_param(&self, client_param: u16) -> u16 {
-        // Hidden ones ascend, and each in front of it moves it by one.
-        self.text.hidden.iter().fold(client_param, |at, hidden| at + u16::from(hidden.index <= at))
     }
 }
 

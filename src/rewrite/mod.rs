@@ -3,7 +3,9 @@
 //! [`plan::plan`] says what a packet needs; the caller takes the ids and calls [`plan::Plan::splice`], or prepares
 //! the statement with [`plan::Plan::prepare`] and decides at each execution.
 
+pub mod bulk;
 pub mod effects;
+pub mod execution;
 mod insert;
 pub mod meaning;
 pub mod named;

@@ -42,6 +42,26 @@ pub struct IdParam {
     pub row: u32,
 }
 
+/// What an execution needs to know of its text.
+#[derive(Debug)]
+pub struct PreparedInsert {
+    pub insert: InsertPlan,
+    pub text: PreparedText,
+}
+
+impl PreparedInsert {
+    /// Whether the server's parameter of this number is ours.
+    pub fn hides(&self, server_param: u16) -> bool {
+        self.text.hidden.iter().any(|hidden| hidden.index == server_param)
+    }
+
+    /// Where the client's parameter stands among the server's.
+    pub fn server_param(&self, client_param: u16) -> u16 {
+        // Hidden ones ascend, and each in front of it moves it by one.
+        self.text.hidden.iter().fold(client_param, |at, hidden| at + u16::from(hidden.index <= at))
+    }
+}
+
 pub(super) fn prepare(plan: &Plan, text: &[u8]) -> Result<PreparedText, Refusal> {
     let [insert] = plan.inserts.as_slice() else {
         return Err(Refusal::new("a prepared text holds several statements; prepare them one by one"));

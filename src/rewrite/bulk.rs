@@ -1,0 +1,217 @@
+//! MariaDB's bulk executions of a prepared INSERT: each set of parameters gets ids of its own, out of one range.
+
+use super::execution::bound_to_id;
+use super::meaning::{Bound, Meaning};
+use super::prepare::PreparedInsert;
+use crate::ids::range::IdRange;
+use crate::mysql::bulk::{Bulk, Cells, Indicator, put_integer, put_text};
+use crate::mysql::error::Refusal;
+use crate::mysql::prepared::{Param, ParamType};
+
+/// What becomes of a cell at the id's place.
+#[derive(Debug, Clone, Copy)]
+enum IdCell {
+    Takes,
+    /// DEFAULT under NO_AUTO_VALUE_ON_ZERO, which a column without a default has not.
+    Zero,
+    /// The client's own; its integer, where it is one.
+    Keeps(Option<i128>),
+}
+
+/// How a parameter at the id's place is sent.
+#[derive(Debug, Clone, Copy)]
+pub enum IdKind {
+    /// As it came: no cell of it takes an id.
+    AsItIs,
+    /// Its type carries its length: digits.
+    Text,
+    Integer(ParamType),
+}
+
+/// What becomes of an execution's cells.
+pub struct Draft<'a> {
+    prepared: &'a PreparedInsert,
+    bulk: &'a Bulk<'a>,
+    meaning: Meaning,
+    /// By parameter: its place among those of the id.
+    id_place: Vec<Option<usize>>,
+    /// Set after set, in the order of the parameters.
+    id_cells: Vec<IdCell>,
+    /// Sets of parameters.
+    pub sets: u32,
+    taking: u32,
+    /// Ids that the client wrote or bound itself.
+    pub explicit: Vec<i128>,
+}
+
+impl<'a> Draft<'a> {
+    /// Reads all sets once: how many there are, and which cells take an id.
+    pub fn new(prepared: &'a PreparedInsert, bulk: &'a Bulk<'a>, meaning: Meaning) -> Result<Self, Refusal> {
+        let mut id_place = vec![None; usize::from(prepared.text.client_params)];
+        for (nth, place) in prepared.text.id_params.iter().enumerate() {
+            if let Some(slot) = id_place.get_mut(usize::from(place.index)) {
+                *slot = Some(nth);
+            }
+        }
+        let mut draft = Draft {
+            prepared,
+            bulk,
+            meaning,
+            id_place,
+            id_cells: Vec::new(),
+            sets: 0,
+            taking: 0,
+            explicit: prepared.insert.explicit.clone(),
+        };
+        draft.read()?;
+        Ok(draft)
+    }
+
+    /// How many ids it takes; `None`: too many to count.
+    pub fn ids(&self) -> Option<u32> {
+        self.prepared.text.fixed_ids.checked_mul(self.sets)?.checked_add(self.taking)
+    }
+
+    fn read(&mut self) -> Result<(), Refusal> {
+        let mut cells = self.bulk.cells();
+        while let Some((param, cell)) = cells.cell().map_err(|_| Refusal::WrongArguments)? {
+            self.sets += u32::from(param == 0);
+            if self.id_place.get(param).copied().flatten().is_none() {
+                continue;
+            }
+            let is_default = matches!(cell.indicator, Indicator::Default | Indicator::Ignore);
+            let kind = self.bulk.types.get(param).copied().unwrap_or(ParamType::ID);
+            self.id_cells.push(if is_default && self.meaning.zero_is_value {
+                bound_to_id(self.meaning, self.prepared, Some(&Param::id(&[0; 8])))?;
+                IdCell::Zero
+            } else {
+                match bound_to_id(self.meaning, self.prepared, Some(&cell.param(kind)))? {
+                    Bound::Takes => IdCell::Takes,
+                    Bound::Explicit(value) => IdCell::Keeps(value),
+                }
+            });
+            match self.id_cells.last() {
+                Some(IdCell::Takes) => self.taking += 1,
+                Some(IdCell::Zero) => self.explicit.push(0),
+                Some(IdCell::Keeps(Some(value))) => self.explicit.push(*value),
+                Some(IdCell::Keeps(None)) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The types that the parameters of the id are sent with.
+    pub fn kinds(&self) -> Result<Vec<IdKind>, Refusal> {
+        let places = self.prepared.text.id_params.len();
+        let of = |nth: usize| self.id_cells.iter().skip(nth).step_by(places.max(1));
+        let kind_of = |nth: usize, index: u16| {
+            if of(nth).all(|cell| matches!(cell, IdCell::Keeps(_))) {
+                return Ok(IdKind::AsItIs);
+            }
+            let kind = self.bulk.types.get(usize::from(index)).copied().unwrap_or(ParamType::ID);
+            if kind.carries_text() {
+                return Ok(IdKind::Text);
+            }
+            let values =
+                || of(nth).filter_map(|cell| if let IdCell::Keeps(value) = cell { *value } else { None });
+            let is_negative = values().any(|value| value < 0);
+            if !is_negative {
+                return Ok(IdKind::Integer(ParamType::ID));
+            }
+            if values().any(|value| value > i128::from(i64::MAX)) {
+                return Err(Refusal::Statement(
+                    "rowstamp: ids below zero and above 9223372036854775807 in one bulk execution; send them apart".into(),
+                ));
+            }
+            Ok(IdKind::Integer(ParamType { flags: 0, ..ParamType::ID }))
+        };
+        self.prepared
+            .text
+            .id_params
+            .iter()
+            .enumerate()
+            .map(|(nth, place)| kind_of(nth, place.index))
+            .collect()
+    }
+
+    /// The execution with its ids. `None`: they do not fit.
+    pub fn write(&self, kinds: &[IdKind], range: Option<&IdRange>) -> Option<Vec<u8>> {
+        let hidden = &self.prepared.text.hidden;
+        let sets = usize::try_from(self.sets).ok()?;
+        let mut out = Vec::with_capacity(64 + self.bulk.bytes() + sets * (hidden.len() + kinds.len()) * 9);
+        let mut types = self.bulk.types.clone();
+        for (place, kind) in self.prepared.text.id_params.iter().zip(kinds) {
+            if let (IdKind::Integer(kind), Some(slot)) = (kind, types.get_mut(usize::from(place.index))) {
+                *slot = *kind;
+            }
+        }
+        for hidden in hidden {
+            types.insert(usize::from(hidden.index).min(types.len()), ParamType::ID);
+        }
+        self.bulk.put_head(types.iter().copied(), &mut out);
+        let mut cells = self.bulk.cells();
+        let mut ids = IdsOf { range, taken: 0 };
+        let mut id_cells = self.id_cells.iter();
+        for _ in 0..self.sets {
+            let first = ids.taken;
+            let mut hidden = hidden.iter().peekable();
+            for at in 0..types.len() {
+                match hidden.next_if(|hidden| usize::from(hidden.index) == at) {
+                    // Rows and parameters stand in the same order, and so do their ids.
+                    Some(_) => put_integer(&mut out, ids.next()?),
+                    None => self.put_cell(&mut cells, kinds, &mut id_cells, &mut ids, &mut out)?,
+                }
+            }
+            // Behind a wrapper the other rows count up by themselves.
+            ids.taken = ids.taken.max(first + u64::from(self.prepared.text.fixed_ids));
+        }
+        Some(out)
+    }
+
+    fn put_cell(
+        &self,
+        cells: &mut Cells<'_>,
+        kinds: &[IdKind],
+        id_cells: &mut std::slice::Iter<'_, IdCell>,
+        ids: &mut IdsOf<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let (param, cell) = cells.cell().ok()??;
+        let Some(nth) = self.id_place.get(param).copied().flatten() else {
+            cell.put(out);
+            return Some(());
+        };
+        let value = match (id_cells.next()?, kinds.get(nth)?) {
+            (_, IdKind::AsItIs) | (IdCell::Keeps(_), IdKind::Text) => {
+                cell.put(out);
+                return Some(());
+            }
+            (IdCell::Takes, _) => i128::from(ids.next()?),
+            (IdCell::Zero, _) => 0,
+            (IdCell::Keeps(value), IdKind::Integer(_)) => (*value)?,
+        };
+        match kinds.get(nth)? {
+            IdKind::Text => put_text(out, value.to_string().as_bytes()),
+            // In two's complement both are the same bits.
+            IdKind::Integer(_) | IdKind::AsItIs => put_integer(
+                out,
+                u64::try_from(value).ok().or_else(|| i64::try_from(value).ok().map(i64::cast_unsigned))?,
+            ),
+        }
+        Some(())
+    }
+}
+
+/// The ids of a range, one after the other.
+struct IdsOf<'a> {
+    range: Option<&'a IdRange>,
+    taken: u64,
+}
+
+impl IdsOf<'_> {
+    fn next(&mut self) -> Option<u64> {
+        let id = self.range?.nth(self.taken)?;
+        self.taken += 1;
+        Some(id)
+    }
+}

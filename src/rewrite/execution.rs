@@ -1,0 +1,87 @@
+//! Executions of a prepared INSERT: which parameters take an id is decided here, at each of them.
+
+use super::meaning::{Bound, Meaning};
+use super::prepare::PreparedInsert;
+use crate::ids::range::IdRange;
+use crate::mysql::error::Refusal;
+use crate::mysql::prepared::{Execute, Param, id_bytes};
+use crate::rules::model::Explicit;
+
+/// Where an id goes: in place of a parameter of the client's, or as one of ours.
+enum Place {
+    Client(u16),
+    Hidden(u16),
+}
+
+/// What becomes of an execution.
+pub struct Draft {
+    /// By row.
+    places: Vec<(u32, Place)>,
+    /// How many it takes.
+    pub ids: u32,
+    /// Ids that the client wrote or bound itself.
+    pub explicit: Vec<i128>,
+}
+
+impl Draft {
+    /// `execute` has the client's parameters.
+    pub fn new(prepared: &PreparedInsert, execute: &Execute<'_>, meaning: Meaning) -> Result<Self, Refusal> {
+        let hidden = prepared.text.hidden.iter().map(|hidden| (hidden.row, Place::Hidden(hidden.index)));
+        let mut places: Vec<_> = hidden.collect();
+        let mut explicit = prepared.insert.explicit.clone();
+        let mut ids = prepared.text.fixed_ids;
+        for place in &prepared.text.id_params {
+            match bound_to_id(meaning, prepared, execute.params.get(usize::from(place.index)))? {
+                Bound::Takes => {
+                    places.push((place.row, Place::Client(place.index)));
+                    ids = ids.saturating_add(1);
+                }
+                Bound::Explicit(value) => explicit.extend(value),
+            }
+        }
+        places.sort_by_key(|(row, _)| *row);
+        Ok(Draft { places, ids, explicit })
+    }
+
+    /// The execution with its ids. `None`: they do not fit.
+    pub fn write(&self, execute: Execute<'_>, range: &IdRange) -> Option<Vec<u8>> {
+        let bytes: Vec<_> = (0..range.count()).filter_map(|k| range.nth(k)).map(id_bytes).collect();
+        // Lives no longer than the ids' bytes.
+        let mut execute = execute;
+        let mut hidden = Vec::new();
+        for (nth, (_, place)) in self.places.iter().enumerate() {
+            let id = bytes.get(nth).map(Param::id)?;
+            match *place {
+                Place::Client(at) => *execute.params.get_mut(usize::from(at))? = id,
+                Place::Hidden(at) => hidden.push((usize::from(at), id)),
+            }
+        }
+        // Ascending, so that each index is right when it is its turn.
+        for (at, id) in hidden {
+            execute.params.insert(at.min(execute.params.len()), id);
+        }
+        Some(execute.build())
+    }
+}
+
+/// What a parameter at the id's place asks for; an error where it does not show that, or where the rule does not have it.
+pub(super) fn bound_to_id(
+    meaning: Meaning,
+    prepared: &PreparedInsert,
+    param: Option<&Param<'_>>,
+) -> Result<Bound, Refusal> {
+    let target = &prepared.insert.target;
+    let bound = param.and_then(|param| meaning.bound(param)).ok_or_else(|| {
+        Refusal::Statement(format!(
+            "rowstamp: what is bound to {} does not show whether it is zero; bind an integer or NULL",
+            target.id_column()
+        ))
+    })?;
+    if matches!(bound, Bound::Explicit(_)) && target.rule.explicit == Explicit::Reject {
+        return Err(Refusal::Statement(format!(
+            "rowstamp: the rule of {}.{} rejects ids that the client writes; bind NULL to {}",
+            target.rule.schema, target.table, target.rule.column
+        )));
+    }
+    Ok(bound)
+}
