@@ -120,6 +120,8 @@ pub struct Follower {
     continuing: bool,
     /// Status bits of the last OK or EOF seen. All may be 0: a session without autocommit, outside of a transaction.
     status: Option<u16>,
+    /// COM_STMT_PREPARE's OK said that only the EOFs of definitions follow, where there are any.
+    without_definitions: bool,
 }
 
 impl Follower {
@@ -133,7 +135,7 @@ impl Follower {
             Reply::Fetch => State::Rows,
             Reply::FieldList => State::FieldList,
         };
-        Some(Follower { state, forms, continuing: false, status: None })
+        Some(Follower { state, forms, continuing: false, status: None, without_definitions: false })
     }
 
     /// What the packet of this length and first byte is; `first` is `None` for an empty payload. Must be asked once for each
@@ -182,6 +184,11 @@ impl Follower {
     /// Status bits of the last OK or EOF of this response.
     pub fn status(&self) -> Option<u16> {
         self.status
+    }
+
+    /// Whether it is of a COM_STMT_PREPARE that is not answered, or with an error.
+    pub fn prepares_nothing(&self) -> bool {
+        matches!(self.state, State::PrepareFirst)
     }
 
     /// Whether the next packet is the EOF behind a prepared statement's parameters.
@@ -254,14 +261,18 @@ impl Follower {
 
     fn prepare_ok(&mut self, payload: &[u8]) -> Result<Progress, Malformed> {
         let ok = PrepareOk::parse(payload, self.forms)?;
+        self.without_definitions = !ok.definitions;
+        let has_none = ok.params == 0 && ok.columns == 0;
+        // Measured on MySQL 9.7: the EOFs behind definitions are sent also without these.
+        let is_done = has_none || !ok.definitions && self.forms.deprecate_eof;
         self.state = match ok {
-            PrepareOk { definitions: false, .. } | PrepareOk { params: 0, columns: 0, .. } => {
-                return Ok(Progress::Done);
-            }
+            _ if is_done => State::PrepareColumnsEof,
+            PrepareOk { definitions: false, params: 0, .. } => State::PrepareColumnsEof,
+            PrepareOk { definitions: false, columns, .. } => State::PrepareParamsEof { columns },
             PrepareOk { params: 0, columns, .. } => State::PrepareColumns { left: columns },
             PrepareOk { params, columns, .. } => State::PrepareParams { left: params, columns },
         };
-        Ok(Progress::Continues)
+        Ok(if is_done { Progress::Done } else { Progress::Continues })
     }
 
     fn eof(&mut self, payload: &[u8]) -> Result<Progress, Malformed> {
@@ -277,7 +288,7 @@ impl Follower {
             }
             State::PrepareParamsEof { columns: 0 } => Progress::Done,
             State::PrepareParamsEof { columns } => {
-                self.state = State::PrepareColumns { left: columns };
+                self.state = after_prepare_columns(if self.without_definitions { 0 } else { columns });
                 Progress::Continues
             }
             State::Rows => self.end_result(status),
@@ -398,6 +409,11 @@ mod tests {
         let mut none = ok(1, 1).to_vec();
         none.push(0);
         check(Reply::Prepare, flagged, &[&none], "D");
+        let classic = Forms { deprecate_eof: false, ..flagged };
+        check(Reply::Prepare, classic, &[&none, EOF, EOF], "ccD");
+        check(Reply::Prepare, classic, &[&[&ok(0, 1)[..], &[0]].concat(), EOF], "cD");
+        check(Reply::Prepare, classic, &[&[&ok(1, 0)[..], &[0]].concat(), EOF], "cD");
+        check(Reply::Prepare, classic, &[&[&ok(0, 0)[..], &[0]].concat()], "D");
     }
 
     #[test]

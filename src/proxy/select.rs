@@ -193,6 +193,11 @@ impl Job {
     }
 
     fn take_columns(&mut self, ok: PrepareOk, definitions: &[Vec<u8>]) {
+        if !ok.definitions {
+            return self.refuse(
+                "an INSERT ... SELECT needs the definitions of its columns; SET resultset_metadata=FULL",
+            );
+        }
         let columns = definitions.iter().skip(usize::from(ok.params));
         self.columns = columns.map(|definition| ColumnDefinition::parse(definition).ok()).collect();
     }

@@ -8,6 +8,7 @@ mod support;
 
 mod attributes;
 mod bulk;
+mod cursors;
 mod ends;
 mod ids;
 mod large;
@@ -17,6 +18,7 @@ mod names;
 mod pipeline;
 mod prepared;
 mod reload;
+mod remembered;
 mod reprepared;
 mod rig;
 mod select;

@@ -25,7 +25,9 @@ pub const CLIENT_PLUGIN_AUTH: u32 = 1 << 19;
 pub const CLIENT_SESSION_TRACK: u32 = 1 << 23;
 pub const CLIENT_DEPRECATE_EOF: u32 = 1 << 24;
 pub const CLIENT_QUERY_ATTRIBUTES: u32 = 1 << 27;
+pub const CLIENT_OPTIONAL_RESULTSET_METADATA: u32 = 1 << 25;
 /// Among MariaDB's extended ones.
+pub const MARIADB_CACHE_METADATA: u32 = 1 << 4;
 pub const MARIADB_STMT_BULK: u32 = 1 << 2;
 /// LONG_PASSWORD, LONG_FLAG, PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION: every client of this century.
 const CLIENT_BASE: u32 = 1 | (1 << 2) | (1 << 9) | (1 << 13) | (1 << 15);
@@ -297,6 +299,27 @@ impl Client {
             bytes.extend(*body);
         }
         self.stream.write_all(&bytes)
+    }
+
+    /// The whole packets that answer a command, unread; a COM_PING behind it tells where they end.
+    pub fn transcript(&mut self, command: u8, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+        self.pipeline(&[(command, body), (0x0E, b"")])?;
+        let mut packets = Vec::new();
+        loop {
+            let mut header = [0; 4];
+            self.stream.read_exact(&mut header)?;
+            let is_first = header[3] == 1 && !packets.is_empty() && packets.len() % 256 != 0;
+            if !is_first && usize::from(header[3]) != (packets.len() + 1) % 256 {
+                return Err(bad(&format!("packet number {} behind {} packets", header[3], packets.len())));
+            }
+            let length = u32::from_le_bytes([header[0], header[1], header[2], 0]);
+            let mut packet = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+            self.stream.read_exact(&mut packet)?;
+            if is_first {
+                return Ok(packets);
+            }
+            packets.push(packet);
+        }
     }
 
     /// The next packet answers a command of one packet.
