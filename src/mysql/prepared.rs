@@ -141,6 +141,17 @@ impl<'a> Execute<'a> {
         self.params.iter().take(usize::from(own)).map(|p| p.kind).collect()
     }
 
+    /// Puts parameters among these: each at its index among all, ascending.
+    pub fn put_among(&mut self, others: impl IntoIterator<Item = (usize, Param<'a>)>) {
+        let mut own = std::mem::take(&mut self.params).into_iter();
+        for (index, param) in others {
+            let before = index.saturating_sub(self.params.len());
+            self.params.extend(own.by_ref().take(before));
+            self.params.push(param);
+        }
+        self.params.extend(own);
+    }
+
     /// The payload again, its types always with it: the server's memory of types holds ours too.
     pub fn build(&self) -> Vec<u8> {
         let values: usize =

@@ -39,8 +39,12 @@ impl Session {
             Ok(Filled::Failed(error)) => {
                 self.relay.up.skip(window_bytes);
                 self.relay.answer_with(&error, packets);
+                self.drop_execution(&payload);
             }
-            Ok(Filled::Probe(unreadable, text)) => self.probe(&unreadable, &text, window_bytes, packets),
+            Ok(Filled::Probe(unreadable, text)) => {
+                self.probe(&unreadable, &text, window_bytes, packets);
+                self.drop_execution(&payload);
+            }
             Ok(Filled::PrepareFirst(..) | Filled::Select(_)) => {}
             Ok(Filled::Passes) => {
                 self.relay.translate_id();

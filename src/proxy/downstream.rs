@@ -363,6 +363,9 @@ impl Relay {
     /// The response is complete; `succeeded`: it did not end with an error.
     pub(super) fn complete(&mut self, succeeded: bool) {
         let Some(Outstanding::Forward(entry)) = self.outstanding.pop() else { return };
+        if entry.follower.prepares_nothing() && !self.outstanding.prepares() {
+            self.statements.refuse_last();
+        }
         if let Some(status) = entry.follower.status() {
             self.view.take_status(status);
         }

@@ -10,6 +10,7 @@ use super::session::Session;
 use super::statements::{Again, Kept};
 use super::tables::{Tables, id_shape};
 use super::upstream::payload_of;
+use crate::mysql::bulk::Bulk;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Execute, Expected, statement_id};
@@ -52,30 +53,35 @@ impl Session {
             Execution::Ruled => {}
             Execution::Passes => return self.pass_execution(&payload, window_bytes),
             Execution::Asked => return,
-            Execution::Refused(refusal) => return self.refuse(&refusal, window_bytes, packets),
+            Execution::Refused(refusal) => {
+                return self.refuse_execution(&payload, &refusal, window_bytes, packets);
+            }
         }
         let filled = match self.filled(&payload).await {
             Ok(Filled::PrepareFirst(id, kept)) => return self.prepare_again(id, kept),
-            Ok(Filled::Select(kept)) => return self.execute_select(kept, payload, window_bytes, packets),
+            Ok(Filled::Select(kept)) => return self.execute_select(kept, &payload, window_bytes, packets),
             filled => filled,
         };
         let server_id = statement_id(&payload).ok().and_then(|id| self.relay.statements.translated(id));
-        let had_long_data = self.forget_long_data(&payload);
         match filled {
-            Err(refusal) => self.refuse(&refusal, window_bytes, packets),
+            Err(refusal) => self.refuse_execution(&payload, &refusal, window_bytes, packets),
             Ok(Filled::Failed(error)) => {
                 self.relay.up.skip(window_bytes);
                 self.relay.answer_with(&error, packets);
+                self.drop_execution(&payload);
             }
             Ok(Filled::Probe(unreadable, text)) => {
                 self.probe(&unreadable, &text, window_bytes, packets);
+                self.drop_execution(&payload);
             }
             Ok(Filled::PrepareFirst(..) | Filled::Select(_)) => {}
             Ok(Filled::Passes) => {
+                self.forget_long_data(&payload);
                 self.relay.translate_id();
-                return self.pass(Command::StmtExecute, window_bytes, false, Note::Nothing);
+                self.pass(Command::StmtExecute, window_bytes, false, Note::Nothing);
             }
             Ok(Filled::Send(mut payload, reply)) => {
+                self.forget_long_data(&payload);
                 if reply.as_ref().is_some_and(InsertReply::sets_insert_id) {
                     self.relay.view.take_owed_insert_id();
                 }
@@ -85,12 +91,8 @@ impl Session {
                 let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
                 let inserts = reply.into_iter().collect();
                 let note = Note::Statements { inserts, effects: Arc::default() };
-                return self.relay.owe(Command::StmtExecute.reply(), false, nr_shift, note);
+                self.relay.owe(Command::StmtExecute.reply(), false, nr_shift, note);
             }
-        }
-        if let Some(id) = had_long_data {
-            let reset = [&[Command::StmtReset as u8][..], &server_id.unwrap_or(id).to_le_bytes()].concat();
-            self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
         }
     }
 
@@ -101,7 +103,7 @@ impl Session {
         self.relay.send_own(Purpose::PrepareAgain(id, kept), Command::StmtPrepare.reply(), &payload);
     }
 
-    /// What was sent ahead for it goes with it: the server does not see an execution that is refused.
+    /// The one way in which an execution is refused.
     pub(super) fn refuse_execution(
         &mut self,
         payload: &[u8],
@@ -109,12 +111,40 @@ impl Session {
         window_bytes: usize,
         packets: usize,
     ) {
-        let had_long_data = self.forget_long_data(payload);
         self.refuse(refusal, window_bytes, packets);
-        if let Some(id) = had_long_data {
-            let server_id = self.relay.statements.translated(id).unwrap_or(id);
-            let reset = [&[Command::StmtReset as u8][..], &server_id.to_le_bytes()].concat();
-            self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
+        self.drop_execution(payload);
+    }
+
+    /// The server does not see it: what was sent ahead for it goes with it, and the types of its parameters, which the client
+    /// sends once, are kept for the next one.
+    pub(super) fn drop_execution(&mut self, payload: &[u8]) {
+        self.note_types(payload);
+        let had_long_data = self.forget_long_data(payload);
+        self.reset_long_data(had_long_data);
+    }
+
+    /// What was sent ahead for this statement, if any, is dropped by the server.
+    pub(super) fn reset_long_data(&mut self, id: Option<u32>) {
+        let Some(id) = id else { return };
+        let server_id = self.relay.statements.translated(id).unwrap_or(id);
+        let reset = [&[Command::StmtReset as u8][..], &server_id.to_le_bytes()].concat();
+        self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
+    }
+
+    fn note_types(&mut self, payload: &[u8]) {
+        let with_attributes = self.relay.has_attributes();
+        let id = statement_id(payload).ok();
+        let Some(statement) = id.and_then(|id| self.relay.statements.get_mut(id)) else { return };
+        let params = statement.params;
+        let types = statement.types.as_deref();
+        let sent = if payload.first() == Some(&(Command::StmtBulkExecute as u8)) {
+            Bulk::parse(payload, params, types).map(|bulk| bulk.types).ok()
+        } else {
+            let expected = Expected { params, types, long_data: &statement.long_data, with_attributes };
+            Execute::parse(payload, expected).map(|execute| execute.types(params)).ok()
+        };
+        if let Some(sent) = sent.filter(|sent| !sent.is_empty()) {
+            statement.types = Some(sent);
         }
     }
 

@@ -160,6 +160,13 @@ impl Queue {
         self.entries.is_empty()
     }
 
+    /// Whether the client has sent a COM_STMT_PREPARE that is not answered.
+    pub(super) fn prepares(&self) -> bool {
+        self.entries.iter().any(
+            |entry| matches!(entry, Outstanding::Forward(forward) if forward.follower.prepares_nothing()),
+        )
+    }
+
     /// Whether the answer to something under way may leave an insert id owed.
     pub(super) fn may_owe_insert_id(&self) -> bool {
         self.entries.iter().any(|entry| {

@@ -241,10 +241,8 @@ impl Session {
                 let mut execute = Execute::parse(payload, expected).map_err(malformed)?;
                 let hidden: Vec<_> =
                     prepared.text.hidden.iter().map(|h| id_bytes(numbers.of_param(h.row))).collect();
-                for (param, bytes) in prepared.text.hidden.iter().zip(&hidden) {
-                    let at = usize::from(param.index).min(execute.params.len());
-                    execute.params.insert(at, Param::id(bytes));
-                }
+                let ours = prepared.text.hidden.iter().zip(&hidden);
+                execute.put_among(ours.map(|(param, bytes)| (usize::from(param.index), Param::id(bytes))));
                 let mut out = execute.build();
                 let server_id =
                     statement_id(payload).ok().and_then(|id| self.relay.statements.translated(id));
@@ -261,44 +259,34 @@ impl Session {
     pub(super) fn execute_select(
         &mut self,
         kept: Arc<Kept>,
-        payload: Vec<u8>,
+        payload: &[u8],
         window_bytes: usize,
         packets: usize,
     ) {
-        let task = self.execution(kept, payload);
-        self.relay.up.skip(window_bytes);
-        match task {
-            Ok(task) => self.relay.select = Some(Box::new(Job::new(task, packets))),
-            Err((refusal, had_long_data)) => {
-                self.relay.answer(&refusal, packets);
-                self.reset_long_data(had_long_data);
+        match self.execution(kept, payload) {
+            Ok(task) => {
+                self.relay.up.skip(window_bytes);
+                self.relay.select = Some(Box::new(Job::new(task, packets)));
             }
+            Err(refusal) => self.refuse_execution(payload, &refusal, window_bytes, packets),
         }
     }
 
-    fn execution(&mut self, kept: Arc<Kept>, payload: Vec<u8>) -> Result<Task, (Refusal, Option<u32>)> {
-        let id = statement_id(&payload).map_err(|error| (malformed(error), None))?;
-        let types = self.relay.statements.get(id).and_then(|statement| statement.types.clone());
-        let long_data = self.relay.statements.get(id).map(|statement| statement.long_data.clone());
-        let had_long_data = self.forget_long_data(&payload);
-        let refused = |refusal| (refusal, had_long_data);
-        let prepared = kept.prepared.as_ref().ok_or_else(|| refused(lost()))?;
-        self.meaning(prepared).map_err(refused)?;
-        let (params, long_data) = (prepared.text.client_params, long_data.unwrap_or_default());
-        let expected = Expected {
-            params,
-            types: types.as_deref(),
-            long_data: &long_data,
-            with_attributes: self.relay.has_attributes(),
-        };
-        let sent =
-            Execute::parse(&payload, expected).map_err(|error| refused(malformed(error)))?.types(params);
-        let unknown = || refused(Refusal::UnknownStatement(id));
-        let statement = self.relay.statements.get_mut(id).ok_or_else(unknown)?;
+    fn execution(&mut self, kept: Arc<Kept>, payload: &[u8]) -> Result<Task, Refusal> {
+        let id = statement_id(payload).map_err(malformed)?;
+        let prepared = kept.prepared.as_ref().ok_or_else(lost)?;
+        self.meaning(prepared)?;
+        let params = prepared.text.client_params;
+        let with_attributes = self.relay.has_attributes();
+        let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
+        let (types, long_data) = (statement.types.clone(), statement.long_data.clone());
+        let expected = Expected { params, types: types.as_deref(), long_data: &long_data, with_attributes };
+        let sent = Execute::parse(payload, expected).map_err(malformed)?.types(params);
         if params > 0 {
             statement.types = Some(sent);
         }
-        Ok(Task::Execute { kept, payload, types, long_data })
+        statement.long_data.clear();
+        Ok(Task::Execute { kept, payload: payload.to_vec(), types, long_data })
     }
 
     /// The server does not see an execution that is refused before it is sent: what came ahead for it is dropped.
@@ -308,14 +296,6 @@ impl Session {
             && job.tries == 0
         {
             self.reset_long_data(statement_id(payload).ok());
-        }
-    }
-
-    fn reset_long_data(&mut self, id: Option<u32>) {
-        if let Some(id) = id {
-            let id = self.relay.statements.translated(id).unwrap_or(id);
-            let reset = [&[Command::StmtReset as u8][..], &id.to_le_bytes()].concat();
-            self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
         }
     }
 

@@ -127,7 +127,7 @@ enum Last {
     /// Nothing of ours was prepared last.
     #[default]
     Other,
-    /// It was refused, so the server takes another one for the last.
+    /// It was refused, so the server may take another one for the last.
     Refused,
     Acting(Arc<Effects>),
     /// The server has not yet told its id.
@@ -222,7 +222,7 @@ impl Statements {
         }
     }
 
-    /// Nothing was sent for the client's COM_STMT_PREPARE.
+    /// Nothing was sent for the client's COM_STMT_PREPARE, or the server answered it with an error: then none is the last.
     pub(super) fn refuse_last(&mut self) {
         self.last = Last::Refused;
     }

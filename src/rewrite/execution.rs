@@ -56,10 +56,7 @@ impl Draft {
                 Place::Hidden(at) => hidden.push((usize::from(at), id)),
             }
         }
-        // Ascending, so that each index is right when it is its turn.
-        for (at, id) in hidden {
-            execute.params.insert(at.min(execute.params.len()), id);
-        }
+        execute.put_among(hidden);
         Some(execute.build())
     }
 }

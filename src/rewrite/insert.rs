@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::meaning::Meaning;
 use super::plan::{Edit, InsertPlan, NewRows, Protocol, Style, Target};
-use super::prepare::IdParam;
+use super::prepare::{IdParam, PARAMS_MAX};
 use super::select;
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::dialect::Dialect;
@@ -176,6 +176,10 @@ impl Context<'_> {
         }
         if body.params > 0 && self.protocol == Protocol::Text {
             return unreadable("a placeholder outside of a prepared statement");
+        }
+        // The server's own error, 1390.
+        if body.params as usize > PARAMS_MAX {
+            return unreadable("more than 65,535 placeholders");
         }
         Ok(())
     }

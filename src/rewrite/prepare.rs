@@ -52,7 +52,7 @@ pub struct PreparedInsert {
 impl PreparedInsert {
     /// Whether the server's parameter of this number is ours.
     pub fn hides(&self, server_param: u16) -> bool {
-        self.text.hidden.iter().any(|hidden| hidden.index == server_param)
+        self.text.hidden.binary_search_by_key(&server_param, |hidden| hidden.index).is_ok()
     }
 
     /// Where the client's parameter stands among the server's.
