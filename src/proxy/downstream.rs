@@ -9,7 +9,7 @@ use super::statements::Again;
 use super::temporary;
 use crate::mysql::command::Command;
 use crate::mysql::error::parse_err;
-use crate::mysql::ok::OkPacket;
+use crate::mysql::ok::{OkPacket, status};
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Control, Follower, Kind, PrepareOk, Progress};
@@ -24,6 +24,12 @@ enum Fate {
 
 /// First byte of an ERR packet.
 const ERR: u8 = 0xFF;
+
+/// Whether rows ended with the status bit that the session's state has changed: an EOF has no room to tell how. MySQL does not
+/// set it there.
+fn eof_reports_state(payload: &[u8]) -> bool {
+    matches!(payload, [.., low, high] if u16::from_le_bytes([*low, *high]) & status::SESSION_STATE_CHANGED != 0)
+}
 
 impl Relay {
     /// Understands the next piece of the backend's window.
@@ -232,6 +238,9 @@ impl Relay {
             _ => false,
         };
         if !is_ok {
+            if control == Control::Eof && eof_reports_state(payload) {
+                self.view.doubt();
+            }
             self.learn_from_error(payload);
             return Ok(Fate::Pass);
         }
@@ -263,7 +272,7 @@ impl Relay {
             Outstanding::Forward(entry) => entry.explains_report(),
             _ => false,
         });
-        self.view.take_changes(ok.state_changes(), explained);
+        self.view.take_changes(&ok, explained);
         let strips = self.strips_tracking && ok.has_state();
         let is_changed = insert_id.is_some_and(|id| id != ok.insert_id);
         let replaced = (is_changed || strips).then(|| ok.patched(insert_id, self.strips_tracking));

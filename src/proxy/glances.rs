@@ -95,6 +95,19 @@ impl Relay {
         self.up.window().get(at..end).ok_or(Step::More(end))
     }
 
+    /// Whether the state, if it is in doubt, is to be asked for in front of the command: not where that would take from it what the
+    /// statement before it left, nor where no INSERT can be in it.
+    pub(super) fn may_stand_behind_question(&self, command: Command, header: Header) -> Result<bool, Step> {
+        if command == Command::Query {
+            let text = self.beginning(command, header)?;
+            let is_call = !self.view.multi_statements()
+                && matches!(first_word(&text.to_ascii_lowercase()), b"call" | b"set" | b"do");
+            return Ok(!is_call && may_read_insert_id(text));
+        }
+        let payload = self.up.window().get(HEADER_BYTES..).unwrap_or_default();
+        Ok(statement_id(payload).ok().and_then(|id| self.statements.next_to_last(id)).is_none())
+    }
+
     /// What comes first where `LAST_INSERT_ID()` must be brought up to date before this command, which may read it: any
     /// statement may, by a trigger or a function. One that reads what the last statement left behind (ROW_COUNT, warnings)
     /// must stay next to it, and one that cannot read the id does not need it.
@@ -168,14 +181,17 @@ fn behind_comments(text: &[u8]) -> &[u8] {
     text
 }
 
+fn first_word(text: &[u8]) -> &[u8] {
+    behind_comments(text).split(|b| !b.is_ascii_alphabetic()).next().unwrap_or_default()
+}
+
 /// Whether a statement may read `LAST_INSERT_ID()` and does not read what belongs to the statement before it.
 pub(super) fn may_read_insert_id(text: &[u8]) -> bool {
     let text = text.get(..GLANCE_BYTES_MAX).unwrap_or(text).to_ascii_lowercase();
     let has = |word: &str| memchr::memmem::find(&text, word.as_bytes()).is_some();
-    let first_word = behind_comments(&text).split(|b| !b.is_ascii_alphabetic()).next().unwrap_or_default();
     let is_bound_to_the_last = ["row_count", "found_rows", "warning_count", "error_count", "diagnostics"];
     !matches!(
-        first_word,
+        first_word(&text),
         b"show"
             | b"get"
             | b"commit"

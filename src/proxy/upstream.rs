@@ -176,8 +176,8 @@ impl Relay {
 
     /// Sends what the session learns its state by. The lane must be clear.
     fn ask_state(&mut self) -> Step {
-        self.query_own(Purpose::Track, TRACK_SQL.as_bytes());
         self.query_own(Purpose::ReadState, STATE_SQL.as_bytes());
+        self.query_own(Purpose::Track, TRACK_SQL.as_bytes());
         Step::SendFirst
     }
 
@@ -274,7 +274,7 @@ impl Relay {
                 use Command as C;
                 let reads_state =
                     matches!(command, C::Query | C::StmtPrepare | C::StmtExecute | C::StmtBulkExecute);
-                if reads_state && let Some(step) = self.wait_for_state() {
+                if reads_state && let Some(step) = self.wait_for_state(command, header) {
                     return step;
                 }
                 // The exchange that answers it is not one of packets that follow each other in a queue.
@@ -302,12 +302,20 @@ impl Relay {
         if self.up.window().len() < beginning {
             return Step::More(beginning);
         }
-        self.wait_for_state().unwrap_or(Step::Event(Event::TooLong(command)))
+        self.wait_for_state(command, header).unwrap_or(Step::Event(Event::TooLong(command)))
     }
 
     /// A statement is read as the server will read it: after everything before it has taken effect.
-    fn wait_for_state(&mut self) -> Option<Step> {
-        if !self.view.is_settled() && self.view.ask() {
+    fn wait_for_state(&mut self, command: Command, header: Header) -> Option<Step> {
+        let must_ask = if self.view.is_in_doubt() {
+            match self.may_stand_behind_question(command, header) {
+                Ok(may) => may,
+                Err(step) => return Some(step),
+            }
+        } else {
+            !self.view.is_settled()
+        };
+        if must_ask && self.view.ask() {
             return Some(self.ask_state());
         }
         (!self.view.is_settled() || self.outstanding.may_change_session()).then_some(Step::Hold)

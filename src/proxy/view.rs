@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::named::Names;
 use super::tables::InForce;
 use super::temporary::{Hides, TemporaryTables};
-use crate::mysql::ok::{StateChange, StateChanges, status};
+use crate::mysql::ok::{OkPacket, StateChange, status};
 use crate::mysql::reader::Reader;
 use crate::rewrite::effects::Effects;
 use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
@@ -20,10 +20,13 @@ pub(super) const TRACK_SQL: &str = "SET session_track_schema=ON, session_track_s
     IF(@@session_track_system_variables='*','*',CONCAT_WS(',',NULLIF(@@session_track_system_variables,''),\
     IF(FIND_IN_SET('sql_mode',REPLACE(@@session_track_system_variables,' ','')),NULL,'sql_mode'),\
     IF(FIND_IN_SET('character_set_client',REPLACE(@@session_track_system_variables,' ','')),NULL,\
-    'character_set_client')))";
+    'character_set_client'),\
+    IF(FIND_IN_SET('session_track_schema',REPLACE(@@session_track_system_variables,' ','')),NULL,\
+    'session_track_schema'),\
+    IF(FIND_IN_SET('session_track_state_change',REPLACE(@@session_track_system_variables,' ','')),NULL,\
+    'session_track_state_change')))";
 /// In hexadecimal digits, so that the answer does not depend on character_set_results.
-pub(super) const STATE_SQL: &str =
-    "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(CONVERT(DATABASE() USING utf8mb4))";
+pub(super) const STATE_SQL: &str = "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@session_track_state_change),HEX(CONVERT(DATABASE() USING utf8mb4))";
 
 pub(super) struct View {
     pub(super) tables: Arc<InForce>,
@@ -43,7 +46,12 @@ enum Knowledge {
     /// Not yet asked for.
     None,
     Asked,
+    /// It was known before.
+    AskedAgain,
     Known(State),
+    /// Something that the text does not show has run since, and may have switched tracking off: it is asked for again in front
+    /// of the next statement that may stand behind a question.
+    Doubted(State),
     /// The server would not tell.
     Never,
 }
@@ -87,7 +95,7 @@ impl View {
 
     /// Whether the state is known, or will never be: then there is nothing to wait for.
     pub(super) fn is_settled(&self) -> bool {
-        matches!(self.knowledge, Knowledge::Known(_) | Knowledge::Never)
+        matches!(self.knowledge, Knowledge::Known(_) | Knowledge::Doubted(_) | Knowledge::Never)
     }
 
     /// Whether the state was asked for.
@@ -95,20 +103,42 @@ impl View {
         !matches!(self.knowledge, Knowledge::None)
     }
 
+    pub(super) fn is_in_doubt(&self) -> bool {
+        matches!(self.knowledge, Knowledge::Doubted(_))
+    }
+
     /// Whether the state must be asked for now; it counts as asked from here on.
     pub(super) fn ask(&mut self) -> bool {
-        let first = matches!(self.knowledge, Knowledge::None);
-        if first {
-            self.knowledge = Knowledge::Asked;
-        }
-        first
+        let asked = match &self.knowledge {
+            Knowledge::None => Knowledge::Asked,
+            Knowledge::Doubted(_) => Knowledge::AskedAgain,
+            Knowledge::Asked | Knowledge::AskedAgain | Knowledge::Known(_) | Knowledge::Never => {
+                return false;
+            }
+        };
+        self.knowledge = asked;
+        true
     }
 
     pub(super) fn state(&self) -> Option<&State> {
         match &self.knowledge {
-            Knowledge::Known(state) => Some(state),
-            _ => None,
+            Knowledge::Known(state) | Knowledge::Doubted(state) => Some(state),
+            Knowledge::None | Knowledge::Asked | Knowledge::AskedAgain | Knowledge::Never => None,
         }
+    }
+
+    /// A routine has run, and may have switched tracking off so that nothing is reported of it.
+    fn doubt_state(&mut self) {
+        self.knowledge = match std::mem::replace(&mut self.knowledge, Knowledge::None) {
+            Knowledge::Known(state) => Knowledge::Doubted(state),
+            other => other,
+        };
+    }
+
+    /// Something has changed that no text shows: temporary tables, or the tracking that all of this rests on.
+    pub(super) fn doubt(&mut self) {
+        self.temporary.unsure();
+        self.doubt_state();
     }
 
     /// The session is as after a login: nothing is known, nothing is tracked, no id is owed.
@@ -135,7 +165,10 @@ impl View {
             // Changes are not reported, so what is true now may not be true later.
             return;
         }
-        if let Some(state) = row.and_then(|row| self.parse_state(row)) {
+        if let Some((state, was_tracked)) = row.and_then(|row| self.parse_state(row)) {
+            if !was_tracked && matches!(self.knowledge, Knowledge::AskedAgain) {
+                self.temporary.unsure();
+            }
             self.knowledge = Knowledge::Known(state);
         } else {
             tracing::warn!("the session's state came in an unknown form: its ruled statements are refused");
@@ -143,10 +176,13 @@ impl View {
         }
     }
 
-    fn parse_state(&self, row: &[u8]) -> Option<State> {
+    /// And whether changes of what [`View::doubt`] is about were still reported.
+    fn parse_state(&self, row: &[u8]) -> Option<(State, bool)> {
         let mut r = Reader::new(row);
         let sql_mode = unhex(r.lenenc_bytes("sql_mode").ok()?)?;
         let charset = unhex(r.lenenc_bytes("character set").ok()?)?;
+        // HEX() of a number, which may come in UTF-16 too.
+        let was_tracked = r.lenenc_bytes("session tracking").ok()?.contains(&b'1');
         // NULL (0xFB): no default database.
         let database = match r.peek()? {
             0xFB => None,
@@ -157,17 +193,27 @@ impl View {
             sql_mode: SqlMode::parse(&sql_mode),
             charset: ClientCharset::parse(&charset),
         };
-        Some(State { dialect, database })
+        Some((State { dialect, database }, was_tracked))
     }
 
     /// What an OK packet reports.
     /// `explained`: the text shows what a report that something of the session's state has changed is about.
-    pub(super) fn take_changes(&mut self, changes: StateChanges<'_>, explained: bool) {
-        // 2: SESSION_TRACK_STATE_CHANGE, which does not say what; temporary tables are among it.
-        if !explained && changes.clone().any(|change| matches!(change, StateChange::Other(2, _))) {
-            self.temporary.unsure();
+    ///
+    /// A routine that switches tracking off is reported by SESSION_TRACK_STATE_CHANGE, or by the variable that it sets, or, where it
+    /// has set both, by nothing at all behind the status bit that announces it (measured on MariaDB 10.11 and MySQL 9.7).
+    pub(super) fn take_changes(&mut self, ok: &OkPacket<'_>, explained: bool) {
+        let changes = ok.state_changes();
+        let is_unexplained = |change| match change {
+            // SESSION_TRACK_STATE_CHANGE, which does not say what; temporary tables are among it.
+            StateChange::Other(2, _) => true,
+            StateChange::SystemVariable { name, .. } => name.starts_with(b"session_track_"),
+            _ => false,
+        };
+        let says_nothing = ok.has_state() && changes.clone().next().is_none();
+        if !explained && (says_nothing || changes.clone().any(is_unexplained)) {
+            self.doubt();
         }
-        let Knowledge::Known(state) = &mut self.knowledge else { return };
+        let (Knowledge::Known(state) | Knowledge::Doubted(state)) = &mut self.knowledge else { return };
         for change in changes {
             match change {
                 StateChange::SystemVariable { name: b"sql_mode", value } => {
@@ -193,6 +239,9 @@ impl View {
         }
         if effects.tracking {
             self.knowledge = Knowledge::None;
+        }
+        if effects.routine {
+            self.doubt_state();
         }
         let tables = &self.tables;
         self.temporary.take_effects(effects, succeeded, answered, |a, b| tables.is_same_name(a, b));

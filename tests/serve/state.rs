@@ -187,3 +187,56 @@ fn what_the_last_statement_left_is_there_though_the_state_is_read() {
         assert_ne!(rows(&mut client, "SHOW WARNINGS;"), "", "{}", rig.name());
     });
 }
+
+/// What a routine sets of sql_mode ends with it; what it sets of the tracking that tells of sql_mode does not.
+#[test]
+fn a_routine_that_switches_tracking_off() {
+    let (schema, state, vars) = (
+        "SET session_track_schema=OFF",
+        "SET session_track_state_change=OFF",
+        "SET session_track_system_variables",
+    );
+    let bodies = [
+        format!("{vars}=''"),
+        format!("{vars}='autocommit'"),
+        state.to_owned(),
+        schema.to_owned(),
+        format!("BEGIN {state}; {vars}=''; {schema}; END"),
+        format!("BEGIN {schema}; {vars}=''; {state}; END"),
+    ];
+    let procedures =
+        bodies.iter().enumerate().map(|(n, body)| format!("CREATE PROCEDURE blind{n}() {body};"));
+    let function = format!(
+        "CREATE FUNCTION blind() RETURNS INT DETERMINISTIC NO SQL BEGIN {state}; {vars}=''; RETURN 1; END; \
+         CREATE PROCEDURE hide() CREATE TEMPORARY TABLE t (a INT); CREATE TABLE w (n INT); \
+         INSERT INTO u VALUES(1,1),(2,2); CREATE PROCEDURE two() UPDATE u SET a=a+(@x:=1);"
+    );
+    let sql = procedures.collect::<String>() + &function;
+    each("state_blind", &sql, |rig| {
+        let calls = (0..bodies.len()).map(|n| format!("CALL state_blind.blind{n}()"));
+        for call in
+            calls.chain(["DO state_blind.blind()".to_owned(), "SELECT state_blind.blind()".to_owned()])
+        {
+            let mut client = rig.client();
+            check_ansi(rig, &mut client, false);
+            client.run("SET @m='ANSI_QUOTES'");
+            client.run(&call);
+            client.run("SET sql_mode=@m");
+            let id = code(&mut client, "INSERT INTO t(\"id\",a) VALUES(NULL,NULL)");
+            assert_eq!(id, 0, "{}: {call}", rig.name());
+            client.run("SET @m=''");
+            client.run("SET sql_mode=@m");
+            check_ansi(rig, &mut client, false);
+            client.run(&call);
+            client.run("CALL hide()");
+            client.run("INSERT INTO t(a) VALUES(7)");
+            assert_eq!(rows(&mut client, "SELECT * FROM t"), "7", "{}: {call}", rig.name());
+            client.run("DROP TEMPORARY TABLE t");
+            // What a statement left is there, though the state is in doubt.
+            client.run("CALL two()");
+            client.run("INSERT INTO w SELECT ROW_COUNT()");
+            assert_eq!(rows(&mut client, "SELECT n FROM w"), "2", "{}: {call}", rig.name());
+            client.run("DELETE FROM w");
+        }
+    });
+}

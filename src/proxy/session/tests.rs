@@ -48,20 +48,20 @@ fn all(parts: &[Vec<u8>]) -> Vec<u8> {
     parts.concat()
 }
 
-/// sql_mode '', character set utf8mb4, no database.
+/// sql_mode '', character set utf8mb4, changes are reported, no database.
 fn state_rows(deprecate_eof: bool) -> Vec<u8> {
-    let row = b"\x00\x0e757466386d6234\xfb";
-    let mut out = p(1, [3]);
-    for nr in 2..5 {
+    let row = b"\x00\x0e757466386d6234\x011\xfb";
+    let mut out = p(1, [4]);
+    for nr in 2..6 {
         out.extend(p(nr, b"\x03def"));
     }
     if deprecate_eof {
-        out.extend(p(5, row));
-        out.extend(p(6, [0xFE, 0, 0, 2, 0, 0, 0]));
-    } else {
-        out.extend(p(5, [0xFE, 0, 0, 2, 0]));
         out.extend(p(6, row));
-        out.extend(p(7, [0xFE, 0, 0, 2, 0]));
+        out.extend(p(7, [0xFE, 0, 0, 2, 0, 0, 0]));
+    } else {
+        out.extend(p(6, [0xFE, 0, 0, 2, 0]));
+        out.extend(p(7, row));
+        out.extend(p(8, [0xFE, 0, 0, 2, 0]));
     }
     out
 }
@@ -71,8 +71,8 @@ fn learns(capabilities: Capabilities) -> [Say; 2] {
     // The OK reports a change, which the client must not see.
     let tracked = p(1, b"\x00\x00\x00\x02\x40\x00\x00\x00\x07\x01\x05\x04test");
     [
-        ToServer(all(&[q(TRACK_SQL), q(STATE_SQL)])),
-        Server(all(&[tracked, state_rows(capabilities.contains(MODERN))])),
+        ToServer(all(&[q(STATE_SQL), q(TRACK_SQL)])),
+        Server(all(&[state_rows(capabilities.contains(MODERN)), tracked])),
     ]
 }
 
@@ -118,7 +118,7 @@ async fn queries_between_inserts_of_ours_and_answers_of_ours() {
         let script = [
             // All at once; the ruled one holds back what stands behind it until the state is known.
             Client(all(&[q("SELECT 'a'"), q(INSERT), q("SELECT 2"), p(0, [0x99]), p(0, []), q("UPDATE u")])),
-            ToServer(all(&[q("SELECT 'a'"), q(TRACK_SQL), q(STATE_SQL)])),
+            ToServer(all(&[q("SELECT 'a'"), q(STATE_SQL), q(TRACK_SQL)])),
             Server(result.clone()),
             ToClient(result),
             told,
@@ -311,7 +311,7 @@ async fn the_last_prepared_is_not_the_servers_where_ours_was_refused() {
     let answers = all(&[prepared(CLASSIC, 5, 0, 0), ok(1, 0, 0, 2)]);
     let script = [
         Client(all(&[other.clone(), last])),
-        ToServer(all(&[other, q(TRACK_SQL), q(STATE_SQL)])),
+        ToServer(all(&[other, q(STATE_SQL), q(TRACK_SQL)])),
         Server(answers.clone()),
         ToClient(answers),
         told,

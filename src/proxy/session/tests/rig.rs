@@ -259,7 +259,7 @@ pub(super) async fn check(capabilities: Capabilities, script: &[Say]) {
 /// Judges a text while its table's rule changes to another column: before it has an id, which takes a task of its own.
 pub(super) async fn changing(text: &str, column: &str) {
     let mut rig = Rig::new(Capabilities::DEPRECATE_EOF).await;
-    rig.session.relay.view.take_state(Some(b"\x00\x0e757466386d6234\xfb"));
+    rig.session.relay.view.take_state(Some(b"\x00\x0e757466386d6234\x011\xfb"));
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("s.toml"), RULES.replace("\"id\"", &format!("\"{column}\""))).unwrap();
     let rules = Arc::new(crate::rules::load(folder.path()).unwrap().0);
