@@ -276,15 +276,26 @@ impl Relay {
         let strips = self.strips_tracking && ok.has_state();
         let is_changed = insert_id.is_some_and(|id| id != ok.insert_id);
         let replaced = (is_changed || strips).then(|| ok.patched(insert_id, self.strips_tracking));
-        if let Some(reply) = self.insert_reply().filter(|_| control == Control::Ok) {
-            let owed = reply.owed_insert_id(ok.affected_rows, insert_id.unwrap_or(ok.insert_id));
-            // A wrapper has set it anew, behind whatever an INSERT of the same packet left owed.
-            let is_set = reply.sets_insert_id();
-            if owed.is_some() || is_set {
-                self.view.owe_insert_id(owed);
-            }
+        if control == Control::Ok {
+            self.note_insert_id(&ok, insert_id.unwrap_or(ok.insert_id));
         }
         Ok(replaced.map_or(Fate::Pass, Fate::Replace))
+    }
+
+    /// What `LAST_INSERT_ID()` shows behind a result, of which the client is told `insert_id`.
+    fn note_insert_id(&mut self, ok: &OkPacket<'_>, insert_id: u64) {
+        match self.insert_reply() {
+            Some(reply) => {
+                let owed = reply.owed_insert_id(ok.affected_rows, insert_id);
+                // A wrapper has set it anew, behind whatever an INSERT of the same packet left owed.
+                let is_set = reply.sets_insert_id();
+                if owed.is_some() || is_set {
+                    self.view.owe_insert_id(owed);
+                }
+            }
+            None if ok.insert_id != 0 => self.view.saw_insert_id(ok.insert_id),
+            None => {}
+        }
     }
 
     /// RETURNING: what the function shows behind the rows. May be asked again about the same packet.

@@ -146,9 +146,9 @@ impl Relay {
 
     fn send_insert_id(&mut self) -> Step {
         if self.up.is_clear()
-            && let Some(id) = self.view.take_owed_insert_id()
+            && let Some(owed) = self.view.take_owed_insert_id()
         {
-            self.query_own(Purpose::LastInsertId, format!("SET last_insert_id={id}"));
+            self.query_own(Purpose::LastInsertId, owed.statement());
         }
         Step::SendFirst
     }

@@ -239,7 +239,8 @@ impl InsertReply {
             Style::Wrapped => self.bulk.is_some() && affected_rows > 0,
             Style::OdkuOne => false,
             // Another's id (of an updated or an explicit row) reaches the packet, not the function.
-            Style::Literal => (ids.first..=ids.last).contains(&insert_id),
+            // Nor does that of a row of ours that was left out.
+            Style::Literal => (ids.first..=ids.last).contains(&insert_id) && self.smallest != Smallest::None,
             // A literal in an AUTO_INCREMENT column reaches the OK packet, not the function.
             Style::OdkuLiteral | Style::OdkuNative => affected_rows == 1 && insert_id == ids.first,
         };

@@ -4,6 +4,7 @@
 //! Then session tracking is switched on and the state is read, in front of that statement; from there the server reports
 //! each change, however it was made.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::named::Names;
@@ -38,7 +39,7 @@ pub(super) struct View {
     temporary: TemporaryTables,
     pub(super) names: Names,
     /// `LAST_INSERT_ID()` should show this, and the server does not know it yet.
-    owed_insert_id: Option<u64>,
+    owed_insert_id: Option<OwedInsertId>,
 }
 
 #[derive(Debug)]
@@ -264,15 +265,47 @@ impl View {
     }
 
     pub(super) fn owe_insert_id(&mut self, id: Option<u64>) {
-        self.owed_insert_id = id;
+        self.owed_insert_id = id.map(|id| OwedInsertId { id, perhaps_newer: VecDeque::new() });
+    }
+
+    /// A statement that no rule concerns has answered with an insert id: the server has generated it, or the client wrote it.
+    pub(super) fn saw_insert_id(&mut self, id: u64) {
+        if let Some(owed) = &mut self.owed_insert_id {
+            owed.perhaps_newer.truncate(NEWER_IDS_MAX - 1);
+            owed.perhaps_newer.push_front(id);
+        }
     }
 
     pub(super) fn owes_insert_id(&self) -> bool {
         self.owed_insert_id.is_some()
     }
 
-    pub(super) fn take_owed_insert_id(&mut self) -> Option<u64> {
+    pub(super) fn take_owed_insert_id(&mut self) -> Option<OwedInsertId> {
         self.owed_insert_id.take()
+    }
+}
+
+/// How many insert ids behind the owed one are told apart: those of the last statements of a packet.
+const NEWER_IDS_MAX: usize = 16;
+
+/// What `LAST_INSERT_ID()` should show and the server does not know.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct OwedInsertId {
+    id: u64,
+    /// Insert ids that later statements of the same packet answered with, the last one first. Where the function shows one of
+    /// them, the server has generated it, and nothing is owed any more; an id that the client wrote reaches the packet only.
+    perhaps_newer: VecDeque<u64>,
+}
+
+impl OwedInsertId {
+    /// The statement that brings the function up to date.
+    pub(super) fn statement(&self) -> String {
+        let Self { id, perhaps_newer } = self;
+        if perhaps_newer.is_empty() {
+            return format!("SET last_insert_id={id}");
+        }
+        let newer = perhaps_newer.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+        format!("SET last_insert_id=CAST(IF(LAST_INSERT_ID() IN({newer}),LAST_INSERT_ID(),{id})AS UNSIGNED)")
     }
 }
 
@@ -293,7 +326,15 @@ pub(super) fn unhex(digits: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::unhex;
+    use super::{OwedInsertId, unhex};
+
+    #[test]
+    fn what_brings_the_insert_id_up_to_date() {
+        let owed = |newer: &[u64]| OwedInsertId { id: 5, perhaps_newer: newer.iter().copied().collect() };
+        assert_eq!(owed(&[]).statement(), "SET last_insert_id=5");
+        let expect = "SET last_insert_id=CAST(IF(LAST_INSERT_ID() IN(9,7),LAST_INSERT_ID(),5)AS UNSIGNED)";
+        assert_eq!(owed(&[9, 7]).statement(), expect);
+    }
 
     #[test]
     fn hexadecimal_digits() {

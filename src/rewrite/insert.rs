@@ -10,8 +10,9 @@ use super::select;
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::dialect::Dialect;
 use crate::sql::insert::{Body, Columns, Form, Head, Row, Source, Wants};
-use crate::sql::lex::{Lexer, Odd, Token};
+use crate::sql::lex::{Lexer, Odd, Span, Token};
 use crate::sql::name;
+use crate::sql::value::IdValue;
 
 mod edits;
 mod slots;
@@ -76,6 +77,12 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
         // The server's own error, 1423, by which it asks for values.
         return unreadable("a row without values, inserted through a view,");
     }
+    if rows.shape == RowShape::Empty && body.tail.odku.is_some() && body.tail.alias.is_some() {
+        // The alias stands for all columns of the table; of a row that has the id it would stand for that alone.
+        return refused(
+            "a row without values has an alias; name the columns, with DEFAULT for each, or leave the alias out",
+        );
+    }
     let mut draft = Draft::new(context, id);
     draft.decide(&rows, &body)?;
     draft.choose_style(&rows, &body)?;
@@ -84,6 +91,37 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
     draft.write_tail(&body, &columns, &rows, lexer.text());
     let semicolon = body.semicolon;
     Ok((draft.finish(&body, &rows), semicolon))
+}
+
+/// Behind the table's name, of a statement that is explained: why the server cannot tell what it would do as long as the id is
+/// not filled in, where that is so.
+pub(super) fn not_explained(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<Option<&'static str>> {
+    let id = context.id_column()?;
+    if id.is_none_or(|id| id.auto_increment) {
+        return Ok(None);
+    }
+    let Some((columns, source)) = Head::columns(lexer)? else { return Ok(None) };
+    let id_place = context.id_place(lexer, &columns, source, id)?;
+    if let Source::Query(_) = source {
+        let misses_id = context.is_mariadb() && id_place.is_none();
+        return Ok(
+            misses_id.then_some("an INSERT ... SELECT that leaves the id out; EXPLAIN the query by itself")
+        );
+    }
+    let wants = Wants { id_place, column: context.target.id_column(), table: context.table };
+    let body = match source {
+        Source::Set => Body::set(lexer, wants)?,
+        _ => Body::values(lexer, wants)?,
+    };
+    let asks_for_default = |class: IdValue, id: Span| {
+        class == IdValue::Default && !id.of(lexer.text()).eq_ignore_ascii_case(b"DEFAULT")
+    };
+    let asks_for_default = match body.map(|body| body.form) {
+        Some(Form::Values(rows)) => rows.iter().any(|row| asks_for_default(row.class, row.id)),
+        Some(Form::Set(set)) => asks_for_default(set.class, set.id),
+        None => false,
+    };
+    Ok(asks_for_default.then_some("an INSERT with DEFAULT(id); write NULL for it"))
 }
 
 impl Context<'_> {

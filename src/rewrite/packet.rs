@@ -155,6 +155,7 @@ impl Walk<'_> {
         let mut is_routine = false;
         match kind {
             Statement::Insert(verb) => return self.insert(lexer, verb, place),
+            Statement::Explain => self.explained(&mut lexer.clone(), place)?,
             Statement::Analyze => return self.behind_prefix(lexer, place, Around::analyzed),
             Statement::For(settings) => {
                 // MariaDB reports the change and not that it is put back (measured on 10.11): the state is read again.
@@ -319,6 +320,24 @@ impl Walk<'_> {
         }
     }
 
+    fn context<'a>(
+        &self,
+        statement: usize,
+        target: &'a Arc<Target>,
+        head: Head,
+        table: &'a str,
+    ) -> Context<'a> {
+        Context {
+            statement,
+            target,
+            dialect: self.dialect,
+            protocol: self.protocol,
+            head,
+            table,
+            behind_ddl: self.effects.ddl,
+        }
+    }
+
     fn insert(&mut self, lexer: &mut Lexer<'_>, verb: Verb, place: Place) -> Result<bool, Halt> {
         let Place { nth, start, .. } = place;
         if !self.view.any_rules && !self.several && self.protocol == Protocol::Text {
@@ -354,15 +373,7 @@ impl Walk<'_> {
         let Some(table) = name::decode(self.text, head.table.last, self.dialect.charset) else {
             return Err(Box::new(self.unreadable(start, "its table's name cannot be read")));
         };
-        let context = Context {
-            statement: nth,
-            target: &target,
-            dialect: self.dialect,
-            protocol: self.protocol,
-            head,
-            table: &table,
-            behind_ddl: self.effects.ddl,
-        };
+        let context = self.context(nth, &target, head, &table);
         let mut ahead = lexer.clone();
         match place.around.plan(&mut ahead, context, start) {
             Ok((plan, semicolon)) => {

@@ -53,7 +53,7 @@ fn word(word: &[u8]) -> Glance {
     place.make_ascii_uppercase();
     match &*place {
         b"SELECT" | b"UPDATE" | b"DELETE" | b"COMMIT" | b"ROLLBACK" | b"SHOW" | b"START" | b"SAVEPOINT"
-        | b"RELEASE" | b"EXPLAIN" | b"DESCRIBE" | b"DESC" | b"KILL" | b"WITH" | b"DO" => Glance::Harmless,
+        | b"RELEASE" | b"KILL" | b"WITH" | b"DO" => Glance::Harmless,
         _ => Glance::Read,
     }
 }

@@ -4,7 +4,7 @@ use super::ddl::{self, Tables};
 use super::dynamic::{self, Dynamic};
 use super::for_statement::{self, ForStatement};
 use super::insert::Verb;
-use super::lex::{Lexer, Odd, TokenKind};
+use super::lex::{Lexer, Odd, Token, TokenKind};
 use super::name::{self, Path};
 use super::set::{self, Settings};
 
@@ -15,8 +15,7 @@ pub enum Statement {
     Empty,
     /// The lexer stands behind the verb.
     Insert(Verb),
-    /// Changes nothing that matters here: SELECT, UPDATE, COMMIT, SHOW, EXPLAIN (which shows an INSERT and does not run
-    /// it: MySQL's `EXPLAIN ANALYZE INSERT` neither, MariaDB has none), ...
+    /// Changes nothing that matters here: SELECT, UPDATE, COMMIT, SHOW, ...
     Harmless,
     /// `None`: a name that cannot be read.
     Use(Option<String>),
@@ -31,6 +30,9 @@ pub enum Statement {
     Dynamic(Dynamic),
     /// MariaDB's ANALYZE, which runs a statement and answers with its plan: the lexer stands before that statement.
     Analyze,
+    /// EXPLAIN and DESCRIBE, which show an INSERT and do not run it (MySQL's `EXPLAIN ANALYZE INSERT` neither, MariaDB has
+    /// none): the lexer stands before it.
+    Explain,
     /// MariaDB's SET STATEMENT ... FOR: the lexer stands before the statement that runs.
     For(ForStatement),
     /// LOAD DATA, LOAD XML; `None`: the table's name was not found.
@@ -83,9 +85,6 @@ const HARMLESS: &[&str] = &[
     "RESTART",
     "CLONE",
     "IMPORT",
-    "EXPLAIN",
-    "DESCRIBE",
-    "DESC",
     "BACKUP",
 ];
 const COMPOUND: &[&str] = &["IF", "CASE", "LOOP", "REPEAT", "WHILE", "FOR", "DECLARE"];
@@ -146,14 +145,22 @@ pub fn classify(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     if is(COMPOUND) || ahead.peek()?.is_punct(b':') {
         return Ok(Statement::Compound);
     }
+    rarer(lexer, first)
+}
+
+fn rarer(lexer: &mut Lexer<'_>, first: Token) -> Result<Statement, Odd> {
+    let is = |words: &[&str]| words.iter().any(|word| lexer.is_word(first, word));
     if is(&["ANALYZE"]) {
         return analyze(lexer);
+    }
+    if is(&["EXPLAIN", "DESCRIBE", "DESC"]) {
+        return explain(lexer);
     }
     if is(&["CALL"]) {
         return Ok(Statement::Opaque);
     }
     if is(&["LOAD"]) {
-        return load(&mut ahead);
+        return load(&mut lexer.clone());
     }
     Ok(Statement::Unknown)
 }
@@ -163,14 +170,28 @@ fn analyze(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     if !lexer.dialect().is_mariadb() {
         return Ok(Statement::Harmless);
     }
-    if lexer.eat_word("FORMAT")? {
-        lexer.eat_punct(b'=')?;
-        lexer.next()?;
-    }
+    format(lexer)?;
     for word in ["LOCAL", "NO_WRITE_TO_BINLOG"] {
         lexer.eat_word(word)?;
     }
     Ok(Statement::Analyze)
+}
+
+/// `EXPLAIN [EXTENDED | PARTITIONS | ALL | ANALYZE] [FORMAT=JSON] statement`, or of a table.
+fn explain(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
+    for word in ["EXTENDED", "PARTITIONS", "ALL", "ANALYZE"] {
+        lexer.eat_word(word)?;
+    }
+    format(lexer)?;
+    Ok(Statement::Explain)
+}
+
+fn format(lexer: &mut Lexer<'_>) -> Result<(), Odd> {
+    if lexer.eat_word("FORMAT")? {
+        lexer.eat_punct(b'=')?;
+        lexer.next()?;
+    }
+    Ok(())
 }
 
 fn load(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {

@@ -163,6 +163,7 @@ impl Writer {
             "select" => self.select_form(&mut draft),
             "table" => {
                 draft.sure = false;
+                self.brings_ids();
                 self.words(" TABLE source");
                 self.uses("source");
             }

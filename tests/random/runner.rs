@@ -237,13 +237,21 @@ pub(crate) fn with_tags(case: &Case, native: &Record) -> Case {
         // Of an explicit id that met another row, the server tells that row's id.
         let all_explicit = is_odku && statement.tags.iter().any(|tag| tag == "explicit");
         statement.tags.retain(|tag| tag != "odku" && (all_explicit || tag != "explicit"));
+        let mut only_if = |tag: &str, is: bool| statement.tags.retain(|one| is || one != tag);
+        only_if("failed_query", facts().any(|fact| fact.field == "error"));
+        only_if("ignored_query", facts().any(|fact| fact.field == "insert_id" && is_explicit(&fact.value)));
+        let was_left_out = |value: &str| value.starts_with('~');
+        if statement.tags.iter().any(|tag| tag == "skips")
+            && facts().any(|fact| fact.field == "insert_id" && was_left_out(&fact.value))
+        {
+            statement.tags.push("all_generated_left_out".to_owned());
+        }
         let mut last_step = 0;
         let (mut failed_once, mut updated_once) = (failed, updated);
         for fact in facts().filter(|fact| ["error", "insert_id", "affected_rows"].contains(&fact.field)) {
-            let generated = fact.value.starts_with(['#', '~']);
-            let explicit = !generated && fact.value != "0";
+            let generated = is_generated(&fact.value);
             match fact.field {
-                "insert_id" if explicit => statement.tags.push("explicit".to_owned()),
+                "insert_id" if is_explicit(&fact.value) => statement.tags.push("explicit".to_owned()),
                 "error" => failed = true,
                 "insert_id" if generated && !is_odku => (failed, updated) = (false, false),
                 "affected_rows" if is_odku => updated |= fact.value != "1" || last_step == fact.step,
@@ -266,6 +274,14 @@ pub(crate) fn with_tags(case: &Case, native: &Record) -> Case {
         }
     }
     case
+}
+
+fn is_generated(insert_id: &str) -> bool {
+    insert_id.starts_with(['#', '~'])
+}
+
+fn is_explicit(insert_id: &str) -> bool {
+    !is_generated(insert_id) && insert_id != "0"
 }
 
 /// ROW_COUNT() and warnings behind what was refused: natively they tell of the statement before it, which is left out.

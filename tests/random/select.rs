@@ -49,6 +49,9 @@ impl Writer {
             }
             _ => String::new(),
         };
+        if !id.is_empty() {
+            self.brings_ids();
+        }
         let constants = self.expressions(draft, &id, false);
         let columns = self.expressions(draft, &id, true);
         self.uses("source");
@@ -79,6 +82,14 @@ impl Writer {
         };
         self.gap();
         self.put(&text);
+    }
+
+    /// What is declared of ids that come from a query.
+    pub(crate) fn brings_ids(&mut self) {
+        self.tag("failed_query");
+        if self.tags.contains(&"skips") {
+            self.tag("ignored_query");
+        }
     }
 
     fn select_list(&mut self, draft: &Draft) {

@@ -1,12 +1,15 @@
 //! What stands around an INSERT and changes what it stores or answers: ANALYZE, SET STATEMENT ... FOR, optimizer hints.
 
-use super::{Halt, Place, Walk};
+use super::{Halt, Named, Place, Walk};
 use crate::rewrite::insert::{self, Context, Stop};
 use crate::rewrite::plan::{InsertPlan, Planned, Protocol, Refusal, Style};
 use crate::sql::dialect::{ServerKind, SqlMode};
 use crate::sql::for_statement::{ForStatement, ModeSetting};
 use crate::sql::hint::{self, HintedVariables};
+use crate::sql::insert::Head;
 use crate::sql::lex::{Lexer, Span};
+use crate::sql::name;
+use crate::sql::statement::{self, Statement};
 
 /// How many prefixes are followed.
 const PREFIXES_MAX: usize = 4;
@@ -123,6 +126,23 @@ impl Around {
 }
 
 impl Walk<'_> {
+    /// Nothing is filled into an INSERT that is shown, not run. Where AUTO_INCREMENT does not stand for the id, the server may
+    /// miss it (error 1364).
+    pub(super) fn explained(&self, lexer: &mut Lexer<'_>, place: Place) -> Result<(), Halt> {
+        if !self.view.any_rules {
+            return Ok(());
+        }
+        let Ok(Statement::Insert(verb)) = statement::classify(lexer) else { return Ok(()) };
+        let Ok(Some(head)) = Head::parse(lexer, verb) else { return Ok(()) };
+        let Named::Ruled(target) = self.lookup(self.text, head.table)? else { return Ok(()) };
+        let Some(table) = name::decode(self.text, head.table.last, self.dialect.charset) else {
+            return Ok(());
+        };
+        let context = self.context(place.nth, &target, head, &table);
+        let Ok(Some(why)) = insert::not_explained(lexer, &context) else { return Ok(()) };
+        Err(Box::new(Planned::Refused(Refusal::new(format!("no AUTO_INCREMENT, and EXPLAIN of {why}")))))
+    }
+
     /// The statement behind ANALYZE or SET STATEMENT ... FOR.
     pub(super) fn behind_prefix(
         &mut self,
