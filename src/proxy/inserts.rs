@@ -174,6 +174,8 @@ impl InsertReply {
                 // Behind a query the server reports what LAST_INSERT_ID() was put back to.
                 let is_put_back = self.selected.is_some() && self.new_rows != NewRows::All;
                 self.smallest(ids, |smallest| match smallest {
+                    // The first is in no row where REPLACE met it again.
+                    Some(_) if self.new_rows == NewRows::All => Settled::Patch { insert_id: ids.first },
                     Some(insert_id) => Settled::Patch { insert_id },
                     None if self.none_is_zero() || is_put_back => Settled::Patch { insert_id: 0 },
                     None => Settled::Leave,

@@ -39,8 +39,8 @@ pub(crate) struct Histogram {
 
 impl Histogram {
     pub(crate) fn draw(&mut self, drawn: &Drawn) {
-        for open in &drawn.left_out {
-            *self.left_out.entry(open).or_default() += 1;
+        for apart in &drawn.left_out {
+            *self.left_out.entry(apart).or_default() += 1;
         }
         for (_, name) in &drawn.productions {
             self.rows.entry(*name).or_default().drawn += 1;
@@ -116,8 +116,8 @@ impl Histogram {
         for (error, times) in other.errors {
             *self.errors.entry(error).or_default() += times;
         }
-        for (open, times) in other.left_out {
-            *self.left_out.entry(open).or_default() += times;
+        for (apart, times) in other.left_out {
+            *self.left_out.entry(apart).or_default() += times;
         }
         for (mark, times) in other.marks_met {
             *self.marks_met.entry(mark).or_default() += times;
@@ -159,8 +159,8 @@ impl Histogram {
         for (reason, times) in &self.reasons {
             let _ = writeln!(text, "  {times:>7} refused: {reason}");
         }
-        for (open, times) in &self.left_out {
-            let _ = writeln!(text, "  {times:>7} left out for an open difference: {open}");
+        for (apart, times) in &self.left_out {
+            let _ = writeln!(text, "  {times:>7} left out: {apart}");
         }
         text
     }

@@ -302,6 +302,7 @@ impl Writer {
         // `VALUES ROW(...)` takes no alias.
         draft.more |= if source == "values_row" { 0 } else { PLAIN_ROWS };
         if draft.list == "none" {
+            self.tag("failed_unlisted");
             self.gap();
         } else {
             self.soft();

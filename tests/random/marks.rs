@@ -1,4 +1,4 @@
-//! What may be refused: the rows of the README's table that the grammar draws, and differences that are still open.
+//! What may be refused: the rows of the README's table that the grammar draws, and differences in which rows are stored.
 
 use crate::run::Record;
 use crate::session::Drawn;
@@ -42,24 +42,24 @@ pub(crate) const MARKS: &[Mark] = &[
     mark("statement", "packet", "send them in packets of their own"),
 ];
 
-/// A difference that is known and not mended yet: no statement with all of these is run.
-pub(crate) struct Open {
+/// A declared difference (README.md) in which rows are stored: no statement with all of these is run.
+pub(crate) struct Apart {
     pub(crate) name: &'static str,
     servers: &'static [Kind],
     productions: &'static [(&'static str, &'static str)],
 }
 
-pub(crate) const OPEN: &[Open] = &[Open {
+pub(crate) const APART: &[Apart] = &[Apart {
     name: "REPLACE of generated and of existing ids, which MariaDB refuses",
     servers: &[Kind::MariaDb],
     productions: &[("verb", REPLACE), ("id style", "mixed|bound|bound_mixed")],
 }];
 
-/// Which open difference a statement would meet.
-pub(crate) fn open(server: Kind, drawn: &[(&'static str, &'static str)]) -> Option<&'static str> {
+/// Which of them a statement may meet.
+pub(crate) fn apart(server: Kind, drawn: &[(&'static str, &'static str)]) -> Option<&'static str> {
     let has = |(group, name): &(&str, &str)| drawn.iter().any(|one| matches(*one, group, name));
-    let met = |open: &&Open| open.servers.contains(&server) && open.productions.iter().all(has);
-    OPEN.iter().find(met).map(|open| open.name)
+    let met = |apart: &&Apart| apart.servers.contains(&server) && apart.productions.iter().all(has);
+    APART.iter().find(met).map(|apart| apart.name)
 }
 
 fn matches((group, name): (&str, &str), of: &str, production: &str) -> bool {

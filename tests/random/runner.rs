@@ -238,7 +238,9 @@ pub(crate) fn with_tags(case: &Case, native: &Record) -> Case {
         let all_explicit = is_odku && statement.tags.iter().any(|tag| tag == "explicit");
         statement.tags.retain(|tag| tag != "odku" && (all_explicit || tag != "explicit"));
         let mut only_if = |tag: &str, is: bool| statement.tags.retain(|one| is || one != tag);
-        only_if("failed_query", facts().any(|fact| fact.field == "error"));
+        let fails = facts().any(|fact| fact.field == "error");
+        only_if("failed_query", fails);
+        only_if("failed_unlisted", fails);
         only_if("ignored_query", facts().any(|fact| fact.field == "insert_id" && is_explicit(&fact.value)));
         let was_left_out = |value: &str| value.starts_with('~');
         if statement.tags.iter().any(|tag| tag == "skips")
@@ -260,6 +262,10 @@ pub(crate) fn with_tags(case: &Case, native: &Record) -> Case {
             last_step = fact.step;
             failed_once |= failed;
             updated_once |= updated;
+        }
+        // Behind RETURNING nothing tells whether a row was updated.
+        if is_odku && !facts().any(|fact| ["error", "affected_rows"].contains(&fact.field)) {
+            (updated, updated_once) = (true, true);
         }
         let sql = &statement.sql;
         let sets = [&b"SELECT LAST_INSERT_ID(5"[..], b"SET last_insert_id", b"!reset"];

@@ -73,7 +73,7 @@ pub(crate) struct Drawn {
     pub(crate) recipe: Recipe,
     /// (group, production), each time that one was chosen, by statement of the case; those of the session first.
     pub(crate) productions: Vec<(usize, (&'static str, &'static str))>,
-    /// Open differences (`marks::OPEN`) that statements would have met, which are not in the case.
+    /// Differences (`marks::APART`) that statements might have met, which are not in the case.
     pub(crate) left_out: Vec<&'static str>,
 }
 
@@ -128,8 +128,8 @@ fn assemble(
     for choices in statements {
         let mut writer = Writer::new(choices, state);
         writer.statement();
-        if let Some(open) = crate::marks::open(server, writer.choices.drawn()) {
-            left_out.push(open);
+        if let Some(apart) = crate::marks::apart(server, writer.choices.drawn()) {
+            left_out.push(apart);
             continue;
         }
         state = writer.state;
