@@ -74,6 +74,11 @@ pub enum SchemaError {
     Query(#[from] mysql_async::Error),
     #[error("the backend did not answer the control account within {0:?}")]
     Timeout(Duration),
+    #[error(
+        "{table} is locked, and new to its generator, so that its highest id must be read first: UNLOCK TABLES, or wait for \
+         its DDL, and try again"
+    )]
+    Locked { table: String },
 }
 
 /// A connection pool of the control account.
@@ -86,6 +91,15 @@ pub struct Schema {
 
 /// Tables that are read by one query.
 const TABLES_PER_QUERY: usize = 32;
+
+/// Ids of a text column that are named one by one.
+const TEXTS_MAX: u64 = 10_000;
+
+/// ER_LOCK_WAIT_TIMEOUT
+const LOCK_WAIT_TIMEOUT: u16 = 1205;
+
+/// How long the highest id of a table waits for a table's lock, while no other table is bound.
+const BINDING_LOCK_SECONDS: u32 = 5;
 
 /// One query of the control account takes at most so long.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -217,13 +231,28 @@ impl Schema {
         let work = async {
             // MySQL keeps the counter for a day; MariaDB does not know the variable, and reads it afresh.
             let _ = conn.query_drop("SET information_schema_stats_expiry = 0").await;
+            conn.query_drop(format!("SET lock_wait_timeout = {BINDING_LOCK_SECONDS}")).await?;
             let _ = conn.query_drop("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await;
-            let sql = format!(
-                "SELECT CAST(MAX({0}) AS CHAR) FROM {1}.{2}",
-                quoted(column),
-                quoted(schema),
-                quoted(table)
-            );
+            let data_type: Option<String> = conn
+                .exec_first(
+                    "SELECT data_type FROM information_schema.columns \
+                     WHERE table_schema = ? AND table_name = ? AND column_name = ?",
+                    (schema, table, column),
+                )
+                .await?;
+            let (column, from) = (quoted(column), format!("{}.{}", quoted(schema), quoted(table)));
+            let sql = if holds_text(&data_type.unwrap_or_default()) {
+                // Other texts than digits alone are never issued.
+                let number = format!("CAST({column} AS DECIMAL(65))");
+                format!(
+                    "SELECT CAST(MAX({number}) AS CHAR) FROM {from} WHERE {} AND {number} <= {}",
+                    is_digits(&column),
+                    i64::MAX
+                )
+            } else {
+                // Of DECIMAL and DOUBLE too no more than digits.
+                format!("SELECT CAST(CAST(CEILING(MAX({column})) AS DECIMAL(65)) AS CHAR) FROM {from}")
+            };
             let highest: Option<Option<String>> = conn.query_first(sql).await?;
             let counter: Option<Option<u64>> = conn
                 .exec_first(
@@ -232,16 +261,22 @@ impl Schema {
                     (schema, table, table, schema),
                 )
                 .await?;
-            // A negative or textual id is below every one that is issued.
+            // A negative id is below every one that is issued.
             let highest = highest.flatten().and_then(|id| id.parse().ok()).unwrap_or(0);
             Ok::<u64, SchemaError>(highest.max(counter.flatten().unwrap_or(1).saturating_sub(1)))
         };
-        tokio::time::timeout(self.timeout * 12, work)
+        let highest = tokio::time::timeout(self.timeout * 12, work)
             .await
-            .map_err(|_| SchemaError::Timeout(self.timeout * 12))?
+            .map_err(|_| SchemaError::Timeout(self.timeout * 12))?;
+        match highest {
+            Err(SchemaError::Query(mysql_async::Error::Server(error))) if error.code == LOCK_WAIT_TIMEOUT => {
+                Err(SchemaError::Locked { table: format!("{schema}.{table}") })
+            }
+            highest => highest,
+        }
     }
 
-    /// The highest id that is in the table, rows of open transactions included; 0 where there is none, or it is no number.
+    /// The highest id that is in an integer column, rows of open transactions included; 0 where there is none.
     pub async fn highest_stored(&self, schema: &str, table: &str, column: &str) -> Result<u64, SchemaError> {
         let mut conn = self.conn().await?;
         let work = async {
@@ -257,24 +292,50 @@ impl Schema {
     /// The smallest of the ids `first..=last` that is in the table, rows of open transactions included.
     pub async fn smallest_id(
         &self,
-        (schema, table, column): (&str, &str, &str),
+        (schema, table): (&str, &str),
+        column: &ColumnShape,
         first: u64,
         last: u64,
     ) -> Result<Option<u64>, SchemaError> {
         let mut conn = self.conn().await?;
         let work = async {
+            // Not for LOCK TABLES ... WRITE of the very session that waits for the answer.
+            conn.query_drop("SET lock_wait_timeout = 1").await?;
             conn.query_drop("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await?;
-            let sql = format!(
-                "SELECT MIN({0}) FROM {1}.{2} WHERE {0} BETWEEN ? AND ?",
-                quoted(column),
-                quoted(schema),
-                quoted(table)
-            );
-            let smallest: Option<Option<u64>> = conn.exec_first(sql, (first, last)).await?;
-            Ok::<Option<u64>, SchemaError>(smallest.flatten())
+            let (name, from) = (quoted(&column.name), format!("{}.{}", quoted(schema), quoted(table)));
+            let sql = if !holds_text(&column.data_type) {
+                format!(
+                    "SELECT CAST(CAST(MIN({name}) AS DECIMAL(65)) AS CHAR) FROM {from} WHERE {name} BETWEEN {first} AND {last}"
+                )
+            } else if last - first < TEXTS_MAX {
+                // By an index, if there is one.
+                let texts: Vec<_> = (first..=last).map(|id| format!("'{id}'")).collect();
+                format!(
+                    "SELECT CAST(MIN(CAST({name} AS DECIMAL(65))) AS CHAR) FROM {from} WHERE {name} IN ({})",
+                    texts.join(",")
+                )
+            } else {
+                let number = format!("CAST({name} AS DECIMAL(65))");
+                format!(
+                    "SELECT CAST(MIN({number}) AS CHAR) FROM {from} WHERE {} AND {number} BETWEEN {first} AND {last}",
+                    is_digits(&name)
+                )
+            };
+            let smallest: Option<Option<String>> = conn.query_first(sql).await?;
+            Ok::<Option<u64>, SchemaError>(smallest.flatten().and_then(|id| id.parse().ok()))
         };
         tokio::time::timeout(self.timeout, work).await.map_err(|_| SchemaError::Timeout(self.timeout))?
     }
+}
+
+/// Whether a column's values are compared letter by letter.
+fn holds_text(data_type: &str) -> bool {
+    ["char", "text", "binary", "blob"].iter().any(|kind| data_type.to_ascii_lowercase().ends_with(kind))
+}
+
+/// Of a text column: whether the value is what an id of ours looks like.
+fn is_digits(column: &str) -> String {
+    format!("CONVERT({column} USING utf8mb4) REGEXP '^[0-9]{{1,19}}$'")
 }
 
 impl ControlTls {

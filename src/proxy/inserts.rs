@@ -168,7 +168,12 @@ impl InsertReply {
             (Style::Literal, affected, Some(ids)) => {
                 let is_new = self.rows == 1 && affected == 1;
                 let brings_ids = self.selected.is_some_and(|selected| selected.brings_ids);
-                if self.new_rows == NewRows::All && !brings_ids || is_new && !self.counts_old() {
+                let all_are_new = match self.new_rows {
+                    NewRows::All => !brings_ids,
+                    NewRows::SomeIgnored => self.selected.is_none() && affected == u64::from(self.rows),
+                    NewRows::SomeUpdated => false,
+                };
+                if all_are_new || is_new && !self.counts_old() {
                     return Settled::Patch { insert_id: ids.first };
                 }
                 // Behind a query the server reports what LAST_INSERT_ID() was put back to.

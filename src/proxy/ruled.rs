@@ -10,7 +10,7 @@ use super::relay::err_packet;
 use super::select::{Job, Task};
 use super::session::Session;
 use super::statements::{Kept, Source};
-use super::tables::{Tables, highest_of};
+use super::tables::{Tables, highest_of, id_shape};
 use super::temporary::Hides;
 use super::upstream::payload_of;
 use crate::ids::range::IdRange;
@@ -23,7 +23,7 @@ use crate::rewrite::effects::Effects;
 use crate::rewrite::plan::{self, Lookup, Plan, Planned, Protocol, Target, Unreadable};
 use crate::rewrite::prepare::{PreparedInsert, PreparedText};
 use crate::rewrite::verify::Written;
-use crate::rules::model::Explicit;
+use crate::rules::model::{ColumnShape, Explicit};
 
 /// Looks at one packet: more than the tables it names, and than DDL comes in between.
 const LOOKUPS_MAX: u32 = 100;
@@ -450,11 +450,14 @@ impl Session {
     pub(super) async fn smallest_id(&self, question: &SmallestId) -> Option<u64> {
         let target = &question.target;
         let schema = self.relay.view.tables.schema()?;
-        let place = (target.rule.schema.as_str(), target.table.as_str(), target.rule.column.as_str());
-        match schema.smallest_id(place, question.ids.first, question.ids.last).await {
+        // Of the table, also where the statement names a view.
+        let column = id_shape(target)?;
+        let column = ColumnShape { name: target.rule.column.clone(), ..column.clone() };
+        let table = (target.rule.schema.as_str(), target.table.as_str());
+        match schema.smallest_id(table, &column, question.ids.first, question.ids.last).await {
             Ok(smallest) => smallest,
             Err(error) => {
-                tracing::warn!(%error, "the insert id of a statement with IGNORE or ON DUPLICATE KEY UPDATE is not known");
+                tracing::warn!(%error, "the insert id of a statement with IGNORE or ON DUPLICATE KEY UPDATE is not known (LOCK TABLES ... WRITE keeps the control account out)");
                 None
             }
         }

@@ -174,3 +174,89 @@ fn a_store_that_cannot_be_written() {
         });
     }
 }
+
+/// By table: its id's type, ids that are there, and the first that is issued.
+const TYPES: [(&str, &str, &str, u64); 10] = [
+    ("i", "BIGINT", "(-5)", 1),
+    ("d", "DECIMAL(12,2)", "(8)", 9),
+    ("e", "DECIMAL(12,2)", "(7.5),(8.5)", 10),
+    ("f", "DOUBLE", "(8)", 9),
+    ("g", "DOUBLE", "(9e15)", 9_000_000_000_000_001),
+    ("v", "VARCHAR(30)", "('8'),('7')", 9),
+    ("w", "VARCHAR(30)", "('9'),('10')", 11),
+    ("x", "CHAR(30) CHARACTER SET ucs2", "('abc'),('12e9'),('10'),('9'),('99999999999999999999999')", 11),
+    ("y", "VARBINARY(30)", "('9'),('10'),(X'FF')", 11),
+    ("z", "VARCHAR(30)", "('abc')", 1),
+];
+
+#[test]
+fn above_ids_that_are_no_integers() {
+    const DB: &str = "ids_types";
+    let mut sql = String::new();
+    let mut rules = format!("schema = \"{DB}\"\n");
+    for (table, id, there, _) in TYPES {
+        let table_sql = format!(
+            "CREATE TABLE {table} (id {id} NOT NULL PRIMARY KEY, a INT UNIQUE); INSERT INTO {table}(id) VALUES {there};"
+        );
+        sql.push_str(&table_sql);
+        let rule = format!(
+            "[generators.{table}]\nkind = \"sequence\"\n[tables.{table}]\ncolumn = \"id\"\ngenerator = \"{table}\"\n"
+        );
+        rules.push_str(&rule);
+    }
+    each_with(DB, &sql, "", &rules, |rig| {
+        let mut client = rig.client();
+        for (table, id, there, first) in TYPES {
+            let what = format!("{} {id} {there}", rig.name());
+            assert_eq!(insert_id(&mut client, &format!("INSERT INTO {table}(a) VALUES(1)")), first, "{what}");
+            // Of these some are left out, so that the table is asked.
+            let ids = insert_id(&mut client, &format!("INSERT IGNORE INTO {table}(a) VALUES(1),(2),(3),(4)"));
+            assert_eq!(ids, first + 2, "{what}");
+            let seen = rows(&mut client, &format!("SELECT a FROM {table} WHERE id='{ids}'"));
+            assert_eq!(seen, "2", "{what}");
+        }
+    });
+}
+
+/// The control account cannot read a table that the session itself has locked.
+#[test]
+fn under_lock_tables() {
+    const DB: &str = "ids_locked";
+    let rules = format!("{}[tables.\"l*\"]\ncolumn = \"id\"\ngenerator = \"g\"\n", rules(DB));
+    each_with(DB, "", "", &rules, |rig| {
+        let mut client = rig.client();
+        let timed = |client: &mut Client, sql: &str| {
+            let begin = Instant::now();
+            let outcomes = client.query(sql).unwrap();
+            (outcomes[0].ok().map_or(u64::from(code_of(&outcomes)), |ok| ok.insert_id), begin.elapsed())
+        };
+        client.run("LOCK TABLES t WRITE, u READ");
+        // All are new, so that nothing is asked.
+        let (first, took) = timed(&mut client, "INSERT IGNORE INTO t(a) VALUES(1),(2),(3)");
+        assert!(first > 0 && took < Duration::from_millis(900), "{}: {first} {took:?}", rig.name());
+        assert_eq!(
+            rows(&mut client, "SELECT MIN(id)=LAST_INSERT_ID(), COUNT(*) FROM t"),
+            "1,3",
+            "{}",
+            rig.name()
+        );
+        let (unknown, took) = timed(&mut client, "INSERT IGNORE INTO t(a) VALUES(3),(4),(5)");
+        assert!(unknown == 0 && took < Duration::from_secs(3), "{}: {unknown} {took:?}", rig.name());
+        assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t WHERE id>0"), "5", "{}", rig.name());
+        client.run("UNLOCK TABLES");
+        // One that is not bound yet, while which no other can be.
+        rig.direct().run("CREATE TABLE l1 (id BIGINT NOT NULL PRIMARY KEY, a INT)");
+        client.run("LOCK TABLES l1 WRITE");
+        let begin = Instant::now();
+        let said = message(&mut client, "INSERT INTO l1(a) VALUES(1)");
+        assert!(said.contains("UNLOCK TABLES"), "{}: {said}", rig.name());
+        assert!(begin.elapsed() < Duration::from_secs(8), "{}: {:?}", rig.name(), begin.elapsed());
+        client.run("UNLOCK TABLES");
+        let end = Instant::now() + Duration::from_secs(8);
+        while code(&mut client, "INSERT INTO l1(a) VALUES(1)") != 0 {
+            assert!(Instant::now() < end, "{}: it stays refused", rig.name());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(rows(&mut client, "SELECT id>0 FROM l1"), "1", "{}", rig.name());
+    });
+}
