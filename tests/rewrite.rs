@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 use rowstamp::ids::range::IdRange;
 use rowstamp::rewrite::named::{self, Known, NamedChange, Value};
-use rowstamp::rewrite::plan::{Lookup, Numbers, Plan, Planned, Protocol, Style, Target, View, plan};
+use rowstamp::rewrite::plan::{
+    Lookup, Numbers, Plan, Planned, Protocol, Style, Target, View, begins_insert, plan,
+};
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 use rowstamp::rules::model::{
     ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
@@ -375,4 +377,27 @@ fn cases() {
     let cases: usize = files.iter().map(|file| check(file, &mut failures)).sum();
     assert!(failures.is_empty(), "{} of {cases} cases:\n{}", failures.len(), failures.join("\n"));
     assert!(cases > 200, "only {cases} cases were read");
+}
+
+/// Of a statement that is too long to be read.
+#[test]
+fn a_beginning_tells_its_table_only_where_the_name_cannot_go_on() {
+    let dialect = Setting::new().dialect;
+    for (text, expect) in [
+        ("insert into x(", false),
+        ("insert into x (a", true),
+        ("insert into x values (", true),
+        ("insert into x", false),
+        ("insert into x.", false),
+        ("insert into x /* c", false),
+        // `/* c */.t`, `-- c\n.t`, `/*!50000 .t */`
+        ("insert into x/", false),
+        ("insert into x -", false),
+        ("insert into x --", false),
+        ("insert into x/*!5", false),
+        ("insert into x/*!50000 ", false),
+        ("select 1", false),
+    ] {
+        assert_eq!(begins_insert(text.as_bytes(), &dialect), expect, "{text}");
+    }
 }

@@ -67,9 +67,9 @@ pub(super) fn plan(text: &[u8], view: &View<'_>, protocol: Protocol, several: bo
 pub(super) fn begins_insert(text: &[u8], dialect: &Dialect) -> bool {
     let Some(mut lexer) = Lexer::new(text, *dialect) else { return false };
     let Ok(Statement::Insert(verb)) = statement::classify(&mut lexer) else { return false };
-    // What follows shows that the name does not go on.
+    // What follows shows that the name does not go on. A last token may not be all of it: `/` begins `/* x */.t`, too.
     matches!(Head::parse(&mut lexer, verb), Ok(Some(_)))
-        && lexer.peek().is_ok_and(|next| next.kind != TokenKind::End)
+        && lexer.peek().is_ok_and(|next| next.kind != TokenKind::End && (next.span.end as usize) < text.len())
 }
 
 /// What ends the walk early.
