@@ -80,7 +80,7 @@ impl Query {
         let scope = Scope { column, table };
         let updates_from = token.span.start;
         let Some((tail, semicolon)) = tail::read(lexer, scope, token)? else { return Ok(None) };
-        let mut query = reader.finish(params);
+        let Some(mut query) = reader.finish(params) else { return Ok(None) };
         query.tail = tail;
         query.semicolon = semicolon;
         query.all_params = lexer.params();
@@ -395,13 +395,17 @@ impl Reader {
         self.levels.get_mut(depth).unwrap_or_else(|| unreachable!("resized above"))
     }
 
-    fn finish(self, params: u32) -> Query {
+    /// `None`: there is no query within its parentheses.
+    fn finish(self, params: u32) -> Option<Query> {
         let Reader { start, end, levels, mut query, at_most, .. } = self;
         query.span = Span { start, end };
         query.params = params;
         // The outermost level that combines queries, else the one inside of all parentheses.
         let at = levels.iter().position(|level| level.combines).unwrap_or(levels.len() - 1);
         let level = levels.get(at).copied().unwrap_or_default();
+        if level.end == 0 {
+            return None;
+        }
         let outside = levels.get(..at).unwrap_or_default();
         if outside.iter().any(|level| level.trails) {
             query.unfit = Some(
@@ -414,7 +418,7 @@ impl Reader {
             Some(n) if level.has_limit => RowsMax::AtMost(n),
             _ => RowsMax::Unknown,
         };
-        query
+        Some(query)
     }
 }
 
