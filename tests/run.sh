@@ -67,6 +67,7 @@ main() {
     log=$(mktemp)
     trap 'rm -f "$log"' EXIT
     check format cargo fmt --check
+    check "format of fuzz" cargo fmt --check --manifest-path fuzz/Cargo.toml
     check clippy cargo clippy --locked --all-targets -- -D warnings
     check documentation env RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
     cargo_test

@@ -1,0 +1,182 @@
+//! Plan and splice, through the calls that a session makes for a COM_QUERY.
+
+use std::num::NonZeroU64;
+use std::sync::Mutex;
+
+use rowstamp::ids::range::IdRange;
+use rowstamp::rewrite::named::Fresh;
+use rowstamp::rewrite::plan::{
+    InsertPlan, Lookup, Numbers, Plan, Planned, Protocol, Style, View, begins_insert, plan,
+};
+use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
+use rowstamp::rules::model::{InsertId, Mode};
+use rowstamp::sql::dialect::Dialect;
+use rowstamp::sql::glance::{Glance, glance};
+
+use crate::input::{self, Input, Ruled};
+use crate::tamed::{self, Found, Id, contains};
+use crate::tree::Packet;
+
+pub fn check(data: &[u8]) {
+    let mut input = Input::new(data);
+    let dialect = input::dialect(&mut input);
+    let ruled = input::ruled(&mut input);
+    let flags = input.byte();
+    let text = input.rest();
+    let multi_statements = flags & 1 == 1;
+    let any_rules = flags & 2 == 0;
+    let tables = |schema: &str, table: &str| input::lookup(&ruled.target, schema, table);
+    let view = View {
+        dialect: &dialect,
+        multi_statements,
+        default_schema: (flags & 4 == 0).then_some("shop"),
+        any_rules,
+        tables: &tables,
+        hidden: &|_, table| table == "hidden",
+        session: &Fresh,
+    };
+    if flags & 8 != 0 {
+        begins(text, view);
+    }
+    let planned = plan(text, &view, Protocol::Text);
+    if !any_rules {
+        assert!(matches!(planned, Planned::Untouched(_)), "without a rule nothing is refused");
+    }
+    if glance(text, true, multi_statements) == Glance::Harmless {
+        assert!(matches!(planned, Planned::Untouched(_)), "it was harmless at a glance");
+    }
+    match planned {
+        Planned::Rewrite(plan) => rewritten(text, &plan, &dialect, &ruled, multi_statements),
+        Planned::Unreadable(unreadable) | Planned::Stale { unreadable, .. } => {
+            assert!(text.get(unreadable.statement).is_some(), "a statement of the text");
+        }
+        Planned::Refused(refusal) => assert!(refusal.to_string().starts_with("rowstamp: ")),
+        _ => {}
+    }
+}
+
+/// A statement that is too long to be read is judged by its beginning, where that names an INSERT's table: the table must be
+/// the whole's, and where no rule concerns it, both are left alone; refused are both, too.
+fn begins(text: &[u8], view: View<'_>) {
+    let beginning = &text[..text.len() / 2];
+    if !begins_insert(beginning, view.dialect) {
+        return;
+    }
+    let asked = |text: &[u8]| {
+        let names = Mutex::new(Vec::new());
+        let tables = |schema: &str, table: &str| {
+            names.lock().unwrap().push((schema.to_owned(), table.to_owned()));
+            Lookup::NotRuled
+        };
+        let view = View { multi_statements: false, tables: &tables, hidden: &|_, _| false, ..view };
+        let planned = plan(text, &view, Protocol::Text);
+        // Refused where the name cannot be read.
+        let passes = matches!(planned, Planned::Untouched(_));
+        let names = names.into_inner().unwrap();
+        assert!(passes || names.is_empty(), "its table has no rule");
+        (names, passes)
+    };
+    assert_eq!(asked(beginning), asked(text), "the table");
+}
+
+fn rewritten(text: &[u8], plan: &Plan, dialect: &Dialect, ruled: &Ruled, several: bool) {
+    assert!(!plan.inserts.is_empty());
+    assert!(plan.inserts.iter().all(|insert| insert.target.rule.mode == Mode::On), "a rule that is not on");
+    assert!(plan.inserts.windows(2).all(|two| two[0].statement < two[1].statement));
+    if plan.select().is_some() {
+        return selected(text, plan, dialect, ruled);
+    }
+    let mut next = ruled.first_id;
+    let range = |(insert, ids): (&InsertPlan, u32)| {
+        let count = NonZeroU64::new(u64::from(ids)).expect("ids");
+        let range = IdRange::new(next, insert.target.step, count).expect("a range");
+        // Sessions beside this one take some too.
+        next = range.last() + range.step() * 3;
+        range
+    };
+    let ranges: Vec<_> = plan.demands().map(range).collect();
+    let after = plan.splice(text, &ranges).expect("ranges as demanded");
+    if !plan.has_edits() {
+        assert_eq!(after, text);
+    }
+    let opinion = second_opinion(plan, dialect, text, &after, Written::Ids(&ranges));
+    assert!(!matches!(opinion, Opinion::Differs(_)), "{opinion:?}: {}", after.escape_ascii());
+    let variables = plan.variables(&ranges);
+    if plan.inserts.iter().any(|insert| insert.is_named) || has_text(text, plan) {
+        return;
+    }
+    assert_eq!(variables, None);
+    let before = Packet::read(text, *dialect, several);
+    let after = Packet::read(&after, *dialect, several);
+    let found = tamed::compare(plan, &before, &after);
+    let mut ranges = ranges.iter();
+    for (insert, found) in plan.inserts.iter().zip(&found) {
+        let range = if insert.ids > 0 { ranges.next() } else { None };
+        as_taken(insert, found, range);
+    }
+}
+
+/// Statements within strings have other rules for their quotes.
+fn has_text(text: &[u8], plan: &Plan) -> bool {
+    let upper = text.to_ascii_uppercase();
+    plan.inserts.iter().any(|insert| insert.rows == 0)
+        || contains(&upper, b"EXECUTE")
+        || contains(&upper, b"PREPARE")
+}
+
+/// The ids are the range's, in the order of the rows, each once.
+fn as_taken(insert: &InsertPlan, found: &Found, range: Option<&IdRange>) {
+    let taken: Vec<u64> =
+        range.iter().flat_map(|range| (0..range.count()).filter_map(|k| range.nth(k))).collect();
+    let wraps = matches!(insert.style, Style::Wrapped | Style::OdkuOne);
+    let expected = taken.iter().enumerate().map(|(nth, &id)| Id::Number(id, wraps && nth == 0));
+    assert!(
+        expected.eq(found.iter().map(|(_, id)| match id {
+            Id::Number(id, wrapped) => Id::Number(*id, *wrapped),
+            _ => panic!("a placeholder of ours in a text"),
+        })),
+        "{found:?}, taken {taken:?}"
+    );
+    assert!(found.windows(2).all(|two| two[0].0 < two[1].0), "rows");
+    assert!(u32::try_from(found.len()).is_ok_and(|ids| ids <= insert.rows));
+    assert!(!(wraps && insert.target.rule.insert_id == InsertId::Packet), "LAST_INSERT_ID() shows it");
+}
+
+/// INSERT ... SELECT: the client's head, query and tail are in it as they were.
+fn selected(text: &[u8], plan: &Plan, dialect: &Dialect, ruled: &Ruled) {
+    const LIMIT: &[u8] = b" LIMIT 18446744073709551615";
+    let (insert, select) = plan.select().expect("an INSERT ... SELECT");
+    let first = ruled.first_id;
+    let last = 3 + u64::from(select.block);
+    let sets = if insert.style == Style::Wrapped { first } else { 3 };
+    let numbers = Numbers { before_first: 3, last, sets, first, step: insert.target.step.get() };
+    let mut out = Vec::new();
+    select.write(text, &numbers, &mut out);
+    let query = select.query(text);
+    // A comment's beginning, to what goes behind it; the server, which is asked first, does not prepare it.
+    if query.ends_with(b"-") {
+        return;
+    }
+    assert!(!query.is_empty() && contains(text, query));
+    let without = |text: &[u8]| {
+        let mut rest = text.to_vec();
+        while let Some(at) = rest.windows(LIMIT.len()).position(|window| window == LIMIT) {
+            rest.drain(at..at + LIMIT.len());
+        }
+        rest
+    };
+    assert!(contains(&without(&out), &without(query)), "the query");
+    let before = Packet::read(text, *dialect, false);
+    let after = Packet::read(&out, *dialect, false);
+    assert!(!after.is_odd, "{}", out.escape_ascii());
+    let (old_run, new_run) = (&before.statements[0], &after.statements[0]);
+    let old = before.insert(old_run).expect("an INSERT");
+    let new = after.insert(new_run).expect("an INSERT with its ids");
+    assert_eq!(before.piece(&old.head), after.piece(&new.head));
+    let query_end = query.as_ptr() as usize - text.as_ptr() as usize + query.len();
+    assert!(out.ends_with(&text[query_end..]), "what follows the query");
+    assert!(
+        !contains(&select.counting(text), b"LAST_INSERT_ID(LAST_INSERT_ID()+1)")
+            || contains(query, b"LAST_INSERT_ID")
+    );
+}
