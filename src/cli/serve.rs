@@ -1,8 +1,12 @@
 //! `rowstamp serve`: run the proxy.
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -109,8 +113,22 @@ async fn serve(
 /// Signals that come while files are read count as one.
 async fn reload_at(mut hangup: Signal, reloader: Reloader) {
     while hangup.recv().await.is_some() {
-        reloader.reload_and_tell("SIGHUP").await;
+        if caught(reloader.reload_and_tell("SIGHUP")).await.is_err() {
+            tracing::error!(
+                "SIGHUP: a fault of Rowstamp's own ended the reload, as told before; send SIGHUP again"
+            );
+        }
     }
+}
+
+/// A panic in it is an error, which the panic's own message has told of.
+async fn caught<F: Future>(future: F) -> std::thread::Result<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
 }
 
 /// Resolves at a signal that comes from here on.
@@ -187,5 +205,25 @@ fn log_to_stderr(settings: &LogSettings) -> SetLogLevel {
             log.init();
             Box::new(move |level| drop(handle.reload(filter(level))))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::caught;
+
+    #[tokio::test]
+    async fn what_panics_is_caught_and_what_waits_goes_on() {
+        assert_eq!(caught(async { 1 }).await.ok(), Some(1));
+        let waits = async {
+            tokio::task::yield_now().await;
+            2
+        };
+        assert_eq!(caught(waits).await.ok(), Some(2));
+        let panics = async {
+            tokio::task::yield_now().await;
+            panic!("on purpose");
+        };
+        assert!(caught(panics).await.is_err());
     }
 }

@@ -482,3 +482,16 @@ async fn payloads_at_the_edge_pass_in_both_directions() {
 async fn a_statement_whose_rules_change_before_it_is_sent_is_planned_anew() {
     rig::changing("INSERT INTO s.t(a) VALUES(1)", "other").await;
 }
+
+#[tokio::test]
+async fn an_execution_whose_rules_change_before_it_is_sent_is_prepared_anew() {
+    let text = "INSERT INTO s.t(a) VALUES(?)";
+    let anew = prepare("INSERT INTO s.t(a,`other`) VALUES(?,LAST_INSERT_ID(?))");
+    let one = p(0, b"\x17\x07\x00\x00\x00\x00\x01\x00\x00\x00\x00\x01\x01\x00\x05");
+    assert_eq!(rig::changing_execution(text, 2, &one, "other").await, anew);
+    let bulk = p(0, b"\xfa\x07\x00\x00\x00\x80\x00\x01\x00\x00\x05\x00\x06");
+    assert_eq!(rig::changing_execution(text, 2, &bulk, "other").await, anew);
+    // The same text with ids of the rules before goes as it is.
+    let same = rig::changing_execution(text, 2, &one, "id").await;
+    assert_eq!(same[4], 0x17);
+}

@@ -9,8 +9,11 @@
 //!    overlap (`ids/fence`), whatever their steps; the first is closed before the second is used, so ids go on ascending.
 //!    What it hands back lies above all that it issued, and above the floor of no table: where a table is new to the
 //!    generator, nothing is handed back.
-//! 4. Where a step fails, tables may be bound to generators that never came into force. The old rules go on as a version
-//!    of their own that binds those tables back before it issues for them.
+//! 4. Where a step fails, panics or is cut off, tables may be bound to generators that never came into force. The old rules go on
+//!    as a version of their own that binds those tables back before it issues for them. Behind the last binding there is no
+//!    way back, since old generators close: from there on it is the next version that comes into force ([`Handover`]).
+//!
+//! [`Handover`]: super::in_force
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -159,6 +162,10 @@ impl Tables {
         tables
     }
 
+    pub(super) fn retire(&self) {
+        self.retired.store(true, Ordering::SeqCst);
+    }
+
     /// Whether what was planned under this version, and not sent, must be planned under the next.
     pub(in crate::proxy) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::SeqCst)
@@ -187,28 +194,32 @@ impl Next {
         Ok(Next { tables, live })
     }
 
-    /// Retires `old`, binds what is to be bound, closes what is used no more. The caller holds `fetching`. Where it fails,
-    /// the old rules come back as the version that takes the place of `old`.
-    pub(super) async fn take_over(self, old: &Tables) -> Result<Tables, (Tables, TableError)> {
-        old.retired.store(true, Ordering::SeqCst);
-        let new_to = match self.bind().await {
-            Ok(new_to) => new_to,
-            Err(error) => return Err((old.again(&self.live), error)),
-        };
+    /// The old rules, to go on where this version does not come into force.
+    pub(super) fn instead(&self, old: &Tables) -> Tables {
+        old.again(&self.live)
+    }
+
+    /// Binds what is to be bound; the caller has retired `old` and holds `fetching`. With the version come the generators that
+    /// it has not got, to be closed before it is used.
+    pub(super) async fn bound(self, old: &Tables) -> Result<(Tables, Vec<Leaving>), TableError> {
+        let new_to = self.bind().await?;
         let Next { tables, live } = self;
+        let mut leaving = Vec::new();
         for (name, generator) in &old.generators {
-            let next = tables.generators.get(name);
-            if next.is_some_and(|next| Arc::ptr_eq(next, generator)) {
-                continue;
-            }
-            if new_to.contains(name) {
-                generator.burn();
-            } else {
-                generator.close().await;
+            if !tables.generators.get(name).is_some_and(|next| Arc::ptr_eq(next, generator)) {
+                leaving.push(Leaving { generator: generator.clone(), hands_back: !new_to.contains(name) });
             }
         }
         tables.know_all(live);
-        Ok(tables)
+        Ok((tables, leaving))
+    }
+
+    /// As if the backend had this table, new to its generator.
+    #[cfg(test)]
+    pub(super) fn binds(&mut self, schema: &str, table: &str, highest: u64) {
+        let rule = self.tables.rules.find(self.tables.backend.case, schema, table).unwrap().unwrap().clone();
+        let shape = Arc::new(TableShape { columns: Vec::new() });
+        self.live.push(Live { table: table.to_owned(), rule, shape, ddl: 0, fit: Fit::New { highest } });
     }
 
     /// Returns the generators that have a table which they had not before.
@@ -223,6 +234,22 @@ impl Next {
             new_to.insert(one.rule.generator.clone());
         }
         Ok(new_to)
+    }
+}
+
+/// A generator that the next version has not got, or has otherwise.
+pub(super) struct Leaving {
+    generator: Arc<Sequence>,
+    hands_back: bool,
+}
+
+impl Leaving {
+    pub(super) async fn close(self) {
+        if self.hands_back {
+            self.generator.close().await;
+        } else {
+            self.generator.burn();
+        }
     }
 }
 

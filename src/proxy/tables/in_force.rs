@@ -26,6 +26,23 @@ pub struct InForce {
     past: Mutex<Vec<Weak<Tables>>>,
 }
 
+/// Between two versions. However it ends, by an error or a panic or cut off, sessions get a version that is not retired.
+struct Handover<'a> {
+    in_force: &'a InForce,
+    old: &'a Arc<Tables>,
+    /// What comes into force now.
+    tables: Option<Tables>,
+}
+
+impl Drop for Handover<'_> {
+    fn drop(&mut self) {
+        if let Some(tables) = self.tables.take() {
+            self.in_force.now.store(Arc::new(tables));
+            self.in_force.past().push(Arc::downgrade(self.old));
+        }
+    }
+}
+
 impl InForce {
     /// Binds every table that the rules name and the backend has, and opens the generators above them.
     pub async fn open(
@@ -59,14 +76,20 @@ impl InForce {
         let _one_at_a_time = self.changing.lock().await;
         let old = self.now();
         let next = Next::make(&old, rules).await?;
+        self.succeed(&old, next).await
+    }
+
+    /// Retires `old` and puts `next` in its place.
+    pub(super) async fn succeed(&self, old: &Arc<Tables>, next: Next) -> Result<(), TableError> {
         let _nothing_is_bound = self.backend.fetching.lock().await;
-        let (tables, failed) = match next.take_over(&old).await {
-            Ok(tables) => (tables, None),
-            Err((tables, error)) => (tables, Some(error)),
-        };
-        self.now.store(Arc::new(tables));
-        self.past().push(Arc::downgrade(&old));
-        failed.map_or(Ok(()), Err)
+        let mut handover = Handover { in_force: self, old, tables: Some(next.instead(old)) };
+        old.retire();
+        let (tables, leaving) = next.bound(old).await?;
+        handover.tables = Some(tables);
+        for generator in leaving {
+            generator.close().await;
+        }
+        Ok(())
     }
 
     /// The version that comes behind `retired`. `None`: it takes longer than `deadline`.

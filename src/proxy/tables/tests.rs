@@ -2,13 +2,18 @@
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
+
+use super::change::Next;
 use super::{InForce, Tables};
 use crate::ids::{Sequence, TakeError};
 use crate::rewrite::plan::Lookup;
 use crate::rules::RuleSet;
 use crate::store::memory::MemoryStore;
+use crate::store::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
 
 /// Generators `g`, with these keys, and `h`; all tables whose name begins with "t" draw from `generator`.
 fn rules(keys: &str, generator: &str) -> Arc<RuleSet> {
@@ -95,4 +100,79 @@ async fn a_change_that_fails_leaves_what_was() {
     assert!(in_force.change(rules("step = 5", "g")).await.is_err());
     assert!(!old.is_retired() && Arc::ptr_eq(&old, &in_force.now()));
     assert_eq!(take(&g, 1).await, Ok((2, 2)));
+}
+
+/// A store that panics when it is asked to write.
+struct Panics {
+    store: Arc<MemoryStore>,
+    is_on: AtomicBool,
+}
+
+#[async_trait]
+impl Store for Panics {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+        self.store.load(key).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+        self.store.list(prefix).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<Revision>,
+        value: &[u8],
+    ) -> Result<Outcome, StoreError> {
+        assert!(!self.is_on.load(Ordering::SeqCst), "the store panics on purpose");
+        self.store.compare_and_set(key, expected, value).await
+    }
+}
+
+/// Table t moves from g to h; that fails behind the retirement as `fail` has it. The old rules go on, or the new, and
+/// the next change succeeds.
+#[track_caller]
+fn check_handover(keys: &str, to: &str, is_bound: bool, fail: impl Fn(&MemoryStore, &Panics), goes_on: &str) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = Arc::new(MemoryStore::new());
+        let panics = Arc::new(Panics { store: store.clone(), is_on: AtomicBool::default() });
+        let opened = InForce::open(rules("", "g"), None, panics.clone(), None, "me".into()).await;
+        let in_force = Arc::new(opened.unwrap());
+        let old = in_force.now();
+        let (_, last) = take(&*generator(&old, "t").await, 7).await.unwrap();
+        let mut next = Next::make(&old, rules(keys, to)).await.unwrap();
+        if is_bound {
+            next.binds("s", "t", 7);
+        }
+        fail(&store, &panics);
+        let (changing, retired) = (in_force.clone(), old.clone());
+        let changed = tokio::spawn(async move { changing.succeed(&retired, next).await }).await;
+        assert!(!matches!(changed, Ok(Ok(()))), "it fails");
+        assert!(old.is_retired());
+        store.set_away(false);
+        panics.is_on.store(false, Ordering::SeqCst);
+        let now = in_force.after(&old, Duration::from_secs(1)).await.expect("a version is in force");
+        assert!(!now.is_retired());
+        now.fetch("s", "t", false).await;
+        let Lookup::Ruled(target) = now.lookup("s", "t") else { panic!("t is ruled") };
+        assert_eq!(target.rule.generator.to_string(), format!("s.{goes_on}"));
+        let (first, then) = take(now.generator(&target).unwrap(), 1).await.unwrap();
+        assert!(first > last, "{first}");
+        in_force.change(rules("", "h")).await.unwrap();
+        let (first, _) = take(&*generator(&in_force.now(), "t").await, 1).await.unwrap();
+        assert!(first > then, "{first} behind {then}");
+    });
+}
+
+#[test]
+fn a_change_that_fails_behind_the_retirement() {
+    check_handover("", "h", true, |store, _| store.set_away(true), "g");
+}
+
+#[test]
+fn a_change_that_panics_behind_the_retirement() {
+    check_handover("", "h", true, |_, panics| panics.is_on.store(true, Ordering::SeqCst), "g");
+    // Everything is bound: a generator that is closed hands back what it has not issued.
+    check_handover("step = 5", "g", false, |_, panics| panics.is_on.store(true, Ordering::SeqCst), "g");
 }

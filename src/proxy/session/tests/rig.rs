@@ -17,6 +17,7 @@ use crate::mysql::auth::{Sides, Transport};
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
 use crate::mysql::handshake::ServerVersion;
+use crate::proxy::lane::Lane;
 use crate::proxy::login::{KeyCell, LoggedIn, LoginContext};
 use crate::proxy::pump::{Outcome, Watchdog, poll_pump};
 use crate::proxy::ruled::Verdict;
@@ -24,10 +25,12 @@ use crate::proxy::seats::Seats;
 use crate::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenTls, ListenTlsMode, Settings, Verify,
 };
+use crate::proxy::statements::{Kept, Source};
 use crate::proxy::stream::Stream;
 use crate::proxy::tables::InForce;
 use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
+use crate::rules::RuleSet;
 use crate::store::memory::MemoryStore;
 
 const RULES: &str = r#"
@@ -256,19 +259,60 @@ pub(super) async fn check(capabilities: Capabilities, script: &[Say]) {
     }
 }
 
-/// Judges a text while its table's rule changes to another column: before it has an id, which takes a task of its own.
-pub(super) async fn changing(text: &str, column: &str) {
-    let mut rig = Rig::new(Capabilities::DEPRECATE_EOF).await;
-    rig.session.relay.view.take_state(Some(b"\x00\x0e757466386d6234\x011\xfb"));
+impl Rig {
+    /// With a table that was looked up, so that nothing is waited for but the id, and a state that is known.
+    async fn ready(capabilities: Capabilities) -> Rig {
+        let mut rig = Rig::new(capabilities).await;
+        rig.session.relay.view.take_state(Some(b"\x00\x0e757466386d6234\x011\xfb"));
+        rig.session.shared.tables.now().fetch("s", "t", false).await;
+        rig
+    }
+}
+
+/// The rules with another column for the id.
+fn rules_of(column: &str) -> Arc<RuleSet> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("s.toml"), RULES.replace("\"id\"", &format!("\"{column}\""))).unwrap();
-    let rules = Arc::new(crate::rules::load(folder.path()).unwrap().0);
+    Arc::new(crate::rules::load(folder.path()).unwrap().0)
+}
+
+/// Judges a text while its table's rule changes to another column: before it has an id, which takes a task of its own.
+pub(super) async fn changing(text: &str, column: &str) {
+    let rig = Rig::ready(Capabilities::DEPRECATE_EOF).await;
     let tables = rig.session.shared.tables.clone();
-    // Looked up before, so that nothing is waited for but the id.
-    tables.now().fetch("s", "t", false).await;
     let judged = rig.session.judge(Command::Query, text.as_bytes());
-    let (verdict, changed) = tokio::join!(biased; judged, tables.change(rules));
+    let (verdict, changed) = tokio::join!(biased; judged, tables.change(rules_of(column)));
     changed.unwrap();
     let Verdict::Send { plan, .. } = verdict else { panic!("it is sent") };
     assert_eq!(plan.inserts[0].target.rule.column, column);
+}
+
+/// Executes a prepared text, by a whole packet that names statement 7, while its table's rule changes. Returns what goes to the
+/// server.
+pub(super) async fn changing_execution(text: &str, params: u16, execution: &[u8], column: &str) -> Vec<u8> {
+    let mut rig = Rig::ready(Capabilities::DEPRECATE_EOF | Capabilities::MARIADB_STMT_BULK).await;
+    let tables = rig.session.shared.tables.clone();
+    let Verdict::Prepare(prepared) = rig.session.judge(Command::StmtPrepare, text.as_bytes()).await else {
+        panic!("it is prepared");
+    };
+    let state = rig.session.relay.view.state().unwrap();
+    let source = Source {
+        text: Some(text.as_bytes().to_vec()),
+        dialect: state.dialect,
+        database: None,
+        named: ("s".into(), "t".into()),
+    };
+    let kept = Arc::new(Kept { source: Arc::new(source), prepared: Some(prepared) });
+    rig.session.relay.statements.prepare(kept.clone());
+    rig.session.relay.statements.prepared(7, &kept, params);
+    rig.session.relay.up = Lane::holding(execution);
+    let executed = async {
+        match Command::from_byte(execution[4]) {
+            Some(Command::StmtBulkExecute) => rig.session.bulk_execute(execution.len(), 1).await,
+            _ => rig.session.execute(execution.len(), 1).await,
+        }
+    };
+    let ((), changed) = tokio::join!(biased; executed, tables.change(rules_of(column)));
+    changed.unwrap();
+    rig.session.relay.up.out().clone()
 }
