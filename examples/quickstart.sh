@@ -42,6 +42,9 @@ as_root() {
 missing_packages() {
     command -v cc >/dev/null || echo gcc
     [ -e /usr/include/stdio.h ] || echo libc6-dev
+    # etcd's interface is compiled from its definitions, which import the well-known types.
+    command -v protoc >/dev/null || echo protobuf-compiler
+    [ -e /usr/include/google/protobuf/descriptor.proto ] || echo libprotobuf-dev
     command -v mariadbd >/dev/null || echo mariadb-server-core
     command -v mariadb >/dev/null || echo mariadb-client-core
 }
@@ -51,7 +54,7 @@ install_missing() {
     command -v cargo >/dev/null || die "no cargo here: https://rustup.rs installs it"
     mapfile -t packages < <(missing_packages)
     if [ ${#packages[@]} = 0 ]; then
-        note "a C compiler and MariaDB: here"
+        note "a C compiler, protoc and MariaDB: here"
         return
     fi
     command -v apt-get >/dev/null || die "no apt-get here; please install: ${packages[*]}"

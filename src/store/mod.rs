@@ -7,6 +7,7 @@
 #[cfg(test)]
 pub(crate) mod conformance;
 pub mod embedded;
+pub mod etcd;
 pub mod memory;
 pub mod record;
 
@@ -99,6 +100,10 @@ pub trait Store: Send + Sync + 'static {
 pub enum StoreError {
     #[error("the store ({store}) does not answer: {reason}")]
     Unavailable { store: String, reason: String },
+    #[error(
+        "the store ({store}) refuses this Rowstamp: {reason}; check store.user, its password and its rights"
+    )]
+    Refused { store: String, reason: String },
     #[error("the store ({store}) did not say whether a write of {key} was done: {reason}")]
     UnknownOutcome { store: String, key: Key, reason: String },
     #[error(

@@ -1,16 +1,21 @@
 //! What integration tests share: private servers, the proxy under test, and a client that knows nothing of this crate.
 //!
 //! * [`keeper`]: a process that ends when the test does, however the test ends.
+//! * [`machine`]: programs, folders and ports of this machine.
+//! * [`etcd`]: private etcd clusters.
 //! * [`servers`]: private MariaDB and MySQL 9 servers.
 //! * [`proxy`]: `rowstamp serve` with a configuration of the test's own.
 //! * [`raw`]: a MySQL client over a bare socket, independent of the crate's own `mysql` module.
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test crate uses a part")]
 #![allow(clippy::indexing_slicing, clippy::missing_panics_doc, reason = "a panic is how a test fails")]
 
+pub mod etcd;
 pub mod keeper;
+pub mod machine;
 pub mod proxy;
 pub mod raw;
 pub mod servers;
 
+pub use etcd::Etcd;
 pub use proxy::Proxy;
 pub use servers::{Kind, Server};

@@ -1,12 +1,13 @@
 //! Private servers on free ports of 127.0.0.1, in temporary folders, tuned for tests and not for safety.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::keeper::Keeper;
+pub use super::machine::{announce, free_port, sid_command, sid_root, temporary_folder};
+use super::machine::{data_home, find_program, temporary_folder_in};
 use super::raw::{Client, Options};
 
 const START_DEADLINE: Duration = Duration::from_mins(1);
@@ -46,39 +47,6 @@ impl Kind {
         }
         here
     }
-}
-
-/// Past libtest's capture, which hides what a passing test prints.
-pub fn announce(line: &str) {
-    use std::io::Write;
-    // Writing to the handle is not captured, the macros are. A closed stderr is not the test's business.
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-/// Where the Debian sid root with MySQL 9 lives; `tests/install.sh` makes it.
-pub fn sid_root() -> PathBuf {
-    std::env::var_os("ROWSTAMP_SID_ROOT")
-        .map_or_else(|| PathBuf::from("/var/tmp/rowstamp-sid"), PathBuf::from)
-}
-
-/// A program of the sid root as a command line that needs neither chroot nor root: the root's own loader runs it
-/// with the root's libraries.
-pub fn sid_command(program: &str) -> Vec<String> {
-    let root = sid_root();
-    let root = root.display();
-    vec![
-        format!("{root}/lib64/ld-linux-x86-64.so.2"),
-        "--library-path".to_owned(),
-        format!("{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib/mysql/private"),
-        format!("{root}/{program}"),
-    ]
-}
-
-fn find_program(name: &str) -> Option<PathBuf> {
-    // Debian keeps daemons in sbin, which is not on an ordinary user's PATH.
-    let path = std::env::var("PATH").unwrap_or_default();
-    let folders = path.split(':').chain(["/usr/sbin", "/usr/local/sbin"]);
-    folders.map(|folder| Path::new(folder).join(name)).find(|file| file.is_file())
 }
 
 #[derive(Debug, Clone, Default)]
@@ -343,35 +311,4 @@ fn copy_folder(from: &Path, to: &Path) {
     // cp makes sparse copies and reflinks where the file system can.
     let status = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp runs");
     assert!(status.success(), "{} is copied", from.display());
-}
-
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
-}
-
-/// A fresh folder that is not removed by `Drop`: its keeper does that. Socket paths below it stay under 107 bytes.
-pub fn temporary_folder(name: &str) -> PathBuf {
-    temporary_folder_in(&std::env::temp_dir(), name)
-}
-
-/// Where servers' data goes: memory where there is plenty, for DDL waits on a disk several times a statement. TMPDIR
-/// overrides.
-fn data_home() -> PathBuf {
-    const PLENTY_KIB: u64 = 4 << 20;
-    let memory = Path::new("/dev/shm");
-    let output = Command::new("df").args(["-k", "--output=avail"]).arg(memory).output();
-    let free_kib = output.ok().and_then(|output| {
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.lines().nth(1).and_then(|number| number.trim().parse::<u64>().ok())
-    });
-    let plenty = free_kib.is_some_and(|free| free >= PLENTY_KIB);
-    if plenty && std::env::var_os("TMPDIR").is_none() { memory.to_owned() } else { std::env::temp_dir() }
-}
-
-fn temporary_folder_in(home: &Path, name: &str) -> PathBuf {
-    tempfile::Builder::new()
-        .prefix(&format!("rowstamp-{name}-"))
-        .tempdir_in(home)
-        .expect("a temporary folder")
-        .keep()
 }

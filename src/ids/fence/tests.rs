@@ -1,3 +1,5 @@
+mod etcd;
+
 use std::sync::Arc;
 
 use super::{Fence, Raise, raise_bound};

@@ -1,0 +1,266 @@
+//! Against real clusters, of Debian's etcd and of the sid root's.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, SanType};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::{Account, EtcdSettings, EtcdStore, EtcdTls, PAGE_KEYS};
+use crate::store::{Key, Outcome, Revision, Store, StoreError, conformance};
+
+// Shared with the tests of tests/.
+#[allow(dead_code, unreachable_pub, clippy::missing_panics_doc, clippy::indexing_slicing)]
+#[path = "../../../tests/support/etcd.rs"]
+mod cluster;
+#[allow(dead_code, unreachable_pub, clippy::missing_panics_doc, clippy::indexing_slicing)]
+#[path = "../../../tests/support/keeper.rs"]
+mod keeper;
+#[allow(dead_code, unreachable_pub, clippy::missing_panics_doc, clippy::indexing_slicing)]
+#[path = "../../../tests/support/machine.rs"]
+mod machine;
+pub(crate) use cluster::{Certificates, Etcd, Version};
+
+pub(crate) fn settings(endpoints: Vec<String>) -> EtcdSettings {
+    EtcdSettings { endpoints, prefix: "/rowstamp".to_owned(), account: None, tls: None }
+}
+
+pub(crate) async fn open(etcd: &Etcd) -> EtcdStore {
+    EtcdStore::open(settings(etcd.endpoints())).await.unwrap()
+}
+
+async fn written(store: &EtcdStore, key: &Key, expected: Option<Revision>, value: &[u8]) -> Revision {
+    match store.compare_and_set(key, expected, value).await.unwrap() {
+        Outcome::Written(revision) => revision,
+        Outcome::Conflict(found) => panic!("{key} stands at {found:?}"),
+    }
+}
+
+#[tokio::test]
+async fn it_is_a_store() {
+    for version in Version::ALL {
+        let Some(etcd) = Etcd::start(version, 1) else { continue };
+        conformance::all(&open(&etcd).await).await;
+    }
+}
+
+#[tokio::test]
+async fn keys_and_format_are_what_is_documented() {
+    let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
+    let store = open(&etcd).await;
+    written(&store, &Key::generator("shop.orders"), None, b"{}").await;
+    assert_eq!(
+        etcd.ctl(0, &["get", "--prefix", ""]),
+        "/rowstamp/format\n1\n/rowstamp/generators/shop.orders\n{}\n"
+    );
+    // Another fleet on the same etcd.
+    let other = EtcdSettings { prefix: "/rowstamp2".to_owned(), ..settings(etcd.endpoints()) };
+    let other = EtcdStore::open(other).await.unwrap();
+    assert_eq!(other.list("").await.unwrap().len(), 1);
+    assert_eq!(store.list("").await.unwrap().len(), 2);
+
+    etcd.ctl(0, &["put", "/rowstamp/format", "2"]);
+    let refused = EtcdStore::open(settings(etcd.endpoints())).await.err();
+    assert!(matches!(refused, Some(StoreError::NewerFormat { found: 2, .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_long_list_comes_in_pages() {
+    const KEYS: usize = 2 * PAGE_KEYS as usize + 1;
+    let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
+    let store = Arc::new(open(&etcd).await);
+    let key = |n: usize| Key::binding(&format!("shop.t{n:05}"));
+    let mut writes = JoinSet::new();
+    for first in 0..10 {
+        let store = Arc::clone(&store);
+        writes.spawn(async move {
+            for n in (first..KEYS).step_by(10) {
+                written(&store, &key(n), None, b"x").await;
+            }
+        });
+    }
+    writes.join_all().await;
+    let found = store.list(Key::BINDINGS).await.unwrap();
+    assert_eq!(found.len(), KEYS);
+    assert!(found.iter().enumerate().all(|(n, (found, _))| *found == key(n)));
+}
+
+#[tokio::test]
+async fn a_store_that_was_away_is_back_within_two_seconds() {
+    let Some(mut etcd) = Etcd::start(Version::Debian, 1) else { return };
+    let store = open(&etcd).await;
+    let key = Key::generator("shop.orders");
+    let first = written(&store, &key, None, b"1").await;
+    for how in ["killed", "stopped"] {
+        match how {
+            "killed" => etcd.kill(0),
+            _ => etcd.signal(0, "STOP"),
+        }
+        let begun = Instant::now();
+        // It may have been sent where the member was stopped within its last second of proof.
+        let refused = store.compare_and_set(&key, Some(first), b"2").await.unwrap_err();
+        let is_unknown = matches!(refused, StoreError::UnknownOutcome { .. });
+        assert!(matches!(refused, StoreError::Unavailable { .. }) || is_unknown, "{how}: {refused:?}");
+        let refused = store.load(&key).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Unavailable { .. }), "{how}: {refused:?}");
+        assert!(begun.elapsed() < Duration::from_secs(4), "{how}: {:?}", begun.elapsed());
+        match how {
+            "killed" => {
+                etcd.restart(0);
+                etcd.wait_until_healthy();
+            }
+            _ => etcd.signal(0, "CONT"),
+        }
+        let back = Instant::now();
+        while let Err(error) = store.load(&key).await {
+            assert!(back.elapsed() < Duration::from_secs(2), "{how}: {error}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    assert!(store.load(&key).await.unwrap().unwrap().revision >= first);
+}
+
+/// Nothing was sent to a port where nobody listens: so the outcome of a write is known.
+#[tokio::test]
+async fn a_write_that_was_not_sent_is_not_in_doubt() {
+    let Some(mut etcd) = Etcd::start(Version::Debian, 1) else { return };
+    let store = open(&etcd).await;
+    let key = Key::generator("shop.orders");
+    etcd.kill(0);
+    // Notices that the connection is gone; a write might have been sent over it.
+    assert!(store.load(&key).await.is_err());
+    for _ in 0..3 {
+        let refused = store.compare_and_set(&key, None, b"1").await.unwrap_err();
+        let StoreError::Unavailable { reason, .. } = &refused else { panic!("{refused:?}") };
+        assert!(reason.contains("refused"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_member_that_fell_behind_gives_no_stale_answer() {
+    for version in Version::ALL {
+        let Some(etcd) = Etcd::start(version, 3) else { continue };
+        let (all, key) = (open(&etcd).await, Key::generator("shop.orders"));
+        let mut stands = written(&all, &key, None, b"0").await;
+        for behind in 0..3 {
+            let one = EtcdStore::open(settings(vec![etcd.endpoints()[behind].clone()])).await.unwrap();
+            assert_eq!(one.load(&key).await.unwrap().unwrap().revision, stands);
+            etcd.signal(behind, "STOP");
+            stands = written_somehow(&all, &key, stands, format!("{behind}").as_bytes()).await;
+            etcd.signal(behind, "CONT");
+            // An answer, if there is one, has the write that was answered before the question.
+            let answer = timeout(Duration::from_secs(30), async {
+                loop {
+                    if let Ok(found) = one.load(&key).await {
+                        return found;
+                    }
+                }
+            });
+            assert_eq!(answer.await.unwrap().unwrap().revision, stands, "member {behind}, {version:?}");
+        }
+        // Without a quorum there is no answer at all.
+        let one = EtcdStore::open(settings(vec![etcd.endpoints()[0].clone()])).await.unwrap();
+        etcd.signal(1, "STOP");
+        etcd.signal(2, "STOP");
+        let answer = one.load(&key).await;
+        assert!(matches!(answer, Err(StoreError::Unavailable { .. })), "{answer:?}");
+    }
+}
+
+/// A write while a leader may have to be elected, its doubts settled by reading.
+async fn written_somehow(store: &EtcdStore, key: &Key, from: Revision, value: &[u8]) -> Revision {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        match store.compare_and_set(key, Some(from), value).await {
+            Ok(Outcome::Written(revision)) => return revision,
+            Ok(Outcome::Conflict(Some(found))) if found.value == value => return found.revision,
+            Ok(Outcome::Conflict(found)) => panic!("{key} stands at {found:?}"),
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn tls_and_passwords() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificates, tls) = certificates(folder.path());
+    for version in Version::ALL {
+        let Some(etcd) = Etcd::start_with(version, 1, Some(&certificates)) else { continue };
+        for line in [
+            "user add root:secret",
+            "user grant-role root root",
+            "role add rowstamp",
+            "role grant-permission rowstamp --prefix=true readwrite /rowstamp/",
+            "user add rowstamp:Pass:word",
+            "user grant-role rowstamp rowstamp",
+            "auth enable",
+        ] {
+            etcd.ctl(0, &line.split(' ').collect::<Vec<_>>());
+        }
+        let with = |user: &str, password: &str, prefix: &str| EtcdSettings {
+            prefix: prefix.to_owned(),
+            account: Some(Account { user: user.to_owned(), password: password.to_owned().into() }),
+            tls: Some(tls()),
+            endpoints: etcd.endpoints(),
+        };
+        let store = EtcdStore::open(with("rowstamp", "Pass:word", "/rowstamp")).await.unwrap();
+        conformance::all(&store).await;
+        let refusal = async |settings| match EtcdStore::open(settings).await {
+            Ok(_) => panic!("it opens"),
+            Err(error) => error.to_string(),
+        };
+        let text = refusal(with("rowstamp", "wrong", "/rowstamp")).await;
+        assert!(text.contains("refuses this Rowstamp") && text.contains("authentication failed"), "{text}");
+        let text = refusal(with("rowstamp", "Pass:word", "/elsewhere")).await;
+        assert!(text.contains("refuses this Rowstamp") && text.contains("permission denied"), "{text}");
+        // Nobody at all, a server that is not who it should be, and no TLS.
+        let nobody = EtcdSettings { account: None, ..with("", "", "/rowstamp") };
+        assert!(refusal(nobody).await.contains("refuses this Rowstamp"));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_who_it_should_be_gets_no_password() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificates, _) = certificates(folder.path());
+    let other = tempfile::tempdir().unwrap();
+    let (_, of_others) = self::certificates(other.path());
+    let Some(etcd) = Etcd::start_with(Version::Debian, 1, Some(&certificates)) else { return };
+    let account = Account { user: "rowstamp".to_owned(), password: "secret".to_owned().into() };
+    let settings =
+        EtcdSettings { account: Some(account), tls: Some(of_others()), ..settings(etcd.endpoints()) };
+    let error = EtcdStore::open(settings).await.err().unwrap().to_string();
+    assert!(error.contains("certificate"), "{error}");
+}
+
+/// A CA, and one certificate by it that serves the cluster and its clients.
+fn certificates(folder: &Path) -> (Certificates, impl Fn() -> EtcdTls) {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca_key = KeyPair::generate().unwrap();
+    let ca = params.self_signed(&ca_key).unwrap();
+    let issuer = rcgen::Issuer::new(params, ca_key);
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.subject_alt_names = vec![SanType::IpAddress(Ipv4Addr::LOCALHOST.into())];
+    let key = KeyPair::generate().unwrap();
+    let cert = params.signed_by(&key, &issuer).unwrap();
+    let (ca, cert, key) = (ca.pem(), cert.pem(), key.serialize_pem());
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let files = Certificates {
+        ca: write("ca.pem", &ca),
+        cert: write("cert.pem", &cert),
+        key: write("key.pem", &key),
+    };
+    let tls = move || EtcdTls {
+        ca: ca.clone().into_bytes(),
+        identity: Some((cert.clone().into_bytes(), key.clone().into_bytes().into())),
+    };
+    (files, tls)
+}
