@@ -85,6 +85,38 @@ fn explain_gives_the_second_opinion_where_it_is_asked_for() {
 }
 
 #[test]
+fn decode_takes_ids_apart() {
+    let tweet = "1541815603606036480\n  time      2022-06-28T16:07:40.105Z\n  node      378\n  sequence  0\n";
+    let with = |layout: &'static str, ids: &[&'static str]| [&["decode", "--layout", layout], ids].concat();
+    check(None, &with("snowflake", &["1541815603606036480"]), (0, tweet, ""));
+    check(None, &with("snowflake", &["1541815603606036480"]), (0, "It may be ahead of the clock", ""));
+    let tso = "443852055297916932\n  time      2023-08-27T18:33:41.687Z\n  sequence  4\n";
+    check(None, &with("pd-tso", &["1", "443852055297916932"]), (0, tso, ""));
+    // What can be read is shown, and the rest is an error each.
+    check(
+        None,
+        &with("snowflake", &["-1", "1541815603606036480"]),
+        (1, tweet, "error: -1 is no id; write a whole number"),
+    );
+    check(None, &with("snowflake", &["9223372036854775808"]), (1, "", "is above 9223372036854775807"));
+    check(None, &with("snowflake", &["99999999999999999999999"]), (1, "", "is above 9223372036854775807"));
+    check(None, &with("js-safe", &["9007199254740992"]), (1, "", "it was made by another one"));
+    check(
+        None,
+        &with("snowflak", &["1"]),
+        (2, "", "there is no layout \"snowflak\"; did you mean \"snowflake\"?\n"),
+    );
+    check(
+        None,
+        &with("ulid", &["1"]),
+        (2, "", "there is no layout \"ulid\"; known: cockroach, cosid, discord"),
+    );
+    check(None, &["decode", "--layout", "snowflake"], (2, "", "<ID>"));
+    check(None, &["decode", "1"], (2, "", "--layout"));
+    check(None, &["decode", "--help"], (0, "uid-generator", ""));
+}
+
+#[test]
 fn a_hangup_reads_the_files_again_and_a_termination_ends_it() {
     let mut proxy = Proxy::start("listen.address = '127.0.0.1:0'\nbackend.address = '127.0.0.1:1'\n", &[]);
     let (is_in_force, log) = proxy.reload();

@@ -1,6 +1,7 @@
 //! The commands, one file each; `reload` is what a signal makes of a running `serve`.
 
 pub mod check;
+pub mod decode;
 pub mod explain;
 pub mod reload;
 pub mod serve;
@@ -35,6 +36,8 @@ enum Command {
     Check(ConfigArg),
     /// Show what would be sent for a statement, issuing nothing.
     Explain(explain::ExplainArgs),
+    /// Take timestamp ids apart: when, where and as which of its tick each was made.
+    Decode(decode::DecodeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -50,6 +53,7 @@ pub fn run(line: CommandLine) -> anyhow::Result<ExitCode> {
         Command::Serve(arg) => serve::run(&arg.config),
         Command::Check(arg) => check::run(&arg.config),
         Command::Explain(args) => explain::run(&args),
+        Command::Decode(args) => decode::run(&args),
     }
 }
 

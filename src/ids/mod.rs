@@ -5,6 +5,7 @@ mod demand;
 mod dispenser;
 mod fence;
 pub mod generator;
+pub mod layout;
 pub mod range;
 mod refill;
 pub mod sequence;

@@ -1,0 +1,96 @@
+//! `rowstamp decode`: what the fields of timestamp ids say.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::{EXIT_FOUND, Usage};
+use crate::ids::layout::presets::{PRESETS, Preset};
+use crate::ids::layout::{DecodeError, Layout, Parts};
+use crate::toml_file::nearest;
+
+#[derive(Debug, Args)]
+pub struct DecodeArgs {
+    /// The layout that the ids have, by the name of a preset: cockroach, cosid, discord, instagram, js-safe, leaf, mastodon,
+    /// mycat, pd-tso, polardbx, snowflake, sonyflake, tsid, uid-generator or yitter.
+    #[arg(long, value_name = "NAME")]
+    pub layout: String,
+    /// The ids, as decimal numbers.
+    #[arg(value_name = "ID", required = true, allow_negative_numbers = true)]
+    pub ids: Vec<String>,
+}
+
+const AHEAD: &str = "A time is when the id's tick begins. It may be ahead of the clock that the id was made by: what a tick does not\n\
+                     hold is taken from the next, and a generator that starts again goes on above all that it had reserved.";
+
+pub fn run(args: &DecodeArgs) -> anyhow::Result<ExitCode> {
+    let layout = preset(&args.layout)?;
+    let mut out = io::stdout().lock();
+    let (mut is_any_decoded, mut is_all_decoded) = (false, true);
+    for id in &args.ids {
+        match decode(&layout, id) {
+            Ok(parts) => {
+                is_any_decoded = true;
+                write!(out, "{}", shown(id, &parts))?;
+            }
+            Err(why) => {
+                is_all_decoded = false;
+                eprintln!("error: {id} {why}");
+            }
+        }
+    }
+    if is_any_decoded {
+        writeln!(out, "{AHEAD}")?;
+    }
+    Ok(ExitCode::from(if is_all_decoded { 0 } else { EXIT_FOUND }))
+}
+
+fn preset(name: &str) -> Result<Layout, Usage> {
+    let names = || PRESETS.iter().map(|preset| preset.name);
+    match (Preset::find(name), nearest(name, names())) {
+        (Some(preset), _) => Ok(preset.layout()),
+        (None, Some(near)) => Err(Usage(format!("there is no layout {name:?}; did you mean {near:?}?"))),
+        (None, None) => {
+            let known = names().collect::<Vec<_>>().join(", ");
+            Err(Usage(format!("there is no layout {name:?}; known: {known}")))
+        }
+    }
+}
+
+fn decode(layout: &Layout, id: &str) -> Result<Parts, String> {
+    let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number {
+        return Err("is no id; write a whole number without a sign".to_owned());
+    }
+    let parsed = id.parse().map_err(|_| DecodeError::TooLarge);
+    parsed.and_then(|id| layout.decode(id)).map_err(|error| error.to_string())
+}
+
+/// The id and its fields, a line each.
+fn shown(id: &str, parts: &Parts) -> String {
+    let mut text = format!("{id}\n  time      {}\n", parts.time);
+    for (name, value) in [("node", parts.node), ("sequence", parts.sequence)] {
+        if let Some(value) = value {
+            // Writing to a String does not fail.
+            let _ = writeln!(text, "  {name:<9} {value}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DecodeArgs;
+    use crate::ids::layout::presets::PRESETS;
+    use clap::{Args, Command};
+
+    #[test]
+    fn the_help_names_every_preset() {
+        let help = DecodeArgs::augment_args(Command::new("decode")).render_long_help().to_string();
+        for preset in PRESETS {
+            assert!(help.contains(preset.name), "{} is not in {help}", preset.name);
+        }
+    }
+}
