@@ -35,7 +35,7 @@ pub(crate) fn compare(
     declared: &[&Difference],
     combination: Combination,
 ) -> Verdict {
-    let complaints = traces_of_refusals(proxied);
+    let complaints = [traces_of_refusals(proxied), proxied.bytes.clone()].concat();
     if !complaints.is_empty() {
         return Verdict::Wrong { complaints };
     }
@@ -168,6 +168,7 @@ mod tests {
         Record {
             facts: facts.iter().map(fact).collect(),
             refusals: refusals.iter().map(|step| (*step, String::new())).collect(),
+            bytes: Vec::new(),
         }
     }
 
@@ -196,5 +197,7 @@ mod tests {
         assert_eq!(check(true, &native, &stored), "wrong");
         assert_eq!(check(true, &native, &native), "wrong", "the list must shrink");
         assert_eq!(check(true, &native, &other_id), "wrong");
+        let bytes = Record { bytes: vec!["they differ".to_owned()], ..native.clone() };
+        assert_eq!(check(false, &native, &bytes), "wrong");
     }
 }

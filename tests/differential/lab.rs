@@ -1,6 +1,12 @@
 //! A server, with a proxy before it or without.
 
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use crate::run::{FIRST_ID, Record};
+use crate::support::tap::Tap;
 use crate::support::{Kind, Proxy, Server, proxy, raw};
+use crate::wire::{Rules, Wire};
 
 /// The sequence starts where the native tables' counters do: numbers below are explicit in every run.
 pub(crate) const RULES: &str = r#"
@@ -31,13 +37,24 @@ generator = "ids"
 insert_id = "packet"
 "#;
 
+/// As the cases name ids' columns, in tables and views.
+const ID_COLUMNS: [&str; 4] = ["id", "ident", "q", "x"];
+
 pub(crate) struct Lab {
     pub(crate) kind: Kind,
     direct: String,
     proxied: String,
+    taps: Option<Taps>,
     // Held for their ends: the proxy's first.
     _proxy: Option<Proxy>,
     _server: Option<Server>,
+}
+
+/// On both sides of the proxy.
+struct Taps {
+    client: Tap,
+    server: Tap,
+    wire: Mutex<Wire>,
 }
 
 impl Lab {
@@ -49,6 +66,7 @@ impl Lab {
             kind,
             direct: server.address(),
             proxied: server.address(),
+            taps: None,
             _proxy: None,
             _server: Some(server),
         })
@@ -61,15 +79,28 @@ impl Lab {
                 .expect("the given server")
                 .server_version;
             let given = if version.contains("MariaDB") { Kind::MariaDb } else { Kind::MySql9 };
-            return (given == kind).then_some(Lab { kind, direct, proxied, _proxy: None, _server: None });
+            return (given == kind).then_some(Lab {
+                kind,
+                direct,
+                proxied,
+                taps: None,
+                _proxy: None,
+                _server: None,
+            });
         }
         let server = Server::start(kind)?;
         make_database(&server.address());
-        let proxy = Proxy::start(&proxy::config(&server.address()), &[("judge", RULES)]);
+        let behind = Tap::start(&server.address());
+        // A tap can read nothing of TLS; tests/login has TLS on either side.
+        let config = proxy::config(&behind.address()) + "[backend.tls]\nmode = \"disabled\"\n";
+        let proxy = Proxy::start(&config, &[("judge", RULES)]);
+        let before = Tap::start(&proxy.address());
+        let rules = Rules { columns: &ID_COLUMNS, first_id: FIRST_ID };
         Some(Lab {
             kind,
             direct: server.address(),
-            proxied: proxy.address(),
+            proxied: before.address(),
+            taps: Some(Taps { client: before, server: behind, wire: Mutex::new(Wire::new(rules)) }),
             _proxy: Some(proxy),
             _server: Some(server),
         })
@@ -84,6 +115,23 @@ impl Lab {
         let mut observer = raw::Client::connect(&self.direct, &options).expect("root logs in");
         observer.run("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED");
         observer
+    }
+
+    /// What a run through the proxy gave, and what is wrong with the bytes that its session left on the two wires.
+    pub(crate) fn with_bytes(&self, result: io::Result<Record>) -> io::Result<Record> {
+        let Some(taps) = &self.taps else { return result };
+        let (client, server) = (taps.client.take(), taps.server.take());
+        // A session that broke off in its midst tells nothing more.
+        let mut record = result?;
+        let mut wire = taps.wire.lock().unwrap_or_else(PoisonError::into_inner);
+        let complaints = wire.complaints(&client, &server);
+        record.bytes.extend(complaints.into_iter().map(|complaint| format!("bytes: {complaint}")));
+        Ok(record)
+    }
+
+    /// Commands of clients whose bytes were compared.
+    pub(crate) fn bytes_compared(&self) -> usize {
+        self.taps.as_ref().map_or(0, |taps| taps.wire.lock().unwrap_or_else(PoisonError::into_inner).compared)
     }
 
     pub(crate) fn direct(&self) -> &str {

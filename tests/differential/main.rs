@@ -13,6 +13,7 @@
 //! * [`compare`]: facts of two runs -> a verdict.
 //! * [`coverage`]: which cases judge which topic.
 //! * [`lab`]: a server with or without a proxy before it.
+//! * [`wire`]: the bytes on both sides of the proxy.
 //! * [`tally`]: verdicts counted by combination.
 //!
 //! ROWSTAMP_JUDGE_FILTER=text,text runs the cases whose name holds one of them; ROWSTAMP_JUDGE_SHOW=1 prints what native runs
@@ -33,6 +34,7 @@ mod lab;
 mod rename;
 mod run;
 mod tally;
+mod wire;
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -73,7 +75,10 @@ fn proxied_statements_do_what_native_ones_do() {
     let tally = judge_all(Lab::with_proxy, Role::Proxied, &[Variant::With, Variant::Without]);
     announce(&tally.summary("through the proxy"));
     assert_eq!(tally.wrong(), 0, "{}", tally.complaints());
-    if filter().is_none() && lab::given_addresses().is_none() {
+    let is_ours = lab::given_addresses().is_none();
+    let ran = tally.by_combination().next().is_some();
+    assert!(!is_ours || !ran || tally.bytes_compared > 0, "no bytes were compared");
+    if filter().is_none() && is_ours {
         let unused: Vec<_> =
             Declared::load().ids().filter(|id| !tally.excused().contains(*id)).cloned().collect();
         assert!(unused.is_empty(), "declared.txt excuses what never happens, remove: {unused:?}");
@@ -137,6 +142,7 @@ fn judge_on(lab: &Lab, cases: &[Case], declared: &Declared, role: Role, variants
             for variant in variants {
                 let combination = Combination { variant: *variant, ..here };
                 let proxied = run::run(case, &mut observer, lab.proxied(), protocol, *variant, role);
+                let proxied = lab.with_bytes(proxied);
                 if native.is_err() || proxied.is_err() {
                     // It may be in the midst of a response.
                     observer = lab.observer();
@@ -152,5 +158,6 @@ fn judge_on(lab: &Lab, cases: &[Case], declared: &Declared, role: Role, variants
             }
         }
     }
+    tally.bytes_compared = lab.bytes_compared();
     tally
 }

@@ -67,6 +67,8 @@ pub(crate) struct Record {
     pub(crate) facts: Vec<Fact>,
     /// What the proxy answered with its own 1235: steps and messages.
     pub(crate) refusals: Vec<(usize, String)>,
+    /// What is wrong with the bytes on both sides of the proxy: `Lab::with_bytes`.
+    pub(crate) bytes: Vec<String>,
 }
 
 impl Record {

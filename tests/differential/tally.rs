@@ -64,6 +64,8 @@ pub(crate) struct Tally {
     excused: BTreeMap<String, usize>,
     refused_so_far: BTreeSet<String>,
     refused_for_good: BTreeSet<String>,
+    /// Commands whose bytes were compared on both sides of the proxy.
+    pub(crate) bytes_compared: usize,
 }
 
 impl Tally {
@@ -92,6 +94,7 @@ impl Tally {
 
     pub(crate) fn merge(&mut self, other: Tally) {
         self.counts.extend(other.counts);
+        self.bytes_compared += other.bytes_compared;
         for (complaint, combinations) in other.complaints {
             self.complaints.entry(complaint).or_default().extend(combinations);
         }
@@ -136,6 +139,7 @@ impl Tally {
                 "\n  {combination}: {right:>4} right, {refused:>3} refused as listed, {wrong:>3} wrong"
             );
         }
+        let _ = write!(text, "\n  {} commands compared byte for byte", self.bytes_compared);
         for (id, times) in &self.excused {
             let _ = write!(text, "\n  declared difference {id}: {times} times");
         }

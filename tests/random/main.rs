@@ -39,6 +39,8 @@ mod run;
 #[allow(dead_code, reason = "the judge's own, of which a part is used")]
 #[path = "../differential/tally.rs"]
 mod tally;
+#[path = "../differential/wire/mod.rs"]
+mod wire;
 
 mod choices;
 mod clauses;

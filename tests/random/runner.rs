@@ -96,7 +96,8 @@ fn run_some(
                 let here = Combination { server: lab.kind, protocol, variant };
                 let mut run = |case: &Case| {
                     empty_tables(observer, case)?;
-                    run::run_on_tables(case, observer, lab.proxied(), protocol, Role::Proxied)
+                    let record = run::run_on_tables(case, observer, lab.proxied(), protocol, Role::Proxied);
+                    lab.with_bytes(record)
                 };
                 match run_refusing(&drawn.case, &mut run) {
                     Ok(one) => {
@@ -175,8 +176,10 @@ pub(crate) fn run_refusing(
     run: &mut impl FnMut(&Case) -> io::Result<Record>,
 ) -> io::Result<Proxied> {
     let mut case = case.clone();
+    let mut bytes = Vec::new();
     loop {
         let mut record = run(&case)?;
+        bytes.append(&mut record.bytes);
         let refused = refused_statements(&record);
         let mut again = false;
         for (statement, step) in &refused {
@@ -193,6 +196,7 @@ pub(crate) fn run_refusing(
         }
         if !again {
             leave_out(&mut record, &refused);
+            record.bytes = bytes;
             return Ok(Proxied { case, record });
         }
     }

@@ -62,7 +62,7 @@ impl Trial<'_> {
         let Combination { protocol, variant, .. } = self.here;
         let lab = self.lab;
         let mut run = |case: &crate::case::Case| {
-            run::run(case, self.observer, lab.proxied(), protocol, variant, Role::Proxied)
+            lab.with_bytes(run::run(case, self.observer, lab.proxied(), protocol, variant, Role::Proxied))
         };
         let proxied = runner::run_refusing(&drawn.case, &mut run);
         let native = proxied.as_ref().ok().map(|proxied| {

@@ -1,0 +1,221 @@
+//! Answers of the server, and as the client got them: the same packets, but for what is named here.
+//!
+//! * OK packets of ruled statements have another insert id: one of those that the statement was given, or 0.
+//! * OK packets of clients that did not ask for session tracking come without its reports.
+//! * Of a prepared statement our parameters are missing, in its counts and among its definitions.
+
+use super::transcript::{command, shown};
+use crate::support::raw::{CLIENT_DEPRECATE_EOF, CLIENT_SESSION_TRACK, SERVER_MORE_RESULTS_EXISTS};
+
+const SESSION_STATE_CHANGED: u16 = 0x4000;
+
+/// What may differ.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Allowed<'a> {
+    /// The client's capabilities.
+    pub(crate) capabilities: u32,
+    /// The statement was changed, so that its OK packets may tell of no id where they told of one.
+    pub(crate) is_ruled: bool,
+    /// First and last of runs of ids, one of which an OK packet may tell.
+    pub(crate) ids: &'a [(u64, u64)],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Ok,
+    Other,
+}
+
+impl Allowed<'_> {
+    fn has(self, capability: u32) -> bool {
+        self.capabilities & capability != 0
+    }
+
+    /// The answer to a command other than COM_STMT_PREPARE.
+    pub(crate) fn compare(self, byte: u8, told: &[Vec<u8>], answer: &[Vec<u8>]) -> Result<(), String> {
+        let roles = match byte {
+            // An exchange of authentication data, at the end of which stands one.
+            command::CHANGE_USER => Some([vec![Role::Other; answer.len() - 1], vec![Role::Ok]].concat()),
+            _ => self.roles(answer),
+        };
+        let Some(roles) = roles else {
+            // Of another form than results have: not of a ruled statement.
+            return if told == answer { Ok(()) } else { Err(format!("cannot be followed: {}", all(answer))) };
+        };
+        if told.len() != answer.len() {
+            return Err(format!("{} packets became {}: {}", answer.len(), told.len(), all(told)));
+        }
+        for (nth, (told, answer)) in told.iter().zip(answer).enumerate() {
+            let same = match roles[nth] {
+                Role::Ok => self.is_same_ok(told, answer),
+                Role::Other => told == answer,
+            };
+            if !same {
+                return Err(format!("packet {nth}: {} became {}", shown(answer), shown(told)));
+            }
+        }
+        Ok(())
+    }
+
+    /// What each packet is. `None`: they are no whole answer.
+    fn roles(self, answer: &[Vec<u8>]) -> Option<Vec<Role>> {
+        let eof = !self.has(CLIENT_DEPRECATE_EOF);
+        let mut roles = Vec::new();
+        let is_end = |packet: &Vec<u8>| packet.first() == Some(&0xFE) && packet.len() < 0x00FF_FFFF;
+        loop {
+            let packet = answer.get(roles.len())?;
+            let status = match packet.first()? {
+                0x00 => {
+                    roles.push(Role::Ok);
+                    OkPacket::parse(packet)?.status
+                }
+                0xFF => {
+                    roles.push(Role::Other);
+                    0
+                }
+                // A request for a local file; the rest follows.
+                0xFB => {
+                    roles.push(Role::Other);
+                    continue;
+                }
+                _ => {
+                    let columns = usize::from(packet[0]) + usize::from(eof);
+                    let rows = answer.get(roles.len() + 1 + columns..)?;
+                    let is_last = |packet: &Vec<u8>| is_end(packet) || packet.first() == Some(&0xFF);
+                    let count = rows.iter().position(is_last)?;
+                    roles.extend(vec![Role::Other; 1 + columns + count]);
+                    let end = &rows[count];
+                    roles.push(if eof || !is_end(end) { Role::Other } else { Role::Ok });
+                    match end.as_slice() {
+                        [0xFF, ..] => 0,
+                        [_, _, _, low, high, ..] if eof => u16::from_le_bytes([*low, *high]),
+                        _ => OkPacket::parse(end)?.status,
+                    }
+                }
+            };
+            if status & SERVER_MORE_RESULTS_EXISTS == 0 {
+                return (roles.len() == answer.len()).then_some(roles);
+            }
+        }
+    }
+
+    fn is_same_ok(self, told: &[u8], answer: &[u8]) -> bool {
+        let (Some(ok), Some(insert_id)) =
+            (OkPacket::parse(answer), OkPacket::parse(told).map(|told| told.insert_id))
+        else {
+            return false;
+        };
+        let may_be = insert_id == ok.insert_id
+            || self.is_ruled && insert_id == 0
+            || self.ids.iter().any(|(first, last)| (*first..=*last).contains(&insert_id));
+        may_be && ok.written(insert_id, !self.has(CLIENT_SESSION_TRACK)) == told
+    }
+
+    /// The answer to a COM_STMT_PREPARE; `hidden`: parameters of ours in it.
+    pub(crate) fn compare_prepared(
+        self,
+        told: &[Vec<u8>],
+        answer: &[Vec<u8>],
+        hidden: &[u16],
+    ) -> Result<(), String> {
+        let expected =
+            self.without(answer, hidden).ok_or_else(|| format!("cannot be followed: {}", all(answer)))?;
+        if told == expected {
+            return Ok(());
+        }
+        Err(format!("{} should have become {}, and became {}", all(answer), all(&expected), all(told)))
+    }
+
+    fn without(self, answer: &[Vec<u8>], hidden: &[u16]) -> Option<Vec<Vec<u8>>> {
+        let mut head = answer.first()?.clone();
+        if hidden.is_empty() || head.first() != Some(&0) {
+            return Some(answer.to_vec());
+        }
+        let params = usize::from(u16::from_le_bytes([*head.get(7)?, *head.get(8)?]));
+        let left = params.checked_sub(hidden.len())?;
+        head[7..9].copy_from_slice(&u16::try_from(left).ok()?.to_le_bytes());
+        let mut expected = vec![head];
+        for (nth, definition) in (0_u16..).zip(answer.get(1..=params)?) {
+            if !hidden.contains(&nth) {
+                expected.push(definition.clone());
+            }
+        }
+        let eof = !self.has(CLIENT_DEPRECATE_EOF);
+        expected.extend_from_slice(answer.get(1 + params + usize::from(eof && left == 0)..)?);
+        Some(expected)
+    }
+}
+
+/// An OK packet, see the manuals' "OK_Packet".
+struct OkPacket<'a> {
+    head: u8,
+    affected_rows: &'a [u8],
+    insert_id: u64,
+    written_id: &'a [u8],
+    status: u16,
+    warnings: [u8; 2],
+    /// With its length.
+    info: &'a [u8],
+    /// Of the session, with its length.
+    state: &'a [u8],
+}
+
+impl<'a> OkPacket<'a> {
+    fn parse(packet: &'a [u8]) -> Option<OkPacket<'a>> {
+        let (head, rest) = packet.split_first()?;
+        let (_, affected_rows, rest) = number(rest)?;
+        let (insert_id, written_id, rest) = number(rest)?;
+        let ([low, high, warnings @ ..], rest) = rest.split_first_chunk::<4>()?;
+        let (status, warnings) = (u16::from_le_bytes([*low, *high]), *warnings);
+        let (info, state) = match number(rest) {
+            None => (rest, &rest[rest.len()..]),
+            Some((length, written, _)) => {
+                rest.split_at_checked(written.len() + usize::try_from(length).ok()?)?
+            }
+        };
+        Some(OkPacket { head: *head, affected_rows, insert_id, written_id, status, warnings, info, state })
+    }
+
+    /// With this insert id, and without what reports the session's state.
+    fn written(&self, insert_id: u64, strips_state: bool) -> Vec<u8> {
+        let is_stripped = strips_state && self.status & SESSION_STATE_CHANGED != 0;
+        let status = if is_stripped { self.status & !SESSION_STATE_CHANGED } else { self.status };
+        let id = if insert_id == self.insert_id { self.written_id.to_vec() } else { put_number(insert_id) };
+        let mut out =
+            [&[self.head], self.affected_rows, &*id, &status.to_le_bytes(), &self.warnings].concat();
+        if !is_stripped {
+            out.extend([self.info, self.state].concat());
+        } else if self.info != [0] {
+            out.extend(self.info);
+        }
+        out
+    }
+}
+
+/// A length-encoded number, how it is written, and what follows.
+fn number(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
+    let more = match bytes.first()? {
+        0xFC => 2,
+        0xFD => 3,
+        0xFE => 8,
+        0xFB | 0xFF => return None,
+        _ => 0,
+    };
+    let (written, rest) = bytes.split_at_checked(1 + more)?;
+    let digits = if more == 0 { written } else { &written[1..] };
+    Some((digits.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)), written, rest))
+}
+
+fn put_number(number: u64) -> Vec<u8> {
+    let bytes = number.to_le_bytes();
+    match number {
+        0..=0xFA => vec![bytes[0]],
+        0xFB..=0xFFFF => [&[0xFC], &bytes[..2]].concat(),
+        0x1_0000..=0xFF_FFFF => [&[0xFD], &bytes[..3]].concat(),
+        _ => [&[0xFE], &bytes[..]].concat(),
+    }
+}
+
+fn all(packets: &[Vec<u8>]) -> String {
+    packets.iter().map(|packet| shown(packet)).collect::<Vec<_>>().join(" | ")
+}
