@@ -11,8 +11,10 @@ import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
+import java.sql.Types;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.LongStream;
 
 /** The checks for a JDBC driver, on one connection: its options decide what travels beneath the same calls. */
 final class Jdbc {
@@ -27,6 +29,8 @@ final class Jdbc {
     private final Connection witness;
     private final Keys severalKeys;
     private final String name;
+    /** What a silent batch of {@link #BATCH} rows took. */
+    private long executions;
 
     /** name: of the options, for tags and lines. */
     Jdbc(Check check, String name, Connection connection, Connection witness, Keys severalKeys) {
@@ -42,6 +46,10 @@ final class Jdbc {
         return DriverManager.getConnection(url, Check.USER, Check.PASSWORD);
     }
 
+    long executionsOfBatch() {
+        return executions;
+    }
+
     void run() throws SQLException {
         for (var table : Check.TABLES.entrySet()) {
             oneRow(table.getKey(), table.getValue());
@@ -49,6 +57,7 @@ final class Jdbc {
             repeated(table.getKey());
             batch(table.getKey(), 5);
             batch(table.getKey(), BATCH);
+            idsOfBatch(table.getKey());
             textBatch(table.getKey());
             transactions(table.getKey());
         }
@@ -87,9 +96,7 @@ final class Jdbc {
                     "INSERT INTO " + table + " (tag, note, qty) VALUES ('" + tag + "', 'it''s one', 1)", RETURN_GENERATED_KEYS);
             long id = keys(statement).get(0);
             check.same(line(table, "one row"), List.of(new Row(id, brief("it's one", 1))), rows(table, tag));
-            ResultSet last = statement.executeQuery("SELECT LAST_INSERT_ID()");
-            last.next();
-            check.same(line(table, "LAST_INSERT_ID() is the generated key"), id, last.getLong(1));
+            check.same(line(table, "LAST_INSERT_ID() is the generated key"), id, lastInsertId());
             check.same(line(table, "id " + id + " is not below " + firstId), true, id >= firstId);
         }
     }
@@ -166,6 +173,66 @@ final class Jdbc {
             expect.add(brief(i % 2 == 0 ? "NULL" : "b", i));
         }
         check.same(line(table, "a silent batch of " + size), expect, rows(table, tag).stream().map(Row::text).toList());
+    }
+
+    /** NULL, 0 and ids of the program's own in one batch whose keys nobody asks for: a driver may send it as one bulk execution. */
+    private void idsOfBatch(String table) throws SQLException {
+        String tag = name + " ids";
+        String insert = "INSERT INTO " + table + " (tag, note, qty) VALUES (?, 'i', ?)";
+        try (PreparedStatement statement = connection.prepareStatement(insert)) {
+            for (int i = 0; i < BATCH; i++) {
+                statement.setString(1, tag);
+                statement.setInt(2, i);
+                statement.addBatch();
+            }
+            executions = statementsExecuted();
+            statement.executeBatch();
+            executions = statementsExecuted() - executions;
+        }
+        List<Row> rows = rows(table, tag);
+        long first = rows.get(0).id();
+        check.same(line(table, "ids of a silent batch, in its order"), Check.rows(LongStream.range(first, first + BATCH).boxed().toList(), "i"), rows);
+        long last = lastInsertId();
+        check.same(line(table, "LAST_INSERT_ID() behind it is one of them"), true, last >= first && last < first + BATCH);
+
+        tag = name + " own ids";
+        insert = "INSERT INTO " + table + " (id, tag, note, qty) VALUES (?, ?, 'o', ?)";
+        List<Long> own = new ArrayList<>();
+        try (PreparedStatement statement = connection.prepareStatement(insert)) {
+            for (int i = 0; i < 30; i++) {
+                Long id = i % 3 == 0 ? Long.valueOf(first + 10_000 + i) : null;
+                statement.setObject(1, i % 3 == 1 ? Long.valueOf(0) : id, Types.BIGINT);
+                statement.setString(2, tag);
+                statement.setInt(3, i);
+                statement.addBatch();
+                own.add(id);
+            }
+            statement.executeBatch();
+        }
+        rows = rows(table, tag);
+        check.same(line(table, "rows with and without ids of their own"), 30, rows.size());
+        for (Row row : rows) {
+            int i = Integer.parseInt(row.text().split("\\|")[1]);
+            boolean isRight = own.get(i) == null ? !own.contains(row.id()) && row.id() > first : own.get(i) == row.id();
+            check.same(line(table, "id " + row.id() + " of row " + i), true, isRight);
+        }
+    }
+
+    /** How many statements this session's server has executed that were prepared. */
+    private long statementsExecuted() throws SQLException {
+        try (Statement statement = connection.createStatement()) {
+            ResultSet result = statement.executeQuery("SHOW SESSION STATUS LIKE 'Com_stmt_execute'");
+            result.next();
+            return result.getLong(2);
+        }
+    }
+
+    private long lastInsertId() throws SQLException {
+        try (Statement statement = connection.createStatement()) {
+            ResultSet result = statement.executeQuery("SELECT LAST_INSERT_ID()");
+            result.next();
+            return result.getLong(1);
+        }
     }
 
     /** Several INSERTs given as text: with rewriteBatchedStatements Connector/J sends them in one packet. */

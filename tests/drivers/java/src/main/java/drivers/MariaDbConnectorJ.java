@@ -20,7 +20,11 @@ public final class MariaDbConnectorJ {
             for (String options : OPTIONS) {
                 try (Connection connection = Jdbc.connect("mariadb", "?" + key + options)) {
                     String name = "M " + (options.isEmpty() ? "defaults" : options.replace("=true", ""));
-                    new Jdbc(check, name, connection, witness, Jdbc.Keys.FIRST).run();
+                    Jdbc jdbc = new Jdbc(check, name, connection, witness, Jdbc.Keys.FIRST);
+                    jdbc.run();
+                    if (connection.getMetaData().getDatabaseProductName().equals("MariaDB")) {
+                        check.same("a silent batch (" + name + ") is one bulk execution", 1L, jdbc.executionsOfBatch());
+                    }
                 }
             }
         }
