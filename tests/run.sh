@@ -69,6 +69,8 @@ main() {
     check format cargo fmt --check
     check "format of fuzz" cargo fmt --check --manifest-path fuzz/Cargo.toml
     check clippy cargo clippy --locked --all-targets -- -D warnings
+    check "clippy of fuzz" cargo clippy --locked --manifest-path fuzz/Cargo.toml \
+        --target-dir "${CARGO_TARGET_DIR:-target}" -- -D warnings
     check documentation env RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
     cargo_test
     phase end

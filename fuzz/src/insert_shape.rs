@@ -35,11 +35,9 @@ fn statements(lexer: &mut Lexer<'_>, wants: Wants<'_>, packet: &Packet<'_>) -> R
     loop {
         match statement::classify(&mut ahead)? {
             Statement::Analyze | Statement::For(_) => continue,
-            Statement::Insert(verb) => {
-                // In a prefix there may be some, which are the server's error.
-                if ahead.params() == 0 {
-                    insert(ahead.clone(), verb, wants, packet)?;
-                }
+            // In a prefix there may be some, which are the server's error.
+            Statement::Insert(verb) if ahead.params() == 0 => {
+                insert(ahead.clone(), verb, wants, packet)?;
             }
             Statement::Dynamic(dynamic) => of_text(&dynamic, text, from, lexer.dialect()),
             Statement::Ddl(changes) => names_of(&changes, text, from),

@@ -80,8 +80,8 @@ fn spelled(text: &[u8], token: Token, dialect: Dialect) {
         }
         TokenKind::Integer => bytes.iter().all(u8::is_ascii_digit),
         TokenKind::Decimal => {
-            bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
-                && bytes.iter().filter(|byte| **byte == b'.').count() == 1
+            let dots = bytes.split(|byte| *byte == b'.').count() - 1;
+            bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') && dots == 1
         }
         TokenKind::Float => std::str::from_utf8(bytes).is_ok_and(|text| text.parse::<f64>().is_ok()),
         TokenKind::Hex => within(2).iter().all(u8::is_ascii_hexdigit),

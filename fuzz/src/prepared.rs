@@ -166,12 +166,11 @@ impl Run<'_> {
             types = Some(execute.types(params));
             let plain = execute.build();
             let Ok(draft) = execution::Draft::new(self.prepared, &execute, self.meaning) else { continue };
-            let out = match self.range(draft.ids) {
-                Some(range) => draft.write(execute, &range).expect("as many ids as it takes"),
-                None => {
-                    assert_eq!(draft.ids, 0);
-                    plain
-                }
+            let out = if let Some(range) = self.range(draft.ids) {
+                draft.write(execute, &range).expect("as many ids as it takes")
+            } else {
+                assert_eq!(draft.ids, 0);
+                plain
             };
             if flags & 32 != 0 {
                 // Whatever it was, it can be read again.
@@ -314,7 +313,8 @@ impl Run<'_> {
 
 /// The ids of an execution: they ascend with the rows, whatever the order of the parameters.
 struct Rows<'a> {
-    rows: Vec<u32>,
+    /// Of hidden parameters.
+    hidden: Vec<u32>,
     range: Option<&'a IdRange>,
     seen: BTreeSet<u32>,
 }
@@ -322,7 +322,7 @@ struct Rows<'a> {
 impl<'a> Rows<'a> {
     fn new(prepared: &PreparedInsert, range: Option<&'a IdRange>) -> Self {
         let hidden = prepared.text.hidden.iter().map(|hidden| hidden.row);
-        Rows { rows: hidden.collect(), range, seen: BTreeSet::new() }
+        Rows { hidden: hidden.collect(), range, seen: BTreeSet::new() }
     }
 
     /// Of this row.
@@ -336,7 +336,7 @@ impl<'a> Rows<'a> {
     }
 
     fn all_taken(&self, prepared: &PreparedInsert) {
-        assert!(self.rows.iter().all(|row| self.seen.contains(row)), "a row without its id");
+        assert!(self.hidden.iter().all(|row| self.seen.contains(row)), "a row without its id");
         let wraps = matches!(prepared.text.style, Style::Wrapped | Style::OdkuOne);
         let ids = self.range.map_or(0, IdRange::count);
         // Behind a wrapper rows count up by themselves.

@@ -317,7 +317,9 @@ impl Sides<'_, '_> {
         let from = old.tail.start;
         let has_list = self.before.is_sign(from + 2, b'(');
         let listed = old.columns.as_ref().filter(|(_, names, _)| !names.is_empty());
-        let close = |packet: &Packet<'_>, from: usize| (from..).find(|&at| packet.is_sign(at, b')'));
+        let close = |packet: &Packet<'_>, from: usize| {
+            (from..packet.tokens.len()).find(|&at| packet.is_sign(at, b')'))
+        };
         let name_of_ours = || {
             let close = close(self.after, new.tail.start).expect("a list of names");
             let name = self.after.bytes(close - 1).to_vec();

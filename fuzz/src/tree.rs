@@ -69,7 +69,7 @@ impl<'a> Packet<'a> {
         let mut lexer = Lexer::new(self.text, dialect)?;
         loop {
             lexer.set_dialect(dialect);
-            let (verb_end, body_end) = self.kind(&lexer, &mut dialect)?;
+            let (verb_end, body_end) = kind(&lexer, &mut dialect)?;
             let first = self.tokens.len();
             let last = loop {
                 let token = lexer.next().ok()?;
@@ -89,28 +89,6 @@ impl<'a> Packet<'a> {
             self.end = lexer.position() as usize;
             if last.kind == TokenKind::End || !several {
                 return Some(());
-            }
-        }
-    }
-
-    /// Where the verb of an INSERT ends, and where a routine's body does.
-    fn kind(&self, lexer: &Lexer<'_>, dialect: &mut Dialect) -> Option<(Option<u32>, u32)> {
-        let mut ahead = lexer.clone();
-        loop {
-            match statement::classify(&mut ahead).ok()? {
-                Statement::Insert(_) => return Some((Some(ahead.position()), 0)),
-                Statement::Analyze | Statement::For(_) => {}
-                Statement::Routine => {
-                    let mut body = lexer.clone();
-                    routine::skip(&mut body).ok()??;
-                    return Some((None, body.position()));
-                }
-                Statement::Set(settings) => {
-                    dialect.sql_mode = settings.sql_mode.unwrap_or(dialect.sql_mode);
-                    dialect.charset = settings.charset.unwrap_or(dialect.charset);
-                    return Some((None, 0));
-                }
-                _ => return Some((None, 0)),
             }
         }
     }
@@ -176,8 +154,9 @@ impl<'a> Packet<'a> {
     pub fn insert(&self, run: &Run) -> Option<Insert> {
         let start = run.verb?;
         let mut at = start + 1;
-        while self.is_any(at, &["LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "INTO"]) {
-            at += 1;
+        // Each once, in this order; what else follows is the table's name, or wrong.
+        for word in ["LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "INTO"] {
+            at += usize::from(self.is_word(at, word));
         }
         at = self.behind_name(at)?;
         if self.is_word(at, "PARTITION") {
@@ -288,5 +267,27 @@ impl<'a> Packet<'a> {
             end += 1;
         }
         (self.split(start, end), end)
+    }
+}
+
+/// Where the verb of an INSERT ends, and where a routine's body does.
+fn kind(lexer: &Lexer<'_>, dialect: &mut Dialect) -> Option<(Option<u32>, u32)> {
+    let mut ahead = lexer.clone();
+    loop {
+        match statement::classify(&mut ahead).ok()? {
+            Statement::Insert(_) => return Some((Some(ahead.position()), 0)),
+            Statement::Analyze | Statement::For(_) => {}
+            Statement::Routine => {
+                let mut body = lexer.clone();
+                routine::skip(&mut body).ok()??;
+                return Some((None, body.position()));
+            }
+            Statement::Set(settings) => {
+                dialect.sql_mode = settings.sql_mode.unwrap_or(dialect.sql_mode);
+                dialect.charset = settings.charset.unwrap_or(dialect.charset);
+                return Some((None, 0));
+            }
+            _ => return Some((None, 0)),
+        }
     }
 }
