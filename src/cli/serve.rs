@@ -17,7 +17,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::reload::Reloader;
 use crate::config::keys::{LogFormat, LogLevel};
-use crate::config::{Config, Loaded, LogSettings, StoreKind};
+use crate::config::{Config, Etcd, Loaded, LogSettings, StoreKind};
 use crate::proxy::backend;
 use crate::proxy::listener::{self, Listener};
 use crate::proxy::locks::TableLocks;
@@ -32,6 +32,7 @@ use crate::rules::RuleSet;
 use crate::schema::Schema;
 use crate::store::Store;
 use crate::store::embedded::EmbeddedStore;
+use crate::store::etcd::{self, EtcdSettings, EtcdStore};
 
 /// Sets the least serious level that is logged.
 type SetLogLevel = Box<dyn Fn(LogLevel) + Send + Sync>;
@@ -164,17 +165,47 @@ async fn watch_schema(tables: Weak<InForce>) {
 }
 
 async fn tables(config: &Config, rules: RuleSet) -> anyhow::Result<InForce> {
-    let StoreKind::Embedded { path } = &config.store.kind;
-    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(path)?);
+    let store = open_store(config).await?;
     let schema = match super::control(config) {
         Some(control) => Some(Schema::connect(&control).await?),
         None => None,
     };
-    let locks = schema.clone().map(TableLocks::new);
+    // A store that several proxies write keeps them apart by itself.
+    let locks = match config.store.kind {
+        StoreKind::Embedded { .. } => schema.clone().map(TableLocks::new),
+        StoreKind::Etcd(_) => None,
+    };
     let name = config.proxy.name.clone();
     InForce::open(Arc::new(rules), schema, store, locks, name)
         .await
         .context("the ruled tables cannot be opened")
+}
+
+async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+    match &config.store.kind {
+        StoreKind::Embedded { path } => Ok(Arc::new(EmbeddedStore::open(path)?)),
+        StoreKind::Etcd(etcd) => Ok(Arc::new(EtcdStore::open(etcd_settings(etcd)?).await?)),
+    }
+}
+
+fn etcd_settings(etcd: &Etcd) -> anyhow::Result<EtcdSettings> {
+    let read =
+        |path: &Path| std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()));
+    let account = etcd.account.as_ref().map(|account| etcd::Account {
+        user: account.user.clone(),
+        password: account.password.reveal().to_owned().into(),
+    });
+    let tls = match &etcd.tls {
+        None => None,
+        Some(tls) => {
+            let identity = match &tls.identity {
+                None => None,
+                Some(identity) => Some((read(&identity.cert)?, read(&identity.key)?.into())),
+            };
+            Some(etcd::EtcdTls { ca: read(&tls.ca)?, identity })
+        }
+    };
+    Ok(EtcdSettings { endpoints: etcd.endpoints.clone(), prefix: etcd.prefix.clone(), account, tls })
 }
 
 /// Libraries are heard when something is wrong with them.

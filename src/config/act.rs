@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::keys::{self, ConfigFile};
-use super::{Config, ControlAccount, Environment, LogSettings, RewriteSettings, StoreKind, StoreSettings};
+use super::keys::ConfigFile;
+use super::{Account, Config, Environment, LogSettings, RewriteSettings, StoreSettings};
 use crate::address::Address;
 use crate::proxy::settings::{Backend, BackendTls, BackendTlsMode, Limits, ListenTls, Settings, TlsIdentity};
 use crate::toml_file::{ByteSize, Findings, OneOrMany, Secret, Source};
@@ -28,27 +28,32 @@ pub(super) fn config(
     let mut act = Act { source, environment, findings };
     let control = act.control();
     let proxy = act.proxy();
+    let store = act.store();
     Some(Config {
         proxy: proxy?,
         control,
-        store: StoreSettings {
-            kind: StoreKind::Embedded { path: source.resolve(&keys.store.path) },
-            deadline: keys.store.deadline.0,
-        },
+        store: StoreSettings { kind: store?, deadline: keys.store.deadline.0 },
         rules_path: source.resolve(&keys.rules.path),
         rewrite: RewriteSettings { verify: keys.rewrite.verify, on_doubt: keys.rewrite.on_doubt },
         log: LogSettings { level: keys.log.level, format: keys.log.format },
     })
 }
 
-struct Act<'a> {
-    source: &'a Source<ConfigFile>,
+pub(super) struct Act<'a> {
+    pub(super) source: &'a Source<ConfigFile>,
     environment: Environment<'a>,
     findings: &'a mut Findings,
 }
 
+/// A password is in one of these places.
+pub(super) struct Passwords<'a> {
+    pub(super) plain: Option<&'a Secret>,
+    pub(super) file: Option<&'a Path>,
+    pub(super) env: Option<&'a str>,
+}
+
 impl Act<'_> {
-    fn error(&mut self, key: &str, text: impl std::fmt::Display) {
+    pub(super) fn error(&mut self, key: &str, text: impl std::fmt::Display) {
         self.findings.push(self.source.error(key, text));
     }
 
@@ -109,7 +114,12 @@ impl Act<'_> {
         })
     }
 
-    fn identity(&mut self, table: &str, cert: Option<&Path>, key: Option<&Path>) -> Option<TlsIdentity> {
+    pub(super) fn identity(
+        &mut self,
+        table: &str,
+        cert: Option<&Path>,
+        key: Option<&Path>,
+    ) -> Option<TlsIdentity> {
         let names = [format!("{table}.cert"), format!("{table}.key")];
         let [cert_name, key_name] = &names;
         match (cert.is_some(), key.is_some()) {
@@ -123,7 +133,7 @@ impl Act<'_> {
     }
 
     /// The path, resolved; an error where there is no such file.
-    fn readable(&mut self, key: &str, path: Option<&Path>) -> Option<PathBuf> {
+    pub(super) fn readable(&mut self, key: &str, path: Option<&Path>) -> Option<PathBuf> {
         let path = self.source.resolve(path?);
         if let Err(error) = fs::File::open(&path) {
             self.error(key, format!("{} cannot be read: {error}", path.display()));
@@ -155,15 +165,23 @@ impl Act<'_> {
         }
     }
 
-    fn control(&mut self) -> Option<ControlAccount> {
+    fn control(&mut self) -> Option<Account> {
         let control = self.source.keys.backend.control.as_ref()?;
-        let password = self.password(control);
-        Some(ControlAccount { user: control.user.clone()?, password: password? })
+        let password = self.password(
+            "backend.control",
+            &Passwords {
+                plain: control.password.as_ref(),
+                file: control.password_file.as_deref(),
+                env: control.password_env.as_deref(),
+            },
+        );
+        Some(Account { user: control.user.clone()?, password: password? })
     }
 
-    fn password(&mut self, control: &keys::Control) -> Option<Secret> {
-        let name = |key| format!("backend.control.{key}");
-        match (&control.password, &control.password_file, &control.password_env) {
+    /// The password of an account whose keys are in `table`.
+    pub(super) fn password(&mut self, table: &str, places: &Passwords<'_>) -> Option<Secret> {
+        let name = |key| format!("{table}.{key}");
+        match (places.plain, places.file, places.env) {
             (Some(password), None, None) => {
                 self.warn_if_others_read(&name("password"));
                 Some(password.clone())
@@ -182,12 +200,12 @@ impl Act<'_> {
             }
             (None, None, None) => {
                 let why = "needs a password; write password_file, password_env or password (\"\" for none)";
-                self.error("backend.control", why);
+                self.error(table, why);
                 None
             }
             _ => {
                 let why = "has several passwords; write one of password_file, password_env and password";
-                self.error("backend.control", why);
+                self.error(table, why);
                 None
             }
         }

@@ -165,36 +165,37 @@ pub struct Control {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Store {
-    /// "embedded": a file, for one proxy ("etcd", "mysql": not in this version).
+    /// "embedded": a file, for one proxy; "etcd": for a fleet ("mysql": not in this version).
     pub kind: StoreKind,
     /// File of the embedded store.
     #[schemars(length(min = 1))]
     pub path: PathBuf,
     /// How long a ruled INSERT waits for an id before it is refused with 1467.
     pub deadline: Interval,
-    /// etcd's members (not in this version).
+    /// etcd's members, host:port each. One that fails is passed over.
     #[schemars(example = ["127.0.0.1:2379"])]
     pub endpoints: Vec<String>,
-    /// In front of all keys in etcd (not in this version).
+    /// In front of all keys in etcd.
+    #[schemars(length(min = 1))]
     pub prefix: String,
     /// The store's table in MySQL (not in this version).
     pub table: String,
     /// The store's server, where it is not the backend (not in this version).
     #[schemars(example = &"127.0.0.1:3306")]
     pub address: Option<Place>,
-    /// Account of the store (not in this version).
-    #[schemars(example = &"rowstamp")]
+    /// etcd's account. Its password is in one of three places.
+    #[schemars(example = &"rowstamp", length(min = 1))]
     pub user: Option<String>,
-    /// Not in this version.
+    /// In clear: then this file must be open to its owner only.
     #[schemars(example = &"...")]
     pub password: Option<Secret>,
-    /// Not in this version.
-    #[schemars(example = &"store.password")]
+    /// A file that only its owner may read; one newline at its end is no part of the password.
+    #[schemars(example = &"store.password", length(min = 1))]
     pub password_file: Option<PathBuf>,
-    /// Not in this version.
-    #[schemars(example = &"ROWSTAMP_STORE_PASSWORD")]
+    /// Name of an environment variable.
+    #[schemars(example = &"ROWSTAMP_STORE_PASSWORD", length(min = 1))]
     pub password_env: Option<String>,
-    /// TLS to the store (not in this version).
+    /// TLS to etcd. With it etcd is always verified, by certificate and name: "verify_identity", or "disabled".
     pub tls: Option<BackendTls>,
 }
 
@@ -222,7 +223,7 @@ impl Default for Store {
 pub enum StoreKind {
     /// One file, for one proxy.
     Embedded,
-    /// For a fleet (not in this version).
+    /// For a fleet.
     Etcd,
     /// A table (not in this version).
     Mysql,

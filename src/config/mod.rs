@@ -1,18 +1,19 @@
 //! What was written in rowstamp.toml -> what can act.
 //!
-//! [`keys`] is what may be written, `act` makes settings of it, `later` refuses what this version has not got, and
+//! [`keys`] is what may be written, `act` and `store` make settings of it, `later` refuses what this version has not got, and
 //! [`reload`] says what acts of a file that is read again.
 
 mod act;
 pub mod keys;
 mod later;
 pub mod reload;
+mod store;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::ids::sequence::Seed;
-use crate::proxy::settings::{Settings, Verify};
+use crate::proxy::settings::{Settings, TlsIdentity, Verify};
 use crate::rules::model::GeneratorKind;
 use crate::rules::{self, RuleSet};
 use crate::toml_file::{self, Finding, Findings, Secret, Severity};
@@ -24,7 +25,7 @@ use keys::{ConfigFile, LogFormat, LogLevel, OnDoubt};
 pub struct Config {
     pub proxy: Settings,
     /// Rowstamp's own account on the backend.
-    pub control: Option<ControlAccount>,
+    pub control: Option<Account>,
     pub store: StoreSettings,
     /// Folder of the rules files.
     pub rules_path: PathBuf,
@@ -33,7 +34,7 @@ pub struct Config {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ControlAccount {
+pub struct Account {
     pub user: String,
     pub password: Secret,
 }
@@ -48,6 +49,24 @@ pub struct StoreSettings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreKind {
     Embedded { path: PathBuf },
+    Etcd(Etcd),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Etcd {
+    /// `host:port` of each member.
+    pub endpoints: Vec<String>,
+    /// In front of all keys, with no `/` at its end.
+    pub prefix: String,
+    pub account: Option<Account>,
+    pub tls: Option<EtcdTls>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdTls {
+    /// Certificates (PEM) that etcd's must lead to.
+    pub ca: PathBuf,
+    pub identity: Option<TlsIdentity>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,7 +18,7 @@ pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
     acting.proxy.listen_is_written = old.proxy.listen_is_written;
     keep!("backend.address", proxy.backend.addresses);
     keep!("backend.control", control);
-    keep!("store.path", store.kind);
+    keep!("store.*", store.kind);
     keep!("proxy.name", proxy.name);
     keep!("state.path", proxy.state_path);
     keep!("log.format", log.format);
@@ -61,7 +61,7 @@ mod tests {
         check(&format!("{server}[rules]\npath = \"others\"\n"), &[], |new| {
             new.rules_path.ends_with("others")
         });
-        check(&format!("{server}[store]\ndeadline = \"2s\"\npath = \"x.redb\"\n"), &["store.path"], |new| {
+        check(&format!("{server}[store]\ndeadline = \"2s\"\npath = \"x.redb\"\n"), &["store.*"], |new| {
             new.store.deadline.as_secs() == 2
         });
         // The default name hangs on the address.

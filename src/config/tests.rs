@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{LoadError, Loaded, StoreKind, load};
+use super::{Account, Etcd, EtcdTls, LoadError, Loaded, StoreKind, load};
 use crate::address::Address;
 use crate::proxy::settings::{BackendTlsMode, ListenTlsMode, TlsIdentity};
+use crate::toml_file::Secret;
 
 const RULES: &str = "schema = 'shop'\n[generators.ids]\nkind = 'sequence'\n[tables.orders]\ncolumn = 'id'\n\
                      generator = 'ids'\n";
@@ -102,17 +103,9 @@ fn keys_of_later_versions() {
         ("listen.proxy_protocol = 'optional'", "listen.proxy_protocol", "write \"off\""),
         ("listen.proxy_protocol_from = ['::/0']", "listen.proxy_protocol_from", "remove the key"),
         ("backend.send_proxy = 'v2'", "backend.send_proxy", "write \"off\""),
-        ("store.kind = 'etcd'", "store.kind", "write \"embedded\""),
-        ("store.kind = 'mysql'", "store.kind", "write \"embedded\""),
-        ("store.endpoints = ['a:1']", "store.endpoints", "remove the key"),
-        ("store.prefix = '/x'", "store.prefix", "remove the key"),
+        ("store.kind = 'mysql'", "store.kind", "write \"embedded\" or \"etcd\""),
         ("store.table = 'leaf_alloc'", "store.table", "remove the key"),
         ("store.address = 'a:1'", "store.address", "remove the key"),
-        ("store.user = 'x'", "store.user", "remove the key"),
-        ("store.password = 'x'", "store.password", "remove the key"),
-        ("store.password_file = 'x'", "store.password_file", "remove the key"),
-        ("store.password_env = 'x'", "store.password_env", "remove the key"),
-        ("store.tls = {}", "store.tls", "remove the table"),
         ("rewrite.on_doubt = 'forward'", "rewrite.on_doubt", "write \"refuse\""),
         ("admin.address = '127.0.0.1:6032'", "admin.address", "write \"off\""),
         ("admin.users = [{ name = 'dba' }]", "admin.users", "remove the users"),
@@ -264,16 +257,73 @@ fn without_a_control_account() {
 
 #[test]
 fn all_files_at_once() {
-    let folder = folder("store.kind = 'etcd'\nlisten.adress = 'x'", "schema = 'shop'\nx = 1");
+    let folder = folder("store.kind = 'mysql'\nlisten.adress = 'x'", "schema = 'shop'\nx = 1");
     assert_eq!(
         found(folder.path()),
         [
             "error: rowstamp.toml:1: backend.address: is missing; write, say, address = \"127.0.0.1:3306\"",
-            "error: rowstamp.toml:1: store.kind: is not in this version of Rowstamp; write \"embedded\"",
+            "error: rowstamp.toml:1: store.kind: is not in this version of Rowstamp; write \"embedded\" or \"etcd\"",
             "error: rowstamp.toml:2: listen.adress: unknown key; did you mean address?",
             "error: rules/shop.toml:2: x: unknown key; known here: generators, schema, tables",
         ]
     );
+}
+
+#[test]
+fn stores() {
+    let (folder, Loaded { config, .. }) = loaded(
+        "[store]\nkind = 'etcd'\nendpoints = ['e1:2379', '[::1]:2379']\nprefix = '/fleet/'\nuser = 'r'\npassword_env = 'SECRET'\n\
+         tls = { ca = 'pem', cert = 'pem', key = 'pem' }",
+    );
+    let pem = folder.path().join("pem");
+    let etcd = Etcd {
+        endpoints: vec!["e1:2379".into(), "[::1]:2379".into()],
+        prefix: "/fleet".into(),
+        account: Some(Account { user: "r".into(), password: Secret::new("hush".into()) }),
+        tls: Some(EtcdTls { ca: pem.clone(), identity: Some(TlsIdentity { cert: pem.clone(), key: pem }) }),
+    };
+    assert_eq!(config.store.kind, StoreKind::Etcd(etcd));
+    let plain = loaded("[store]\nkind = 'etcd'\nendpoints = ['e1:2379']\ntls = { mode = 'disabled' }").1;
+    let StoreKind::Etcd(etcd) = plain.config.store.kind else { panic!("{:?}", plain.config.store) };
+    assert_eq!((etcd.account, etcd.tls, &*etcd.prefix), (None, None, "/rowstamp"));
+
+    let line = |n: u32, key: &str, text: &str| format!("error: rowstamp.toml:{n}: {key}: {text}");
+    let missing = "is missing; write etcd's members, say, endpoints = [\"127.0.0.1:2379\"]";
+    check_line("store.kind = 'etcd'", &[&line(3, "store.endpoints", missing)]);
+    let no_address = "\"https://e1:2379\" is no host:port; TLS is what [store.tls] says";
+    check_line(
+        "store.endpoints = ['https://e1:2379']\nstore.kind = 'etcd'",
+        &[&line(3, "store.endpoints", no_address)],
+    );
+    let etcd = "[store]\nkind = 'etcd'\nendpoints = ['e1:2379']\n";
+    for (keys, key, text) in [
+        ("path = 'x'", "store.path", "is for kind = \"embedded\"; remove the key"),
+        ("password = ''", "store.user", "is missing; a password needs its user"),
+        (
+            "user = 'r'",
+            "store",
+            "needs a password; write password_file, password_env or password (\"\" for none)",
+        ),
+        ("tls = {}", "store.tls.ca", "is missing; name a file of certificates that etcd's lead to"),
+        (
+            "tls = { mode = 'required', ca = 'pem' }",
+            "store.tls.mode",
+            "etcd is always verified, by name too; write \"verify_identity\" or \"disabled\"",
+        ),
+    ] {
+        let found = found(self::folder(&format!("{PLAIN}{etcd}{keys}"), RULES).path());
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].ends_with(&format!(": {key}: {text}")), "{found:?}");
+    }
+    for (keys, key) in [
+        ("store.endpoints = ['a:1']", "store.endpoints"),
+        ("store.prefix = '/x'", "store.prefix"),
+        ("store.user = 'x'", "store.user"),
+        ("store.password_env = 'x'", "store.password_env"),
+        ("store.tls = {}", "store.tls"),
+    ] {
+        check_line(keys, &[&line(3, key, "is for kind = \"etcd\"; write that, or remove the key")]);
+    }
 }
 
 #[test]

@@ -22,8 +22,8 @@ const LOCK_TIMEOUT_SECONDS: u32 = 3;
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error(
-        "table {table} is held by another Rowstamp (connection {holder} on the backend): stop that one; in this version \
-         one proxy serves a table"
+        "table {table} is held by another Rowstamp (connection {holder} on the backend): stop that one; with the \
+         embedded store one proxy serves a table, a fleet shares etcd (store.kind)"
     )]
     Held { table: String, holder: u64 },
     #[error(transparent)]

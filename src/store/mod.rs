@@ -116,8 +116,8 @@ pub enum StoreError {
     )]
     NewerFormat { place: String, found: u64, known: u64 },
     #[error(
-        "{} is in use by another rowstamp: stop that one, or give this one its own store.path (in this version one \
-         proxy serves a table)",
+        "{} is in use by another rowstamp: stop that one, or give this one its own store.path (with the \
+         embedded store one proxy serves a table)",
         path.display()
     )]
     InUse { path: PathBuf },

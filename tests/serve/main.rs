@@ -10,6 +10,7 @@ mod attributes;
 mod bulk;
 mod cursors;
 mod ends;
+mod fleet;
 mod ids;
 mod large;
 mod limits;

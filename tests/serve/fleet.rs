@@ -1,0 +1,152 @@
+//! Several proxies on one etcd and one server.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::rig::{code, make, rows, server};
+use crate::support::etcd::Version;
+use crate::support::raw::{Client, Options};
+use crate::support::{Etcd, Kind, Proxy, Server, proxy};
+
+/// A proxy of the fleet; `batch` ids a store write.
+pub(crate) fn member(server: &Server, etcd: &Etcd, name: &str, db: &str, batch: u32) -> Proxy {
+    Proxy::start(&config(server, etcd, name), &[("rules", &rules(db, batch))])
+}
+
+pub(crate) fn config(server: &Server, etcd: &Etcd, name: &str) -> String {
+    format!(
+        "{}[store]\nkind = \"etcd\"\nendpoints = {}\n\n[proxy]\nname = \"{name}\"\n",
+        proxy::config(&server.address()),
+        etcd.endpoints_toml()
+    )
+}
+
+pub(crate) fn rules(db: &str, batch: u32) -> String {
+    crate::rig::rules(db).replace("kind = \"sequence\"", &format!("kind = \"sequence\"\nbatch = {batch}"))
+}
+
+fn client(port: u16, db: &str) -> std::io::Result<Client> {
+    Client::connect(
+        &format!("127.0.0.1:{port}"),
+        &Options { database: Some(db.to_owned()), ..Options::default() },
+    )
+}
+
+/// What one writer was told: ids in the order of their answers, a list for each connection.
+fn write(port: &AtomicU16, db: &str, writer: u32, stop: &AtomicBool) -> Vec<Vec<u64>> {
+    let (mut connections, mut n) = (Vec::new(), 0);
+    while !stop.load(Ordering::Relaxed) {
+        let Ok(mut client) = client(port.load(Ordering::Relaxed), db) else {
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        };
+        let mut ids = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            n += 1;
+            let sql = format!("INSERT INTO t(a) VALUES({})", writer * 1_000_000 + n);
+            // The proxy was killed: this row may be there or not.
+            let Ok(outcomes) = client.query(sql) else { break };
+            let outcome = outcomes.last().unwrap();
+            assert!(outcome.err().is_none(), "writer {writer}: {:?}", outcome.err());
+            ids.push(outcome.ok().unwrap().insert_id);
+        }
+        connections.push(ids);
+    }
+    connections
+}
+
+#[test]
+fn three_proxies_share_a_table() {
+    const DB: &str = "fleet_three";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let Some(etcd) = Etcd::start(Version::Debian, 3) else { return };
+    make(server, DB, "");
+    let mut proxies: Vec<_> =
+        ["p1", "p2", "p3"].iter().map(|name| member(server, &etcd, name, DB, 50)).collect();
+    let ports: Vec<_> = proxies.iter().map(|proxy| Arc::new(AtomicU16::new(proxy.port))).collect();
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let writers: Vec<_> = (0..8)
+        .map(|writer| {
+            let (port, stop, told) = (ports[writer as usize % 3].clone(), stop.clone(), told.clone());
+            std::thread::spawn(move || {
+                let connections = write(&port, DB, writer, &stop);
+                told.lock().unwrap().extend(connections);
+            })
+        })
+        .collect();
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_secs(1));
+        proxies[1].restart();
+        ports[1].store(proxies[1].port, Ordering::Relaxed);
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    stop.store(true, Ordering::Relaxed);
+    for writer in writers {
+        writer.join().expect("no error but a lost connection");
+    }
+    let told = told.lock().unwrap();
+    assert!(told.iter().all(|ids| ids.is_sorted()), "ids ascend per connection");
+    let mut all: Vec<u64> = told.iter().flatten().copied().collect();
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count, "no id twice");
+    assert!(count > 1_000, "{count} rows are few");
+    let mut direct = Client::connect(&server.address(), &Options::default()).unwrap();
+    let there: u64 = rows(&mut direct, &format!("SELECT COUNT(*) FROM {DB}.t")).parse().unwrap();
+    // Of each writer at the proxy that was killed three times, one answer each time may have been lost.
+    assert!((count as u64..=count as u64 + 9).contains(&there), "{there} rows, {count} answers");
+}
+
+#[test]
+fn the_store_may_be_away_for_the_reserve() {
+    const DB: &str = "fleet_away";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let Some(mut etcd) = Etcd::start(Version::Debian, 1) else { return };
+    make(server, DB, "");
+    let proxy = member(server, &etcd, "p1", DB, 100);
+    let mut client = client(proxy.port, DB).unwrap();
+    for how in ["killed", "stopped"] {
+        client.run("INSERT INTO t(a) VALUES(NULL)");
+        // The first answer may come before the reserve is full again.
+        std::thread::sleep(Duration::from_millis(300));
+        match how {
+            "killed" => etcd.kill(0),
+            _ => etcd.signal(0, "STOP"),
+        }
+        let mut taken = 0;
+        let (refused_after, text) = loop {
+            let begun = Instant::now();
+            let outcomes = client.query("INSERT INTO t(a) VALUES(NULL)").unwrap();
+            match outcomes.last().unwrap().err() {
+                None => taken += 1,
+                Some(error) => {
+                    assert_eq!(error.code, 1467, "{how}: {}", error.message);
+                    break (begun.elapsed(), error.message.clone());
+                }
+            }
+            assert!(taken < 1_000, "{how}: ids do not end");
+        };
+        assert!(taken >= 40, "{how}: {taken} ids of the reserve");
+        let deadline = Duration::from_millis(900)..Duration::from_millis(1_900);
+        assert!(deadline.contains(&refused_after), "{how}: refused after {refused_after:?}");
+        assert!(text.contains("the store"), "{how}: {text}");
+        assert_eq!(rows(&mut client, "SELECT 1"), "1");
+        assert_eq!(code(&mut client, "INSERT INTO u VALUES(1,1)"), 0, "no rule concerns it");
+        match how {
+            "killed" => {
+                etcd.restart(0);
+                assert!(etcd.wait_until_healthy());
+            }
+            _ => etcd.signal(0, "CONT"),
+        }
+        let back = Instant::now();
+        while code(&mut client, "INSERT INTO t(a) VALUES(NULL)") != 0 {
+            assert!(back.elapsed() < Duration::from_secs(4), "{how}: no ids yet");
+        }
+        let took = back.elapsed();
+        assert!(took < Duration::from_secs(2), "{how}: ids again after {took:?}\n{}", proxy.log());
+    }
+}
