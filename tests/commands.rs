@@ -113,7 +113,63 @@ fn decode_takes_ids_apart() {
     );
     check(None, &["decode", "--layout", "snowflake"], (2, "", "<ID>"));
     check(None, &["decode", "1"], (2, "", "--layout"));
+    check(None, &["decode", "--rules", "rules", "1"], (2, "", "--generator"));
+    check(
+        None,
+        &["decode", "--layout", "leaf", "--generator", "shop.ids", "1"],
+        (2, "", "cannot be used with"),
+    );
+    check(
+        None,
+        &["decode", "--generator", "shop.ids", "1"],
+        (2, "", "shop.ids is a sequence, and its ids have no fields\n"),
+    );
+    check(
+        None,
+        &["decode", "--generator", "shop.id", "1"],
+        (2, "", "rules define no generator shop.id; did you mean shop.ids?\n"),
+    );
+    check(
+        None,
+        &["decode", "--rules", "none", "--generator", "shop.id", "1"],
+        (2, "", "error: none: cannot be read"),
+    );
     check(None, &["decode", "--help"], (0, "uid-generator", ""));
+}
+
+/// `check` and `decode` know timestamp generators; `serve` makes no ids from them yet, and says so before it touches a store.
+#[test]
+fn timestamp_generators_are_checked_and_decoded_and_not_served() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("rules")).unwrap();
+    let rules = RULES.replace("'sequence'\nseed = 'none'", "'timestamp'\nlayout = 'js-safe'\nnode = 3");
+    fs::write(folder.path().join("rules/shop.toml"), &rules).unwrap();
+    fs::write(
+        folder.path().join("rowstamp.toml"),
+        "backend.address = '127.0.0.1:1'\nlisten.address = '127.0.0.1:0'\n",
+    )
+    .unwrap();
+    let said = |args: &[&str]| {
+        let output = run(folder.path(), args);
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let (code, text) = said(&["check"]);
+    assert!(code == Some(0) && text.contains("2 rules for 1 table and 1 pattern, 1 generator\n"), "{text}");
+    let (code, text) = said(&["decode", "--generator", "shop.ids", "67108864"]);
+    let parts = "67108864\n  time      2019-12-24T16:00:16.384Z\n  node      0\n  sequence  0\nA time is";
+    assert!(code == Some(0) && text.starts_with(parts), "{text}");
+    let (code, text) = said(&["serve"]);
+    assert!(
+        code == Some(1) && text.contains("rules/shop.toml:2: generator shop.ids is of kind \"timestamp\""),
+        "{text}"
+    );
+    fs::write(folder.path().join("rules/shop.toml"), rules.replace("js-safe", "uid-generator")).unwrap();
+    let (code, text) = said(&["check"]);
+    assert!(
+        code == Some(1) && text.contains("rules/shop.toml:2: generators.ids.layout: ran out on 2024-11-20"),
+        "{text}"
+    );
 }
 
 #[test]

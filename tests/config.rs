@@ -171,10 +171,12 @@ fn the_samples_are_rules() {
     let readme = fs::read_to_string(at("rules/README.md")).unwrap();
     let samples: Vec<_> =
         readme.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert_eq!(samples.len(), 1);
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("shop.toml"), samples[0]).unwrap();
-    rowstamp::rules::load(folder.path()).unwrap();
+    assert_eq!(samples.len(), 2);
+    for sample in samples {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("shop.toml"), sample).unwrap();
+        rowstamp::rules::load(folder.path()).unwrap();
+    }
 }
 
 #[test]

@@ -2,21 +2,31 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 
 use super::{EXIT_FOUND, Usage};
+use crate::config::LoadError;
 use crate::ids::layout::presets::{PRESETS, Preset};
 use crate::ids::layout::{DecodeError, Layout, Parts};
+use crate::rules;
+use crate::rules::model::GeneratorKind;
 use crate::toml_file::nearest;
 
 #[derive(Debug, Args)]
 pub struct DecodeArgs {
     /// The layout that the ids have, by the name of a preset: cockroach, cosid, discord, instagram, js-safe, leaf, mastodon,
     /// mycat, pd-tso, polardbx, snowflake, sonyflake, tsid, uid-generator or yitter.
-    #[arg(long, value_name = "NAME")]
-    pub layout: String,
+    #[arg(long, value_name = "NAME", required_unless_present = "generator", conflicts_with = "generator")]
+    pub layout: Option<String>,
+    /// The generator of our own that made the ids, as its rules name it.
+    #[arg(long, value_name = "SCHEMA.NAME")]
+    pub generator: Option<String>,
+    /// The folder of the rules.
+    #[arg(long, value_name = "DIR", default_value = "rules", requires = "generator")]
+    pub rules: PathBuf,
     /// The ids, as decimal numbers.
     #[arg(value_name = "ID", required = true, allow_negative_numbers = true)]
     pub ids: Vec<String>,
@@ -26,7 +36,12 @@ const AHEAD: &str = "A time is when the id's tick begins. It may be ahead of the
                      hold is taken from the next, and a generator that starts again goes on above all that it had reserved.";
 
 pub fn run(args: &DecodeArgs) -> anyhow::Result<ExitCode> {
-    let layout = preset(&args.layout)?;
+    let layout = match (&args.layout, &args.generator) {
+        (Some(name), _) => preset(name)?,
+        (None, Some(name)) => of_generator(&args.rules, name)?,
+        // clap demands one of them.
+        (None, None) => return Err(Usage("write --layout or --generator".to_owned()).into()),
+    };
     let mut out = io::stdout().lock();
     let (mut is_any_decoded, mut is_all_decoded) = (false, true);
     for id in &args.ids {
@@ -55,6 +70,23 @@ fn preset(name: &str) -> Result<Layout, Usage> {
         (None, None) => {
             let known = names().collect::<Vec<_>>().join(", ");
             Err(Usage(format!("there is no layout {name:?}; known: {known}")))
+        }
+    }
+}
+
+/// The layout of a generator; other errors of the rules are told too.
+fn of_generator(folder: &Path, name: &str) -> anyhow::Result<Layout> {
+    let (rules, _) = rules::load(folder).map_err(LoadError::Findings)?;
+    let Some(spec) = rules.generators().find(|spec| spec.name.to_string() == name) else {
+        let names: Vec<_> = rules.generators().map(|spec| spec.name.to_string()).collect();
+        let near = nearest(name, names.iter().map(String::as_str));
+        let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        return Err(Usage(format!("{} define no generator {name}{near}", folder.display())).into());
+    };
+    match &spec.kind {
+        GeneratorKind::Timestamp(timestamp) => Ok(timestamp.layout.clone()),
+        GeneratorKind::Sequence(_) => {
+            Err(Usage(format!("{}: {name} is a sequence, and its ids have no fields", spec.origin)).into())
         }
     }
 }

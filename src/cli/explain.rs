@@ -15,7 +15,7 @@ use crate::rewrite::plan::{Lookup, Planned, Protocol, Target, View, plan};
 use crate::rewrite::render::describe;
 use crate::rewrite::verify::{Opinion, opinion_on_sample};
 use crate::rules::RuleSet;
-use crate::rules::model::{GeneratorKind, NameCase, TableShape};
+use crate::rules::model::{NameCase, TableShape};
 use crate::schema::{Control, Schema, SchemaError};
 use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
 
@@ -188,9 +188,6 @@ fn lookup(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str)
     if live.is_some() && shape.is_none() {
         return Lookup::Missing;
     }
-    let step = match rules.generator(&rule.generator).map(|spec| &spec.kind) {
-        Some(GeneratorKind::Sequence(sequence)) => sequence.step,
-        None => NonZeroU64::MIN,
-    };
+    let step = rules.generator(&rule.generator).map_or(NonZeroU64::MIN, |spec| spec.kind.step());
     Lookup::Ruled(Arc::new(Target { rule, table: table.to_owned(), shape, step, view: None }))
 }

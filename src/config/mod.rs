@@ -10,8 +10,9 @@ pub mod reload;
 mod store;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::ids::layout::Moment;
 use crate::ids::sequence::Seed;
 use crate::proxy::settings::{Settings, TlsIdentity, Verify};
 use crate::rules::model::GeneratorKind;
@@ -118,6 +119,7 @@ pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded, LoadErr
             findings.extend(warnings);
             let has_control = source.keys.backend.control.is_some();
             findings.extend(control_account(path, has_control, &rules));
+            findings.extend(rules::short_lived(&rules, now()));
             Some(rules)
         }
         Err(errors) => {
@@ -134,6 +136,12 @@ pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded, LoadErr
     }
 }
 
+/// For checks that are in no hurry: a clock before 1970 finds all epochs to come.
+fn now() -> Moment {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Moment::from_micros(u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX))
+}
+
 /// What cannot be done without an account of Rowstamp's own.
 fn control_account(path: &Path, has_control: bool, rules: &RuleSet) -> Vec<Finding> {
     if has_control || rules.is_empty() {
@@ -146,7 +154,7 @@ fn control_account(path: &Path, has_control: bool, rules: &RuleSet) -> Vec<Findi
         ..Finding::error(path, None, Some("backend.control"), no_shapes)
     };
     let seeded = rules.generators().filter_map(|generator| {
-        let GeneratorKind::Sequence(sequence) = &generator.kind;
+        let GeneratorKind::Sequence(sequence) = &generator.kind else { return None };
         let key = toml_file::join(&toml_file::join("generators", &generator.name.name), "seed");
         (sequence.seed == Seed::Tables).then(|| {
             let text = "\"tables\" reads the tables' counters, and there is no account to read them with; add \

@@ -114,7 +114,9 @@ impl LayoutError {
 pub enum NodeError {
     #[error("does not fit the layout's node of {bits} bits; write a number up to {}, or give it more bits", mask(*bits))]
     TooNarrow { bits: u32 },
-    #[error("the layout has no node, so only one proxy may use it; write 0, or a layout with a node")]
+    #[error(
+        "does not fit: the layout has no node, and only one proxy may use it; write 0, or a layout with a node"
+    )]
     NoNode,
 }
 

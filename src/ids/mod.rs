@@ -10,6 +10,7 @@ pub mod range;
 mod refill;
 pub mod sequence;
 mod slots;
+pub mod timestamp;
 
 pub use generator::{Advanced, OpenError, Sequence, Stats, TakeError};
 pub use slots::ID_MAX;

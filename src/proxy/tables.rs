@@ -17,7 +17,7 @@ use crate::ids::sequence::Seed;
 use crate::ids::{OpenError, Sequence, TakeError};
 use crate::rewrite::plan::Target;
 use crate::rules::RuleSet;
-use crate::rules::model::{GeneratorKind, GeneratorName, NameCase, Origin, Rule};
+use crate::rules::model::{GeneratorName, NameCase, Origin, Rule};
 use crate::schema::{LiveTable, Schema, SchemaError};
 use crate::store::{Store, StoreError};
 
@@ -33,6 +33,17 @@ pub use in_force::InForce;
 pub use lookup::SHAPE_AGE_MAX;
 pub use refresh::REFRESH_INTERVAL;
 
+/// A generator that the rules may have, and that no ids are issued from.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{origin}: generator {generator} is of kind \"timestamp\": this version of Rowstamp checks and decodes them, and does not \
+     issue from them; write kind = \"sequence\""
+)]
+pub struct NotServed {
+    pub origin: Origin,
+    pub generator: GeneratorName,
+}
+
 /// Why a ruled table cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
@@ -42,6 +53,8 @@ pub enum TableError {
     Bind { table: String, error: StoreError },
     #[error("{origin}: {error}")]
     Open { origin: Origin, error: OpenError },
+    #[error(transparent)]
+    NotServed(#[from] NotServed),
     #[error(transparent)]
     Floor(#[from] TakeError),
     #[error(transparent)]
@@ -154,21 +167,13 @@ impl Tables {
     }
 
     async fn raise_floor(&self, rule: &Rule, table: &str) -> Result<(), TableError> {
-        let Some((spec, generator)) =
-            self.rules.generator(&rule.generator).zip(self.generators.get(&rule.generator))
-        else {
-            return Ok(());
-        };
-        let GeneratorKind::Sequence(sequence) = &spec.kind;
-        let floor = self.bind(rule, table, sequence.seed).await?;
+        let Some(generator) = self.generators.get(&rule.generator) else { return Ok(()) };
+        let floor = self.bind(rule, table, generator.spec().seed).await?;
         Ok(generator.raise_floor(floor, FLOOR_DEADLINE).await?)
     }
 
     fn step(&self, rule: &Rule) -> NonZeroU64 {
-        match self.rules.generator(&rule.generator).map(|spec| &spec.kind) {
-            Some(GeneratorKind::Sequence(sequence)) => sequence.step,
-            None => NonZeroU64::MIN,
-        }
+        self.rules.generator(&rule.generator).map_or(NonZeroU64::MIN, |spec| spec.kind.step())
     }
 }
 

@@ -1,13 +1,16 @@
 //! A rules file as it is written. The JSON schema and the reference are made from these types and their comments.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
+use std::time::Duration;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::model::{Explicit, InsertId, Mode, Unavailable};
-use crate::toml_file::Interval;
+use crate::ids::layout::presets::PRESETS;
+use crate::toml_file::{Interval, UtcTime};
 
 /// A rules file: which tables of one schema are filled, and by which generators.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,7 +31,8 @@ pub struct RulesFile {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["kind"]))]
 pub struct Generator {
-    /// "sequence": 1, 2, 3, ... ("timestamp": not in this version).
+    /// "sequence": 1, 2, 3, ...; "timestamp": time, node and a number within the tick (`serve` does not issue them in this
+    /// version).
     #[schemars(example = &"sequence")]
     pub kind: Option<Kind>,
     /// sequence: the first id, where nothing else says more.
@@ -51,17 +55,17 @@ pub struct Generator {
     pub seed: SeedKey,
     /// sequence: "leased": each proxy has ranges of its own ("global", ascending over all proxies: not in this version).
     pub order: Order,
-    /// timestamp: a preset's name (not in this version).
+    /// timestamp, required: where the fields of an id lie; a preset's name, or a table of your own (see above).
     #[schemars(example = &"snowflake")]
-    pub layout: Option<String>,
-    /// timestamp: this proxy's number, or "auto" (not in this version).
+    pub layout: Option<LayoutKey>,
+    /// timestamp: what stands in the node field of this proxy's ids, or "auto": the lowest that is free.
     pub node: NodeKey,
-    /// timestamp: how far ahead time is reserved (not in this version).
+    /// timestamp: how far ahead time is reserved, and so how long the store may be away; 1s to 1day.
     pub advance: Interval,
-    /// timestamp: how far ids may run ahead of the clock (not in this version).
+    /// timestamp: how far ids that a tick has no room for may run ahead of the clock; default: as far as it takes.
     #[schemars(example = &"10s")]
     pub max_ahead: Option<Interval>,
-    /// timestamp: a leap of the clock that is not followed (not in this version).
+    /// timestamp: a leap of the clock that is not followed.
     pub max_forward: Interval,
 }
 
@@ -91,7 +95,7 @@ impl Default for Generator {
 pub enum Kind {
     /// 1, 2, 3, ...
     Sequence,
-    /// Time, node and a counter in one number (not in this version).
+    /// Time, node and a number within the tick in one number.
     Timestamp,
 }
 
@@ -114,6 +118,96 @@ pub enum BatchKey {
 pub enum NodeKey {
     Auto(Auto),
     Node(u32),
+}
+
+/// The fields of a timestamp id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum LayoutKey {
+    Preset(PresetName),
+    Table(LayoutTable),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PresetName(String);
+
+impl PresetName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl JsonSchema for PresetName {
+    fn schema_name() -> Cow<'static, str> {
+        "PresetName".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": PRESETS.map(|preset| preset.name) })
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+}
+
+/// A layout of one's own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["epoch", "fields"]))]
+pub struct LayoutTable {
+    /// Where time begins, in UTC, or in milliseconds since 1970.
+    #[schemars(example = &"2026-01-01T00:00:00Z")]
+    pub epoch: Option<EpochKey>,
+    /// How long ids have the same timestamp, in whole microseconds.
+    pub tick: Interval,
+    /// From high to low.
+    pub fields: Vec<FieldKey>,
+}
+
+impl Default for LayoutTable {
+    fn default() -> Self {
+        LayoutTable { epoch: None, tick: Interval(Duration::from_millis(1)), fields: Vec::new() }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum EpochKey {
+    Millis(u64),
+    Utc(UtcTime),
+}
+
+/// Some bits of an id.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["field", "bits"]))]
+pub struct FieldKey {
+    #[schemars(example = &"timestamp")]
+    pub field: Option<FieldKind>,
+    #[schemars(example = 41, range(min = 1, max = 63))]
+    pub bits: Option<u32>,
+    /// Its lowest bit; default: right above the next field of the list.
+    #[schemars(range(max = 62))]
+    pub shift: Option<u32>,
+    /// constant: what it always is.
+    pub value: Option<u64>,
+    /// sequence: each tick starts at random below it.
+    #[schemars(range(min = 1))]
+    pub random_start: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FieldKind {
+    /// Ticks since the epoch.
+    Timestamp,
+    /// Which proxy made the id.
+    Node,
+    /// Which of the tick's ids it is.
+    Sequence,
+    /// Always the same.
+    Constant,
+    /// Always zero.
+    Padding,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -145,8 +239,8 @@ pub struct Table {
     /// "name" in this file's schema, or "schema.name".
     #[schemars(example = &"orders", length(min = 1))]
     pub generator: Option<String>,
-    /// Ids that the client writes itself: "keep" stores them; "advance", the default for a sequence, also goes on above them;
-    /// "reject" refuses them.
+    /// Ids that the client writes itself: "keep", the default for a timestamp generator, stores them; "advance", the default for
+    /// a sequence, also goes on above them; "reject" refuses them.
     #[schemars(example = &"advance")]
     pub explicit: Option<Explicit>,
     /// Who learns the id: "session": the client and LAST_INSERT_ID(); "packet": the client only.

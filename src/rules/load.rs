@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::keys::RulesFile;
-use super::model::{GeneratorName, GeneratorSpec, Origin, Rule};
+use super::model::{Explicit, GeneratorKind, GeneratorName, GeneratorSpec, Origin, Rule};
 use super::pattern;
 use super::set::RuleSet;
 use super::spec;
@@ -111,12 +111,13 @@ impl Link<'_> {
             let (Some(column), Some(written)) = (&table.column, &table.generator) else { continue };
             let generator = generator_name(schema, written);
             self.use_generator(source, &key, &generator);
+            let explicit = self.explicit(source, &key, table.explicit, &generator);
             let rule = Rule {
                 schema: schema.clone(),
                 table: name.clone(),
                 column: column.clone(),
                 generator,
-                explicit: table.explicit.unwrap_or(spec::EXPLICIT_DEFAULT),
+                explicit,
                 insert_id: table.insert_id,
                 mode: table.mode,
                 unavailable: table.unavailable,
@@ -132,6 +133,26 @@ impl Link<'_> {
                 None => drop(self.rules.insert(place, rule)),
             }
         }
+    }
+
+    /// A sequence must learn of ids that it did not make. A timestamp generator has no use for them: an id ahead of its
+    /// clock would take it along for ever.
+    fn explicit(
+        &mut self,
+        source: &Source<RulesFile>,
+        table_key: &str,
+        written: Option<Explicit>,
+        name: &GeneratorName,
+    ) -> Explicit {
+        let spec = self.generators.get(name).and_then(|defined| defined.spec.as_ref());
+        let is_timestamp = spec.is_some_and(|spec| matches!(spec.kind, GeneratorKind::Timestamp(_)));
+        if is_timestamp && written == Some(Explicit::Advance) {
+            let text = format!(
+                "\"advance\" is for sequences, and {name} is a timestamp generator; write \"keep\" or \"reject\""
+            );
+            self.findings.push(source.error(&join(table_key, "explicit"), text));
+        }
+        written.unwrap_or(if is_timestamp { Explicit::Keep } else { Explicit::Advance })
     }
 
     fn use_generator(&mut self, source: &Source<RulesFile>, table_key: &str, name: &GeneratorName) {

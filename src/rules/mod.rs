@@ -4,11 +4,14 @@
 //! a table, [`pattern`] matches names.
 
 pub mod keys;
+mod life;
 mod load;
 pub mod model;
 pub mod pattern;
 pub mod set;
 mod spec;
+mod timestamp;
 
+pub use life::short_lived;
 pub use load::load;
 pub use set::{Ambiguous, RuleSet};

@@ -1,12 +1,14 @@
 //! Rules as they act: immutable, shared by all sessions, swapped whole on a reload.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::sequence::SequenceSpec;
+use crate::ids::timestamp::spec::TimestampSpec;
 
 /// A generator's identity in the store: `schema.name`, whatever file defines it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -103,6 +105,17 @@ pub struct GeneratorSpec {
 #[derive(Debug, Clone, PartialEq)]
 pub enum GeneratorKind {
     Sequence(SequenceSpec),
+    Timestamp(TimestampSpec),
+}
+
+impl GeneratorKind {
+    /// Distance of the ids of one run.
+    pub fn step(&self) -> NonZeroU64 {
+        match self {
+            GeneratorKind::Sequence(sequence) => sequence.step,
+            GeneratorKind::Timestamp(timestamp) => timestamp.layout.step(),
+        }
+    }
 }
 
 /// How the backend compares names of schemas and tables: `lower_case_table_names`, 0 or not.

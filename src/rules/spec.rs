@@ -1,16 +1,15 @@
 //! One generator, one table: what their keys mean, and what their types do not say is wrong.
 
 use super::keys::{BatchKey, Generator, Kind, Order, RulesFile, SeedKey, Table};
-use super::model::{Explicit, GeneratorKind, Mode, Unavailable};
+use super::model::{GeneratorKind, Mode, Unavailable};
+use super::timestamp;
 use crate::ids::sequence::{Batch, Seed, SequenceSpec};
 use crate::toml_file::{Finding, Findings, Source, join};
-
-/// For a sequence, which must learn of ids that it did not make.
-pub(super) const EXPLICIT_DEFAULT: Explicit = Explicit::Advance;
 
 /// MySQL manual, "Identifier Length Limits".
 const NAME_CHARS_MAX: usize = 64;
 
+const OF_SEQUENCE: [&str; 8] = ["start", "step", "offset", "batch", "low_water", "max", "seed", "order"];
 const OF_TIMESTAMP: [&str; 5] = ["layout", "node", "advance", "max_ahead", "max_forward"];
 
 /// `None` where something is wrong, which `findings` then says.
@@ -27,19 +26,35 @@ pub(super) fn kind(
         let text = "is no name for a generator; write up to 64 letters, digits, _ and -";
         findings.push(source.error(key, text));
     }
+    let mut foreign = |parts: &[&str], text: &str| {
+        let written = parts.iter().map(|part| of(part)).filter(|key| source.is_written(key));
+        findings.extend(written.map(|key| source.error(&key, text)));
+    };
     match generator.kind? {
+        Kind::Timestamp if generator.order == Order::Global => {
+            let text = "\"global\" is for sequences: ids of a timestamp generator ascend on each proxy, not over all of \
+                        them; remove it";
+            findings.push(source.error(&of("order"), text));
+            None
+        }
         Kind::Timestamp => {
-            let text = "\"timestamp\" is not in this version of Rowstamp; write \"sequence\"";
-            findings.push(source.error(&of("kind"), text));
-            return None;
+            foreign(&OF_SEQUENCE, "is a key of sequences, and this is a timestamp generator; remove it");
+            timestamp::timestamp(source, key, generator, findings).map(GeneratorKind::Timestamp)
         }
         Kind::Sequence => {
-            let foreign = OF_TIMESTAMP.iter().map(|part| of(part)).filter(|key| source.is_written(key));
-            findings.extend(foreign.map(|key| {
-                source.error(&key, "is a key of timestamp generators, and this is a sequence; remove it")
-            }));
+            foreign(&OF_TIMESTAMP, "is a key of timestamp generators, and this is a sequence; remove it");
+            sequence(source, key, generator, findings).map(GeneratorKind::Sequence)
         }
     }
+}
+
+fn sequence(
+    source: &Source<RulesFile>,
+    key: &str,
+    generator: &Generator,
+    findings: &mut Findings,
+) -> Option<SequenceSpec> {
+    let of = |part: &str| join(key, part);
     if generator.order == Order::Global {
         let text = "\"global\" is not in this version of Rowstamp; write \"leased\"";
         findings.push(source.error(&of("order"), text));
@@ -64,7 +79,7 @@ pub(super) fn kind(
         findings.push(source.error(&of(blamed), why));
         return None;
     }
-    Some(GeneratorKind::Sequence(sequence))
+    Some(sequence)
 }
 
 /// Why a sequence has not even a first id.

@@ -85,6 +85,10 @@ pub(super) fn fit(value: &DeValue<'_>, forms: &Forms<'_>) -> Result<Value, Strin
         DeValue::Boolean(yes) => {
             forms.of_type("boolean").next().map(|_| Value::from(*yes)).ok_or_else(mismatch)
         }
+        // TOML's own times are written as the strings are.
+        DeValue::Datetime(time) if forms.text().and_then(format_of).is_some_and(Format::is_time) => {
+            fit_text(&time.to_string(), forms).unwrap_or_else(|| Err(mismatch()))
+        }
         DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => Err(mismatch()),
     }
 }

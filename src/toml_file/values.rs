@@ -16,7 +16,20 @@ pub(super) struct Format {
     pub(super) check: fn(&str) -> Result<(), String>,
 }
 
-pub(super) const FORMATS: [Format; 4] = [
+impl Format {
+    pub(super) fn is_time(&self) -> bool {
+        self.name == UTC_TIME
+    }
+}
+
+const UTC_TIME: &str = "utc-time";
+
+pub(super) const FORMATS: [Format; 5] = [
+    Format {
+        name: UTC_TIME,
+        describe: "a time such as \"2026-01-01T00:00:00Z\"",
+        check: |text| text.parse::<UtcTime>().map(drop),
+    },
     Format {
         name: "duration",
         describe: "a duration such as \"3s\" or \"10m\"",
@@ -97,6 +110,44 @@ impl std::str::FromStr for Interval {
 impl fmt::Display for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         humantime::format_duration(self.0).fmt(f)
+    }
+}
+
+/// A point in time, in UTC: "2026-01-01T00:00:00Z". A local time would mean another moment on another machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct UtcTime {
+    micros: u64,
+}
+
+string_of_format!(UtcTime, "UtcTime", "utc-time");
+
+impl UtcTime {
+    /// Since 1970.
+    pub fn micros(self) -> u64 {
+        self.micros
+    }
+}
+
+impl std::str::FromStr for UtcTime {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let since_1970 = humantime::parse_rfc3339(text)
+            .ok()
+            .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
+            .filter(|since| since.subsec_nanos().is_multiple_of(1000));
+        let micros = since_1970.and_then(|since| u64::try_from(since.as_micros()).ok());
+        micros.map(|micros| UtcTime { micros }).ok_or_else(|| {
+            "is no time in UTC from 1970 on, to the microsecond: write, say, \"2026-01-01T00:00:00Z\""
+                .to_owned()
+        })
+    }
+}
+
+impl fmt::Display for UtcTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_rfc3339_micros(std::time::UNIX_EPOCH + Duration::from_micros(self.micros)).fmt(f)
     }
 }
 

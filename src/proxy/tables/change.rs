@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 use super::column::{column, highest};
 use super::lookup::Known;
-use super::{Backend, FLOOR_DEADLINE, TableError, Tables};
+use super::{Backend, FLOOR_DEADLINE, NotServed, TableError, Tables};
 use crate::ids::Sequence;
 use crate::ids::sequence::{Seed, SequenceSpec};
 use crate::rules::RuleSet;
@@ -56,17 +56,18 @@ pub(super) struct Next {
 impl Tables {
     /// The first version: binds every table that the rules name and the backend has, and opens the generators above them.
     pub(super) async fn open(rules: Arc<RuleSet>, backend: Backend) -> Result<Tables, TableError> {
+        let sequences = sequences(&rules)?;
         let mut tables = Tables::new(rules.clone(), backend);
         tables.read_views().await?;
         let live = tables.survey(None).await?;
-        for spec in rules.generators() {
+        for (spec, sequence) in sequences {
             let mut floor = 0;
             for one in live.iter().filter(|one| one.rule.generator == spec.name) {
                 if let Fit::New { highest } = one.fit {
                     floor = floor.max(tables.bind_above(&one.rule, &one.table, highest).await?);
                 }
             }
-            let opened = tables.open_generator(spec, floor, max_of(spec, &live)).await?;
+            let opened = tables.open_generator(spec, sequence, floor, max_of(spec, sequence, &live)).await?;
             tables.generators.insert(spec.name.clone(), opened);
         }
         tables.know_all(live);
@@ -76,10 +77,10 @@ impl Tables {
     async fn open_generator(
         &self,
         spec: &GeneratorSpec,
+        sequence: &SequenceSpec,
         floor: u64,
         max: u64,
     ) -> Result<Arc<Sequence>, TableError> {
-        let GeneratorKind::Sequence(sequence) = &spec.kind;
         let Backend { store, owner, .. } = &self.backend;
         let name = spec.name.to_string();
         let opened =
@@ -129,7 +130,7 @@ impl Tables {
     fn seed(&self, generator: &GeneratorName) -> Seed {
         match self.rules.generator(generator).map(|spec| &spec.kind) {
             Some(GeneratorKind::Sequence(sequence)) => sequence.seed,
-            None => Seed::Tables,
+            Some(GeneratorKind::Timestamp(_)) | None => Seed::Tables,
         }
     }
 
@@ -175,19 +176,19 @@ impl Tables {
 impl Next {
     /// Makes all that may fail and that nobody sees. The old version serves on.
     pub(super) async fn make(old: &Tables, rules: Arc<RuleSet>) -> Result<Next, TableError> {
+        let sequences = sequences(&rules)?;
         let mut tables = Tables::new(rules.clone(), old.backend.clone());
         tables.read_views().await?;
         let live = tables.survey(Some(old)).await?;
-        for spec in rules.generators() {
-            let GeneratorKind::Sequence(sequence) = &spec.kind;
-            let max = max_of(spec, &live);
+        for (spec, sequence) in sequences {
+            let max = max_of(spec, sequence, &live);
             let kept = old
                 .generators
                 .get(&spec.name)
                 .filter(|open| open.spec() == sequence && open.max() == sequence.last_id(max));
             let generator = match kept {
                 Some(kept) => kept.clone(),
-                None => tables.open_generator(spec, 0, max).await?,
+                None => tables.open_generator(spec, sequence, 0, max).await?,
             };
             tables.generators.insert(spec.name.clone(), generator);
         }
@@ -253,9 +254,19 @@ impl Leaving {
     }
 }
 
+/// The generators with what their rules say, before anything is locked, bound or opened for them.
+fn sequences(rules: &RuleSet) -> Result<Vec<(&GeneratorSpec, &SequenceSpec)>, NotServed> {
+    let served = rules.generators().map(|spec| match &spec.kind {
+        GeneratorKind::Sequence(sequence) => Ok((spec, sequence)),
+        GeneratorKind::Timestamp(_) => {
+            Err(NotServed { origin: spec.origin.clone(), generator: spec.name.clone() })
+        }
+    });
+    served.collect()
+}
+
 /// The last id that all the generator's columns hold.
-fn max_of(spec: &GeneratorSpec, live: &[Live]) -> u64 {
-    let GeneratorKind::Sequence(sequence) = &spec.kind;
+fn max_of(spec: &GeneratorSpec, sequence: &SequenceSpec, live: &[Live]) -> u64 {
     let mine = live.iter().filter(|one| one.rule.generator == spec.name);
     let widths = mine.filter_map(|one| column(&one.shape, &one.rule.column).and_then(highest));
     widths.fold(sequence.max.unwrap_or(i64::MAX.unsigned_abs()), u64::min)

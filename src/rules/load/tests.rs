@@ -2,8 +2,10 @@ use std::fs;
 use std::path::Path;
 
 use super::{link, load};
-use crate::rules::model::{Explicit, NameCase};
-use crate::toml_file::{self, Findings};
+use crate::ids::layout::Moment;
+use crate::rules::model::{Explicit, GeneratorKind, NameCase};
+use crate::rules::{RuleSet, short_lived};
+use crate::toml_file::{self, Findings, UtcTime};
 
 /// What is found in files a.toml, b.toml, ..., a line each.
 fn found(files: &[&str]) -> Vec<String> {
@@ -122,13 +124,248 @@ fn generators() {
     );
 }
 
+/// A timestamp generator with these keys, and the table that draws from it.
+fn events(keys: &str, table: &str) -> String {
+    shop(keys, table).replace("kind = 'sequence'", "kind = 'timestamp'")
+}
+
+#[track_caller]
+fn check_timestamp(keys: &str, expect: &[&str]) {
+    check(&[&events(keys, "")], expect);
+}
+
+#[test]
+fn timestamp_generators() {
+    for good in [
+        "layout = 'snowflake'",
+        "layout = 'uid-generator'\nnode = 0",
+        "layout = 'snowflake'\nnode = 1023\nadvance = '1s'\nmax_ahead = '10s'\nmax_forward = '1day'",
+        "layout = 'snowflake'\nnode = 'auto'",
+        "layout = 'pd-tso'\nnode = 0",
+    ] {
+        check_timestamp(good, &[]);
+    }
+    check_timestamp(
+        "",
+        &["error: a.toml:2: generators.ids.layout: is missing; write, say, layout = \"snowflake\""],
+    );
+    check_timestamp(
+        "layout = 'snowflak'",
+        &[
+            "error: a.toml:4: generators.ids.layout: \"snowflak\" is unknown; did you mean \"snowflake\"? Known: \"cockroach\", \
+           \"cosid\", \"discord\", \"instagram\", \"js-safe\", \"leaf\", \"mastodon\", \"mycat\", \"pd-tso\", \"polardbx\", \
+           \"snowflake\", \"sonyflake\", \"tsid\", \"uid-generator\", \"yitter\" or a table",
+        ],
+    );
+    check_timestamp(
+        "layout = 'js-safe'\nnode = 8",
+        &[
+            "error: a.toml:5: generators.ids.node: 8 does not fit the layout's node of 3 bits; write a number up to 7, or give it \
+           more bits",
+        ],
+    );
+    check_timestamp(
+        "layout = 'pd-tso'\nnode = 1",
+        &[
+            "error: a.toml:5: generators.ids.node: 1 does not fit: the layout has no node, and only one proxy may use it; write 0, \
+           or a layout with a node",
+        ],
+    );
+    for out in ["999ms", "86401s"] {
+        check_timestamp(
+            &format!("layout = 'leaf'\nadvance = '{out}'"),
+            &["error: a.toml:5: generators.ids.advance: is out of range: write a duration from 1s to 1day"],
+        );
+    }
+    check_timestamp(
+        "layout = 'leaf'\nbatch = 7\nseed = 'tables'",
+        &[
+            "error: a.toml:5: generators.ids.batch: is a key of sequences, and this is a timestamp generator; remove it",
+            "error: a.toml:6: generators.ids.seed: is a key of sequences, and this is a timestamp generator; remove it",
+        ],
+    );
+    check_timestamp(
+        "layout = 'leaf'\norder = 'global'",
+        &[
+            "error: a.toml:5: generators.ids.order: \"global\" is for sequences: ids of a timestamp generator ascend on each \
+           proxy, not over all of them; remove it",
+        ],
+    );
+}
+
+#[test]
+fn ids_of_clients_do_not_move_a_timestamp_generator() {
+    let layout = "layout = 'snowflake'";
+    check(&[&events(layout, "explicit = 'keep'")], &[]);
+    check(&[&events(layout, "explicit = 'reject'")], &[]);
+    check(
+        &[&events(layout, "explicit = 'advance'")],
+        &[
+            "error: a.toml:8: tables.orders.explicit: \"advance\" is for sequences, and shop.ids is a timestamp generator; \
+           write \"keep\" or \"reject\"",
+        ],
+    );
+    let rules = rules_of(&events(layout, ""));
+    assert_eq!(rules.find(NameCase::Sensitive, "shop", "orders").unwrap().unwrap().explicit, Explicit::Keep);
+}
+
+fn rules_of(text: &str) -> RuleSet {
+    let mut findings = Findings::default();
+    let source = toml_file::parse(Path::new("a.toml"), text, &mut findings).unwrap();
+    link(&[source], findings).unwrap().0
+}
+
+/// The layout of a table with this text in it, as the store would keep it, or what is wrong with it.
+#[track_caller]
+fn check_layout(table: &str, expect: &[&str]) {
+    let text = events(&format!("layout = {{ {table} }}"), "");
+    let found = found(&[&text]);
+    if !found.is_empty() {
+        return assert_eq!(found, expect, "{table}");
+    }
+    let rules = rules_of(&text);
+    let GeneratorKind::Timestamp(spec) = &rules.generators().next().unwrap().kind else { panic!("{table}") };
+    assert_eq!([&*spec.layout.to_string()], expect, "{table}");
+}
+
+const FIELDS: &str = "fields = [{ field = 'timestamp', bits = 41 }, { field = 'node', bits = 10 }, { field = 'sequence', bits = 12 }]";
+
+#[test]
+fn layouts_of_ones_own() {
+    let spans = "timestamp 41 << 22, node 10 << 12, sequence 12 << 0";
+    for epoch in
+        ["'2026-01-01T00:00:00Z'", "2026-01-01T00:00:00Z", "1767225600000", "'2026-01-01T00:00:00.000Z'"]
+    {
+        let expect = format!("{spans}, epoch 2026-01-01T00:00:00.000Z, tick 1000 us");
+        check_layout(&format!("epoch = {epoch}, {FIELDS}"), &[&expect]);
+    }
+    check_layout(
+        &format!("epoch = 0, tick = '10us', {FIELDS}"),
+        &[&format!("{spans}, epoch 1970-01-01T00:00:00.000Z, tick 10 us")],
+    );
+    check_layout(
+        "epoch = 0, fields = [{ field = 'padding', bits = 1 }, { field = 'timestamp', bits = 41 }, \
+         { field = 'constant', bits = 2, value = 3 }, { field = 'sequence', bits = 12, shift = 4, random_start = 100 }]",
+        &[
+            "timestamp 41 << 18, sequence 12 << 4, constant 0x30000, epoch 1970-01-01T00:00:00.000Z, tick 1000 us",
+        ],
+    );
+    // An epoch in a local time zone, the default of many a parser, is none.
+    for epoch in [
+        "'2026-01-01T00:00:00'",
+        "2026-01-01T00:00:00",
+        "'2026-01-01T08:00:00+08:00'",
+        "'2026-01-01'",
+        "'1969-12-31T23:59:59Z'",
+    ] {
+        check_layout(
+            &format!("epoch = {epoch}, {FIELDS}"),
+            &[
+                "error: a.toml:4: generators.ids.layout.epoch: is no time in UTC from 1970 on, to the microsecond: write, say, \
+               \"2026-01-01T00:00:00Z\"",
+            ],
+        );
+    }
+    check_layout(
+        FIELDS,
+        &[
+            "error: a.toml:4: generators.ids.layout.epoch: is missing; write, say, epoch = \"2026-01-01T00:00:00Z\"",
+        ],
+    );
+    check_layout(
+        &format!("epoch = 0, tick = '1500ns', {FIELDS}"),
+        &[
+            "error: a.toml:4: generators.ids.layout.tick: is no whole number of microseconds; write, say, \"1ms\"",
+        ],
+    );
+    check_layout(
+        &format!("epoch = 0, tick = '2m', {FIELDS}"),
+        &[
+            "error: a.toml:4: generators.ids.layout.tick: a tick of 120000000 us is too long; 1m is the longest",
+        ],
+    );
+    let field =
+        |field: &str| format!("epoch = 0, fields = [{{ field = 'timestamp', bits = 41 }}, {{ {field} }}]");
+    let at = |text: &str| format!("error: a.toml:4: generators.ids.layout.fields{text}");
+    for (written, expect) in [
+        (
+            "field = 'sequence', bits = 23",
+            "[0]: timestamp reaches up to 64 bits, and a signed BIGINT holds 63; take 1 off",
+        ),
+        ("field = 'node', bits = 3", "... leaves"),
+        ("field = 'timestamp', bits = 3", "[0]: timestamp is there twice; leave one of them out"),
+        ("field = 'constant', bits = 3", "[1].value: is missing; write what the constant is"),
+        (
+            "field = 'node', bits = 3, value = 1",
+            "[1].value: is a key of constants; remove it, or write field = \"constant\"",
+        ),
+        (
+            "field = 'node', bits = 3, random_start = 1",
+            "[1].random_start: is a key of the sequence; remove it, or write it there",
+        ),
+        ("field = 'sequence', bits = 0", "[1].bits: 0 is out of range: write a number from 1 up to 63"),
+        ("field = 'sequence'", "[1].bits: is missing; write, say, bits = 41"),
+        (
+            "field = 'sequense', bits = 12",
+            "[1].field: \"sequense\" is unknown; did you mean \"sequence\"? Known: \"timestamp\", \"node\", \
+          \"sequence\", \"constant\" or \"padding\"",
+        ),
+    ] {
+        if let Some(leaves) = expect.strip_prefix("... ") {
+            // One id a millisecond is enough.
+            assert_eq!(leaves, "leaves");
+            check_layout(
+                &field(written),
+                &["timestamp 41 << 3, node 3 << 0, epoch 1970-01-01T00:00:00.000Z, tick 1000 us"],
+            );
+            continue;
+        }
+        check_layout(&field(written), &[&at(expect)]);
+    }
+    check_layout(
+        "epoch = 0, tick = '2ms', fields = [{ field = 'timestamp', bits = 41 }]",
+        &[&at(
+            ": leaves 500 ids a second, and 1000 are the fewest; give the sequence more bits, or a shorter tick",
+        )],
+    );
+}
+
+#[test]
+fn layouts_that_run_out_within_five_years() {
+    let at = |now: &str, layout: &str| {
+        let rules = rules_of(&events(&format!("layout = {layout}"), ""));
+        let now = Moment::from_micros(now.parse::<UtcTime>().unwrap().micros());
+        let found = short_lived(&rules, now);
+        found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let uid = "'uid-generator'";
+    assert_eq!(at("2019-11-20T13:24:16Z", uid), "");
+    let remedy =
+        "and a layout must last 5 years; write one of your own with a later epoch or a longer timestamp";
+    let key = "a.toml:2: generators.ids.layout:";
+    assert_eq!(
+        at("2019-11-22T13:24:16Z", uid),
+        format!("{key} will run out on 2024-11-20T13:24:16.000Z, {remedy}")
+    );
+    assert_eq!(
+        at("2026-01-01T00:00:00Z", uid),
+        format!("{key} ran out on 2024-11-20T13:24:16.000Z, {remedy}")
+    );
+    assert_eq!(at("2026-01-01T00:00:00Z", "'snowflake'"), "");
+    assert_eq!(
+        at("2025-12-31T23:59:59Z", &format!("{{ epoch = 1767225600000, {FIELDS} }}")),
+        format!("{key} its epoch, 2026-01-01T00:00:00.000Z, is still to come; write one that has passed")
+    );
+}
+
 #[test]
 fn a_bad_generator_is_no_fault_of_its_tables() {
-    let timestamp = shop("", "").replace("'sequence'", "'timestamp'");
     check(
-        &[&timestamp],
+        &[&events("layout = 7", "")],
         &[
-            "error: a.toml:3: generators.ids.kind: \"timestamp\" is not in this version of Rowstamp; write \"sequence\"",
+            "error: a.toml:4: generators.ids.layout: expected \"cockroach\", \"cosid\", \"discord\", \"instagram\", \"js-safe\", \
+           \"leaf\", \"mastodon\", \"mycat\", \"pd-tso\", \"polardbx\", \"snowflake\", \"sonyflake\", \"tsid\", \
+           \"uid-generator\", \"yitter\" or a table, found an integer",
         ],
     );
     check(

@@ -1,0 +1,27 @@
+//! The timestamp generator as a rule describes it.
+
+use std::time::Duration;
+
+use crate::ids::layout::Layout;
+
+/// Who of the fleet makes the ids: what stands in their node fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Node {
+    /// The lowest that is free.
+    Auto,
+    /// Checked to fit the layout.
+    Fixed(u64),
+}
+
+/// A timestamp generator as its rule describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimestampSpec {
+    pub layout: Layout,
+    pub node: Node,
+    /// How far ahead time is reserved, and so how long the store may be away.
+    pub advance: Duration,
+    /// How far ids that a tick has no room for may run ahead; `None`: as far as it takes.
+    pub max_ahead: Option<Duration>,
+    /// A leap of the clock against the monotonic clock that is not followed.
+    pub max_forward: Duration,
+}
