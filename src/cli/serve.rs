@@ -60,8 +60,12 @@ async fn serve(
     let hangup = signal(SignalKind::hangup())?;
     let settings = Arc::new(config.proxy.clone());
     let tls = Arc::new(Tls::new(&settings)?);
-    let tables = Arc::new(tables(&config, rules).await?);
+    let store = open_store(&config).await?;
+    let tables = Arc::new(tables(&config, store.clone(), rules).await?);
     tokio::spawn(watch_schema(Arc::downgrade(&tables)));
+    if let Some(recalls) = store.recalls() {
+        tokio::spawn(watch_store(recalls, Arc::downgrade(&tables)));
+    }
     let listener = Listener::bind(&settings.listen, settings.listen_is_written).await?;
     let (draining, drain) = watch::channel(false);
     let login = LoginContext {
@@ -108,6 +112,7 @@ async fn serve(
     for generator in tables.generators() {
         generator.close().await;
     }
+    store.close().await;
     Ok(())
 }
 
@@ -164,8 +169,15 @@ async fn watch_schema(tables: Weak<InForce>) {
     }
 }
 
-async fn tables(config: &Config, rules: RuleSet) -> anyhow::Result<InForce> {
-    let store = open_store(config).await?;
+/// A store that went back takes all reserves with it. Ends with either.
+async fn watch_store(mut recalls: watch::Receiver<u64>, tables: Weak<InForce>) {
+    while recalls.changed().await.is_ok() {
+        let Some(tables) = tables.upgrade() else { return };
+        tables.give_up_reserves();
+    }
+}
+
+async fn tables(config: &Config, store: Arc<dyn Store>, rules: RuleSet) -> anyhow::Result<InForce> {
     let schema = match super::control(config) {
         Some(control) => Some(Schema::connect(&control).await?),
         None => None,
@@ -184,11 +196,11 @@ async fn tables(config: &Config, rules: RuleSet) -> anyhow::Result<InForce> {
 async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     match &config.store.kind {
         StoreKind::Embedded { path } => Ok(Arc::new(EmbeddedStore::open(path)?)),
-        StoreKind::Etcd(etcd) => Ok(Arc::new(EtcdStore::open(etcd_settings(etcd)?).await?)),
+        StoreKind::Etcd(etcd) => Ok(Arc::new(EtcdStore::open(etcd_settings(config, etcd)?).await?)),
     }
 }
 
-fn etcd_settings(etcd: &Etcd) -> anyhow::Result<EtcdSettings> {
+fn etcd_settings(config: &Config, etcd: &Etcd) -> anyhow::Result<EtcdSettings> {
     let read =
         |path: &Path| std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()));
     let account = etcd.account.as_ref().map(|account| etcd::Account {
@@ -205,7 +217,15 @@ fn etcd_settings(etcd: &Etcd) -> anyhow::Result<EtcdSettings> {
             Some(etcd::EtcdTls { ca: read(&tls.ca)?, identity })
         }
     };
-    Ok(EtcdSettings { endpoints: etcd.endpoints.clone(), prefix: etcd.prefix.clone(), account, tls })
+    Ok(EtcdSettings {
+        endpoints: etcd.endpoints.clone(),
+        prefix: etcd.prefix.clone(),
+        account,
+        tls,
+        name: config.proxy.name.clone(),
+        address: config.proxy.listen.to_string(),
+        state_path: config.proxy.state_path.clone(),
+    })
 }
 
 /// Libraries are heard when something is wrong with them.

@@ -25,6 +25,8 @@ pub(super) struct Fence {
     doubt: Option<Doubt>,
     /// The bound that we committed last: what stands in the store is not below it.
     committed: u64,
+    /// Of the store, when all this was seen.
+    era: u64,
 }
 
 struct Seen {
@@ -58,8 +60,9 @@ impl Fence {
         bound_min: u64,
     ) -> Result<Self, StoreError> {
         let key = Key::generator(name);
+        let era = store.era();
         let seen = load_or_create(&*store, &key, owner, bound_min).await?;
-        let mut fence = Fence { store, key, owner: owner.to_owned(), seen, doubt: None, committed: 0 };
+        let mut fence = Fence { store, key, owner: owner.to_owned(), seen, doubt: None, committed: 0, era };
         fence.raise_to(bound_min).await?;
         Ok(fence)
     }
@@ -77,6 +80,7 @@ impl Fence {
     /// have been done is returned instead of a new one.
     pub(super) async fn raise(&mut self, plan: impl Fn(u64) -> Option<u64>) -> Result<Raise, StoreError> {
         let mut last_error = None;
+        self.enter_era().await?;
         for _ in 0..ATTEMPTS_MAX {
             if let Some(raised) = self.settle_doubt().await? {
                 return Ok(raised);
@@ -102,6 +106,10 @@ impl Fence {
 
     /// Hands back the ids from `first` up to below `end`, if nobody reserved any behind them since.
     pub(super) async fn hand_back(&mut self, first: u64, end: u64) -> Result<bool, StoreError> {
+        if self.store.era() != self.era {
+            // What was reserved before the store went back is nobody's.
+            return Ok(false);
+        }
         let (mut first, mut end) = (first, end);
         if let Some(Raise::Raised { from, to }) = self.settle_doubt().await? {
             // Reserved as we stopped: never used. Only with what adjoins is more than this last range given back.
@@ -127,6 +135,23 @@ impl Fence {
     pub(super) async fn refresh(&mut self) -> Result<(), StoreError> {
         let found = self.store.load(&self.key).await?;
         self.accept(found)
+    }
+
+    /// Where an operator has raised the floors, what stands is taken as it is: nothing of what we knew holds.
+    async fn enter_era(&mut self) -> Result<(), StoreError> {
+        let era = self.store.era();
+        if era == self.era {
+            return Ok(());
+        }
+        let Some(found) = self.store.load(&self.key).await? else {
+            return Err(StoreError::SteppedBack {
+                key: self.key.clone(),
+                reason: "the record is gone".to_owned(),
+            });
+        };
+        self.seen = read(&self.key, &found)?;
+        (self.doubt, self.committed, self.era) = (None, 0, era);
+        Ok(())
     }
 
     async fn settle_doubt(&mut self) -> Result<Option<Raise>, StoreError> {

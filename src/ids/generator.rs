@@ -358,6 +358,13 @@ impl Sequence {
         }
     }
 
+    /// What is reserved here and not issued is given up: the store is found to have gone back, and may have given it to
+    /// others.
+    pub fn give_up_reserve(&self) {
+        let end = self.bound.load(Ordering::Relaxed);
+        self.dispenser.raise_floor(self.slots.at_or_above(end));
+    }
+
     /// Issues nothing any more. What was reserved and not issued is lost: a gap.
     pub fn burn(&self) {
         self.dispenser.close();
@@ -493,6 +500,9 @@ impl Sequence {
     }
 
     fn failed(&self, error: StoreError) -> Refill {
+        if matches!(error, StoreError::Suspect { .. } | StoreError::SteppedBack { .. }) {
+            self.give_up_reserve();
+        }
         let mut notes = self.notes();
         if notes.trouble.is_none() {
             tracing::warn!(generator = %self.name, %error, reserved = self.dispenser.left(), "no ids could be reserved; trying again");

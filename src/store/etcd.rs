@@ -5,19 +5,33 @@
 //! * **Members fail, the store goes on** ([`members`]). Deadlines are ours.
 //! * **What is unknown is said to be unknown**: an error after a transaction was sent, unless etcd surely did not take
 //!   it. Whoever asked settles it by reading (`ids::fence`).
+//! * **A store that went back is noticed** ([`witness`], [`guard`]): from then on nobody writes.
+//! * **One process has a proxy's name** ([`name`]), by a lease. Uniqueness never hangs on it.
 
+mod guard;
+mod marks;
 mod members;
+mod name;
+mod watchdog;
+mod witness;
 
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use etcd_client::{
-    Certificate, Client, Compare, CompareOp, ConnectOptions, GetOptions, GetResponse, Identity, KeyValue,
-    TlsOptions, Txn, TxnOp, TxnOpResponse,
+    Certificate, Client, ConnectOptions, GetOptions, GetResponse, Identity, KeyValue, ResponseHeader,
+    TlsOptions,
 };
+use tokio::sync::{Mutex, watch};
 use zeroize::Zeroizing;
 
+use self::marks::{Marks, MarksFile};
 use self::members::Members;
+use self::witness::Witness;
 use super::record::{check_format, encode_format};
 use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
 
@@ -35,6 +49,12 @@ pub struct EtcdSettings {
     pub prefix: String,
     pub account: Option<Account>,
     pub tls: Option<EtcdTls>,
+    /// `proxy.name`
+    pub name: String,
+    /// Where the proxy listens; for people.
+    pub address: String,
+    /// Folder of local marks.
+    pub state_path: PathBuf,
 }
 
 pub struct Account {
@@ -49,11 +69,30 @@ pub struct EtcdTls {
     pub identity: Option<(Vec<u8>, Zeroizing<Vec<u8>>)>,
 }
 
-pub struct EtcdStore {
+pub struct EtcdStore(Arc<Inner>);
+
+struct Inner {
     members: Members,
     /// Ends with `/`.
     prefix: String,
+    /// For messages.
+    store: String,
     name: String,
+    address: String,
+    /// This process, unlike all others.
+    run: String,
+    since: String,
+    marks: MarksFile,
+    /// Held across each write: the witness is in all of them.
+    witness: Mutex<Witness>,
+    /// The highest revision that was seen.
+    seen: AtomicU64,
+    /// Why nothing is written at present.
+    suspect: ArcSwapOption<String>,
+    era: AtomicU64,
+    recalls: watch::Sender<u64>,
+    /// The lease that our name is on; 0: none.
+    lease: AtomicI64,
 }
 
 /// Why the members gave no answer.
@@ -67,31 +106,54 @@ enum Refusal {
 }
 
 impl EtcdStore {
-    /// Connects, and checks or writes the store's format.
+    /// Connects, compares the store with what this proxy saw of it, takes the proxy's name and checks or writes the
+    /// store's format. Needs a Tokio runtime, which it uses until it is dropped.
     pub async fn open(settings: EtcdSettings) -> Result<Self, StoreError> {
-        let prefix = format!("{}/", settings.prefix);
-        let name = format!("etcd at {}", settings.endpoints.join(", "));
+        let EtcdSettings { endpoints, prefix, account, tls, name, address, state_path } = settings;
+        let prefix = format!("{prefix}/");
+        let (marks, left) = MarksFile::open(&state_path, &prefix, &name)?;
+        let run = format!("{:032x}", rand::random::<u128>());
+        let of_marks = |number: fn(&Marks) -> u64| left.as_ref().map_or(0, number);
         let probe = format!("{prefix}{}", Key::format());
-        let members = Members::new(&settings.endpoints, options(settings.account, settings.tls), probe);
-        let store = EtcdStore { members, prefix, name };
+        let inner = Arc::new(Inner {
+            members: Members::new(&endpoints, options(account, tls), probe),
+            store: format!("etcd at {}", endpoints.join(", ")),
+            prefix,
+            name,
+            address,
+            since: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+            marks,
+            witness: Mutex::new(Witness::new(run.clone(), of_marks(|m| m.witness), of_marks(|m| m.raised))),
+            run,
+            seen: AtomicU64::new(of_marks(|m| m.revision)),
+            suspect: ArcSwapOption::empty(),
+            era: AtomicU64::new(of_marks(|m| m.raised)),
+            recalls: watch::Sender::new(0),
+            lease: AtomicI64::new(0),
+        });
         let end = Instant::now() + OPEN_DEADLINE;
-        loop {
-            match store.settle_format().await {
-                Err(StoreError::Unavailable { .. } | StoreError::UnknownOutcome { .. })
-                    if Instant::now() < end =>
-                {
-                    tokio::time::sleep(OPEN_PAUSE).await;
-                }
-                settled => return settled.map(|()| store),
+        while let Err(error) = inner.begin().await {
+            let passes = matches!(error, StoreError::Unavailable { .. } | StoreError::UnknownOutcome { .. });
+            if !passes || Instant::now() > end {
+                return Err(error);
             }
+            tokio::time::sleep(OPEN_PAUSE).await;
         }
+        inner.take_name(left.map(|marks| marks.run)).await?;
+        inner.sign().await?;
+        watchdog::start(&inner);
+        Ok(EtcdStore(inner))
     }
+}
 
-    async fn settle_format(&self) -> Result<(), StoreError> {
+impl Inner {
+    /// What is done before anything else, again if need be.
+    async fn begin(&self) -> Result<(), StoreError> {
+        self.recognise().await?;
         let key = Key::format();
         let found = match self.load(&key).await? {
             Some(found) => found,
-            None => match self.compare_and_set(&key, None, &encode_format()).await? {
+            None => match self.write_unguarded(&key, &encode_format()).await? {
                 Outcome::Written(_) => return Ok(()),
                 Outcome::Conflict(found) => found.ok_or_else(|| self.silent("the format came and went"))?,
             },
@@ -103,16 +165,52 @@ impl EtcdStore {
         format!("{}{key}", self.prefix)
     }
 
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+        let mut found = self.get(self.path(key).into_bytes(), GetOptions::new()).await?;
+        Ok(found.take_kvs().pop().map(versioned))
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+        let from = format!("{}{prefix}", self.prefix);
+        let end = end_of(&from);
+        let (mut from, mut all, mut revision) = (from.into_bytes(), Vec::new(), 0);
+        loop {
+            let options = GetOptions::new()
+                .with_range(end.clone())
+                .with_limit(PAGE_KEYS.into())
+                .with_revision(revision);
+            let mut page = self.get(from, options).await?;
+            if revision == 0 {
+                // All pages are of the first one's revision.
+                revision = page.header().map_or(0, ResponseHeader::revision);
+            }
+            for kv in page.take_kvs() {
+                let path = String::from_utf8_lossy(kv.key()).into_owned();
+                let key = path.strip_prefix(&self.prefix).unwrap_or(&path).to_owned();
+                all.push((Key(key), versioned(kv)));
+            }
+            if !page.more() {
+                return Ok(all);
+            }
+            from = all.last().map(|(key, _)| self.path(key)).unwrap_or_default().into_bytes();
+            // The next key in order.
+            from.push(0);
+        }
+    }
+
     async fn get(&self, from: Vec<u8>, options: GetOptions) -> Result<GetResponse, StoreError> {
         let get = |mut client: Client| {
             let (from, options) = (from.clone(), options.clone());
             async move { client.get(from, Some(options)).await }
         };
-        self.members.ask(get).await.map_err(|refusal| self.error(None, refusal))
+        let seen = self.seen();
+        let answer = self.members.ask(get).await.map_err(|refusal| self.error(None, refusal))?;
+        self.has_not_gone_back(seen, answer.header()).await?;
+        Ok(answer)
     }
 
     fn error(&self, written: Option<&Key>, refusal: Refusal) -> StoreError {
-        let store = self.name.clone();
+        let store = self.store.clone();
         match (refusal, written) {
             (Refusal::Refused(reason), _) => StoreError::Refused { store, reason },
             (Refusal::Unknown(reason), Some(key)) => {
@@ -125,7 +223,7 @@ impl EtcdStore {
     }
 
     fn silent(&self, reason: &str) -> StoreError {
-        StoreError::Unavailable { store: self.name.clone(), reason: reason.to_owned() }
+        StoreError::Unavailable { store: self.store.clone(), reason: reason.to_owned() }
     }
 }
 
@@ -154,46 +252,23 @@ fn end_of(prefix: &str) -> Vec<u8> {
 }
 
 /// etcd's revisions begin at 1; 0 is that of a key that is not there.
-fn revision_of(kv: &KeyValue) -> Revision {
-    Revision(kv.mod_revision().unsigned_abs())
+fn revision_of(kv: &KeyValue) -> u64 {
+    kv.mod_revision().unsigned_abs()
 }
 
 fn versioned(kv: KeyValue) -> Versioned<Json> {
-    let revision = revision_of(&kv);
+    let revision = Revision(revision_of(&kv));
     Versioned { revision, value: kv.into_key_value().1 }
 }
 
 #[async_trait]
 impl Store for EtcdStore {
     async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
-        let mut found = self.get(self.path(key).into_bytes(), GetOptions::new()).await?;
-        Ok(found.take_kvs().pop().map(versioned))
+        self.0.load(key).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
-        let from = format!("{}{prefix}", self.prefix);
-        let end = end_of(&from);
-        let (mut from, mut all, mut revision) = (from.into_bytes(), Vec::new(), 0);
-        loop {
-            let options = GetOptions::new()
-                .with_range(end.clone())
-                .with_limit(PAGE_KEYS.into())
-                .with_revision(revision);
-            let mut page = self.get(from, options).await?;
-            // All pages are of the first one's revision.
-            revision = page.header().map_or(0, etcd_client::ResponseHeader::revision).max(revision);
-            for kv in page.take_kvs() {
-                let path = String::from_utf8_lossy(kv.key()).into_owned();
-                let key = path.strip_prefix(&self.prefix).unwrap_or(&path).to_owned();
-                all.push((Key(key), versioned(kv)));
-            }
-            if !page.more() {
-                return Ok(all);
-            }
-            from = all.last().map(|(key, _)| self.path(key)).unwrap_or_default().into_bytes();
-            // The next key in order.
-            from.push(0);
-        }
+        self.0.list(prefix).await
     }
 
     async fn compare_and_set(
@@ -202,26 +277,24 @@ impl Store for EtcdStore {
         expected: Option<Revision>,
         value: &[u8],
     ) -> Result<Outcome, StoreError> {
-        let path = self.path(key);
         let Ok(stands) = i64::try_from(expected.map_or(0, |revision| revision.0)) else {
             // etcd never gave such a revision.
             return Ok(Outcome::Conflict(self.load(key).await?));
         };
-        let txn = Txn::new()
-            .when([Compare::mod_revision(path.clone(), CompareOp::Equal, stands)])
-            .and_then([TxnOp::put(path.clone(), value, None)])
-            .or_else([TxnOp::get(path, None)]);
-        let answer = self.members.tell(txn).await.map_err(|refusal| self.error(Some(key), refusal))?;
-        if answer.succeeded() {
-            let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
-            return Ok(Outcome::Written(Revision(revision.unsigned_abs())));
-        }
-        match answer.op_responses().pop() {
-            Some(TxnOpResponse::Get(mut found)) => {
-                Ok(Outcome::Conflict(found.take_kvs().pop().map(versioned)))
-            }
-            _ => Err(self.silent("its answer to a transaction has another form")),
-        }
+        self.0.write(Some((key, stands, value))).await
+    }
+
+    fn era(&self) -> u64 {
+        self.0.era()
+    }
+
+    fn recalls(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.0.recalls.subscribe())
+    }
+
+    /// Gives the proxy's name free.
+    async fn close(&self) {
+        self.0.give_up_name().await;
     }
 }
 

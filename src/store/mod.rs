@@ -15,8 +15,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
+use tokio::sync::watch;
 
-pub use record::{BindingRecord, GeneratorRecord};
+pub use record::{BindingRecord, GeneratorRecord, ProxyRecord, SuspectRecord, WitnessRecord};
 
 /// The newest format of the store that this build reads and writes.
 pub const FORMAT: u64 = 1;
@@ -41,6 +42,20 @@ impl Key {
     /// `table` is `schema.table`.
     pub fn binding(table: &str) -> Self {
         Key(format!("{}{table}", Self::BINDINGS))
+    }
+
+    /// `name` is `proxy.name`.
+    pub fn proxy(name: &str) -> Self {
+        Key(format!("proxies/{name}"))
+    }
+
+    /// `name` is `proxy.name`.
+    pub fn witness(name: &str) -> Self {
+        Key(format!("witness/{name}"))
+    }
+
+    pub fn suspect() -> Self {
+        Key("suspect".to_owned())
     }
 
     pub fn as_str(&self) -> &str {
@@ -94,6 +109,20 @@ pub trait Store: Send + Sync + 'static {
         expected: Option<Revision>,
         value: &[u8],
     ) -> Result<Outcome, StoreError>;
+
+    /// How often an operator has raised all floors after the store went back. What was seen of it before counts for
+    /// nothing.
+    fn era(&self) -> u64 {
+        0
+    }
+
+    /// Changes whenever the store is found to have gone back: all that is reserved must be given up.
+    fn recalls(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
+    /// A clean end.
+    async fn close(&self) {}
 }
 
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
@@ -121,6 +150,16 @@ pub enum StoreError {
         path.display()
     )]
     InUse { path: PathBuf },
+    /// Noticed here or by another proxy.
+    #[error(
+        "the store ({store}) is suspected of having gone back, by a copy that was put back: {reason}; nothing is issued \
+         until its key suspect is settled (README, \"Several proxies\")"
+    )]
+    Suspect { store: String, reason: String },
+    #[error(
+        "a rowstamp serves as {name} already, at {address} since {since}: stop that one, or give each its own proxy.name"
+    )]
+    NameTaken { name: String, address: String, since: String },
     #[error("cannot open the store {}: {reason}; {remedy}", path.display())]
     Open { path: PathBuf, reason: String, remedy: String },
     /// A bound lower than one that was committed: a restored copy, or somebody wrote by hand.

@@ -33,6 +33,48 @@ pub struct BindingRecord {
     pub unknown: Map<String, Value>,
 }
 
+/// `proxies/ID`, on a lease: who serves under a name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProxyRecord {
+    pub v: u64,
+    /// Where it listens.
+    pub address: String,
+    /// Rowstamp's.
+    pub version: String,
+    /// When it started.
+    pub since: String,
+    /// Which process, unlike all others.
+    pub run: String,
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+/// `witness/ID`: written with each write of a proxy's, so that its revision tells whether the store still has them all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WitnessRecord {
+    pub v: u64,
+    /// The process that wrote it.
+    pub run: String,
+    /// Which of its writes, from 1; 0: none.
+    pub count: u64,
+    /// How often an operator has raised all floors: counted up in every witness before `suspect` is removed.
+    pub raised: u64,
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+/// `suspect`: while it stands, nothing is issued.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SuspectRecord {
+    pub v: u64,
+    /// The proxy that noticed.
+    pub by: String,
+    pub since: String,
+    pub reason: String,
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
 #[derive(Deserialize)]
 struct Version {
     v: u64,

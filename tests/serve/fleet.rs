@@ -150,3 +150,59 @@ fn the_store_may_be_away_for_the_reserve() {
         assert!(took < Duration::from_secs(2), "{how}: ids again after {took:?}\n{}", proxy.log());
     }
 }
+
+#[test]
+fn an_etcd_that_was_put_back_from_a_copy_stops_all() {
+    const DB: &str = "fleet_back";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let Some(mut etcd) = Etcd::start(Version::Debian, 1) else { return };
+    make(server, DB, "");
+    let proxies: Vec<_> = ["p1", "p2"].iter().map(|name| member(server, &etcd, name, DB, 1_000)).collect();
+    let mut clients: Vec<_> = proxies.iter().map(|proxy| client(proxy.port, DB).unwrap()).collect();
+    let insert = "INSERT INTO t(a) VALUES(NULL)";
+    clients[0].run(insert);
+    let copy = etcd.snapshot();
+    clients[1].run(insert);
+    etcd.restore(&copy);
+    // p2 lost its range; p1 has a reserve that somebody else may be given now.
+    let end = Instant::now() + Duration::from_secs(10);
+    for ((client, name), proxy) in clients.iter_mut().zip(["p1", "p2"]).zip(&proxies) {
+        loop {
+            let outcomes = client.query(insert).unwrap();
+            if let Some(error) = outcomes.last().unwrap().err() {
+                assert_eq!(error.code, 1467, "{name}: {}", error.message);
+                if error.message.contains("gone back") || error.message.contains("went back") {
+                    break;
+                }
+            }
+            assert!(Instant::now() < end, "{name} goes on:\n{}", proxy.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(rows(client, "SELECT 1"), "1");
+    }
+    let highest = "SELECT MAX(id) FROM t";
+    let before: u64 = rows(&mut clients[0], highest).parse().unwrap();
+    etcd.raise(&[(&format!("{DB}.g"), 50_000)]);
+    for (client, name) in clients.iter_mut().zip(["p1", "p2"]) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while code(client, insert) != 0 {
+            assert!(Instant::now() < end, "{name} does not go on");
+        }
+    }
+    let after: u64 = rows(&mut clients[0], highest).parse().unwrap();
+    assert!(before < 50_000 && after >= 51_000, "{before} {after}: each proxy has a range of its own again");
+}
+
+#[test]
+fn a_second_proxy_of_one_name_is_refused() {
+    const DB: &str = "fleet_name";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
+    make(server, DB, "");
+    let first = member(server, &etcd, "p1", DB, 50);
+    let second = std::panic::catch_unwind(|| member(server, &etcd, "p1", DB, 50));
+    let panic = second.err().expect("it does not serve");
+    let text = panic.downcast_ref::<String>().expect("a text");
+    assert!(text.contains("a rowstamp serves as p1 already"), "{text}");
+    assert!(first.is_running());
+}

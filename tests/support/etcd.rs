@@ -197,6 +197,31 @@ impl Etcd {
         assert!(self.wait_until_healthy(), "etcd runs again:\n{}", self.log());
     }
 
+    /// What an operator does behind a copy that was put back: raises generators to bounds, counts up `raised` in every
+    /// witness, and removes `suspect`.
+    pub fn raise(&self, bounds: &[(&str, u64)]) {
+        for (generator, bound) in bounds {
+            self.change(&format!("/rowstamp/generators/{generator}"), "bound", |_| *bound);
+        }
+        let witnesses = self.ctl(0, &["get", "--prefix", "--keys-only", "/rowstamp/witness/"]);
+        for witness in witnesses.lines().filter(|line| !line.is_empty()) {
+            self.change(witness, "raised", |raised| raised + 1);
+        }
+        self.ctl(0, &["del", "/rowstamp/suspect"]);
+    }
+
+    fn change(&self, key: &str, field: &str, change: impl Fn(u64) -> u64) {
+        let json = self.ctl(0, &["get", "--print-value-only", key]);
+        let mut record: serde_json::Value = serde_json::from_str(&json).expect("a record");
+        record[field] = change(record[field].as_u64().expect("a number")).into();
+        self.ctl(0, &["put", key, &record.to_string()]);
+    }
+
+    /// A folder of a test's own, which goes with the cluster.
+    pub fn folder_named(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
     pub fn log(&self) -> String {
         let one = |nth| fs::read_to_string(self.folder(nth).join("log")).unwrap_or_default();
         (0..self.members.len()).map(one).collect()

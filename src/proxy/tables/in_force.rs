@@ -135,6 +135,13 @@ impl InForce {
         locks.keep(|table| now.is_bound_as(table)).await;
     }
 
+    /// The store went back: what the generators have reserved may be others' too.
+    pub fn give_up_reserves(&self) {
+        for generator in self.generators() {
+            generator.give_up_reserve();
+        }
+    }
+
     fn past(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Tables>>> {
         // A list is right whatever panicked while it was locked.
         self.past.lock().unwrap_or_else(PoisonError::into_inner)

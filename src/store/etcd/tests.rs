@@ -1,5 +1,7 @@
 //! Against real clusters, of Debian's etcd and of the sid root's.
 
+mod guard;
+
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,12 +26,21 @@ mod keeper;
 mod machine;
 pub(crate) use cluster::{Certificates, Etcd, Version};
 
-pub(crate) fn settings(endpoints: Vec<String>) -> EtcdSettings {
-    EtcdSettings { endpoints, prefix: "/rowstamp".to_owned(), account: None, tls: None }
+/// A proxy `name` whose state folder goes with the cluster.
+fn settings(etcd: &Etcd, name: &str) -> EtcdSettings {
+    EtcdSettings {
+        endpoints: etcd.endpoints(),
+        prefix: "/rowstamp".to_owned(),
+        account: None,
+        tls: None,
+        name: name.to_owned(),
+        address: "127.0.0.1:3307".to_owned(),
+        state_path: etcd.folder_named(&format!("state-{name}")),
+    }
 }
 
-pub(crate) async fn open(etcd: &Etcd) -> EtcdStore {
-    EtcdStore::open(settings(etcd.endpoints())).await.unwrap()
+pub(crate) async fn open(etcd: &Etcd, name: &str) -> EtcdStore {
+    EtcdStore::open(settings(etcd, name)).await.unwrap()
 }
 
 async fn written(store: &EtcdStore, key: &Key, expected: Option<Revision>, value: &[u8]) -> Revision {
@@ -43,27 +54,29 @@ async fn written(store: &EtcdStore, key: &Key, expected: Option<Revision>, value
 async fn it_is_a_store() {
     for version in Version::ALL {
         let Some(etcd) = Etcd::start(version, 1) else { continue };
-        conformance::all(&open(&etcd).await).await;
+        conformance::all(&open(&etcd, "p1").await).await;
     }
 }
 
 #[tokio::test]
 async fn keys_and_format_are_what_is_documented() {
     let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
-    let store = open(&etcd).await;
+    let store = open(&etcd, "p1").await;
     written(&store, &Key::generator("shop.orders"), None, b"{}").await;
+    let keys = |text: String| text.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     assert_eq!(
-        etcd.ctl(0, &["get", "--prefix", ""]),
-        "/rowstamp/format\n1\n/rowstamp/generators/shop.orders\n{}\n"
+        keys(etcd.ctl(0, &["get", "--prefix", "--keys-only", ""])),
+        "/rowstamp/format /rowstamp/generators/shop.orders /rowstamp/proxies/p1 /rowstamp/witness/p1"
     );
+    assert_eq!(etcd.ctl(0, &["get", "/rowstamp/format"]), "/rowstamp/format\n1\n");
     // Another fleet on the same etcd.
-    let other = EtcdSettings { prefix: "/rowstamp2".to_owned(), ..settings(etcd.endpoints()) };
+    let other = EtcdSettings { prefix: "/rowstamp2".to_owned(), ..settings(&etcd, "p2") };
     let other = EtcdStore::open(other).await.unwrap();
-    assert_eq!(other.list("").await.unwrap().len(), 1);
-    assert_eq!(store.list("").await.unwrap().len(), 2);
+    assert_eq!(other.list("").await.unwrap().len(), 3);
+    assert_eq!(store.list("").await.unwrap().len(), 4);
 
     etcd.ctl(0, &["put", "/rowstamp/format", "2"]);
-    let refused = EtcdStore::open(settings(etcd.endpoints())).await.err();
+    let refused = EtcdStore::open(settings(&etcd, "p3")).await.err();
     assert!(matches!(refused, Some(StoreError::NewerFormat { found: 2, .. })), "{refused:?}");
 }
 
@@ -71,7 +84,7 @@ async fn keys_and_format_are_what_is_documented() {
 async fn a_long_list_comes_in_pages() {
     const KEYS: usize = 2 * PAGE_KEYS as usize + 1;
     let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
-    let store = Arc::new(open(&etcd).await);
+    let store = Arc::new(open(&etcd, "p1").await);
     let key = |n: usize| Key::binding(&format!("shop.t{n:05}"));
     let mut writes = JoinSet::new();
     for first in 0..10 {
@@ -91,7 +104,7 @@ async fn a_long_list_comes_in_pages() {
 #[tokio::test]
 async fn a_store_that_was_away_is_back_within_two_seconds() {
     let Some(mut etcd) = Etcd::start(Version::Debian, 1) else { return };
-    let store = open(&etcd).await;
+    let store = open(&etcd, "p1").await;
     let key = Key::generator("shop.orders");
     let first = written(&store, &key, None, b"1").await;
     for how in ["killed", "stopped"] {
@@ -127,7 +140,7 @@ async fn a_store_that_was_away_is_back_within_two_seconds() {
 #[tokio::test]
 async fn a_write_that_was_not_sent_is_not_in_doubt() {
     let Some(mut etcd) = Etcd::start(Version::Debian, 1) else { return };
-    let store = open(&etcd).await;
+    let store = open(&etcd, "p1").await;
     let key = Key::generator("shop.orders");
     etcd.kill(0);
     // Notices that the connection is gone; a write might have been sent over it.
@@ -143,10 +156,10 @@ async fn a_write_that_was_not_sent_is_not_in_doubt() {
 async fn a_member_that_fell_behind_gives_no_stale_answer() {
     for version in Version::ALL {
         let Some(etcd) = Etcd::start(version, 3) else { continue };
-        let (all, key) = (open(&etcd).await, Key::generator("shop.orders"));
+        let (all, key) = (open(&etcd, "p1").await, Key::generator("shop.orders"));
         let mut stands = written(&all, &key, None, b"0").await;
         for behind in 0..3 {
-            let one = EtcdStore::open(settings(vec![etcd.endpoints()[behind].clone()])).await.unwrap();
+            let one = open_at(&etcd, behind).await;
             assert_eq!(one.load(&key).await.unwrap().unwrap().revision, stands);
             etcd.signal(behind, "STOP");
             stands = written_somehow(&all, &key, stands, format!("{behind}").as_bytes()).await;
@@ -162,12 +175,19 @@ async fn a_member_that_fell_behind_gives_no_stale_answer() {
             assert_eq!(answer.await.unwrap().unwrap().revision, stands, "member {behind}, {version:?}");
         }
         // Without a quorum there is no answer at all.
-        let one = EtcdStore::open(settings(vec![etcd.endpoints()[0].clone()])).await.unwrap();
+        let one = open_at(&etcd, 0).await;
         etcd.signal(1, "STOP");
         etcd.signal(2, "STOP");
         let answer = one.load(&key).await;
         assert!(matches!(answer, Err(StoreError::Unavailable { .. })), "{answer:?}");
     }
+}
+
+/// One that knows this member only.
+async fn open_at(etcd: &Etcd, member: usize) -> EtcdStore {
+    let endpoints = vec![etcd.endpoints()[member].clone()];
+    let name = format!("at-{member}-{}", rand::random::<u32>());
+    EtcdStore::open(EtcdSettings { endpoints, ..settings(etcd, &name) }).await.unwrap()
 }
 
 /// A write while a leader may have to be elected, its doubts settled by reading.
@@ -204,10 +224,12 @@ async fn tls_and_passwords() {
             prefix: prefix.to_owned(),
             account: Some(Account { user: user.to_owned(), password: password.to_owned().into() }),
             tls: Some(tls()),
-            endpoints: etcd.endpoints(),
+            ..settings(&etcd, "p1")
         };
         let store = EtcdStore::open(with("rowstamp", "Pass:word", "/rowstamp")).await.unwrap();
         conformance::all(&store).await;
+        store.close().await;
+        drop(store);
         let refusal = async |settings| match EtcdStore::open(settings).await {
             Ok(_) => panic!("it opens"),
             Err(error) => error.to_string(),
@@ -230,8 +252,7 @@ async fn a_server_that_is_not_who_it_should_be_gets_no_password() {
     let (_, of_others) = self::certificates(other.path());
     let Some(etcd) = Etcd::start_with(Version::Debian, 1, Some(&certificates)) else { return };
     let account = Account { user: "rowstamp".to_owned(), password: "secret".to_owned().into() };
-    let settings =
-        EtcdSettings { account: Some(account), tls: Some(of_others()), ..settings(etcd.endpoints()) };
+    let settings = EtcdSettings { account: Some(account), tls: Some(of_others()), ..settings(&etcd, "p1") };
     let error = EtcdStore::open(settings).await.err().unwrap().to_string();
     assert!(error.contains("certificate"), "{error}");
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{Fence, NAME, Raise, ten};
-use crate::store::Store;
 use crate::store::etcd::tests::{Etcd, Version, open};
+use crate::store::{Store, StoreError};
 
 /// An election takes a second or two of etcd's own, here on a machine that does other things too.
 const GAP_MAX: Duration = Duration::from_secs(8);
@@ -42,7 +42,7 @@ async fn members_die_and_hang_while_bounds_are_raised() {
         let stop = Arc::new(AtomicBool::new(false));
         let mut owners = Vec::new();
         for owner in ["p1", "p2", "p3"] {
-            let (store, stop) = (Arc::new(open(&etcd).await), stop.clone());
+            let (store, stop) = (Arc::new(open(&etcd, owner).await), stop.clone());
             owners.push(tokio::spawn(async move { raise_until(store, owner, stop).await }));
         }
         for member in 0..3 {
@@ -66,5 +66,31 @@ async fn members_die_and_hang_while_bounds_are_raised() {
         }
         all.sort_unstable();
         assert!(all.is_sorted_by(|(_, end), (from, _)| end <= from), "ranges overlap: {all:?}");
+    }
+}
+
+#[tokio::test]
+async fn behind_a_copy_that_was_put_back_bounds_go_on_where_the_operator_says() {
+    let Some(mut etcd) = Etcd::start(Version::Debian, 1) else { return };
+    let mut fence = Fence::open(Arc::new(open(&etcd, "p1").await), NAME, "p1", 1).await.unwrap();
+    assert_eq!(ten(&mut fence).await, Ok(Raise::Raised { from: 1, to: 11 }));
+    let copy = etcd.snapshot();
+    assert_eq!(ten(&mut fence).await, Ok(Raise::Raised { from: 11, to: 21 }));
+    etcd.restore(&copy);
+    let end = Instant::now() + GAP_MAX;
+    loop {
+        match ten(&mut fence).await {
+            Err(StoreError::Suspect { .. }) => break,
+            Ok(raised) => panic!("{raised:?} from a store that went back"),
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+    }
+    etcd.raise(&[(NAME, 100)]);
+    loop {
+        match ten(&mut fence).await {
+            Ok(raised) => break assert_eq!(raised, Raise::Raised { from: 100, to: 110 }),
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

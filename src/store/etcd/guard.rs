@@ -1,0 +1,287 @@
+//! Writes that notice a store that went back in time.
+//!
+//! Each transaction compares, beside its own record, that `suspect` is not there and that the witness stands where it
+//! was left, and writes the witness anew. Whoever finds it elsewhere, or the store's revision lower than it was, writes
+//! `suspect`: from then on every proxy's writes are refused, until an operator has raised the floors.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use etcd_client::{
+    Client, Compare, CompareOp, KeyValue, ResponseHeader, Txn, TxnOp, TxnOpResponse, TxnResponse,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Map;
+
+use super::marks::Marks;
+use super::witness::{Verdict, Witness};
+use super::{Inner, revision_of, versioned};
+use crate::store::record::{decode, encode};
+use crate::store::{FORMAT, Key, Outcome, ProxyRecord, Revision, StoreError, SuspectRecord, WitnessRecord};
+
+/// Each attempt but the last found the witness moved by a write of ours that was in doubt.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// What stands beside the generators' records, all of one revision.
+pub(super) struct Beside {
+    pub(super) witness: Option<(u64, WitnessRecord)>,
+    pub(super) suspect: Option<SuspectRecord>,
+    pub(super) holder: Option<(u64, ProxyRecord)>,
+}
+
+impl Inner {
+    pub(super) fn era(&self) -> u64 {
+        self.era.load(Ordering::Acquire)
+    }
+
+    pub(super) fn seen(&self) -> u64 {
+        self.seen.load(Ordering::Acquire)
+    }
+
+    /// One write, guarded: of a record at the revision `stands` (0: none), or `None` of the witness alone.
+    pub(super) async fn write(&self, record: Option<(&Key, i64, &[u8])>) -> Result<Outcome, StoreError> {
+        let own = Key::witness(&self.name);
+        let key = record.map_or(&own, |(key, ..)| key);
+        // Deadlines cut a write off anywhere: the witness knows of it before it is sent.
+        let mut witness = self.witness.lock().await;
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(reason) = self.suspect.load_full() {
+                return Err(self.suspicious(&reason));
+            }
+            let known = i64::try_from(witness.revision).unwrap_or(i64::MAX);
+            let mut compares = vec![
+                Compare::version(self.path(&Key::suspect()), CompareOp::Equal, 0),
+                Compare::mod_revision(self.path(&own), CompareOp::Equal, known),
+            ];
+            let mut puts = vec![TxnOp::put(self.path(&own), encode(&witness.next()), None)];
+            let mut gets = self.gets_beside();
+            if let Some((key, stands, value)) = record {
+                compares.push(Compare::mod_revision(self.path(key), CompareOp::Equal, stands));
+                puts.push(TxnOp::put(self.path(key), value, None));
+                gets.push(TxnOp::get(self.path(key), None));
+            }
+            let seen = self.seen();
+            let txn = Txn::new().when(compares).and_then(puts).or_else(gets);
+            let answer = self.members.tell(txn).await.map_err(|refusal| self.error(Some(key), refusal))?;
+            // A write that was done in a store that lost others' counts for nothing.
+            self.has_not_gone_back(seen, answer.header()).await?;
+            if answer.succeeded() {
+                let revision = revision_in(answer.header());
+                witness.confirm(revision);
+                self.marks.save(self.marks(&witness)).await;
+                return Ok(Outcome::Written(Revision(revision)));
+            }
+            let mut found = found(&answer);
+            let stands = record.and_then(|_| found.pop()).flatten();
+            let beside = self.beside(found)?;
+            match self.compare(&mut witness, &beside).await? {
+                Verdict::Same => return Ok(Outcome::Conflict(stands.map(versioned))),
+                Verdict::Moved => {}
+                Verdict::Foreign | Verdict::Lost(_) => return Err(self.taken(beside.holder)),
+            }
+        }
+        Err(self.silent("this proxy's witness moves"))
+    }
+
+    /// The witness written anew, by this process: from here on a copy from before is told from the store.
+    pub(super) async fn sign(&self) -> Result<(), StoreError> {
+        match self.write(None).await {
+            Err(StoreError::UnknownOutcome { .. }) => self.write(None).await.map(drop),
+            done => done.map(drop),
+        }
+    }
+
+    /// A record created where there is none, whatever else stands.
+    pub(super) async fn write_unguarded(&self, key: &Key, value: &[u8]) -> Result<Outcome, StoreError> {
+        let path = self.path(key);
+        let txn = Txn::new()
+            .when([Compare::version(path.clone(), CompareOp::Equal, 0)])
+            .and_then([TxnOp::put(path.clone(), value, None)])
+            .or_else([TxnOp::get(path, None)]);
+        let answer = self.members.tell(txn).await.map_err(|refusal| self.error(Some(key), refusal))?;
+        if answer.succeeded() {
+            return Ok(Outcome::Written(Revision(revision_in(answer.header()))));
+        }
+        Ok(Outcome::Conflict(found(&answer).pop().flatten().map(versioned)))
+    }
+
+    /// What stands beside the generators.
+    pub(super) async fn look(&self) -> Result<Beside, StoreError> {
+        let read = |mut client: Client| {
+            let txn = Txn::new().and_then(self.gets_beside());
+            async move { client.txn(txn).await }
+        };
+        let seen = self.seen();
+        let answer = self.members.ask(read).await.map_err(|refusal| self.error(None, refusal))?;
+        let beside = self.beside(found(&answer))?;
+        // An operator's raise settles a lower revision too.
+        if beside.witness.as_ref().is_none_or(|(_, witness)| witness.raised <= self.era()) {
+            self.has_not_gone_back(seen, answer.header()).await?;
+        } else {
+            self.seen.store(revision_in(answer.header()), Ordering::Release);
+        }
+        Ok(beside)
+    }
+
+    /// At the start: the store is what our marks say, or it is suspected.
+    pub(super) async fn recognise(&self) -> Result<(), StoreError> {
+        let beside = self.look().await?;
+        let mut witness = self.witness.lock().await;
+        if witness.revision == 0
+            && let Some((revision, found)) = &beside.witness
+        {
+            // No marks: nothing is known that it could be compared with.
+            witness.adopt(*revision, found.raised);
+            self.era.store(found.raised, Ordering::Release);
+        }
+        if let Verdict::Foreign = self.compare(&mut witness, &beside).await?
+            && let Some((revision, found)) = &beside.witness
+        {
+            // An earlier process wrote it, and could not mark it.
+            witness.adopt(*revision, found.raised);
+        }
+        Ok(())
+    }
+
+    /// The witness against what stands. An error: the store is suspected, by somebody else or from here on.
+    pub(super) async fn compare(
+        &self,
+        witness: &mut Witness,
+        beside: &Beside,
+    ) -> Result<Verdict, StoreError> {
+        if let Some(suspect) = &beside.suspect {
+            let SuspectRecord { by, since, reason, .. } = suspect;
+            return Err(self.halt(format!("{reason} (noticed by {by}, {since})")));
+        }
+        let stands = beside.witness.as_ref().map(|(revision, record)| (*revision, record));
+        let mut verdict = witness.judge(stands);
+        if let Verdict::Lost(reason) = verdict {
+            return Err(self.raise_alarm(Some(witness), reason).await);
+        }
+        let is_ours = |(_, holder): &(u64, ProxyRecord)| holder.run == self.run;
+        if verdict == Verdict::Foreign
+            && beside.holder.as_ref().is_some_and(is_ours)
+            && let Some((revision, record)) = stands
+        {
+            // Whoever wrote under our name has lost it to us.
+            witness.adopt(revision, record.raised);
+            verdict = Verdict::Moved;
+        }
+        self.era.store(witness.raised, Ordering::Release);
+        if verdict != Verdict::Foreign && self.suspect.swap(None).is_some() {
+            tracing::info!(store = %self.store, "the store is no longer suspected: ids are reserved again");
+        }
+        Ok(verdict)
+    }
+
+    /// A revision never falls; one that was asked for after `seen` was seen is not below it.
+    pub(super) async fn has_not_gone_back(
+        &self,
+        seen: u64,
+        header: Option<&ResponseHeader>,
+    ) -> Result<(), StoreError> {
+        let revision = revision_in(header);
+        if revision >= seen {
+            self.seen.fetch_max(revision, Ordering::AcqRel);
+            return Ok(());
+        }
+        Err(self.raise_alarm(None, format!("its revision is {revision}, it was {seen}")).await)
+    }
+
+    /// The store went back: nothing is written from here on, and all proxies are told. What cannot be told now is told
+    /// when the watchdog finds it again.
+    async fn raise_alarm(&self, witness: Option<&Witness>, reason: String) -> StoreError {
+        let file = self.marks.path().display();
+        let reason = format!("{reason}, as {file} has it");
+        let record = SuspectRecord {
+            v: FORMAT,
+            by: self.name.clone(),
+            since: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+            reason: reason.clone(),
+            unknown: Map::new(),
+        };
+        let error = self.halt(reason);
+        let suspect = self.path(&Key::suspect());
+        let txn = Txn::new()
+            .when([Compare::version(suspect.clone(), CompareOp::Equal, 0)])
+            .and_then([TxnOp::put(suspect, encode(&record), None)]);
+        if let Err(refusal) = self.members.tell(txn).await {
+            tracing::warn!(store = %self.store, ?refusal, "the others could not be told that the store went back");
+        }
+        if let Some(witness) = witness {
+            // An operator's raise goes to the witnesses that are there.
+            let own = self.path(&Key::witness(&self.name));
+            let txn = Txn::new()
+                .when([Compare::version(own.clone(), CompareOp::Equal, 0)])
+                .and_then([TxnOp::put(own, encode(&witness.placeholder()), None)]);
+            let _ = self.members.tell(txn).await;
+        }
+        error
+    }
+
+    /// Nothing is written from here on, and what is reserved is given up.
+    fn halt(&self, reason: String) -> StoreError {
+        let error = self.suspicious(&reason);
+        if self.suspect.swap(Some(Arc::new(reason))).is_none() {
+            tracing::error!("{error}");
+            self.recalls.send_modify(|count| *count += 1);
+        }
+        error
+    }
+
+    fn suspicious(&self, reason: &str) -> StoreError {
+        StoreError::Suspect { store: self.store.clone(), reason: reason.to_owned() }
+    }
+
+    pub(super) fn taken(&self, holder: Option<(u64, ProxyRecord)>) -> StoreError {
+        let (address, since) = match holder {
+            Some((_, holder)) => (holder.address, holder.since),
+            None => ("an address that is not known".to_owned(), "a while".to_owned()),
+        };
+        StoreError::NameTaken { name: self.name.clone(), address, since }
+    }
+
+    pub(super) fn marks(&self, witness: &Witness) -> Marks {
+        Marks {
+            v: FORMAT,
+            prefix: self.prefix.clone(),
+            name: self.name.clone(),
+            run: self.run.clone(),
+            witness: witness.revision,
+            raised: witness.raised,
+            revision: self.seen(),
+        }
+    }
+
+    fn gets_beside(&self) -> Vec<TxnOp> {
+        let keys = [Key::witness(&self.name), Key::suspect(), Key::proxy(&self.name)];
+        keys.iter().map(|key| TxnOp::get(self.path(key), None)).collect()
+    }
+
+    /// Reads the answers to [`Self::gets_beside`].
+    fn beside(&self, found: Vec<Option<KeyValue>>) -> Result<Beside, StoreError> {
+        let mut found = found.into_iter();
+        let mut next = || found.next().flatten();
+        Ok(Beside {
+            witness: record(&Key::witness(&self.name), next())?,
+            suspect: record(&Key::suspect(), next())?.map(|(_, suspect)| suspect),
+            holder: record(&Key::proxy(&self.name), next())?,
+        })
+    }
+}
+
+fn record<T: DeserializeOwned>(key: &Key, kv: Option<KeyValue>) -> Result<Option<(u64, T)>, StoreError> {
+    kv.map(|kv| Ok((revision_of(&kv), decode(key, kv.value())?))).transpose()
+}
+
+fn found(answer: &TxnResponse) -> Vec<Option<KeyValue>> {
+    let one = |answer| match answer {
+        TxnOpResponse::Get(mut found) => found.take_kvs().pop(),
+        _ => None,
+    };
+    answer.op_responses().into_iter().map(one).collect()
+}
+
+fn revision_in(header: Option<&ResponseHeader>) -> u64 {
+    header.map_or(0, ResponseHeader::revision).unsigned_abs()
+}
