@@ -194,7 +194,7 @@ impl Schema {
         Ok(found.into_iter().next().flatten())
     }
 
-    /// [`Schema::table`] of several, in one query for each [`TABLES_PER_QUERY`].
+    /// [`Schema::table`] of several, in one query for each `TABLES_PER_QUERY`.
     pub async fn live_tables(
         &self,
         case: NameCase,

@@ -28,7 +28,7 @@ pub struct Cell<'a> {
     value: &'a [u8],
 }
 
-/// A bulk execution in its parts; its sets are read by [`Bulk::sets`].
+/// A bulk execution in its parts; its sets are read by `Bulk::sets`.
 #[derive(Debug)]
 pub struct Bulk<'a> {
     head: &'a [u8],

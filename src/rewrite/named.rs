@@ -54,7 +54,7 @@ impl NamedChange {
     }
 }
 
-/// What the server answered to a [`question`].
+/// What the server answered to a `question`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     NotAsked,

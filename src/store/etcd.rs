@@ -2,11 +2,11 @@
 //!
 //! * **Linearizable only.** Every read asks the cluster's quorum (etcd's default), so that no member answers with what
 //!   it last knew. A revision is etcd's `mod_revision`.
-//! * **Members fail, the store goes on** ([`members`]). Deadlines are ours.
+//! * **Members fail, the store goes on** (`members`). Deadlines are ours.
 //! * **What is unknown is said to be unknown**: an error after a transaction was sent, unless etcd surely did not take
 //!   it. Whoever asked settles it by reading (`ids::fence`).
-//! * **A store that went back is noticed** ([`witness`], [`guard`]): from then on nobody writes.
-//! * **One process has a proxy's name** ([`name`]), by a lease. Uniqueness never hangs on it.
+//! * **A store that went back is noticed** (`witness`, `guard`): from then on nobody writes.
+//! * **One process has a proxy's name** (`name`), by a lease. Uniqueness never hangs on it.
 
 mod guard;
 mod marks;

@@ -16,7 +16,7 @@ use crate::rules::model::NameCase;
 use crate::schema::{Schema, SchemaError};
 use crate::store::Store;
 
-/// What all sessions share. A statement takes one version of it, by [`InForce::now`], and keeps to that.
+/// What all sessions share. A statement takes one version of it, by `InForce::now`, and keeps to that.
 pub struct InForce {
     now: ArcSwap<Tables>,
     backend: Backend,
