@@ -161,8 +161,9 @@ pub(crate) fn judge(
     here: Combination,
 ) -> Option<Vec<String>> {
     let mut complaints = marks::unexpected_refusals(drawn, proxied, here);
-    let case = with_tags(case, native);
+    let (case, last) = with_tags(case, native);
     let [native, proxied] = [native, proxied].map(|record| without_traces_of_errors(&case, record));
+    let [native, proxied] = [native, proxied].map(|record| up_to(last, record));
     if let Verdict::Wrong { complaints: more } = compare(&case, &native, &proxied, &declared.here(here), here)
     {
         complaints.extend(more);
@@ -231,9 +232,11 @@ fn left_out(case: &Case) -> LeftOut {
     refused.map(|(index, statement)| (index, statement.executions.len())).collect()
 }
 
-/// Declared differences by what the native run gave: what LAST_INSERT_ID() shows behind an error or an update.
-pub(crate) fn with_tags(case: &Case, native: &Record) -> Case {
+/// Declared differences by what the native run gave: what LAST_INSERT_ID() shows behind an error or an update. And the
+/// first statement, if any, that stores what it shows then: from there on tables may differ.
+pub(crate) fn with_tags(case: &Case, native: &Record) -> (Case, Option<usize>) {
     let mut case = case.clone();
+    let mut first_that_stores = None;
     let (mut failed, mut updated) = (false, false);
     for (index, statement) in case.statements.iter_mut().enumerate() {
         let facts = || native.facts.iter().filter(move |fact| fact.statement == index);
@@ -277,13 +280,27 @@ pub(crate) fn with_tags(case: &Case, native: &Record) -> Case {
             (failed, updated) = (false, false);
             (failed_once, updated_once) = (false, false);
         }
+        if (failed_once || updated_once) && reads_insert_id(sql) {
+            first_that_stores.get_or_insert(index);
+        }
         for (is, tag) in [(failed_once, "failed"), (updated_once, "odku_update")] {
             if is {
                 statement.tags.push(tag.to_owned());
             }
         }
     }
-    case
+    (case, first_that_stores)
+}
+
+fn reads_insert_id(sql: &[u8]) -> bool {
+    let sql = String::from_utf8_lossy(sql).to_ascii_uppercase();
+    !sql.starts_with("SELECT") && (sql.contains("LAST_INSERT_ID()") || sql.contains("@@IDENTITY"))
+}
+
+fn up_to(end: Option<usize>, record: Record) -> Record {
+    let mut record = record;
+    record.facts.retain(|fact| end.is_none_or(|end| fact.statement < end));
+    record
 }
 
 fn is_generated(insert_id: &str) -> bool {
