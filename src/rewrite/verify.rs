@@ -171,6 +171,18 @@ fn tokens(text: &[u8], dialect: &Dialect) -> Option<Vec<TokenWithSpan>> {
     }
     let text = characters(text, dialect.charset)?;
     let mut tokens = Tokenizer::new(&MySqlDialect {}, &text).tokenize_with_location().ok()?;
+    // To the server `@` alone is a user's variable, and the name behind it may stand in quotes; sqlparser takes the next
+    // character for its name, whatever it is.
+    let is_bare_at = |token: &TokenWithSpan| match &token.token {
+        Token::AtSign => true,
+        Token::Word(Word { value, quote_style: None, .. }) => value
+            .strip_prefix('@')
+            .is_some_and(|name| !name.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '@'))),
+        _ => false,
+    };
+    if tokens.iter().any(is_bare_at) {
+        return None;
+    }
     if ansi_quotes {
         for token in &mut tokens {
             if let Token::DoubleQuotedString(name) = &mut token.token {

@@ -166,6 +166,9 @@ fn what_it_reads_otherwise_than_the_server_is_not_judged() {
     for (mode, before) in [
         ("", "insert into t(a) values(1 /*!99999 ,2 */)"),
         ("", "insert into t partition (p0) (a) values(1)"),
+        ("", "insert into t(a) values(@)"),
+        ("", "insert into t(a, id) values(@, null)"),
+        ("", "insert into t(a, id) values(@`x`, null)"),
         ("NO_BACKSLASH_ESCAPES", "insert into t(a) values('\\')"),
         ("ANSI_QUOTES", "insert into t(\"a\") values('\\'')"),
     ] {
