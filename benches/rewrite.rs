@@ -38,6 +38,9 @@ fn main() {
         charset: ClientCharset::Utf8,
     };
     let mut cases = cases();
+    // `cargo bench --bench rewrite -- "1 row"` runs those whose name holds it.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    cases.retain(|case| wanted.is_empty() || wanted.iter().any(|part| case.name.contains(part.as_str())));
     let mut out = Vec::new();
     for round in 0..ROUNDS {
         for case in cases.iter_mut().filter(|case| case.ns_aim < 1e6 || round % LONG_CASE_EVERY == 0) {

@@ -261,8 +261,7 @@ impl Schema {
                     (schema, table, table, schema),
                 )
                 .await?;
-            // A negative id is below every one that is issued.
-            let highest = highest.flatten().and_then(|id| id.parse().ok()).unwrap_or(0);
+            let highest = highest.flatten().map_or(0, |digits| as_highest(&digits));
             Ok::<u64, SchemaError>(highest.max(counter.flatten().unwrap_or(1).saturating_sub(1)))
         };
         let highest = tokio::time::timeout(self.timeout * 12, work)
@@ -326,6 +325,11 @@ impl Schema {
         };
         tokio::time::timeout(self.timeout, work).await.map_err(|_| SchemaError::Timeout(self.timeout))?
     }
+}
+
+/// Below zero is below every id that is issued; above 64 bits nothing is.
+fn as_highest(digits: &str) -> u64 {
+    if digits.starts_with('-') { 0 } else { digits.parse().unwrap_or(u64::MAX) }
 }
 
 /// Whether a column's values are compared letter by letter.
@@ -414,4 +418,18 @@ fn live_table(case: NameCase, (schema, table): &(String, String), rows: &[&Row])
 /// An identifier between backticks.
 fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_highest;
+
+    #[test]
+    fn the_highest_id_of_a_column() {
+        for (digits, expect) in
+            [("8", 8), ("-3", 0), ("-99999999999999999999999", 0), ("99999999999999999999999", u64::MAX)]
+        {
+            assert_eq!(as_highest(digits), expect, "{digits}");
+        }
+    }
 }

@@ -175,9 +175,9 @@ fn tokens(text: &[u8], dialect: &Dialect) -> Option<Vec<TokenWithSpan>> {
     // character for its name, whatever it is.
     let is_bare_at = |token: &TokenWithSpan| match &token.token {
         Token::AtSign => true,
-        Token::Word(Word { value, quote_style: None, .. }) => value
-            .strip_prefix('@')
-            .is_some_and(|name| !name.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '@'))),
+        Token::Word(Word { value, quote_style: None, .. }) => value.strip_prefix('@').is_some_and(|name| {
+            !name.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '@'))
+        }),
         _ => false,
     };
     if tokens.iter().any(is_bare_at) {
