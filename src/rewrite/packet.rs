@@ -113,6 +113,8 @@ struct Place {
 /// What a table's name means here.
 enum Named {
     NotRuled,
+    /// A temporary table.
+    Hidden,
     Ruled(Arc<Target>),
     /// Ruled, but not there.
     Missing,
@@ -293,7 +295,7 @@ impl Walk<'_> {
         };
         match self.is_hidden(&schema, &table) {
             Hidden::No => {}
-            Hidden::Yes => return Ok(Named::NotRuled),
+            Hidden::Yes => return Ok(Named::Hidden),
             Hidden::Perhaps => {
                 return refuse(
                     "a temporary table made or renamed in the same packet may hide its table; send them in packets of their own",
@@ -353,8 +355,10 @@ impl Walk<'_> {
         };
         let target = match self.lookup(self.text, head.table)? {
             Named::Ruled(target) => target,
-            Named::NotRuled => {
-                self.note_hidden(head.table);
+            named @ (Named::NotRuled | Named::Hidden) => {
+                if matches!(named, Named::Hidden) {
+                    self.note_hidden(head.table);
+                }
                 if self.protocol == Protocol::Prepare {
                     self.effects.inserts_into = self.names(head.table);
                 }

@@ -25,7 +25,7 @@ pub fn decode(text: &[u8], token: Token, charset: ClientCharset) -> Option<Cow<'
 }
 
 fn to_str(bytes: &[u8], charset: ClientCharset) -> Option<Cow<'_, str>> {
-    if bytes.is_ascii() || charset == ClientCharset::Utf8 {
+    if charset == ClientCharset::Utf8 || bytes.is_ascii() {
         return std::str::from_utf8(bytes).ok().map(Cow::Borrowed);
     }
     // From 0xA0 on, latin1 (the server's is cp1252) is Unicode's own order.

@@ -66,12 +66,11 @@ impl Walk<'_> {
 
     /// Notes an INSERT that passes only because its name is hidden.
     pub(super) fn note_hidden(&mut self, path: Path) {
-        if self.effects.hidden_insert.is_some() || !self.view.any_rules {
+        if self.effects.hidden_insert.is_some() {
             return;
         }
         let Some((schema, table)) = self.names(path) else { return };
-        let is_ruled = || !matches!((self.view.tables)(&schema, &table), Lookup::NotRuled);
-        if self.is_hidden(&schema, &table) == Hidden::Yes && is_ruled() {
+        if !matches!((self.view.tables)(&schema, &table), Lookup::NotRuled) {
             self.effects.hidden_insert = Some((schema, table));
         }
     }
