@@ -25,6 +25,9 @@ pub struct Bound {
 
 /// Binds `schema.table` to the generator `schema.name`. `floor_of_table`: max(MAX(id), AUTO_INCREMENT counter) of the
 /// table. Where it was bound to another generator, the new one's bound is first raised to the other's.
+///
+/// A proxy that has the old rules goes on issuing from the old generator, and raises its bound past that: so a table moves
+/// only while no other proxy lives.
 pub async fn bind(
     store: &Arc<dyn Store>,
     table: &str,
@@ -45,6 +48,7 @@ pub async fn bind(
             if old.generator == generator {
                 return settled(store, generator, owner, bound).await;
             }
+            alone(&**store, table, &old.generator, owner).await?;
             // The old one may have issued all below its bound.
             let issued_below = bound_of(&**store, &old.generator).await?;
             bound.floor = bound.floor.max(issued_below.saturating_sub(1));
@@ -62,6 +66,20 @@ pub async fn bind(
         store: key.to_string(),
         reason: format!("somebody else wrote it {ATTEMPTS_MAX} times in between"),
     }))
+}
+
+async fn alone(store: &dyn Store, table: &str, generator: &str, owner: &str) -> Result<(), StoreError> {
+    let proxies = store.list(Key::PROXIES).await?;
+    let names = proxies.iter().filter_map(|(key, _)| key.as_str().strip_prefix(Key::PROXIES));
+    let others: Vec<_> = names.filter(|name| *name != owner).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    Err(StoreError::Shared {
+        table: table.to_owned(),
+        generator: generator.to_owned(),
+        others: others.join(", "),
+    })
 }
 
 /// Until the binding changed, other proxies could still raise the old generator: its bound counts once more.
@@ -98,7 +116,7 @@ mod tests {
     use super::{Bound, bind};
     use crate::ids::fence::{bound_of, raise_bound};
     use crate::store::memory::{Faults, MemoryStore};
-    use crate::store::{BindingRecord, Key, Store, record};
+    use crate::store::{BindingRecord, Key, Store, StoreError, record};
     use std::sync::Arc;
 
     async fn stands(store: &Arc<dyn Store>, table: &str) -> BindingRecord {
@@ -128,6 +146,20 @@ mod tests {
         let bound = bind(&store, "shop.orders", "shop.a", "p1", 90).await.unwrap();
         assert_eq!(bound.floor, 7_999);
         assert_eq!(bound_of(&*store, "shop.a").await.unwrap(), 8_000);
+    }
+
+    #[tokio::test]
+    async fn a_table_does_not_move_while_another_proxy_lives() {
+        let memory = Arc::new(MemoryStore::new());
+        let store: Arc<dyn Store> = memory.clone();
+        let _ = bind(&store, "shop.orders", "shop.a", "p1", 70).await.unwrap();
+        for name in ["p1", "p2"] {
+            memory.poke(&Key::proxy(name), b"{}");
+        }
+        let _ = bind(&store, "shop.orders", "shop.a", "p2", 70).await.unwrap();
+        let refused = bind(&store, "shop.orders", "shop.b", "p1", 70).await.unwrap_err();
+        assert!(matches!(&refused, StoreError::Shared { others, .. } if others == "p2"), "{refused}");
+        assert_eq!(stands(&store, "shop.orders").await.generator, "shop.a");
     }
 
     #[tokio::test]

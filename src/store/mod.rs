@@ -29,6 +29,7 @@ pub struct Key(String);
 impl Key {
     pub const GENERATORS: &'static str = "generators/";
     pub const BINDINGS: &'static str = "bindings/";
+    pub const PROXIES: &'static str = "proxies/";
 
     pub fn format() -> Self {
         Key("format".to_owned())
@@ -46,7 +47,7 @@ impl Key {
 
     /// `name` is `proxy.name`.
     pub fn proxy(name: &str) -> Self {
-        Key(format!("proxies/{name}"))
+        Key(format!("{}{name}", Self::PROXIES))
     }
 
     /// `name` is `proxy.name`.
@@ -160,6 +161,11 @@ pub enum StoreError {
         "a rowstamp serves as {name} already, at {address} since {since}: stop that one, or give each its own proxy.name"
     )]
     NameTaken { name: String, address: String, since: String },
+    #[error(
+        "table {table} is bound to generator {generator} and moves to another only while one proxy runs: {others} would \
+         go on with {generator}; stop these, reload or start this one, then start them with the new rules"
+    )]
+    Shared { table: String, generator: String, others: String },
     #[error("cannot open the store {}: {reason}; {remedy}", path.display())]
     Open { path: PathBuf, reason: String, remedy: String },
     /// A bound lower than one that was committed: a restored copy, or somebody wrote by hand.

@@ -206,3 +206,32 @@ fn a_second_proxy_of_one_name_is_refused() {
     assert!(text.contains("a rowstamp serves as p1 already"), "{text}");
     assert!(first.is_running());
 }
+
+/// The others have the old rules, and would go on issuing from the old generator.
+#[test]
+fn a_table_moves_to_another_generator_while_one_proxy_runs() {
+    const DB: &str = "fleet_move";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
+    make(server, DB, "");
+    let (first, mut second) = (member(server, &etcd, "p1", DB, 50), member(server, &etcd, "p2", DB, 50));
+    let insert = "INSERT INTO t(a) VALUES(NULL)";
+    let mut to_first = client(first.port, DB).unwrap();
+    to_first.run(insert);
+    let moved = format!(
+        "{}[generators.h]\nkind = \"sequence\"\n",
+        rules(DB, 50).replace("generator = \"g\"", "generator = \"h\"")
+    );
+    first.write_rules("rules", &moved);
+    let (in_force, log) = first.reload();
+    assert!(!in_force && log.contains("only while one proxy runs: p2"), "{log}");
+    to_first.run(insert);
+    let mut to_second = client(second.port, DB).unwrap();
+    to_second.run(insert);
+    drop(to_second);
+    second.stop();
+    let (in_force, log) = first.reload();
+    assert!(in_force, "{log}");
+    to_first.run(insert);
+    assert_eq!(rows(&mut to_first, "SELECT COUNT(*) FROM t"), "4");
+}
