@@ -238,3 +238,26 @@ fn nothing_is_left_for_later() {
         .collect();
     assert!(left.is_empty(), "{}", left.join("\n"));
 }
+
+/// The names in a `[dependencies]` of Cargo.toml, or of a package in Cargo.lock.
+fn listed(text: &str, from: &str, until: &str, name_of: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let (_, rest) = text.split_once(from).unwrap();
+    let (list, _) = rest.split_once(until).unwrap();
+    let mut names: Vec<_> = list.lines().filter_map(name_of).collect();
+    names.sort();
+    names
+}
+
+/// `fuzz/` has a Cargo.lock of its own: `cargo metadata --manifest-path fuzz/Cargo.toml` writes what is new into it.
+#[test]
+fn the_fuzz_targets_are_locked_to_the_same_dependencies() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let of_manifest = |line: &str| {
+        let (name, _) = line.split_once(" = ")?;
+        name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_').then(|| name.to_owned())
+    };
+    let of_lock = |line: &str| line.trim().strip_prefix('"')?.split(['"', ' ']).next().map(str::to_owned);
+    let wanted = listed(&read("Cargo.toml"), "\n[dependencies]\n", "\n[", of_manifest);
+    let locked = listed(&read("fuzz/Cargo.lock"), "name = \"rowstamp\"\n", "\n]", of_lock);
+    assert_eq!(locked, wanted);
+}

@@ -326,6 +326,22 @@ impl Value {
             || self.number().is_some() && self.number() == other.number()
     }
 
+    /// A FLOAT or DOUBLE that an integer column stores as this.
+    pub fn rounds_to(&self, n: i128) -> bool {
+        let Bound::Bytes(bytes) = &self.bound else { return false };
+        let value = match (self.kind, bytes.as_slice()) {
+            (0x04, bytes) => bytes.try_into().map_or(f64::NAN, |bytes| f64::from(f32::from_le_bytes(bytes))),
+            (0x05, bytes) => bytes.try_into().map_or(f64::NAN, f64::from_le_bytes),
+            _ => return false,
+        };
+        let rounded = value.round();
+        // In range, and whole.
+        #[allow(clippy::cast_possible_truncation)]
+        let whole = rounded as i128;
+        rounded.abs() < 1e38
+            && (whole == n || ((value - rounded).abs() - 0.5).abs() < f64::EPSILON && (whole - n).abs() == 1)
+    }
+
     pub fn is_default(&self) -> bool {
         matches!(self.bound, Bound::Default | Bound::Ignore)
     }
