@@ -1,4 +1,5 @@
-//! What an id costs: `Sequence::try_take` against a bare `AtomicU64::fetch_add`, in one run.
+//! What an id costs, in one run: `Sequence::try_take` against a bare `AtomicU64::fetch_add`, `Timestamp::try_take` against a
+//! bare loop of compare-and-swap.
 //!
 //! A ratio of two medians of interleaved rounds, since absolute times on a shared machine say little: a harness that
 //! measures one after the other sees the neighbours' load, not ours. `cargo bench --bench ids`; the last line is for
@@ -12,7 +13,11 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use rowstamp::ids::Sequence;
+use rowstamp::ids::layout::presets::Preset;
 use rowstamp::ids::sequence::{Batch, SequenceSpec};
+use rowstamp::ids::timestamp::Timestamp;
+use rowstamp::ids::timestamp::clock::SystemClock;
+use rowstamp::ids::timestamp::spec::{Node, TimestampSpec};
 use rowstamp::store::memory::MemoryStore;
 
 const ROUNDS: usize = 61;
@@ -108,5 +113,52 @@ fn main() {
         1.0 / ratio
     );
     let _ = write!(line, " take1000_over_take1={:.3}", 1.0 / ratio);
+    timestamps(&runtime, &mut line);
     println!("{line}");
+}
+
+/// Snowflake's layout, whose runs end with their ticks.
+fn timestamps(runtime: &tokio::runtime::Runtime, line: &mut String) {
+    let spec = TimestampSpec {
+        layout: Preset::find("snowflake").expect("a preset").layout(),
+        node: Node::Fixed(1),
+        // More than all that is taken here borrows from.
+        advance: Duration::from_hours(24),
+        max_ahead: None,
+        max_forward: Duration::from_hours(1),
+    };
+    let generator: Arc<Timestamp> = runtime.block_on(async {
+        let (store, clock) = (Arc::new(MemoryStore::new()), Arc::new(SystemClock::new()));
+        let generator = Timestamp::open(store, "bench.times", "bench", spec, 1, 0, clock).await;
+        let generator = generator.expect("an empty store opens");
+        let _ = generator.take(NonZeroU64::MIN, Duration::from_secs(1)).await.expect("the first id");
+        generator
+    });
+    let bare = Bare(AtomicU64::new(0));
+    let swap = || {
+        let mut now = bare.0.load(Ordering::Relaxed);
+        while let Err(other) =
+            bare.0.compare_exchange_weak(now, black_box(now + 1), Ordering::Relaxed, Ordering::Relaxed)
+        {
+            now = other;
+        }
+        black_box(now);
+    };
+    let take = |count: NonZeroU64| {
+        black_box(generator.try_take(black_box(count)).expect("reserved").first());
+    };
+    for threads in [1, 2] {
+        let (bare_ns, take_ns, ratio) = compare(threads, swap, || take(NonZeroU64::MIN));
+        println!(
+            "{threads} thread(s): compare-and-swap {bare_ns:.2} ns, timestamp try_take(1) {take_ns:.2} ns, ratio {ratio:.3}"
+        );
+        let _ = write!(line, " timestamp1_threads{threads}={ratio:.3}");
+    }
+    let thousand = NonZeroU64::new(1000).expect("not zero");
+    let (one_ns, many_ns, ratio) = compare(1, || take(NonZeroU64::MIN), || take(thousand));
+    println!(
+        "1 thread: timestamp try_take(1) {one_ns:.2} ns, try_take(1000) {many_ns:.2} ns, {:.3} of it",
+        1.0 / ratio
+    );
+    let _ = write!(line, " timestamp1000_over_1={:.3}", 1.0 / ratio);
 }

@@ -12,14 +12,34 @@ use serde_json::Map;
 use crate::store::record::{decode, encode};
 use crate::store::{FORMAT, GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned};
 
-pub(super) const KIND_SEQUENCE: &str = "sequence";
+const KIND_SEQUENCE: &str = "sequence";
+const KIND_TIMESTAMP: &str = "timestamp";
 
 /// Each attempt lost a race, or its answer; after so many the caller waits before it tries again.
 const ATTEMPTS_MAX: u32 = 16;
 
+/// Whose bound it is: a record that is of another kind, or counts by another layout, is refused.
+pub(super) struct Subject {
+    key: Key,
+    kind: &'static str,
+    layout: Option<String>,
+}
+
+impl Subject {
+    /// A sequence; its bound is an id.
+    pub(super) fn sequence(name: &str) -> Self {
+        Subject { key: Key::generator(name), kind: KIND_SEQUENCE, layout: None }
+    }
+
+    /// A timestamp generator, or one of its nodes, whose bound is a tick.
+    pub(super) fn timestamp(key: Key, layout: String) -> Self {
+        Subject { key, kind: KIND_TIMESTAMP, layout: Some(layout) }
+    }
+}
+
 pub(super) struct Fence {
     store: Arc<dyn Store>,
-    key: Key,
+    subject: Subject,
     owner: String,
     seen: Seen,
     doubt: Option<Doubt>,
@@ -52,17 +72,27 @@ pub(super) enum Raise {
 }
 
 impl Fence {
-    /// The record of `name`, created at `bound_min` or raised to it.
+    /// The record of the sequence `name`, created at `bound_min` or raised to it.
     pub(super) async fn open(
         store: Arc<dyn Store>,
         name: &str,
         owner: &str,
         bound_min: u64,
     ) -> Result<Self, StoreError> {
-        let key = Key::generator(name);
+        Self::open_for(store, Subject::sequence(name), owner, bound_min).await
+    }
+
+    /// The subject's record, created at `bound_min` or raised to it.
+    pub(super) async fn open_for(
+        store: Arc<dyn Store>,
+        subject: Subject,
+        owner: &str,
+        bound_min: u64,
+    ) -> Result<Self, StoreError> {
         let era = store.era();
-        let seen = load_or_create(&*store, &key, owner, bound_min).await?;
-        let mut fence = Fence { store, key, owner: owner.to_owned(), seen, doubt: None, committed: 0, era };
+        let seen = load_or_create(&*store, &subject, owner, bound_min).await?;
+        let mut fence =
+            Fence { store, subject, owner: owner.to_owned(), seen, doubt: None, committed: 0, era };
         fence.raise_to(bound_min).await?;
         Ok(fence)
     }
@@ -99,7 +129,7 @@ impl Fence {
             }
         }
         Err(last_error.unwrap_or_else(|| StoreError::Unavailable {
-            store: self.key.to_string(),
+            store: self.subject.key.to_string(),
             reason: format!("somebody else wrote it {ATTEMPTS_MAX} times in between"),
         }))
     }
@@ -133,7 +163,7 @@ impl Fence {
 
     /// Reads what stands in the store.
     pub(super) async fn refresh(&mut self) -> Result<(), StoreError> {
-        let found = self.store.load(&self.key).await?;
+        let found = self.store.load(&self.subject.key).await?;
         self.accept(found)
     }
 
@@ -143,13 +173,13 @@ impl Fence {
         if era == self.era {
             return Ok(());
         }
-        let Some(found) = self.store.load(&self.key).await? else {
+        let Some(found) = self.store.load(&self.subject.key).await? else {
             return Err(StoreError::SteppedBack {
-                key: self.key.clone(),
+                key: self.subject.key.clone(),
                 reason: "the record is gone".to_owned(),
             });
         };
-        self.seen = read(&self.key, &found)?;
+        self.seen = read(&self.subject, &found)?;
         (self.doubt, self.committed, self.era) = (None, 0, era);
         Ok(())
     }
@@ -160,7 +190,7 @@ impl Fence {
         self.doubt = None;
         let Doubt { token, from, to } = doubt;
         if self.seen.record.token != token {
-            tracing::info!(key = %self.key, from, to, "ids of a raise whose outcome was unknown are given up");
+            tracing::info!(key = %self.subject.key, from, to, "ids of a raise whose outcome was unknown are given up");
             return Ok(None);
         }
         self.committed = to;
@@ -178,7 +208,7 @@ impl Fence {
         };
         self.doubt = Some(Doubt { token: token.clone(), from, to });
         let outcome =
-            self.store.compare_and_set(&self.key, Some(self.seen.revision), &encode(&record)).await?;
+            self.store.compare_and_set(&self.subject.key, Some(self.seen.revision), &encode(&record)).await?;
         self.doubt = None;
         match outcome {
             Outcome::Written(revision) => {
@@ -196,9 +226,9 @@ impl Fence {
 
     /// What stands in the store may only have gone forward: others raise above our bound, or hand back down to it.
     fn accept(&mut self, found: Option<Versioned<Json>>) -> Result<(), StoreError> {
-        let back = |reason: String| Err(StoreError::SteppedBack { key: self.key.clone(), reason });
+        let back = |reason: String| Err(StoreError::SteppedBack { key: self.subject.key.clone(), reason });
         let Some(found) = found else { return back("the record is gone".to_owned()) };
-        let seen = read(&self.key, &found)?;
+        let seen = read(&self.subject, &found)?;
         if seen.revision < self.seen.revision {
             return back(format!("revision {} came after {}", seen.revision.0, self.seen.revision.0));
         }
@@ -227,22 +257,29 @@ pub(super) async fn raise_bound(
 
 /// The bound of a generator; 0 if there is none.
 pub(super) async fn bound_of(store: &dyn Store, name: &str) -> Result<u64, StoreError> {
-    let key = Key::generator(name);
-    store.load(&key).await?.map_or(Ok(0), |found| Ok(read(&key, &found)?.record.bound))
+    let subject = Subject::sequence(name);
+    store.load(&subject.key).await?.map_or(Ok(0), |found| Ok(read(&subject, &found)?.record.bound))
 }
 
-async fn load_or_create(store: &dyn Store, key: &Key, owner: &str, bound: u64) -> Result<Seen, StoreError> {
+async fn load_or_create(
+    store: &dyn Store,
+    subject: &Subject,
+    owner: &str,
+    bound: u64,
+) -> Result<Seen, StoreError> {
+    let key = &subject.key;
     let mut last_error = None;
     for _ in 0..ATTEMPTS_MAX {
         if let Some(found) = store.load(key).await? {
-            return read(key, &found);
+            return read(subject, &found);
         }
         let record = GeneratorRecord {
             v: FORMAT,
-            kind: KIND_SEQUENCE.to_owned(),
+            kind: subject.kind.to_owned(),
             bound,
             owner: owner.to_owned(),
             token: fresh_token(),
+            layout: subject.layout.clone(),
             unknown: Map::new(),
         };
         match store.compare_and_set(key, None, &encode(&record)).await {
@@ -258,14 +295,17 @@ async fn load_or_create(store: &dyn Store, key: &Key, owner: &str, bound: u64) -
     }))
 }
 
-fn read(key: &Key, found: &Versioned<Json>) -> Result<Seen, StoreError> {
+fn read(subject: &Subject, found: &Versioned<Json>) -> Result<Seen, StoreError> {
+    let key = &subject.key;
     let record: GeneratorRecord = decode(key, &found.value)?;
-    if record.kind != KIND_SEQUENCE {
-        return Err(StoreError::WrongKind {
-            key: key.clone(),
-            found: record.kind,
-            expected: KIND_SEQUENCE.to_owned(),
-        });
+    if record.kind != subject.kind {
+        let (found, expected) = (record.kind, subject.kind.to_owned());
+        return Err(StoreError::WrongKind { key: key.clone(), found, expected });
+    }
+    if record.layout != subject.layout {
+        let text = |layout: Option<String>| layout.unwrap_or_else(|| "none".to_owned());
+        let (found, expected) = (text(record.layout), text(subject.layout.clone()));
+        return Err(StoreError::OtherLayout { key: key.clone(), found, expected });
     }
     Ok(Seen { revision: found.revision, record })
 }

@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout};
 use super::demand::{Demand, batch_ids, low_ids};
 use super::dispenser::{Dispenser, Need, RUN_MAX, Refused, Skipped, Taken, Ticket, Zone};
 use super::fence::{Fence, Raise};
+use super::layout::Moment;
 use super::range::IdRange;
 use super::refill;
 use super::sequence::SequenceSpec;
@@ -24,7 +25,7 @@ use crate::store::{Store, StoreError};
 /// An explicit id is followed up to so far above the bound.
 const REACH_MAX: u64 = 1_000_000_000;
 /// A store call that takes longer counts as failed.
-const STORE_PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const STORE_PATIENCE: Duration = Duration::from_secs(3);
 /// Another proxy may have handed ids back: so often an exhausted sequence looks again.
 const EXHAUSTED_REREAD: Duration = Duration::from_secs(5);
 /// Shares of the max, in percent, that are worth a warning.
@@ -42,6 +43,16 @@ pub enum TakeError {
          raise max"
     )]
     Exhausted { generator: String, max: u64, wanted: u64 },
+    #[error(
+        "generator {generator}: the ids run ahead of the clock as far as max_ahead ({max_ahead:?}) allows, and the clock did \
+         not catch up within {waited:?}; insert more slowly, or raise max_ahead"
+    )]
+    Ahead { generator: String, max_ahead: Duration, waited: Duration },
+    #[error(
+        "generator {generator}: its layout ends at {end}, and {wanted} more ids do not fit; bind its tables to a generator \
+         with another layout"
+    )]
+    EndOfLife { generator: String, end: Moment, wanted: u64 },
     #[error("generator {generator}: {wanted} ids at once, at most {most}; insert in smaller statements")]
     TooMany { generator: String, wanted: u64, most: u64 },
     #[error("generator {generator} is closed: this proxy is stopping, or its rules changed; try again")]

@@ -5,12 +5,14 @@
 //! above the sequence, wherever the node lies; they are positive in a signed BIGINT because no field reaches bit 63.
 
 mod moment;
+mod numbering;
 pub mod presets;
 
 use std::fmt;
 use std::num::NonZeroU64;
 
 pub use moment::Moment;
+pub use numbering::Numbering;
 
 /// A BIGINT without its sign.
 pub const BITS_MAX: u32 = 63;

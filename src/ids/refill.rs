@@ -8,20 +8,42 @@ use tokio::sync::Notify;
 
 use super::generator::{Refill, Sequence};
 
+/// What reserves in the background.
+pub(super) trait Refilled: Send + Sync + 'static {
+    /// Reserves what is needed, once.
+    fn refill(&self) -> impl Future<Output = Refill> + Send;
+}
+
+impl Refilled for Sequence {
+    fn refill(&self) -> impl Future<Output = Refill> + Send {
+        Sequence::refill(self)
+    }
+}
+
 /// A store that comes back is noticed within the usual deadline of a statement (1 s).
 const PAUSE_MAX: Duration = Duration::from_millis(400);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// `wake` may be told at any time, also that the sequence is gone.
-pub(super) fn start(sequence: &Arc<Sequence>, wake: Arc<Notify>) {
-    let sequence = Arc::downgrade(sequence);
+pub(super) fn start<G: Refilled>(generator: &Arc<G>, wake: Arc<Notify>) {
+    let generator = Arc::downgrade(generator);
+    let again = Arc::clone(&wake);
+    forever("the task that reserves ids", again, move || run(generator.clone(), Arc::clone(&wake)));
+}
+
+/// Runs the task until it returns; a panic starts it anew, and wakes it.
+pub(super) fn forever<F: Future<Output = ()> + Send + 'static>(
+    what: &'static str,
+    wake: Arc<Notify>,
+    task: impl Fn() -> F + Send + 'static,
+) {
     tokio::spawn(async move {
-        while let Err(end) = tokio::spawn(run(sequence.clone(), Arc::clone(&wake))).await {
+        while let Err(end) = tokio::spawn(task()).await {
             if !end.is_panic() {
                 return; // The runtime ends.
             }
-            tracing::error!(error = %end, "the task that reserves ids panicked; starting it anew");
+            tracing::error!(error = %end, "{what} panicked; starting it anew");
             tokio::time::sleep(PAUSE_AFTER_PANIC).await;
             wake.notify_one();
         }
@@ -29,11 +51,11 @@ pub(super) fn start(sequence: &Arc<Sequence>, wake: Arc<Notify>) {
 }
 
 /// The first batch is reserved for the first who asks: a generator that nobody uses writes nothing.
-async fn run(sequence: Weak<Sequence>, wake: Arc<Notify>) {
+async fn run<G: Refilled>(generator: Weak<G>, wake: Arc<Notify>) {
     let mut pause = PAUSE_MIN;
     wake.notified().await;
     loop {
-        let Some(strong) = sequence.upgrade() else { return };
+        let Some(strong) = generator.upgrade() else { return };
         let refill = strong.refill().await;
         drop(strong);
         match refill {

@@ -1,3 +1,479 @@
-//! The timestamp generator: time, node and a number within the tick in one id.
+//! The timestamp generator: ids of the time, the node and a number within the tick, each below a time that the store has
+//! committed.
+//!
+//! The bound in the store is a tick: ids of ticks below it may have been issued. `counter` hands out the numbers of the
+//! ticks that are reserved, `ticker` moves them along with the clock, `renew` reserves the next ticks before the clock or
+//! the takers reach the bound. What a tick does not hold is taken from the next: takers never wait for the clock, but
+//! where `max_ahead` says so. Two proofs make uniqueness: times reserved by different terms and proxies never overlap
+//! (`fence`), and no number is handed out twice (`counter`).
+//!
+//! The clock decides where ids are, never whether they are unique: one that goes back is waited for by borrowing, one
+//! that leaps is not followed (`clock`), and one that is wrong at the start is behind the bound or ahead of it.
 
+pub mod clock;
+mod counter;
+mod renew;
 pub mod spec;
+mod ticker;
+
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rand::Rng;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::dispenser::RUN_MAX;
+use super::fence::{Fence, Subject};
+use super::generator::{OpenError, STORE_PATIENCE, TakeError};
+use super::layout::{Moment, Numbering};
+use super::range::IdRange;
+use super::refill;
+use crate::store::{Key, Store, StoreError};
+use clock::{Clock, Watch};
+use counter::Counter;
+use renew::Reserve;
+use spec::TimestampSpec;
+
+/// The ids of one request: one run, or several where a tick does not hold so many. Ascending, also from run to run.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "ids that are not used are lost"]
+pub struct Runs {
+    numbering: Numbering,
+    next: u64,
+    left: u64,
+}
+
+impl Runs {
+    /// Ids that are left.
+    pub fn ids(&self) -> u64 {
+        self.left
+    }
+
+    /// The first id that is left.
+    #[inline]
+    pub fn first(&self) -> Option<u64> {
+        (self.left > 0).then(|| self.numbering.id(self.next))
+    }
+}
+
+impl Iterator for Runs {
+    type Item = IdRange;
+
+    fn next(&mut self) -> Option<IdRange> {
+        let count = NonZeroU64::new(self.left.min(self.numbering.run_from(self.next)))?;
+        let run = IdRange::proved(self.numbering.id(self.next), self.numbering.step(), count);
+        self.next += count.get();
+        self.left -= count.get();
+        Some(run)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stats {
+    /// The time of the next id, at the earliest.
+    pub position: Moment,
+    /// How far that is ahead of the clock: ids were borrowed from later ticks, or the clock went back.
+    pub ahead: Duration,
+    /// Up to there the store knows that ids may be issued.
+    pub reserved: Moment,
+    /// The wall clock leapt by so much and is not followed.
+    pub leap: Option<Duration>,
+    /// When the layout runs out.
+    pub end: Moment,
+    /// Requests whose ids are several runs.
+    pub in_several_runs: u64,
+}
+
+pub struct Timestamp {
+    counter: Counter,
+    numbering: Numbering,
+    name: String,
+    spec: TimestampSpec,
+    clock: Arc<dyn Clock>,
+    /// Held across each raise until its ticks are installed, so that they are installed in their order.
+    fence: tokio::sync::Mutex<Fence>,
+    renewer: Arc<Notify>,
+    ticker: Arc<Notify>,
+    /// Told to all who wait when there may be more ids.
+    more: Notify,
+    in_several_runs: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    watch: Watch,
+    /// The clock as it is, for the drift.
+    wall: Moment,
+    reserve: Reserve,
+    is_awake: bool,
+    is_closed: bool,
+    /// The store's last error, until it answers again.
+    trouble: Option<StoreError>,
+    /// The tick whose start was drawn, and where that was.
+    started: (u64, u64),
+    /// As it was published last, the sleep aside.
+    limit: u64,
+}
+
+/// What a request finds that could not be served at once.
+enum Attempt {
+    Numbers(u64),
+    Wait,
+    Ended,
+    Closed,
+}
+
+impl Timestamp {
+    /// Opens the generator `schema.name` for `owner`, as one node of those that share it. Its ids are above `floor`, above
+    /// all that this node ever reserved, and not before the clock. A layout that is not the one that the generator was
+    /// created with is refused. Reserves nothing yet. Needs a Tokio runtime, which it uses until it is closed or dropped.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        name: &str,
+        owner: &str,
+        spec: TimestampSpec,
+        node: u64,
+        floor: u64,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Timestamp>, OpenError> {
+        let wrong = |reason: String| OpenError::Spec { generator: name.to_owned(), reason };
+        let failed = |error: StoreError| OpenError::Store { generator: name.to_owned(), error };
+        let layout = &spec.layout;
+        let numbering = layout.numbering(node).map_err(|error| wrong(format!("node {node} {error}")))?;
+        // Tick 0 holds the id 0, which asks the server for an id.
+        let above_floor = numbering.above(floor.max(numbering.id(numbering.first_of(1) - 1)));
+        let tick_min =
+            above_floor.map(|number| numbering.tick_from(number)).filter(|tick| *tick <= layout.last_tick());
+        let tick_min = tick_min.ok_or_else(|| {
+            wrong(format!("no id above {floor}, which a table holds, fits the layout; choose another one"))
+        })?;
+        let subject = |key: Key| Subject::timestamp(key, layout.to_string());
+        // All nodes must have one layout, or one node's ids could be another's of before.
+        Fence::open_for(store.clone(), subject(Key::generator(name)), owner, 0).await.map_err(failed)?;
+        let fence =
+            Fence::open_for(store, subject(Key::slot(name, node)), owner, tick_min).await.map_err(failed)?;
+        let first = clock.read();
+        let (renewer, ticker) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let generator = Arc::new(Timestamp {
+            counter: Counter::new(),
+            numbering,
+            name: name.to_owned(),
+            clock,
+            fence: tokio::sync::Mutex::new(fence),
+            renewer: Arc::clone(&renewer),
+            ticker: Arc::clone(&ticker),
+            more: Notify::new(),
+            in_several_runs: AtomicU64::new(0),
+            state: Mutex::new(State {
+                watch: Watch::new(first, spec.max_forward),
+                wall: first.wall,
+                reserve: Reserve::new(&spec),
+                is_awake: false,
+                is_closed: false,
+                trouble: None,
+                started: (0, 0),
+                limit: 0,
+            }),
+            spec,
+        });
+        refill::start(&generator, renewer);
+        ticker::start(&generator, &ticker);
+        Ok(generator)
+    }
+
+    /// `schema.name`
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn spec(&self) -> &TimestampSpec {
+        &self.spec
+    }
+
+    /// `n` ids, if they are reserved already.
+    #[inline]
+    pub fn try_take(&self, n: NonZeroU64) -> Option<Runs> {
+        match self.counter.take(&self.numbering, n) {
+            Some(first) => Some(self.runs(first, n)),
+            None => self.try_take_slowly(n),
+        }
+    }
+
+    #[cold]
+    fn try_take_slowly(&self, n: NonZeroU64) -> Option<Runs> {
+        if n.get() > RUN_MAX {
+            return None;
+        }
+        match self.attempt(n) {
+            Attempt::Numbers(first) => Some(self.runs(first, n)),
+            Attempt::Wait | Attempt::Ended | Attempt::Closed => None,
+        }
+    }
+
+    /// `n` ids, waiting up to `deadline` for the store, and for the clock where `max_ahead` says so.
+    pub async fn take(&self, n: NonZeroU64, deadline: Duration) -> Result<Runs, TakeError> {
+        match self.counter.take(&self.numbering, n) {
+            Some(first) => Ok(self.runs(first, n)),
+            None => self.take_slowly(n, deadline).await,
+        }
+    }
+
+    #[cold]
+    async fn take_slowly(&self, n: NonZeroU64, deadline: Duration) -> Result<Runs, TakeError> {
+        let generator = self.name.clone();
+        if n.get() > RUN_MAX {
+            return Err(TakeError::TooMany { generator, wanted: n.get(), most: RUN_MAX });
+        }
+        let until = Instant::now() + deadline;
+        let _waiting = Waiting::new(self, n);
+        loop {
+            // Heard from here on: what is installed after the attempt is not missed.
+            let mut more = std::pin::pin!(self.more.notified());
+            more.as_mut().enable();
+            match self.attempt(n) {
+                Attempt::Numbers(first) => return Ok(self.runs(first, n)),
+                Attempt::Ended => {
+                    let end = self.spec.layout.end();
+                    return Err(TakeError::EndOfLife { generator, end, wanted: n.get() });
+                }
+                Attempt::Closed => return Err(TakeError::Closed { generator }),
+                Attempt::Wait => {}
+            }
+            if timeout_at(until, more).await.is_err() {
+                return Err(self.too_late(n, deadline));
+            }
+        }
+    }
+
+    #[inline]
+    fn runs(&self, first: u64, n: NonZeroU64) -> Runs {
+        if n.get() > self.numbering.run_from(first) {
+            self.in_several_runs.fetch_add(1, Ordering::Relaxed);
+        }
+        Runs { numbering: self.numbering, next: first, left: n.get() }
+    }
+
+    /// With a look at the clock; `n` is at most [`RUN_MAX`]. Whoever has to wait has told the renewer.
+    fn attempt(&self, n: NonZeroU64) -> Attempt {
+        let mut state = self.state();
+        if state.is_closed {
+            return Attempt::Closed;
+        }
+        self.look_in(&mut state);
+        if let Some(first) = self.counter.take(&self.numbering, n) {
+            return Attempt::Numbers(first);
+        }
+        let first = self.numbering.fitting(self.counter.position(), n);
+        if self.numbering.end() < first.saturating_add(n.get()) {
+            return Attempt::Ended;
+        }
+        self.renewer.notify_one();
+        Attempt::Wait
+    }
+
+    fn too_late(&self, n: NonZeroU64, waited: Duration) -> TakeError {
+        let generator = self.name.clone();
+        let state = self.state();
+        let end = self.numbering.fitting(self.counter.position(), n).saturating_add(n.get());
+        if let Some(max_ahead) = self.spec.max_ahead
+            && end <= self.numbering.first_of(state.reserve.end())
+        {
+            return TakeError::Ahead { generator, max_ahead, waited };
+        }
+        let reason = match &state.trouble {
+            Some(error) => error.to_string(),
+            None => "no answer yet".to_owned(),
+        };
+        TakeError::StoreAway { generator, waited, reason }
+    }
+
+    /// Reads the clock, and moves the ids along with it.
+    fn look(&self) {
+        self.look_in(&mut self.state());
+    }
+
+    fn look_in(&self, state: &mut State) {
+        let reading = self.clock.read();
+        let leapt_before = state.watch.leap().is_some();
+        let time = state.watch.see(reading);
+        state.wall = reading.wall;
+        match state.watch.leap() {
+            Some(leap) if !leapt_before => tracing::error!(
+                generator = %self.name, ?leap, max_forward = ?self.spec.max_forward,
+                "the clock leapt forward and is not followed: mend it, or accept it"
+            ),
+            None if leapt_before => tracing::info!(generator = %self.name, "the clock is followed again"),
+            _ => {}
+        }
+        if state.is_closed {
+            return;
+        }
+        let tick = self.spec.layout.tick_at(time);
+        if state.reserve.is_due(tick, self.numbering.tick_of(self.counter.next())) {
+            self.renewer.notify_one();
+        }
+        self.publish(state, tick);
+        if !state.is_awake {
+            state.is_awake = true;
+            self.ticker.notify_one();
+        }
+    }
+
+    fn publish(&self, state: &mut State, tick: u64) {
+        // What lies before the start may be somebody else's, wherever the clock is.
+        let now = tick.max(state.reserve.start());
+        if state.started.0 != now {
+            let start = match self.spec.layout.random_start() {
+                0 => 0,
+                below => rand::thread_rng().gen_range(0..below),
+            };
+            state.started = (now, self.numbering.first_of(now).saturating_add(start));
+        }
+        let reserved = self.numbering.first_of(state.reserve.end());
+        let limit = match state.reserve.ahead() {
+            // The tick that is, and so many more.
+            Some(ticks) => reserved.min(self.numbering.first_of(now.saturating_add(ticks).saturating_add(1))),
+            None => reserved,
+        };
+        self.counter.publish(state.started.1, limit);
+        // Only then: each who waits looks at the clock itself, and must not wake itself by it.
+        if limit > std::mem::replace(&mut state.limit, limit) {
+            self.more.notify_waiters();
+        }
+    }
+
+    /// How long a tick is.
+    fn tick(&self) -> Duration {
+        Duration::from_micros(self.spec.layout.tick_micros().get())
+    }
+
+    /// Changes with every id.
+    fn position_taken(&self) -> u64 {
+        self.counter.next()
+    }
+
+    /// No ids without a look at the clock from here on; `false`, and nothing changed, if there was a taker since `seen`.
+    fn sleep(&self, seen: u64) -> bool {
+        let mut state = self.state();
+        if !state.is_closed && (self.counter.next() != seen || state.reserve.is_waited_for()) {
+            return false;
+        }
+        self.counter.shut();
+        state.is_awake = false;
+        true
+    }
+
+    /// The wall clock is right after all: ids follow it, wherever it leapt.
+    pub fn accept_clock(&self) {
+        let mut state = self.state();
+        state.watch.trust(self.clock.read());
+        self.look_in(&mut state);
+    }
+
+    /// What is reserved here and not issued is given up: the store is found to have gone back, and may have given it to
+    /// others.
+    pub fn give_up_reserve(&self) {
+        let mut state = self.state();
+        state.reserve.give_up();
+        self.look_in(&mut state);
+    }
+
+    /// Issues nothing any more. What was reserved and not issued is lost: a later start begins behind it.
+    pub fn burn(&self) {
+        self.shut_down();
+    }
+
+    /// The first tick of which no id was issued here.
+    fn shut_down(&self) -> Option<u64> {
+        let stood = self.counter.park();
+        let mut state = self.state();
+        state.is_closed = true;
+        // A publication that was under way opened it again, to no avail: the counter is parked.
+        self.counter.shut();
+        self.more.notify_waiters();
+        self.renewer.notify_one();
+        self.ticker.notify_one();
+        stood.map(|stood| self.numbering.tick_from(stood))
+    }
+
+    /// Issues nothing any more, and hands the ticks that were reserved and not used back to the store, so that the next
+    /// start need not run ahead of the clock.
+    pub async fn close(&self) {
+        let unused = self.shut_down();
+        let handing = timeout(STORE_PATIENCE, async {
+            let mut fence = self.fence.lock().await;
+            // Behind the raise that was under way: what is before its start may be somebody else's.
+            let (start, end) = {
+                let state = self.state();
+                (state.reserve.start(), state.reserve.end())
+            };
+            match unused.map(|first| first.max(start)) {
+                Some(first) if first < end => fence.hand_back(first, end).await,
+                _ => Ok(false),
+            }
+        });
+        match handing.await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(generator = %self.name, %error, "unused time could not be handed back");
+            }
+            Err(_) => {
+                tracing::warn!(generator = %self.name, "unused time could not be handed back: the store takes too long");
+            }
+        }
+    }
+
+    pub fn stats(&self) -> Stats {
+        let state = self.state();
+        let layout = &self.spec.layout;
+        let position =
+            layout.time_of(self.numbering.tick_of(self.counter.position().min(self.numbering.end())));
+        let now = state.wall.micros();
+        Stats {
+            position,
+            ahead: Duration::from_micros(position.micros().saturating_sub(now)),
+            reserved: layout.time_of(state.reserve.end()),
+            leap: state.watch.leap(),
+            end: layout.end(),
+            in_several_runs: self.in_several_runs.load(Ordering::Relaxed),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each field is right by itself.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Timestamp {
+    /// The tasks see that the generator is gone.
+    fn drop(&mut self) {
+        self.renewer.notify_one();
+        self.ticker.notify_one();
+    }
+}
+
+/// Ids that somebody waits for; also where the future is dropped.
+struct Waiting<'a> {
+    generator: &'a Timestamp,
+    count: u64,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(generator: &'a Timestamp, n: NonZeroU64) -> Self {
+        generator.state().reserve.wait_for(n.get());
+        Waiting { generator, count: n.get() }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.generator.state().reserve.wait_no_more(self.count);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,23 @@ pub struct Faults {
     pub delay_max: Duration,
 }
 
+#[cfg(test)]
+impl Faults {
+    /// Each of them never, or up to once in five calls.
+    pub(crate) fn at_random(random: &mut StdRng) -> Self {
+        let mut rate = |max: u32| if random.gen_bool(0.5) { random.gen_range(0..max) } else { 0 };
+        Faults {
+            lost_reply: rate(200),
+            lost_request: rate(200),
+            late_request: rate(200),
+            false_conflict: rate(200),
+            away: rate(50),
+            delay: rate(500),
+            delay_max: Duration::from_millis(40),
+        }
+    }
+}
+
 pub struct MemoryStore {
     shared: Arc<Mutex<Shared>>,
 }

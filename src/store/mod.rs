@@ -30,6 +30,7 @@ impl Key {
     pub const GENERATORS: &'static str = "generators/";
     pub const BINDINGS: &'static str = "bindings/";
     pub const PROXIES: &'static str = "proxies/";
+    pub const SLOTS: &'static str = "slots/";
 
     pub fn format() -> Self {
         Key("format".to_owned())
@@ -38,6 +39,11 @@ impl Key {
     /// `name` is `schema.generator`.
     pub fn generator(name: &str) -> Self {
         Key(format!("{}{name}", Self::GENERATORS))
+    }
+
+    /// `name` is `schema.generator`; what one of its nodes has reserved.
+    pub fn slot(name: &str, node: u64) -> Self {
+        Key(format!("{}{name}/{node}", Self::SLOTS))
     }
 
     /// `table` is `schema.table`.
@@ -178,4 +184,9 @@ pub enum StoreError {
         "{key} in the store is a generator of kind {found:?}, not {expected:?}: give the new generator another name"
     )]
     WrongKind { key: Key, found: String, expected: String },
+    #[error(
+        "{key} in the store has ids of another layout ({found}), which {expected} could make again: put the layout back, or \
+         give the new one a generator of another name"
+    )]
+    OtherLayout { key: Key, found: String, expected: String },
 }

@@ -6,17 +6,20 @@ use serde_json::{Map, Value};
 
 use super::{FORMAT, Json, Key, StoreError};
 
-/// `generators/SCHEMA.NAME`
+/// `generators/SCHEMA.NAME`, and `slots/SCHEMA.NAME/NODE` of a timestamp generator's nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorRecord {
     pub v: u64,
     pub kind: String,
-    /// Every id below may have been issued, none at or above has.
+    /// Every id below may have been issued, none at or above has. Of a timestamp generator's node: every tick.
     pub bound: u64,
     /// Who wrote last; for people only.
     pub owner: String,
     /// Fresh with each write: whoever does not know whether its write was done finds it here or not.
     pub token: String,
+    /// Of a timestamp generator: all that its ids depend on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
@@ -126,13 +129,13 @@ mod tests {
     #[test]
     fn what_a_newer_version_added_survives_a_rewrite() {
         let mut record =
-            read(r#"{"v":1,"kind":"sequence","bound":7,"owner":"a","token":"t","layout":[1,2],"x":null}"#)
+            read(r#"{"v":1,"kind":"sequence","bound":7,"owner":"a","token":"t","later":[1,2],"x":null}"#)
                 .unwrap();
         record.bound = 9_223_372_036_854_775_808;
         let text = String::from_utf8(encode(&record)).unwrap();
         assert_eq!(
             text,
-            r#"{"v":1,"kind":"sequence","bound":9223372036854775808,"owner":"a","token":"t","layout":[1,2],"x":null}"#
+            r#"{"v":1,"kind":"sequence","bound":9223372036854775808,"owner":"a","token":"t","later":[1,2],"x":null}"#
         );
     }
 

@@ -51,19 +51,6 @@ impl World {
     }
 }
 
-fn faults(random: &mut StdRng) -> Faults {
-    let mut rate = |max: u32| if random.gen_bool(0.5) { random.gen_range(0..max) } else { 0 };
-    Faults {
-        lost_reply: rate(200),
-        lost_request: rate(200),
-        late_request: rate(200),
-        false_conflict: rate(200),
-        away: rate(50),
-        delay: rate(500),
-        delay_max: Duration::from_millis(40),
-    }
-}
-
 async fn owner(world: Arc<World>, number: u32) {
     let mut random = StdRng::seed_from_u64(world.seed * 31 + u64::from(number));
     let spec = SequenceSpec {
@@ -134,7 +121,7 @@ async fn owner(world: Arc<World>, number: u32) {
 
 async fn run(seed: u64) -> usize {
     let mut random = StdRng::seed_from_u64(seed);
-    let store = Arc::new(MemoryStore::with_faults(seed, faults(&mut random)));
+    let store = Arc::new(MemoryStore::with_faults(seed, Faults::at_random(&mut random)));
     let world = Arc::new(World { seed, store, log: std::sync::Mutex::default() });
     let mut owners: JoinSet<()> = (0..OWNERS).map(|number| owner(world.clone(), number)).collect();
     while let Some(end) = owners.join_next().await {
