@@ -162,6 +162,21 @@ async fn a_store_that_was_put_back_is_noticed_at_the_start() {
     assert!(matches!(told, Err(StoreError::Suspect { .. })), "{told:?}");
 }
 
+#[tokio::test]
+async fn an_idle_proxy_writes_nothing() {
+    let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
+    let _idle = open(&etcd, "p1").await;
+    let revision = || {
+        let json = etcd.ctl(0, &["get", "/rowstamp/format", "--write-out=json"]);
+        serde_json::from_str::<serde_json::Value>(&json).unwrap()["header"]["revision"].clone()
+    };
+    let before = revision();
+    // Two rounds of the watchdog, and more than the lease.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert_eq!(revision(), before);
+    assert!(etcd.ctl(0, &["get", "/rowstamp/proxies/p1"]).contains("3307"), "the lease is kept");
+}
+
 /// A store whose data is gone is one that went back.
 #[tokio::test]
 async fn an_emptied_store_is_noticed() {
