@@ -297,9 +297,12 @@ fn reads_insert_id(sql: &[u8]) -> bool {
     !sql.starts_with("SELECT") && (sql.contains("LAST_INSERT_ID()") || sql.contains("@@IDENTITY"))
 }
 
-fn up_to(end: Option<usize>, record: Record) -> Record {
-    let mut record = record;
-    record.facts.retain(|fact| end.is_none_or(|end| fact.statement < end));
+/// Without what came of the statement `end` and of those behind it.
+fn up_to(end: Option<usize>, mut record: Record) -> Record {
+    let Some(end) = end else { return record };
+    let first = record.facts.iter().filter(|fact| fact.statement >= end).map(|fact| fact.step).min();
+    record.facts.retain(|fact| fact.statement < end);
+    record.refusals.retain(|(step, _)| first.is_none_or(|first| *step < first));
     record
 }
 
