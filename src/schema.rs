@@ -29,6 +29,14 @@ pub enum ControlTls {
     },
 }
 
+impl Control {
+    /// How to connect, in the order in which it is tried.
+    pub fn servers(&self) -> Vec<Opts> {
+        let one = |address| self.tls.attempts().into_iter().map(move |tls| options(self, address, tls));
+        self.addresses.iter().flat_map(one).collect()
+    }
+}
+
 impl std::fmt::Debug for Control {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Control")
@@ -108,17 +116,12 @@ impl Schema {
     /// Connects once, so that a wrong password shows at the start.
     pub async fn connect(control: &Control) -> Result<Schema, SchemaError> {
         let mut last = None;
-        for address in &control.addresses {
-            for tls in control.tls.attempts() {
-                let schema = Schema {
-                    pool: Pool::new(options(control, address, tls)),
-                    user: control.user.clone(),
-                    timeout: QUERY_TIMEOUT,
-                };
-                match schema.conn().await {
-                    Ok(_) => return Ok(schema),
-                    Err(error) => last = Some(error),
-                }
+        for server in control.servers() {
+            let schema =
+                Schema { pool: Pool::new(server), user: control.user.clone(), timeout: QUERY_TIMEOUT };
+            match schema.conn().await {
+                Ok(_) => return Ok(schema),
+                Err(error) => last = Some(error),
             }
         }
         Err(last.unwrap_or(SchemaError::Timeout(QUERY_TIMEOUT)))

@@ -5,6 +5,7 @@ pub mod decode;
 pub mod explain;
 pub mod reload;
 pub mod serve;
+mod store;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

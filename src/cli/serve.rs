@@ -16,8 +16,9 @@ use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
 use super::reload::Reloader;
+use super::store;
 use crate::config::keys::{LogFormat, LogLevel};
-use crate::config::{Config, Etcd, Loaded, LogSettings, StoreKind};
+use crate::config::{Config, Loaded, LogSettings, StoreKind};
 use crate::proxy::backend;
 use crate::proxy::listener::{self, Listener};
 use crate::proxy::locks::TableLocks;
@@ -31,8 +32,6 @@ use crate::proxy::verifier::Verifier;
 use crate::rules::RuleSet;
 use crate::schema::Schema;
 use crate::store::Store;
-use crate::store::embedded::EmbeddedStore;
-use crate::store::etcd::{self, EtcdSettings, EtcdStore};
 
 /// Sets the least serious level that is logged.
 type SetLogLevel = Box<dyn Fn(LogLevel) + Send + Sync>;
@@ -60,7 +59,7 @@ async fn serve(
     let hangup = signal(SignalKind::hangup())?;
     let settings = Arc::new(config.proxy.clone());
     let tls = Arc::new(Tls::new(&settings)?);
-    let store = open_store(&config).await?;
+    let store = store::open(&config).await?;
     let tables = Arc::new(tables(&config, store.clone(), rules).await?);
     tokio::spawn(watch_schema(Arc::downgrade(&tables)));
     if let Some(recalls) = store.recalls() {
@@ -185,47 +184,12 @@ async fn tables(config: &Config, store: Arc<dyn Store>, rules: RuleSet) -> anyho
     // A store that several proxies write keeps them apart by itself.
     let locks = match config.store.kind {
         StoreKind::Embedded { .. } => schema.clone().map(TableLocks::new),
-        StoreKind::Etcd(_) => None,
+        StoreKind::Etcd(_) | StoreKind::Mysql(_) => None,
     };
     let name = config.proxy.name.clone();
     InForce::open(Arc::new(rules), schema, store, locks, name)
         .await
         .context("the ruled tables cannot be opened")
-}
-
-async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
-    match &config.store.kind {
-        StoreKind::Embedded { path } => Ok(Arc::new(EmbeddedStore::open(path)?)),
-        StoreKind::Etcd(etcd) => Ok(Arc::new(EtcdStore::open(etcd_settings(config, etcd)?).await?)),
-    }
-}
-
-fn etcd_settings(config: &Config, etcd: &Etcd) -> anyhow::Result<EtcdSettings> {
-    let read =
-        |path: &Path| std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()));
-    let account = etcd.account.as_ref().map(|account| etcd::Account {
-        user: account.user.clone(),
-        password: account.password.reveal().to_owned().into(),
-    });
-    let tls = match &etcd.tls {
-        None => None,
-        Some(tls) => {
-            let identity = match &tls.identity {
-                None => None,
-                Some(identity) => Some((read(&identity.cert)?, read(&identity.key)?.into())),
-            };
-            Some(etcd::EtcdTls { ca: read(&tls.ca)?, identity })
-        }
-    };
-    Ok(EtcdSettings {
-        endpoints: etcd.endpoints.clone(),
-        prefix: etcd.prefix.clone(),
-        account,
-        tls,
-        name: config.proxy.name.clone(),
-        address: config.proxy.listen.to_string(),
-        state_path: config.proxy.state_path.clone(),
-    })
 }
 
 /// Libraries are heard when something is wrong with them.

@@ -32,7 +32,7 @@ pub(super) fn config(
     Some(Config {
         proxy: proxy?,
         control,
-        store: StoreSettings { kind: store?, deadline: keys.store.deadline.0 },
+        store: StoreSettings { kind: store, deadline: keys.store.deadline.0 },
         rules_path: source.resolve(&keys.rules.path),
         rewrite: RewriteSettings { verify: keys.rewrite.verify, on_doubt: keys.rewrite.on_doubt },
         log: LogSettings { level: keys.log.level, format: keys.log.format },

@@ -165,7 +165,7 @@ pub struct Control {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Store {
-    /// "embedded": a file, for one proxy; "etcd": for a fleet ("mysql": not in this version).
+    /// "embedded": a file, for one proxy; "etcd", "mysql": for a fleet.
     pub kind: StoreKind,
     /// File of the embedded store.
     #[schemars(length(min = 1))]
@@ -178,12 +178,13 @@ pub struct Store {
     /// In front of all keys in etcd.
     #[schemars(length(min = 1))]
     pub prefix: String,
-    /// The store's table in MySQL (not in this version).
+    /// The table of "mysql": a name in the database "rowstamp", or database.name. "leaf_alloc": Leaf's, as it is, for sequences.
+    #[schemars(length(min = 1))]
     pub table: String,
-    /// The store's server, where it is not the backend (not in this version).
+    /// The server of "mysql", where it is not the backend.
     #[schemars(example = &"127.0.0.1:3306")]
     pub address: Option<Place>,
-    /// etcd's account. Its password is in one of three places.
+    /// The account of etcd, or of "mysql" (default: the control account). Its password is in one of three places.
     #[schemars(example = &"rowstamp", length(min = 1))]
     pub user: Option<String>,
     /// In clear: then this file must be open to its owner only.
@@ -225,7 +226,7 @@ pub enum StoreKind {
     Embedded,
     /// For a fleet.
     Etcd,
-    /// A table (not in this version).
+    /// A table of MySQL or MariaDB, for a fleet.
     Mysql,
 }
 

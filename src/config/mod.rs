@@ -12,6 +12,7 @@ mod store;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::address::Address;
 use crate::ids::layout::Moment;
 use crate::ids::sequence::Seed;
 use crate::proxy::settings::{Settings, TlsIdentity, Verify};
@@ -51,6 +52,15 @@ pub struct StoreSettings {
 pub enum StoreKind {
     Embedded { path: PathBuf },
     Etcd(Etcd),
+    Mysql(Mysql),
+}
+
+/// What is `None` is as for the backend's control account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mysql {
+    pub table: String,
+    pub address: Option<Address>,
+    pub account: Option<Account>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

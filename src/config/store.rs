@@ -2,42 +2,73 @@
 
 use super::act::{Act, Passwords};
 use super::keys::{self, ConfigFile};
-use super::{Account, Etcd, EtcdTls, StoreKind};
+use super::{Account, Etcd, EtcdTls, Mysql, StoreKind};
 use crate::address::Address;
 use crate::proxy::settings::BackendTlsMode;
 
 impl Act<'_> {
-    /// `None`: `findings` say why, or `later` does.
-    pub(super) fn store(&mut self) -> Option<StoreKind> {
+    pub(super) fn store(&mut self) -> StoreKind {
         self.misplaced();
         let store = &self.source.keys.store;
         match store.kind {
-            keys::StoreKind::Embedded => Some(StoreKind::Embedded { path: self.source.resolve(&store.path) }),
-            keys::StoreKind::Etcd => Some(StoreKind::Etcd(self.etcd())),
-            keys::StoreKind::Mysql => None,
+            keys::StoreKind::Embedded => StoreKind::Embedded { path: self.source.resolve(&store.path) },
+            keys::StoreKind::Etcd => StoreKind::Etcd(self.etcd()),
+            keys::StoreKind::Mysql => StoreKind::Mysql(self.mysql()),
         }
     }
 
     /// Keys of another kind than the one that is written: each would be without effect.
     fn misplaced(&mut self) {
         let (store, defaults) = (&self.source.keys.store, ConfigFile::default().store);
-        let of_etcd = [
-            ("store.endpoints", !store.endpoints.is_empty()),
-            ("store.prefix", store.prefix != defaults.prefix),
-            ("store.user", store.user.is_some()),
-            ("store.password", store.password.is_some()),
-            ("store.password_file", store.password_file.is_some()),
-            ("store.password_env", store.password_env.is_some()),
-            ("store.tls", store.tls.is_some()),
+        let rows: [(&str, bool, &[keys::StoreKind], &str); 10] = [
+            ("store.path", store.path != defaults.path, &[keys::StoreKind::Embedded], "\"embedded\""),
+            ("store.endpoints", !store.endpoints.is_empty(), &[keys::StoreKind::Etcd], "\"etcd\""),
+            ("store.prefix", store.prefix != defaults.prefix, &[keys::StoreKind::Etcd], "\"etcd\""),
+            ("store.tls", store.tls.is_some(), &[keys::StoreKind::Etcd], "\"etcd\""),
+            ("store.table", store.table != defaults.table, &[keys::StoreKind::Mysql], "\"mysql\""),
+            ("store.address", store.address.is_some(), &[keys::StoreKind::Mysql], "\"mysql\""),
+            (
+                "store.user",
+                store.user.is_some(),
+                &[keys::StoreKind::Etcd, keys::StoreKind::Mysql],
+                "\"etcd\" or \"mysql\"",
+            ),
+            (
+                "store.password",
+                store.password.is_some(),
+                &[keys::StoreKind::Etcd, keys::StoreKind::Mysql],
+                "\"etcd\" or \"mysql\"",
+            ),
+            (
+                "store.password_file",
+                store.password_file.is_some(),
+                &[keys::StoreKind::Etcd, keys::StoreKind::Mysql],
+                "\"etcd\" or \"mysql\"",
+            ),
+            (
+                "store.password_env",
+                store.password_env.is_some(),
+                &[keys::StoreKind::Etcd, keys::StoreKind::Mysql],
+                "\"etcd\" or \"mysql\"",
+            ),
         ];
-        let of_embedded = [("store.path", store.path != defaults.path)];
-        let (rows, remedy): (&[_], _) = match store.kind {
-            keys::StoreKind::Embedded => (&of_etcd, "is for kind = \"etcd\"; write that, or remove the key"),
-            keys::StoreKind::Etcd => (&of_embedded, "is for kind = \"embedded\"; remove the key"),
-            keys::StoreKind::Mysql => return,
-        };
-        for (key, _) in rows.iter().filter(|(_, is_set)| *is_set) {
-            self.error(key, remedy);
+        for (key, _, kinds, names) in rows.iter().filter(|(_, is_set, ..)| *is_set) {
+            if !kinds.contains(&store.kind) {
+                self.error(key, format!("is for kind = {names}; write that, or remove the key"));
+            }
+        }
+    }
+
+    fn mysql(&mut self) -> Mysql {
+        let store = &self.source.keys.store;
+        if self.source.keys.backend.control.is_none() && store.user.is_none() {
+            let why = "is missing: the store's table needs an account, [backend.control] or this one";
+            self.error("store.user", why);
+        }
+        Mysql {
+            table: store.table.clone(),
+            address: store.address.as_ref().map(|place| place.0.clone()),
+            account: self.store_account(),
         }
     }
 
@@ -54,7 +85,7 @@ impl Act<'_> {
                 self.error("store.endpoints", why);
             }
         }
-        let account = self.etcd_account();
+        let account = self.store_account();
         let tls = self.etcd_tls();
         Etcd {
             endpoints: store.endpoints.clone(),
@@ -64,7 +95,7 @@ impl Act<'_> {
         }
     }
 
-    fn etcd_account(&mut self) -> Option<Account> {
+    fn store_account(&mut self) -> Option<Account> {
         let store = &self.source.keys.store;
         let places = Passwords {
             plain: store.password.as_ref(),

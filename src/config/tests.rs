@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Account, Etcd, EtcdTls, LoadError, Loaded, StoreKind, load};
+use super::{Account, Etcd, EtcdTls, LoadError, Loaded, Mysql, StoreKind, load};
 use crate::address::Address;
 use crate::proxy::settings::{BackendTlsMode, ListenTlsMode, TlsIdentity};
 use crate::toml_file::Secret;
@@ -103,9 +103,6 @@ fn keys_of_later_versions() {
         ("listen.proxy_protocol = 'optional'", "listen.proxy_protocol", "write \"off\""),
         ("listen.proxy_protocol_from = ['::/0']", "listen.proxy_protocol_from", "remove the key"),
         ("backend.send_proxy = 'v2'", "backend.send_proxy", "write \"off\""),
-        ("store.kind = 'mysql'", "store.kind", "write \"embedded\" or \"etcd\""),
-        ("store.table = 'leaf_alloc'", "store.table", "remove the key"),
-        ("store.address = 'a:1'", "store.address", "remove the key"),
         ("rewrite.on_doubt = 'forward'", "rewrite.on_doubt", "write \"refuse\""),
         ("admin.address = '127.0.0.1:6032'", "admin.address", "write \"off\""),
         ("admin.users = [{ name = 'dba' }]", "admin.users", "remove the users"),
@@ -257,12 +254,12 @@ fn without_a_control_account() {
 
 #[test]
 fn all_files_at_once() {
-    let folder = folder("store.kind = 'mysql'\nlisten.adress = 'x'", "schema = 'shop'\nx = 1");
+    let folder = folder("http.address = '127.0.0.1:9999'\nlisten.adress = 'x'", "schema = 'shop'\nx = 1");
     assert_eq!(
         found(folder.path()),
         [
             "error: rowstamp.toml:1: backend.address: is missing; write, say, address = \"127.0.0.1:3306\"",
-            "error: rowstamp.toml:1: store.kind: is not in this version of Rowstamp; write \"embedded\" or \"etcd\"",
+            "error: rowstamp.toml:1: http.address: is not in this version of Rowstamp; write \"off\"",
             "error: rowstamp.toml:2: listen.adress: unknown key; did you mean address?",
             "error: rules/shop.toml:2: x: unknown key; known here: generators, schema, tables",
         ]
@@ -297,7 +294,8 @@ fn stores() {
     );
     let etcd = "[store]\nkind = 'etcd'\nendpoints = ['e1:2379']\n";
     for (keys, key, text) in [
-        ("path = 'x'", "store.path", "is for kind = \"embedded\"; remove the key"),
+        ("path = 'x'", "store.path", "is for kind = \"embedded\"; write that, or remove the key"),
+        ("table = 'x'", "store.table", "is for kind = \"mysql\"; write that, or remove the key"),
         ("password = ''", "store.user", "is missing; a password needs its user"),
         (
             "user = 'r'",
@@ -315,15 +313,29 @@ fn stores() {
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].ends_with(&format!(": {key}: {text}")), "{found:?}");
     }
-    for (keys, key) in [
-        ("store.endpoints = ['a:1']", "store.endpoints"),
-        ("store.prefix = '/x'", "store.prefix"),
-        ("store.user = 'x'", "store.user"),
-        ("store.password_env = 'x'", "store.password_env"),
-        ("store.tls = {}", "store.tls"),
+    for (keys, key, kinds) in [
+        ("store.endpoints = ['a:1']", "store.endpoints", "\"etcd\""),
+        ("store.prefix = '/x'", "store.prefix", "\"etcd\""),
+        ("store.user = 'x'", "store.user", "\"etcd\" or \"mysql\""),
+        ("store.password_env = 'x'", "store.password_env", "\"etcd\" or \"mysql\""),
+        ("store.tls = {}", "store.tls", "\"etcd\""),
+        ("store.table = 'leaf_alloc'", "store.table", "\"mysql\""),
+        ("store.address = 'a:1'", "store.address", "\"mysql\""),
     ] {
-        check_line(keys, &[&line(3, key, "is for kind = \"etcd\"; write that, or remove the key")]);
+        check_line(keys, &[&line(3, key, &format!("is for kind = {kinds}; write that, or remove the key"))]);
     }
+    let missing = "is missing: the store's table needs an account, [backend.control] or this one";
+    let found = found(self::folder("backend.address = 'db:3306'\nstore.kind = 'mysql'", RULES).path());
+    assert!(found.contains(&line(2, "store.user", missing)), "{found:?}");
+    let mysql = loaded(
+        "[store]\nkind = 'mysql'\ntable = 'ids.bounds'\naddress = 'other:3306'\nuser = 'r'\npassword_env = 'SECRET'",
+    );
+    let expect = Mysql {
+        table: "ids.bounds".into(),
+        address: Some("other:3306".parse().unwrap()),
+        account: Some(Account { user: "r".into(), password: Secret::new("hush".into()) }),
+    };
+    assert_eq!(mysql.1.config.store.kind, StoreKind::Mysql(expect));
 }
 
 #[test]

@@ -9,6 +9,7 @@ pub(crate) mod conformance;
 pub mod embedded;
 pub mod etcd;
 pub mod memory;
+pub mod mysql;
 pub mod record;
 
 use std::fmt;

@@ -12,6 +12,7 @@ mod cursors;
 mod ends;
 mod fleet;
 mod ids;
+mod in_table;
 mod large;
 mod limits;
 mod named;

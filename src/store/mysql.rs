@@ -1,0 +1,373 @@
+//! Bounds in a table of MySQL or MariaDB: Rowstamp's own, or Leaf's `leaf_alloc` as it is.
+//!
+//! * **One statement a write**, with autocommit: an UPDATE that names the revision, or an INSERT that meets a duplicate key.
+//! * **Revisions only grow**, also of a record that was deleted and made again: the first is the time in microseconds.
+//! * **What is unknown is said to be unknown**: of a write the server's errors of [`NOT_DONE`] alone mean that it was not done.
+//! * A write is as durable as the server makes it: `innodb_flush_log_at_trx_commit = 1`, else a crash of the server takes back
+//!   bounds that ids were issued under. [`MysqlStore::open`] warns.
+
+mod leaf;
+mod name;
+
+use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Opts};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use self::leaf::Leaf;
+use self::name::Holder;
+pub use self::name::Proxy;
+use super::record::{check_format, encode_format};
+use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+
+/// One call takes at most so long.
+const CALL_DEADLINE: Duration = Duration::from_secs(2);
+/// Finding a server that answers, and making the table.
+const OPEN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Errors of the server that come before anything was written, or after it was rolled back: access denied (1044, 1045,
+/// 1142, 1143), no such table or database (1146, 1049), table full (1114), lock wait timeout (1205), deadlock (1213),
+/// read only (1290, 1792, 1836), duplicate key (1062), data too long (1406), statement too long (1153).
+const NOT_DONE: [u16; 15] =
+    [1044, 1045, 1049, 1062, 1114, 1142, 1143, 1146, 1153, 1205, 1213, 1290, 1406, 1792, 1836];
+const DUPLICATE_KEY: u16 = 1062;
+const NO_SUCH_TABLE: u16 = 1146;
+
+/// Where the records are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    pub schema: String,
+    pub name: String,
+}
+
+impl Table {
+    /// `table`, in the database `rowstamp`, or `schema.table`.
+    pub fn parse(text: &str) -> Self {
+        let (schema, name) = text.split_once('.').unwrap_or((DEFAULT_SCHEMA, text));
+        Table { schema: schema.to_owned(), name: name.to_owned() }
+    }
+
+    fn quoted(&self) -> String {
+        let quote = |name: &str| format!("`{}`", name.replace('`', "``"));
+        format!("{}.{}", quote(&self.schema), quote(&self.name))
+    }
+}
+
+/// Of a table that is named without one.
+pub const DEFAULT_SCHEMA: &str = "rowstamp";
+/// Leaf's table; what it has no columns for goes into [`OWN_TABLE`] beside it.
+const LEAF_TABLE: &str = "leaf_alloc";
+const OWN_TABLE: &str = "rowstamp_bounds";
+
+pub struct MysqlStore {
+    inner: Arc<Inner>,
+    /// `None`: looked into without serving, or ended.
+    name: SyncMutex<Option<Holder>>,
+}
+
+struct Inner {
+    connection: Connection,
+    /// Quoted.
+    own: String,
+    leaf: Option<Leaf>,
+}
+
+impl MysqlStore {
+    /// Connects to the first of `servers` that answers, makes the table where there is none, checks the store's format, and
+    /// takes the proxy's name, if it serves.
+    pub async fn open(servers: Vec<Opts>, table: &Table, proxy: Option<&Proxy>) -> Result<Self, StoreError> {
+        let leaf = (table.name == LEAF_TABLE).then(|| Leaf::new(table.quoted()));
+        let own = match &leaf {
+            Some(_) => Table { schema: table.schema.clone(), name: OWN_TABLE.to_owned() },
+            None => table.clone(),
+        };
+        let name = format!("mysql, table {}.{}", table.schema, table.name);
+        let connection = Connection { servers, name, conn: Mutex::new(None) };
+        let inner = Arc::new(Inner { connection, own: own.quoted(), leaf });
+        match timeout(OPEN_DEADLINE, inner.prepare()).await {
+            Ok(prepared) => prepared?,
+            Err(_) => return Err(inner.connection.away(format!("no answer within {OPEN_DEADLINE:?}"))),
+        }
+        let holder = match proxy {
+            Some(proxy) => Some(inner.take_name(proxy).await?),
+            None => None,
+        };
+        Ok(MysqlStore { inner, name: SyncMutex::new(holder) })
+    }
+}
+
+impl Inner {
+    async fn prepare(&self) -> Result<(), StoreError> {
+        let create = format!(
+            "CREATE TABLE IF NOT EXISTS {} (name VARBINARY(600) PRIMARY KEY, revision BIGINT UNSIGNED NOT NULL, \
+             value LONGBLOB NOT NULL) ENGINE = InnoDB",
+            self.own
+        );
+        let own = self.own.clone();
+        self.connection
+            .read(async |conn| {
+                // Whoever may not create tables finds one that somebody else has made.
+                match conn.query_drop(format!("SELECT 1 FROM {own} LIMIT 0")).await {
+                    Err(mysql_async::Error::Server(error)) if error.code == NO_SUCH_TABLE => {
+                        conn.query_drop(&create).await
+                    }
+                    found => found,
+                }
+            })
+            .await?;
+        if let Some(leaf) = &self.leaf {
+            leaf.check(&self.connection).await?;
+        }
+        self.warn_of_durability().await?;
+        self.settle_format().await
+    }
+
+    async fn warn_of_durability(&self) -> Result<(), StoreError> {
+        let sql = "SELECT @@innodb_flush_log_at_trx_commit";
+        let flush: Option<u64> = self.connection.read(async |conn| conn.query_first(sql).await).await?;
+        if flush != Some(1) {
+            tracing::warn!(
+                store = %self.connection.name,
+                innodb_flush_log_at_trx_commit = flush,
+                "a crash of the store's server may take back bounds that were answered, and ids come twice: set it to 1"
+            );
+        }
+        Ok(())
+    }
+
+    async fn settle_format(&self) -> Result<(), StoreError> {
+        let key = Key::format();
+        if let Some(found) = self.load_own(&key).await? {
+            return check_format(&found.value);
+        }
+        match self.compare_and_set(&key, None, &encode_format()).await? {
+            Outcome::Written(_) | Outcome::Conflict(None) => Ok(()),
+            Outcome::Conflict(Some(found)) => check_format(&found.value),
+        }
+    }
+
+    /// Leaf's row, of a generator's key.
+    fn leaf_of<'a>(&'a self, key: &'a Key) -> Option<(&'a Leaf, &'a str)> {
+        let leaf = self.leaf.as_ref()?;
+        Some((leaf, leaf::tag(key.as_str().strip_prefix(Key::GENERATORS)?)))
+    }
+
+    async fn load_own(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+        let sql = format!("SELECT revision, value FROM {} WHERE name = ?", self.own);
+        let found: Option<(u64, Vec<u8>)> = self
+            .connection
+            .read(async |conn| conn.exec_first(&sql, (key.as_str().as_bytes(),)).await)
+            .await?;
+        Ok(found.map(|(revision, value)| Versioned { revision: Revision(revision), value }))
+    }
+
+    async fn set_own(
+        &self,
+        key: &Key,
+        expected: Option<Revision>,
+        value: &[u8],
+    ) -> Result<Option<Revision>, StoreError> {
+        let name = key.as_str().as_bytes();
+        let Some(Revision(expected)) = expected else {
+            let sql = format!("INSERT INTO {} (name, revision, value) VALUES (?, ?, ?)", self.own);
+            let revision = first_revision();
+            let rows = self.connection.write(key, &sql, (name, revision, value).into()).await?;
+            return Ok(rows.map(|_| Revision(revision)));
+        };
+        let sql = format!(
+            "UPDATE {} SET value = ?, revision = revision + 1 WHERE name = ? AND revision = ?",
+            self.own
+        );
+        let rows = self.connection.write(key, &sql, (value, name, expected).into()).await?;
+        Ok((rows == Some(1)).then_some(Revision(expected + 1)))
+    }
+}
+
+#[async_trait]
+impl Store for MysqlStore {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+        self.inner.load(key).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+        self.inner.list(prefix).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<Revision>,
+        value: &[u8],
+    ) -> Result<Outcome, StoreError> {
+        self.inner.compare_and_set(key, expected, value).await
+    }
+
+    async fn close(&self) {
+        let holder = self.name.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(holder);
+    }
+}
+
+impl Inner {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+        match self.leaf_of(key) {
+            Some((leaf, tag)) => leaf.load(&self.connection, tag).await,
+            None => self.load_own(key).await,
+        }
+    }
+
+    /// Of proxies those that live.
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+        let sql = format!(
+            "SELECT name, revision, value FROM {} WHERE name >= ? AND LEFT(name, ?) = ? \
+             AND (LEFT(name, {}) <> '{}' OR {}) ORDER BY name",
+            self.own,
+            Key::PROXIES.len(),
+            Key::PROXIES,
+            self.is_live()
+        );
+        let bytes = prefix.as_bytes();
+        let rows: Vec<(Vec<u8>, u64, Vec<u8>)> =
+            self.connection.read(async |conn| conn.exec(&sql, (bytes, bytes.len(), bytes)).await).await?;
+        let mut found = Vec::with_capacity(rows.len());
+        for (name, revision, value) in rows {
+            let name = String::from_utf8(name).map_err(|error| StoreError::Corrupt {
+                place: format!("a name in table {}", self.own),
+                reason: error.to_string(),
+            })?;
+            found.push((Key(name), Versioned { revision: Revision(revision), value }));
+        }
+        if let Some(leaf) = &self.leaf {
+            found.extend(leaf.list(&self.connection, prefix).await?);
+            found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        }
+        Ok(found)
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<Revision>,
+        value: &[u8],
+    ) -> Result<Outcome, StoreError> {
+        let written = match self.leaf_of(key) {
+            Some((leaf, tag)) => leaf.set(&self.connection, key, tag, expected, value).await?,
+            None => self.set_own(key, expected, value).await?,
+        };
+        Ok(match written {
+            Some(revision) => Outcome::Written(revision),
+            None => Outcome::Conflict(self.load(key).await?),
+        })
+    }
+}
+
+/// Above the revision of any record of this name that was there before, unless the clock went back meanwhile.
+fn first_revision() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(1).max(1)
+}
+
+/// One connection, made anew whenever a call failed.
+struct Connection {
+    /// Tried in order.
+    servers: Vec<Opts>,
+    /// For errors.
+    name: String,
+    conn: Mutex<Option<Conn>>,
+}
+
+impl Connection {
+    fn away(&self, reason: String) -> StoreError {
+        StoreError::Unavailable { store: self.name.clone(), reason }
+    }
+
+    async fn connect(&self) -> Result<Conn, StoreError> {
+        let mut reason = "no server is configured".to_owned();
+        for opts in &self.servers {
+            match Conn::new(opts.clone()).await {
+                Ok(mut conn) => {
+                    // A replica would take no write; an open transaction would see old rows, or make a write that ends never.
+                    let set = "SET autocommit = 1, lock_wait_timeout = 1, innodb_lock_wait_timeout = 1";
+                    match conn.query_drop(set).await {
+                        Ok(()) => return Ok(conn),
+                        Err(error) => reason = error.to_string(),
+                    }
+                }
+                Err(error) => reason = error.to_string(),
+            }
+        }
+        Err(self.away(reason))
+    }
+
+    /// A call that writes nothing.
+    async fn read<T>(
+        &self,
+        call: impl AsyncFnOnce(&mut Conn) -> Result<T, mysql_async::Error>,
+    ) -> Result<T, StoreError> {
+        let answered = timeout(CALL_DEADLINE, async {
+            let mut slot = self.conn.lock().await;
+            // Whoever is dropped in the middle leaves nobody a connection with half an answer.
+            let mut conn = match slot.take() {
+                Some(conn) => conn,
+                None => self.connect().await?,
+            };
+            let answer = call(&mut conn).await;
+            if !matches!(&answer, Err(error) if is_fatal(error)) {
+                *slot = Some(conn);
+            }
+            answer.map_err(|error| self.away(error.to_string()))
+        });
+        answered.await.unwrap_or_else(|_| Err(self.away(format!("no answer within {CALL_DEADLINE:?}"))))
+    }
+
+    /// One statement that writes: how many rows it has changed; `None` where it met a duplicate key.
+    async fn write(
+        &self,
+        key: &Key,
+        sql: &str,
+        params: mysql_async::Params,
+    ) -> Result<Option<u64>, StoreError> {
+        let unknown = |reason: String| StoreError::UnknownOutcome {
+            store: self.name.clone(),
+            key: key.clone(),
+            reason,
+        };
+        let Ok(mut slot) = timeout(CALL_DEADLINE, self.conn.lock()).await else {
+            return Err(self.away("it is busy with earlier calls".to_owned()));
+        };
+        let mut conn = match slot.take() {
+            Some(conn) => conn,
+            None => match timeout(CALL_DEADLINE, self.connect()).await {
+                Ok(connected) => connected?,
+                Err(_) => return Err(self.away(format!("no connection within {CALL_DEADLINE:?}"))),
+            },
+        };
+        match timeout(CALL_DEADLINE, conn.exec_drop(sql, params)).await {
+            Ok(Ok(())) => {
+                let rows = conn.affected_rows();
+                *slot = Some(conn);
+                Ok(Some(rows))
+            }
+            Ok(Err(mysql_async::Error::Server(error))) => {
+                let is_done = !NOT_DONE.contains(&error.code);
+                *slot = Some(conn);
+                match error.code {
+                    DUPLICATE_KEY => Ok(None),
+                    _ if is_done => Err(unknown(error.to_string())),
+                    _ => Err(self.away(error.to_string())),
+                }
+            }
+            Ok(Err(error)) => Err(unknown(error.to_string())),
+            Err(_) => Err(unknown(format!("no answer within {CALL_DEADLINE:?}"))),
+        }
+    }
+}
+
+/// Whether the connection is of no use any more.
+fn is_fatal(error: &mysql_async::Error) -> bool {
+    !matches!(error, mysql_async::Error::Server(_))
+}
