@@ -155,7 +155,10 @@ fn read(text: &[u8], dialect: &Dialect, chain_max: usize) -> Option<Vec<Statemen
     if longest_chain(&tokens) > chain_max {
         return None;
     }
-    Parser::new(&MySqlDialect {}).with_tokens_with_locations(tokens).parse_statements().ok()
+    let mut parser = Parser::new(&MySqlDialect {}).with_tokens_with_locations(tokens);
+    let statements = parser.parse_statements().ok()?;
+    // It stops at a word END.
+    (parser.peek_token().token == Token::EOF).then_some(statements)
 }
 
 /// `None`: the text is cut in a way that sqlparser does not know.

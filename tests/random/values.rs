@@ -125,7 +125,7 @@ group!(EXPRESSION_ID, "expression id":
     "subquery" 4,
     "function" 4,
     "null_plus" 4,
-    "last_insert_id" 40 when KNOWN,
+    "last_insert_id" 60 when KNOWN,
     "case" 4,
 );
 group!(BOUND, "bound value":

@@ -140,7 +140,7 @@ fn settings_of_later_sessions() {
             "[limits]\nconnections = 1\nstatement_bytes = \"2KiB\"\n[log]\nlevel = \"debug\"\n[store]\npath = \"other\"\n",
         );
         let (is_in_force, log) = rig.proxy.reload();
-        assert!(is_in_force && log.contains("store.path has changed"), "{log}");
+        assert!(is_in_force && log.contains("store.* has changed"), "{log}");
         assert!(Client::connect(&rig.proxy.address(), &Options::default()).is_err(), "{}", rig.name());
         let too_long = format!("INSERT INTO t(a) VALUES(1)/*{}*/", "x".repeat(100_000));
         assert_eq!(code(&mut before, &too_long), 0, "{}: the limits that it began with", rig.name());
