@@ -2,7 +2,7 @@
 //!
 //! * **One statement a write**, with autocommit: an UPDATE that names the revision, or an INSERT that meets a duplicate key.
 //! * **Revisions only grow**, also of a record that was deleted and made again: the first is the time in microseconds.
-//! * **What is unknown is said to be unknown**: of a write the server's errors of [`NOT_DONE`] alone mean that it was not done.
+//! * **What is unknown is said to be unknown**: of a write the server's errors of `NOT_DONE` alone mean that it was not done.
 //! * A write is as durable as the server makes it: `innodb_flush_log_at_trx_commit = 1`, else a crash of the server takes back
 //!   bounds that ids were issued under. [`MysqlStore::open`] warns.
 
