@@ -1,12 +1,15 @@
 //! The live tables, read through the control account: columns, the ids that are already there, names.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts, Row, SslOpts};
 
 use crate::address::Address;
-use crate::rules::model::{ColumnShape, NameCase, TableShape};
+use crate::rules::model::{ColumnShape, NameCase, Rule, TableShape};
+use crate::rules::{Ambiguous, RuleSet};
 
 /// Rowstamp's own account on the backend.
 #[derive(Clone, PartialEq, Eq)]
@@ -61,6 +64,13 @@ pub enum TableKind {
     View,
     /// MariaDB's SEQUENCE, a system view.
     Other,
+}
+
+/// The backend's tables that have rules.
+#[derive(Debug, Default)]
+pub struct RuledTables {
+    pub tables: Vec<(String, Arc<Rule>)>,
+    pub ambiguous: Vec<Ambiguous>,
 }
 
 /// A view through which rows can be inserted.
@@ -158,6 +168,22 @@ impl Schema {
                    WHERE table_schema = ? AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY table_name";
         let rows = self.rows(sql, vec![schema.into()]).await?;
         Ok(rows.iter().filter_map(|row| row.get_opt::<String, _>(0)?.ok()).collect())
+    }
+
+    /// Each table of the backend that has a rule, by schema and name.
+    pub async fn ruled_tables(&self, case: NameCase, rules: &RuleSet) -> Result<RuledTables, SchemaError> {
+        let schemas: BTreeSet<&str> = rules.rules().map(|rule| rule.schema.as_str()).collect();
+        let mut found = RuledTables::default();
+        for schema in schemas {
+            for table in self.tables(schema).await? {
+                match rules.find(case, schema, &table) {
+                    Ok(Some(rule)) => found.tables.push((table, rule.clone())),
+                    Ok(None) => {}
+                    Err(ambiguous) => found.ambiguous.push(ambiguous),
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// The views of all schemas through which rows can be inserted.

@@ -182,3 +182,74 @@ fn a_hangup_reads_the_files_again_and_a_termination_ends_it() {
     assert!(!is_in_force && log.contains("there is no such file"), "{log}");
     proxy.stop();
 }
+
+/// A folder with a store that a proxy has made, at 1, as its generator has issued nothing.
+fn with_store() -> tempfile::TempDir {
+    let rules = &[("shop", RULES)];
+    let mut proxy = Proxy::start("listen.address = '127.0.0.1:0'\nbackend.address = '127.0.0.1:1'\n", rules);
+    proxy.stop();
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("rules")).unwrap();
+    for file in ["rowstamp.toml", "rowstamp.redb", "rules/shop.toml"] {
+        fs::copy(proxy.dir().join(file), folder.path().join(file)).unwrap();
+    }
+    folder
+}
+
+/// Exit code, and what it says.
+fn said(folder: &Path, line: &str) -> (i32, String) {
+    let output = run(folder, &line.split(' ').collect::<Vec<_>>());
+    (output.status.code().unwrap(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
+#[test]
+fn a_generators_bound_is_raised_and_never_lowered() {
+    let folder = with_store();
+    let check = |line: &str, code: i32, expect: &str| {
+        let (found, text) = said(folder.path(), line);
+        assert!(found == code && text.contains(expect), "{line}: {found}: {text}");
+    };
+    check("store list", 0, "GENERATOR  BOUND  KIND      OWNER\nshop.ids   1      sequence  ");
+    check("store raise shop.ids --to 5000", 0, "shop.ids is raised from 1 to 5000\n");
+    check("store raise shop.ids --to 5000", 0, "shop.ids stands at 5000\n");
+    check(
+        "store raise shop.ids --to 4999",
+        1,
+        "shop.ids stands at 5000, which is above 4999; a bound is never lowered",
+    );
+    check("store list", 0, "shop.ids   5000   sequence  rowstamp store raise\n");
+    let (code, json) = said(folder.path(), "store list --json");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let generator = &json["generators"][0];
+    assert_eq!((code, &generator["name"], &generator["bound"]), (0, &"shop.ids".into(), &5000.into()));
+    assert_eq!(json["suspect"], serde_json::Value::Null);
+
+    check(
+        "store raise shop.id --to 9",
+        2,
+        "neither the store nor the rules have a generator shop.id; did you mean shop.ids?",
+    );
+    check("store raise shop.ids", 2, "--to <BOUND>");
+    check("store raise --to 9", 2, "<GENERATOR>");
+    check("store raise shop.ids --to 9223372036854775809", 2, "is not in 1..=9223372036854775808");
+    check("store raise shop.ids --settle", 2, "cannot be used with");
+    check("store raise shop.ids --above-tables --to 9", 2, "cannot be used with");
+    check("store raise shop.ids --above-tables", 2, "[backend.control] is missing");
+    check("store raise --settle", 2, "shop.ids has seed = \"none\"");
+    check("store raise --settle --to 4000", 0, "shop.ids stands at 5000\n");
+    check("store raise --settle --to 7000", 0, "shop.ids is raised from 5000 to 7000\n");
+    check("store", 2, "Usage: rowstamp store");
+    check("store --help", 0, "raise");
+
+    fs::remove_file(folder.path().join("rowstamp.redb")).unwrap();
+    check("store list", 1, "there is no store yet; `rowstamp serve` makes it");
+    assert!(!folder.path().join("rowstamp.redb").exists());
+}
+
+#[test]
+fn the_store_of_a_proxy_that_runs_is_left_alone() {
+    let rules = &[("shop", RULES)];
+    let proxy = Proxy::start("listen.address = '127.0.0.1:0'\nbackend.address = '127.0.0.1:1'\n", rules);
+    let (code, text) = said(proxy.dir(), "store raise shop.ids --to 9");
+    assert!(code == 1 && text.contains("is in use by another rowstamp: stop that one"), "{text}");
+}

@@ -1,6 +1,6 @@
 //! `rowstamp explain`: what would be sent for a statement. Nothing is issued and no server is asked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::num::NonZeroU64;
 use std::process::ExitCode;
@@ -163,13 +163,9 @@ impl LiveTables {
         let schema = Schema::connect(control).await?;
         let case = schema.name_case().await?;
         let mut shapes = BTreeMap::new();
-        let names: BTreeSet<&str> = rules.rules().map(|rule| rule.schema.as_str()).collect();
-        for name in names {
-            for table in schema.tables(name).await? {
-                let is_ruled = matches!(rules.find(case, name, &table), Ok(Some(_)));
-                if is_ruled && let Some(shape) = schema.shape(name, &table).await? {
-                    shapes.insert((name.to_lowercase(), table.to_lowercase()), Arc::new(shape));
-                }
+        for (table, rule) in schema.ruled_tables(case, rules).await?.tables {
+            if let Some(shape) = schema.shape(&rule.schema, &table).await? {
+                shapes.insert((rule.schema.to_lowercase(), table.to_lowercase()), Arc::new(shape));
             }
         }
         Ok(LiveTables { case, shapes })

@@ -5,7 +5,7 @@ pub mod decode;
 pub mod explain;
 pub mod reload;
 pub mod serve;
-mod store;
+pub mod store;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,6 +39,9 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Take timestamp ids apart: when, where and as which of its tick each was made.
     Decode(decode::DecodeArgs),
+    /// Look into the store of bounds, and raise them, without serving.
+    #[command(subcommand)]
+    Store(store::StoreCommand),
 }
 
 #[derive(Debug, Args)]
@@ -55,6 +58,7 @@ pub fn run(line: CommandLine) -> anyhow::Result<ExitCode> {
         Command::Check(arg) => check::run(&arg.config),
         Command::Explain(args) => explain::run(&args),
         Command::Decode(args) => decode::run(&args),
+        Command::Store(command) => store::run(&command),
     }
 }
 

@@ -1,16 +1,81 @@
-//! The store that the configuration names, opened.
+//! `rowstamp store`: the operator's commands over the store that the configuration names; and that store, opened.
+
+mod list;
+mod raise;
+mod settle;
 
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use clap::Subcommand;
 
 use crate::config::{Config, Etcd, Mysql, StoreKind};
 use crate::schema::Control;
-use crate::store::Store;
 use crate::store::embedded::EmbeddedStore;
-use crate::store::etcd::{self, EtcdSettings, EtcdStore};
+use crate::store::etcd::{self, EtcdDesk, EtcdSettings, EtcdStore};
 use crate::store::mysql::{self, MysqlStore};
+use crate::store::{Key, Store, StoreError};
+
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Show what is in the store: generators with their bounds, slots, bindings, proxies that live.
+    List(list::ListArgs),
+    /// Raise a generator's bound, or, behind a copy that was put back, all of them.
+    Raise(raise::RaiseArgs),
+}
+
+/// Runs a command to its end. It takes no proxy's name and writes nothing in one.
+pub(super) fn run(command: &StoreCommand) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match command {
+            StoreCommand::List(args) => list::run(args).await,
+            StoreCommand::Raise(args) => raise::run(args).await,
+        }
+    })
+}
+
+/// The store as an operator has it.
+struct Desk {
+    store: Arc<dyn Store>,
+    /// The same, where it is etcd: only there proxies notice by themselves that the store went back.
+    etcd: Option<Arc<EtcdDesk>>,
+}
+
+impl Desk {
+    async fn open(config: &Config) -> anyhow::Result<Self> {
+        let store: Arc<dyn Store> = match &config.store.kind {
+            StoreKind::Embedded { path } => {
+                if !path.exists() {
+                    bail!(
+                        "{}: there is no store yet; `rowstamp serve` makes it, or correct store.path",
+                        path.display()
+                    );
+                }
+                Arc::new(EmbeddedStore::open(path)?)
+            }
+            StoreKind::Etcd(etcd) => {
+                let desk = Arc::new(EtcdDesk::open(&etcd_settings(config, etcd)?).await?);
+                return Ok(Desk { store: desk.clone(), etcd: Some(desk) });
+            }
+            StoreKind::Mysql(mysql) => Arc::new(mysql_store(config, mysql, None).await?),
+        };
+        Ok(Desk { store, etcd: None })
+    }
+
+    /// Names of the proxies that live.
+    async fn proxies(&self) -> Result<Vec<String>, StoreError> {
+        self.names(Key::PROXIES).await
+    }
+
+    /// What stands behind `prefix` in the keys that begin with it.
+    async fn names(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let found = self.store.list(prefix).await?;
+        Ok(found.iter().filter_map(|(key, _)| Some(key.as_str().strip_prefix(prefix)?.to_owned())).collect())
+    }
+}
 
 /// For the proxy that it configures.
 pub(super) async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
@@ -20,11 +85,19 @@ pub(super) async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
         StoreKind::Mysql(mysql) => {
             let proxy =
                 mysql::Proxy { name: config.proxy.name.clone(), address: config.proxy.listen.to_string() };
-            let account = store_account(config, mysql).context("store.user is missing")?;
-            let table = mysql::Table::parse(&mysql.table);
-            Ok(Arc::new(MysqlStore::open(account.servers(), &table, Some(&proxy)).await?))
+            Ok(Arc::new(mysql_store(config, mysql, Some(&proxy)).await?))
         }
     }
+}
+
+async fn mysql_store(
+    config: &Config,
+    mysql: &Mysql,
+    proxy: Option<&mysql::Proxy>,
+) -> anyhow::Result<MysqlStore> {
+    let account = store_account(config, mysql).context("store.user is missing")?;
+    let table = mysql::Table::parse(&mysql.table);
+    Ok(MysqlStore::open(account.servers(), &table, proxy).await?)
 }
 
 /// As the backend's control account, but for what the store's keys say.

@@ -246,7 +246,7 @@ enum Written {
 }
 
 /// Raises the bound of a generator that nobody here has open; creates it if there is none. Returns the bound.
-pub(super) async fn raise_bound(
+pub async fn raise_bound(
     store: Arc<dyn Store>,
     name: &str,
     owner: &str,
@@ -256,7 +256,7 @@ pub(super) async fn raise_bound(
 }
 
 /// The bound of a generator; 0 if there is none.
-pub(super) async fn bound_of(store: &dyn Store, name: &str) -> Result<u64, StoreError> {
+pub async fn bound_of(store: &dyn Store, name: &str) -> Result<u64, StoreError> {
     let subject = Subject::sequence(name);
     store.load(&subject.key).await?.map_or(Ok(0), |found| Ok(read(&subject, &found)?.record.bound))
 }

@@ -12,5 +12,6 @@ pub mod sequence;
 mod slots;
 pub mod timestamp;
 
+pub use fence::{bound_of, raise_bound};
 pub use generator::{Advanced, OpenError, Sequence, Stats, TakeError};
 pub use slots::ID_MAX;

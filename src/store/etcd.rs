@@ -8,7 +8,9 @@
 //! * **A store that went back is noticed** (`witness`, `guard`): from then on nobody writes.
 //! * **One process has a proxy's name** (`name`), by a lease. Uniqueness never hangs on it.
 
+mod desk;
 mod guard;
+mod keys;
 mod marks;
 mod members;
 mod name;
@@ -22,15 +24,13 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
-use etcd_client::{
-    Certificate, Client, ConnectOptions, GetOptions, GetResponse, Identity, KeyValue, ResponseHeader,
-    TlsOptions,
-};
+use etcd_client::{Certificate, ConnectOptions, GetOptions, GetResponse, Identity, KeyValue, TlsOptions};
 use tokio::sync::{Mutex, watch};
 use zeroize::Zeroizing;
 
+pub use self::desk::{EtcdDesk, QUIET};
+use self::keys::Keys;
 use self::marks::{Marks, MarksFile};
-use self::members::Members;
 use self::witness::Witness;
 use super::record::{check_format, encode_format};
 use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
@@ -38,9 +38,6 @@ use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
 /// How long the first answer may take: an election of a leader takes a few seconds.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 const OPEN_PAUSE: Duration = Duration::from_millis(200);
-
-/// Keys that one answer holds at most: an answer of more than 4 MiB is refused by the client.
-const PAGE_KEYS: u16 = 500;
 
 pub struct EtcdSettings {
     /// `host:port` of each member.
@@ -72,11 +69,7 @@ pub struct EtcdTls {
 pub struct EtcdStore(Arc<Inner>);
 
 struct Inner {
-    members: Members,
-    /// Ends with `/`.
-    prefix: String,
-    /// For messages.
-    store: String,
+    keys: Keys,
     name: String,
     address: String,
     /// This process, unlike all others.
@@ -109,18 +102,14 @@ impl EtcdStore {
     /// Connects, compares the store with what this proxy saw of it, takes the proxy's name and checks or writes the
     /// store's format. Needs a Tokio runtime, which it uses until it is dropped.
     pub async fn open(settings: EtcdSettings) -> Result<Self, StoreError> {
-        let EtcdSettings { endpoints, prefix, account, tls, name, address, state_path } = settings;
-        let prefix = format!("{prefix}/");
-        let (marks, left) = MarksFile::open(&state_path, &prefix, &name)?;
+        let (keys, name) = (Keys::of(&settings), settings.name);
+        let (marks, left) = MarksFile::open(&settings.state_path, &keys.prefix, &name)?;
         let run = format!("{:032x}", rand::random::<u128>());
         let of_marks = |number: fn(&Marks) -> u64| left.as_ref().map_or(0, number);
-        let probe = format!("{prefix}{}", Key::format());
         let inner = Arc::new(Inner {
-            members: Members::new(&endpoints, options(account, tls), probe),
-            store: format!("etcd at {}", endpoints.join(", ")),
-            prefix,
+            keys,
             name,
-            address,
+            address: settings.address,
             since: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
             marks,
             witness: Mutex::new(Witness::new(run.clone(), of_marks(|m| m.witness), of_marks(|m| m.raised))),
@@ -153,7 +142,7 @@ impl Inner {
         let key = Key::format();
         let found = match self.load(&key).await? {
             Some(found) => found,
-            None => match self.write_unguarded(&key, &encode_format()).await? {
+            None => match self.keys.write(&key, 0, &encode_format()).await? {
                 Outcome::Written(_) => return Ok(()),
                 Outcome::Conflict(found) => found.ok_or_else(|| self.silent("the format came and went"))?,
             },
@@ -162,7 +151,7 @@ impl Inner {
     }
 
     fn path(&self, key: &Key) -> String {
-        format!("{}{key}", self.prefix)
+        self.keys.path(key)
     }
 
     async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
@@ -171,68 +160,35 @@ impl Inner {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
-        let from = format!("{}{prefix}", self.prefix);
-        let end = end_of(&from);
-        let (mut from, mut all, mut revision) = (from.into_bytes(), Vec::new(), 0);
-        loop {
-            let options = GetOptions::new()
-                .with_range(end.clone())
-                .with_limit(PAGE_KEYS.into())
-                .with_revision(revision);
-            let mut page = self.get(from, options).await?;
-            if revision == 0 {
-                // All pages are of the first one's revision.
-                revision = page.header().map_or(0, ResponseHeader::revision);
-            }
-            for kv in page.take_kvs() {
-                let path = String::from_utf8_lossy(kv.key()).into_owned();
-                let key = path.strip_prefix(&self.prefix).unwrap_or(&path).to_owned();
-                all.push((Key(key), versioned(kv)));
-            }
-            if !page.more() {
-                return Ok(all);
-            }
-            from = all.last().map(|(key, _)| self.path(key)).unwrap_or_default().into_bytes();
-            // The next key in order.
-            from.push(0);
+        let mut pages = self.keys.pages(prefix);
+        while let Some((from, options)) = pages.next() {
+            pages.take(self.get(from, options).await?);
         }
+        Ok(pages.all)
     }
 
     async fn get(&self, from: Vec<u8>, options: GetOptions) -> Result<GetResponse, StoreError> {
-        let get = |mut client: Client| {
-            let (from, options) = (from.clone(), options.clone());
-            async move { client.get(from, Some(options)).await }
-        };
         let seen = self.seen();
-        let answer = self.members.ask(get).await.map_err(|refusal| self.error(None, refusal))?;
+        let answer = self.keys.get(from, options).await?;
         self.has_not_gone_back(seen, answer.header()).await?;
         Ok(answer)
     }
 
     fn error(&self, written: Option<&Key>, refusal: Refusal) -> StoreError {
-        let store = self.store.clone();
-        match (refusal, written) {
-            (Refusal::Refused(reason), _) => StoreError::Refused { store, reason },
-            (Refusal::Unknown(reason), Some(key)) => {
-                StoreError::UnknownOutcome { store, key: key.clone(), reason }
-            }
-            (Refusal::Unknown(reason) | Refusal::Unavailable(reason), _) => {
-                StoreError::Unavailable { store, reason }
-            }
-        }
+        self.keys.error(written, refusal)
     }
 
     fn silent(&self, reason: &str) -> StoreError {
-        StoreError::Unavailable { store: self.store.clone(), reason: reason.to_owned() }
+        self.keys.silent(reason)
     }
 }
 
-fn options(account: Option<Account>, tls: Option<EtcdTls>) -> ConnectOptions {
+fn options(settings: &EtcdSettings) -> ConnectOptions {
     let mut options = ConnectOptions::new();
-    if let Some(Account { user, password }) = account {
+    if let Some(Account { user, password }) = &settings.account {
         options = options.with_user(user, password.as_str());
     }
-    if let Some(EtcdTls { ca, identity }) = tls {
+    if let Some(EtcdTls { ca, identity }) = &settings.tls {
         let mut tls = TlsOptions::new().ca_certificate(Certificate::from_pem(ca));
         if let Some((cert, key)) = identity {
             tls = tls.identity(Identity::from_pem(cert, key.as_slice()));
@@ -242,18 +198,14 @@ fn options(account: Option<Account>, tls: Option<EtcdTls>) -> ConnectOptions {
     options
 }
 
-/// The first key behind all that start with `prefix`; no byte of UTF-8 is the last there is.
-fn end_of(prefix: &str) -> Vec<u8> {
-    let mut end = prefix.as_bytes().to_vec();
-    if let Some(last) = end.last_mut() {
-        *last += 1;
-    }
-    end
-}
-
 /// etcd's revisions begin at 1; 0 is that of a key that is not there.
 fn revision_of(kv: &KeyValue) -> u64 {
     kv.mod_revision().unsigned_abs()
+}
+
+/// As etcd compares it; a revision that etcd never gave is at no record.
+fn stands_at(expected: Option<Revision>) -> i64 {
+    expected.map_or(0, |revision| i64::try_from(revision.0).unwrap_or(i64::MAX))
 }
 
 fn versioned(kv: KeyValue) -> Versioned<Json> {
@@ -277,11 +229,7 @@ impl Store for EtcdStore {
         expected: Option<Revision>,
         value: &[u8],
     ) -> Result<Outcome, StoreError> {
-        let Ok(stands) = i64::try_from(expected.map_or(0, |revision| revision.0)) else {
-            // etcd never gave such a revision.
-            return Ok(Outcome::Conflict(self.load(key).await?));
-        };
-        self.0.write(Some((key, stands, value))).await
+        self.0.write(Some((key, stands_at(expected), value))).await
     }
 
     fn era(&self) -> u64 {

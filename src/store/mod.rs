@@ -32,6 +32,7 @@ impl Key {
     pub const BINDINGS: &'static str = "bindings/";
     pub const PROXIES: &'static str = "proxies/";
     pub const SLOTS: &'static str = "slots/";
+    pub const WITNESSES: &'static str = "witness/";
 
     pub fn format() -> Self {
         Key("format".to_owned())
@@ -59,7 +60,7 @@ impl Key {
 
     /// `name` is `proxy.name`.
     pub fn witness(name: &str) -> Self {
-        Key(format!("witness/{name}"))
+        Key(format!("{}{name}", Self::WITNESSES))
     }
 
     pub fn suspect() -> Self {
@@ -118,7 +119,7 @@ pub trait Store: Send + Sync + 'static {
         value: &[u8],
     ) -> Result<Outcome, StoreError>;
 
-    /// How often an operator has raised all floors after the store went back. What was seen of it before counts for
+    /// Grows each time that an operator has raised all floors after the store went back. What was seen of it before counts for
     /// nothing.
     fn era(&self) -> u64 {
         0
@@ -161,7 +162,7 @@ pub enum StoreError {
     /// Noticed here or by another proxy.
     #[error(
         "the store ({store}) is suspected of having gone back, by a copy that was put back: {reason}; nothing is issued \
-         until its key suspect is settled (README, \"Several proxies\")"
+         until `rowstamp store raise --settle` (README, \"A copy of etcd that is put back\")"
     )]
     Suspect { store: String, reason: String },
     #[error(
@@ -178,7 +179,7 @@ pub enum StoreError {
     /// A bound lower than one that was committed: a restored copy, or somebody wrote by hand.
     #[error(
         "{key} in the store went back: {reason}; nothing is issued from it until its floor is raised above the tables' \
-         ids"
+         ids (`rowstamp store raise`)"
     )]
     SteppedBack { key: Key, reason: String },
     #[error(

@@ -60,7 +60,7 @@ pub struct WitnessRecord {
     pub run: String,
     /// Which of its writes, from 1; 0: none.
     pub count: u64,
-    /// How often an operator has raised all floors: counted up in every witness before `suspect` is removed.
+    /// Grows each time that an operator has raised all floors: in every witness, before `suspect` is removed.
     pub raised: u64,
     #[serde(flatten)]
     pub unknown: Map<String, Value>,

@@ -26,7 +26,7 @@ pub(crate) fn rules(db: &str, batch: u32) -> String {
     crate::rig::rules(db).replace("kind = \"sequence\"", &format!("kind = \"sequence\"\nbatch = {batch}"))
 }
 
-fn client(port: u16, db: &str) -> std::io::Result<Client> {
+pub(crate) fn client(port: u16, db: &str) -> std::io::Result<Client> {
     Client::connect(
         &format!("127.0.0.1:{port}"),
         &Options { database: Some(db.to_owned()), ..Options::default() },

@@ -14,7 +14,7 @@ use crate::support::{Kind, Proxy, Server, proxy};
 #[path = "../../src/store/conformance.rs"]
 mod conformance;
 
-const LEAF: &str = "CREATE TABLE leaf_alloc (biz_tag VARCHAR(128) NOT NULL DEFAULT '', max_id BIGINT NOT NULL DEFAULT 1, \
+pub(crate) const LEAF: &str = "CREATE TABLE leaf_alloc (biz_tag VARCHAR(128) NOT NULL DEFAULT '', max_id BIGINT NOT NULL DEFAULT 1, \
                     step INT NOT NULL, description VARCHAR(256) DEFAULT NULL, update_time TIMESTAMP NOT NULL DEFAULT \
                     CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, PRIMARY KEY (biz_tag))";
 
@@ -26,7 +26,7 @@ fn table(schema: &str, name: &str) -> Table {
     Table { schema: schema.to_owned(), name: name.to_owned() }
 }
 
-fn config(server: &Server, name: &str, table: &str) -> String {
+pub(crate) fn config(server: &Server, name: &str, table: &str) -> String {
     format!(
         "{}[store]\nkind = \"mysql\"\ntable = \"{table}\"\n\n[proxy]\nname = \"{name}\"\n",
         proxy::config(&server.address())

@@ -17,6 +17,7 @@ mod large;
 mod limits;
 mod named;
 mod names;
+mod operator;
 mod pipeline;
 mod prepared;
 mod reload;

@@ -111,20 +111,11 @@ impl Tables {
     /// Each ruled table of the backend with its rule.
     async fn names(&self) -> Result<Vec<(String, Arc<Rule>)>, TableError> {
         let Some(schema) = &self.backend.schema else { return Ok(Vec::new()) };
-        let mut names = Vec::new();
-        let mut schemas: Vec<&str> = self.rules.rules().map(|rule| rule.schema.as_str()).collect();
-        schemas.sort_unstable();
-        schemas.dedup();
-        for name in schemas {
-            for table in schema.tables(name).await? {
-                match self.rules.find(self.backend.case, name, &table) {
-                    Ok(Some(rule)) if rule.mode != Mode::Off => names.push((table, rule.clone())),
-                    Ok(_) => {}
-                    Err(ambiguous) => tracing::error!("{ambiguous}"),
-                }
-            }
+        let found = schema.ruled_tables(self.backend.case, &self.rules).await?;
+        for ambiguous in &found.ambiguous {
+            tracing::error!("{ambiguous}");
         }
-        Ok(names)
+        Ok(found.tables.into_iter().filter(|(_, rule)| rule.mode != Mode::Off).collect())
     }
 
     fn seed(&self, generator: &GeneratorName) -> Seed {

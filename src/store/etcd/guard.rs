@@ -27,6 +27,8 @@ pub(super) struct Beside {
     pub(super) witness: Option<(u64, WitnessRecord)>,
     pub(super) suspect: Option<SuspectRecord>,
     pub(super) holder: Option<(u64, ProxyRecord)>,
+    /// The store's revision fell: why it is suspected.
+    pub(super) lost: Option<String>,
 }
 
 impl Inner {
@@ -62,7 +64,8 @@ impl Inner {
             }
             let seen = self.seen();
             let txn = Txn::new().when(compares).and_then(puts).or_else(gets);
-            let answer = self.members.tell(txn).await.map_err(|refusal| self.error(Some(key), refusal))?;
+            let answer =
+                self.keys.members.tell(txn).await.map_err(|refusal| self.error(Some(key), refusal))?;
             // A write that was done in a store that lost others' counts for nothing.
             self.has_not_gone_back(seen, answer.header()).await?;
             if answer.succeeded() {
@@ -91,20 +94,6 @@ impl Inner {
         }
     }
 
-    /// A record created where there is none, whatever else stands.
-    pub(super) async fn write_unguarded(&self, key: &Key, value: &[u8]) -> Result<Outcome, StoreError> {
-        let path = self.path(key);
-        let txn = Txn::new()
-            .when([Compare::version(path.clone(), CompareOp::Equal, 0)])
-            .and_then([TxnOp::put(path.clone(), value, None)])
-            .or_else([TxnOp::get(path, None)]);
-        let answer = self.members.tell(txn).await.map_err(|refusal| self.error(Some(key), refusal))?;
-        if answer.succeeded() {
-            return Ok(Outcome::Written(Revision(revision_in(answer.header()))));
-        }
-        Ok(Outcome::Conflict(found(&answer).pop().flatten().map(versioned)))
-    }
-
     /// What stands beside the generators.
     pub(super) async fn look(&self) -> Result<Beside, StoreError> {
         let read = |mut client: Client| {
@@ -112,13 +101,13 @@ impl Inner {
             async move { client.txn(txn).await }
         };
         let seen = self.seen();
-        let answer = self.members.ask(read).await.map_err(|refusal| self.error(None, refusal))?;
-        let beside = self.beside(found(&answer))?;
+        let answer = self.keys.members.ask(read).await.map_err(|refusal| self.error(None, refusal))?;
+        let (mut beside, revision) = (self.beside(found(&answer))?, revision_in(answer.header()));
         // An operator's raise settles a lower revision too.
-        if beside.witness.as_ref().is_none_or(|(_, witness)| witness.raised <= self.era()) {
-            self.has_not_gone_back(seen, answer.header()).await?;
+        if beside.witness.as_ref().is_some_and(|(_, witness)| witness.raised > self.era()) {
+            self.seen.store(revision, Ordering::Release);
         } else {
-            self.seen.store(revision_in(answer.header()), Ordering::Release);
+            beside.lost = self.fallen(seen, revision);
         }
         Ok(beside)
     }
@@ -150,11 +139,17 @@ impl Inner {
         beside: &Beside,
     ) -> Result<Verdict, StoreError> {
         if let Some(suspect) = &beside.suspect {
+            if beside.witness.is_none() && witness.revision != 0 {
+                self.put_placeholder(witness).await;
+            }
             let SuspectRecord { by, since, reason, .. } = suspect;
             return Err(self.halt(format!("{reason} (noticed by {by}, {since})")));
         }
         let stands = beside.witness.as_ref().map(|(revision, record)| (*revision, record));
-        let mut verdict = witness.judge(stands);
+        let mut verdict = match &beside.lost {
+            Some(reason) => Verdict::Lost(reason.clone()),
+            None => witness.judge(stands),
+        };
         if let Verdict::Lost(reason) = verdict {
             return Err(self.raise_alarm(Some(witness), reason).await);
         }
@@ -169,7 +164,7 @@ impl Inner {
         }
         self.era.store(witness.raised, Ordering::Release);
         if verdict != Verdict::Foreign && self.suspect.swap(None).is_some() {
-            tracing::info!(store = %self.store, "the store is no longer suspected: ids are reserved again");
+            tracing::info!(store = %self.keys.store, "the store is no longer suspected: ids are reserved again");
         }
         Ok(verdict)
     }
@@ -180,12 +175,18 @@ impl Inner {
         seen: u64,
         header: Option<&ResponseHeader>,
     ) -> Result<(), StoreError> {
-        let revision = revision_in(header);
+        match self.fallen(seen, revision_in(header)) {
+            None => Ok(()),
+            Some(reason) => Err(self.raise_alarm(None, reason).await),
+        }
+    }
+
+    fn fallen(&self, seen: u64, revision: u64) -> Option<String> {
         if revision >= seen {
             self.seen.fetch_max(revision, Ordering::AcqRel);
-            return Ok(());
+            return None;
         }
-        Err(self.raise_alarm(None, format!("its revision is {revision}, it was {seen}")).await)
+        Some(format!("its revision is {revision}, it was {seen}"))
     }
 
     /// The store went back: nothing is written from here on, and all proxies are told. What cannot be told now is told
@@ -205,18 +206,21 @@ impl Inner {
         let txn = Txn::new()
             .when([Compare::version(suspect.clone(), CompareOp::Equal, 0)])
             .and_then([TxnOp::put(suspect, encode(&record), None)]);
-        if let Err(refusal) = self.members.tell(txn).await {
-            tracing::warn!(store = %self.store, ?refusal, "the others could not be told that the store went back");
+        if let Err(refusal) = self.keys.members.tell(txn).await {
+            tracing::warn!(store = %self.keys.store, ?refusal, "the others could not be told that the store went back");
         }
         if let Some(witness) = witness {
-            // An operator's raise goes to the witnesses that are there.
-            let own = self.path(&Key::witness(&self.name));
-            let txn = Txn::new()
-                .when([Compare::version(own.clone(), CompareOp::Equal, 0)])
-                .and_then([TxnOp::put(own, encode(&witness.placeholder()), None)]);
-            let _ = self.members.tell(txn).await;
+            self.put_placeholder(witness).await;
         }
         error
+    }
+
+    /// An operator's raise goes to the witnesses that are there.
+    async fn put_placeholder(&self, witness: &Witness) {
+        let own = Key::witness(&self.name);
+        if let Err(error) = self.keys.write(&own, 0, &encode(&witness.placeholder())).await {
+            tracing::debug!(%error, "the witness that was lost is not put back yet");
+        }
     }
 
     /// Nothing is written from here on, and what is reserved is given up.
@@ -230,7 +234,7 @@ impl Inner {
     }
 
     fn suspicious(&self, reason: &str) -> StoreError {
-        StoreError::Suspect { store: self.store.clone(), reason: reason.to_owned() }
+        StoreError::Suspect { store: self.keys.store.clone(), reason: reason.to_owned() }
     }
 
     pub(super) fn taken(&self, holder: Option<(u64, ProxyRecord)>) -> StoreError {
@@ -244,7 +248,7 @@ impl Inner {
     pub(super) fn marks(&self, witness: &Witness) -> Marks {
         Marks {
             v: FORMAT,
-            prefix: self.prefix.clone(),
+            prefix: self.keys.prefix.clone(),
             name: self.name.clone(),
             run: self.run.clone(),
             witness: witness.revision,
@@ -266,6 +270,7 @@ impl Inner {
             witness: record(&Key::witness(&self.name), next())?,
             suspect: record(&Key::suspect(), next())?.map(|(_, suspect)| suspect),
             holder: record(&Key::proxy(&self.name), next())?,
+            lost: None,
         })
     }
 }

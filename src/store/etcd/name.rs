@@ -59,7 +59,7 @@ impl Inner {
     /// Our name on a fresh lease, where it stands at this revision (0: nowhere). `false`: not so, or not known.
     pub(super) async fn put_name(&self, stands: u64) -> Result<bool, StoreError> {
         let grant = |client: Client| async move { client.lease_client().grant(LEASE_SECONDS, None).await };
-        let lease = self.members.ask(grant).await.map_err(|refusal| self.error(None, refusal))?.id();
+        let lease = self.keys.members.ask(grant).await.map_err(|refusal| self.error(None, refusal))?.id();
         self.lease.store(lease, Ordering::Release);
         let record = ProxyRecord {
             v: FORMAT,
@@ -74,7 +74,7 @@ impl Inner {
         let txn = Txn::new()
             .when([Compare::mod_revision(path.clone(), CompareOp::Equal, stands)])
             .and_then([TxnOp::put(path, encode(&record), Some(PutOptions::new().with_lease(lease)))]);
-        match self.members.tell(txn).await {
+        match self.keys.members.tell(txn).await {
             Ok(answer) => Ok(answer.succeeded()),
             Err(Refusal::Unknown(_)) => Ok(false),
             Err(refusal) => Err(self.error(None, refusal)),
@@ -96,14 +96,15 @@ impl Inner {
                 Err(error) => Err(error),
             }
         };
-        self.members.ask(keep).await.map_err(|refusal| self.error(None, refusal))
+        self.keys.members.ask(keep).await.map_err(|refusal| self.error(None, refusal))
     }
 
     /// The name is free at once, not only when the lease runs out.
     pub(super) async fn give_up_name(&self) {
         let lease = self.lease.swap(0, Ordering::AcqRel);
         let revoke = |client: Client| async move { client.lease_client().revoke(lease).await };
-        if lease != 0 && tokio::time::timeout(RELEASE_DEADLINE, self.members.ask(revoke)).await.is_err() {
+        if lease != 0 && tokio::time::timeout(RELEASE_DEADLINE, self.keys.members.ask(revoke)).await.is_err()
+        {
             tracing::debug!(lease, "the proxy's name stays taken until its lease runs out");
         }
     }

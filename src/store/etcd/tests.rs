@@ -11,7 +11,8 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, SanType};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::{Account, EtcdSettings, EtcdStore, EtcdTls, PAGE_KEYS};
+use super::keys::PAGE_KEYS;
+use super::{Account, EtcdSettings, EtcdStore, EtcdTls};
 use crate::store::{Key, Outcome, Revision, Store, StoreError, conformance};
 
 // Shared with the tests of tests/.

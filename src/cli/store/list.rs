@@ -1,0 +1,171 @@
+//! `rowstamp store list`: what is in the store, for people or as JSON.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::Desk;
+use crate::cli::{ConfigArg, EXIT_FOUND, load};
+use crate::store::record::decode;
+use crate::store::{
+    BindingRecord, GeneratorRecord, Json, Key, ProxyRecord, StoreError, SuspectRecord, Versioned,
+};
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// As one JSON object with every field of every record.
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
+    let loaded = load(&args.config.config)?;
+    let desk = Desk::open(&loaded.config).await?;
+    let listing = Listing::of(&desk.store.list("").await?);
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{:#}", listing.json())?;
+    } else {
+        write!(out, "{}", listing.text())?;
+    }
+    for error in &listing.damaged {
+        eprintln!("error: {error}");
+    }
+    if let Some(SuspectRecord { by, since, reason, .. }) = &listing.suspect {
+        eprintln!(
+            "error: {by} suspects since {since} that the store went back: {reason}; no proxy issues ids until \
+             `rowstamp store raise --settle`"
+        );
+    }
+    let is_fine = listing.suspect.is_none() && listing.damaged.is_empty();
+    Ok(ExitCode::from(if is_fine { 0 } else { EXIT_FOUND }))
+}
+
+/// The records, by the names in their keys.
+#[derive(Default)]
+struct Listing {
+    generators: Vec<(String, GeneratorRecord)>,
+    /// Generator and node.
+    slots: Vec<(String, String, GeneratorRecord)>,
+    bindings: Vec<(String, BindingRecord)>,
+    proxies: Vec<(String, ProxyRecord)>,
+    suspect: Option<SuspectRecord>,
+    /// What cannot be read.
+    damaged: Vec<StoreError>,
+}
+
+impl Listing {
+    fn of(records: &[(Key, Versioned<Json>)]) -> Self {
+        let mut listing = Listing::default();
+        for (key, found) in records {
+            let name = |prefix: &str| key.as_str().strip_prefix(prefix).map(str::to_owned);
+            let json = &found.value;
+            if let Some(generator) = name(Key::GENERATORS) {
+                let record = listing.read(key, json);
+                listing.generators.extend(record.map(|record| (generator, record)));
+            } else if let Some(table) = name(Key::BINDINGS) {
+                let record = listing.read(key, json);
+                listing.bindings.extend(record.map(|record| (table, record)));
+            } else if let Some(proxy) = name(Key::PROXIES) {
+                let record = listing.read(key, json);
+                listing.proxies.extend(record.map(|record| (proxy, record)));
+            } else if *key == Key::suspect() {
+                listing.suspect = listing.read(key, json);
+            } else if let Some(slot) = name(Key::SLOTS)
+                && let Some((generator, node)) = slot.split_once('/')
+                // What hangs on a node's lease says who has it, no bound.
+                && !node.contains('/')
+            {
+                let record = listing.read(key, json);
+                listing.slots.extend(record.map(|record| (generator.to_owned(), node.to_owned(), record)));
+            }
+        }
+        listing
+    }
+
+    fn read<T: DeserializeOwned>(&mut self, key: &Key, json: &[u8]) -> Option<T> {
+        decode(key, json).map_err(|error| self.damaged.push(error)).ok()
+    }
+
+    fn text(&self) -> String {
+        let generators = self.generators.iter().map(|(name, GeneratorRecord { bound, kind, owner, .. })| {
+            [name.clone(), bound.to_string(), kind.clone(), owner.clone()]
+        });
+        let slots = self.slots.iter().map(|(name, node, GeneratorRecord { bound, owner, .. })| {
+            [name.clone(), node.clone(), bound.to_string(), owner.clone()]
+        });
+        let bindings = self.bindings.iter().map(|(table, BindingRecord { generator, floor, .. })| {
+            [table.clone(), generator.clone(), floor.to_string()]
+        });
+        let proxies = self.proxies.iter().map(|(name, ProxyRecord { address, version, since, .. })| {
+            [name.clone(), address.clone(), version.clone(), since.clone()]
+        });
+        let parts = [
+            table(["GENERATOR", "BOUND", "KIND", "OWNER"], generators),
+            table(["GENERATOR", "NODE", "BOUND", "OWNER"], slots),
+            table(["TABLE", "GENERATOR", "FLOOR"], bindings),
+            table(["PROXY", "ADDRESS", "VERSION", "SINCE"], proxies),
+        ];
+        let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n");
+        if text.is_empty() { "the store holds no generator\n".to_owned() } else { text }
+    }
+
+    fn json(&self) -> Value {
+        let named = |name: &str, record: Map<String, Value>| {
+            let name = ("name".to_owned(), Value::from(name));
+            Value::Object([name].into_iter().chain(record).collect())
+        };
+        let slots = self.slots.iter().map(|(name, node, record)| {
+            let node = ("node".to_owned(), Value::from(node.as_str()));
+            named(name, [node].into_iter().chain(fields(record)).collect())
+        });
+        let mut all = Map::new();
+        let mut put = |part: &str, value: Value| drop(all.insert(part.to_owned(), value));
+        put("generators", self.generators.iter().map(|(name, record)| named(name, fields(record))).collect());
+        put("slots", slots.collect());
+        put("bindings", self.bindings.iter().map(|(name, record)| named(name, fields(record))).collect());
+        put("proxies", self.proxies.iter().map(|(name, record)| named(name, fields(record))).collect());
+        put("suspect", self.suspect.as_ref().map_or(Value::Null, |record| Value::Object(fields(record))));
+        Value::Object(all)
+    }
+}
+
+fn fields<T: Serialize>(record: &T) -> Map<String, Value> {
+    match serde_json::to_value(record) {
+        Ok(Value::Object(fields)) => fields,
+        // No record is anything else.
+        _ => Map::new(),
+    }
+}
+
+/// Columns as wide as their widest cell; nothing where there is no row.
+fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let mut lines = vec![head.map(str::to_owned)];
+    lines.extend(rows);
+    if lines.len() == 1 {
+        return String::new();
+    }
+    let mut widths = [0; N];
+    for line in &lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for line in &lines {
+        let mut row = String::new();
+        for (cell, width) in line.iter().zip(widths) {
+            // Writing to a String does not fail.
+            let _ = write!(row, "{cell:width$}  ");
+        }
+        text.extend([row.trim_end(), "\n"]);
+    }
+    text
+}

@@ -1,0 +1,146 @@
+//! `rowstamp store raise`: a generator's bound, raised and never lowered.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+
+use super::{Desk, settle};
+use crate::cli::{ConfigArg, Usage, control, load};
+use crate::config::{Config, Loaded};
+use crate::ids::{ID_MAX, bound_of, raise_bound};
+use crate::rules::RuleSet;
+use crate::rules::model::{GeneratorKind, GeneratorName, Mode};
+use crate::schema::Schema;
+use crate::store::record::decode;
+use crate::store::{GeneratorRecord, Key, StoreError};
+use crate::toml_file::nearest;
+
+/// Who wrote last, in a generator's record.
+const OWNER: &str = "rowstamp store raise";
+
+#[derive(Debug, Args)]
+pub struct RaiseArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// The generator, as SCHEMA.NAME.
+    #[arg(value_name = "GENERATOR", required_unless_present = "settle", conflicts_with = "settle")]
+    pub generator: Option<String>,
+    /// The new bound: ids below it are not issued any more. With --settle: of the generators with seed = "none".
+    #[arg(
+        long,
+        value_name = "BOUND",
+        value_parser = clap::value_parser!(u64).range(1..=ID_MAX + 1),
+        required_unless_present_any = ["above_tables", "settle"]
+    )]
+    pub to: Option<u64>,
+    /// Above max(MAX(id), AUTO_INCREMENT counter) of the tables that the rules give the generator.
+    #[arg(long, conflicts_with_all = ["to", "settle"])]
+    pub above_tables: bool,
+    /// After a copy of the store was put back: raise every generator of the rules above its tables, then let the proxies
+    /// go on. On etcd they need not be stopped; it takes 8 seconds in which none issues ids.
+    #[arg(long)]
+    pub settle: bool,
+    /// With --settle: proxies that wrote to the store and do not live in it are stopped, not cut off from it.
+    #[arg(long, requires = "settle")]
+    pub others_stopped: bool,
+}
+
+pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
+    let loaded = load(&args.config.config)?;
+    let Some(name) = &args.generator else {
+        return settle::run(&loaded, args.to, args.others_stopped).await;
+    };
+    let desk = Desk::open(&loaded.config).await?;
+    be_a_sequence(&desk, &loaded, name).await?;
+    let to = match args.to {
+        Some(to) => to,
+        None => above_tables(&loaded, name).await?,
+    };
+    let from = bound_of(&*desk.store, name).await?;
+    if args.to.is_some() && to < from {
+        bail!(
+            "{name} stands at {from}, which is above {to}; a bound is never lowered, for ids would come twice"
+        );
+    }
+    println!("{}", raise(&desk, name, to).await?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Raises the generator, or makes it; says from where to where.
+pub(super) async fn raise(desk: &Desk, name: &str, to: u64) -> Result<String, StoreError> {
+    let from = bound_of(&*desk.store, name).await?;
+    let now = raise_bound(desk.store.clone(), name, OWNER, to).await?;
+    Ok(match from {
+        0 => format!("{name} is made at {now}"),
+        _ if from == now => format!("{name} stands at {now}"),
+        _ => format!("{name} is raised from {from} to {now}"),
+    })
+}
+
+/// An error where the name is nobody's, or no sequence's.
+async fn be_a_sequence(desk: &Desk, loaded: &Loaded, name: &str) -> anyhow::Result<()> {
+    let key = Key::generator(name);
+    let found = desk.store.load(&key).await?;
+    let stored = found.map(|found| decode::<GeneratorRecord>(&key, &found.value)).transpose()?;
+    let spec = loaded.rules.generators().find(|spec| spec.name.to_string() == name);
+    let is_timestamp = stored.as_ref().is_some_and(|record| record.kind == "timestamp")
+        || spec.is_some_and(|spec| matches!(spec.kind, GeneratorKind::Timestamp(_)));
+    if is_timestamp {
+        let why = "is of kind timestamp: its ids follow the clock, and its bounds are times, not ids";
+        return Err(Usage(format!("{name} {why}")).into());
+    }
+    if stored.is_some() || spec.is_some() {
+        return Ok(());
+    }
+    let mut names: Vec<_> = loaded.rules.generators().map(|spec| spec.name.to_string()).collect();
+    names.extend(desk.names(Key::GENERATORS).await?);
+    let near = nearest(name, names.iter().map(String::as_str));
+    let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+    Err(Usage(format!("neither the store nor the rules have a generator {name}{near}")).into())
+}
+
+async fn above_tables(loaded: &Loaded, name: &str) -> anyhow::Result<u64> {
+    let Some(spec) = loaded.rules.generators().find(|spec| spec.name.to_string() == name) else {
+        return Err(
+            Usage(format!("the rules have no generator {name}, so no tables of it; write --to")).into()
+        );
+    };
+    let mut floors = floors(&loaded.config, &loaded.rules, |generator| *generator == spec.name).await?;
+    Ok(floors.remove(&spec.name).unwrap_or(1))
+}
+
+/// The bound above the ids and counters of their tables, of each wanted generator that has tables in the backend.
+pub(super) async fn floors(
+    config: &Config,
+    rules: &RuleSet,
+    is_wanted: impl Fn(&GeneratorName) -> bool,
+) -> anyhow::Result<BTreeMap<GeneratorName, u64>> {
+    let Some(control) = control(config) else {
+        let why = "[backend.control] is missing: without it the tables cannot be asked for their ids; write it, or name a \
+                   generator and --to";
+        return Err(Usage(why.to_owned()).into());
+    };
+    let schema = Schema::connect(&control).await?;
+    let case = schema.name_case().await?;
+    let found = schema.ruled_tables(case, rules).await?;
+    if let Some(ambiguous) = found.ambiguous.first() {
+        bail!("{ambiguous}");
+    }
+    let mut floors = BTreeMap::new();
+    for (table, rule) in found.tables {
+        if rule.mode == Mode::Off || !is_wanted(&rule.generator) {
+            continue;
+        }
+        let shape = schema.shape(&rule.schema, &table).await?;
+        let has_column = |column: &str| column.eq_ignore_ascii_case(&rule.column);
+        if !shape.is_some_and(|shape| shape.columns.iter().any(|column| has_column(&column.name))) {
+            bail!("{}: table {}.{table} has no column {}", rule.origin, rule.schema, rule.column);
+        }
+        let highest = schema.highest_id(&rule.schema, &table, &rule.column).await?;
+        let floor = floors.entry(rule.generator.clone()).or_insert(1);
+        *floor = (*floor).max(highest.min(ID_MAX) + 1);
+    }
+    Ok(floors)
+}

@@ -1,0 +1,106 @@
+//! `rowstamp store raise --settle`: the store was put back from a copy, and proxies are to go on with it.
+//!
+//! What is raised above the tables is safe only while nobody issues ids that the tables do not hold yet. So on etcd all
+//! proxies are made to give up what they have reserved first (`store/etcd/desk` has the order), and with another store
+//! none may live. One that is cut off from etcd hears of nothing and issues on: it must be stopped.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::bail;
+
+use super::{Desk, raise};
+use crate::cli::Usage;
+use crate::config::Loaded;
+use crate::ids::sequence::Seed;
+use crate::rules::model::{GeneratorKind, GeneratorName};
+use crate::store::Key;
+use crate::store::etcd::QUIET;
+
+pub(super) async fn run(loaded: &Loaded, to: Option<u64>, others_stopped: bool) -> anyhow::Result<ExitCode> {
+    let seeds = seeds(loaded, to)?;
+    let desk = Desk::open(&loaded.config).await?;
+    match &desk.etcd {
+        Some(etcd) => {
+            let suspect = etcd.suspect("rowstamp store raise --settle", "an operator settles it").await?;
+            println!("suspected by {} since {}: {}", suspect.by, suspect.since, suspect.reason);
+            wait(QUIET).await;
+            be_heard(&desk, others_stopped).await?;
+        }
+        None => be_alone(&desk).await?,
+    }
+    let mut floors = BTreeMap::new();
+    if seeds.values().any(|seed| *seed == Seed::Tables) {
+        let is_wanted = |name: &GeneratorName| seeds.get(name) == Some(&Seed::Tables);
+        floors = raise::floors(&loaded.config, &loaded.rules, is_wanted).await?;
+    }
+    for (name, seed) in &seeds {
+        let bound = match (seed, to) {
+            (Seed::None, Some(to)) => to,
+            _ => floors.get(name).copied().unwrap_or(1),
+        };
+        println!("{}", raise::raise(&desk, &name.to_string(), bound).await?);
+    }
+    for name in desk.names(Key::GENERATORS).await? {
+        // Leaf's tags have no schema.
+        if !seeds.keys().any(|known| known.to_string() == name || known.name == name) {
+            eprintln!("note: the rules have no generator {name}, which stays as it is in the store");
+        }
+    }
+    if let Some(etcd) = &desk.etcd {
+        etcd.acquit().await?;
+        println!("settled: proxies go on within seconds");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All generators of the rules; an error where one cannot be raised with what is known.
+fn seeds(loaded: &Loaded, to: Option<u64>) -> anyhow::Result<BTreeMap<GeneratorName, Seed>> {
+    let mut seeds = BTreeMap::new();
+    for spec in loaded.rules.generators() {
+        let (name, origin) = (&spec.name, &spec.origin);
+        let GeneratorKind::Sequence(sequence) = &spec.kind else {
+            bail!("{origin}: {name} is of kind timestamp, which this version does not settle");
+        };
+        if sequence.seed == Seed::None && to.is_none() {
+            let why =
+                "has seed = \"none\": its tables are not asked; write --to with a bound above all its ids";
+            return Err(Usage(format!("{origin}: {name} {why}")).into());
+        }
+        seeds.insert(name.clone(), sequence.seed);
+    }
+    Ok(seeds)
+}
+
+async fn wait(time: Duration) {
+    println!("waiting {} seconds, until each proxy has given up what it has reserved", time.as_secs());
+    tokio::time::sleep(time).await;
+}
+
+/// Each proxy that ever wrote to the store lives in it, and so has heard that it is suspected, or is stopped.
+async fn be_heard(desk: &Desk, others_stopped: bool) -> anyhow::Result<()> {
+    let live = desk.proxies().await?;
+    let mut others = desk.names(Key::WITNESSES).await?;
+    others.retain(|name| !live.contains(name));
+    if others.is_empty() || others_stopped {
+        return Ok(());
+    }
+    bail!(
+        "{} wrote to the store and do not live in it now; one that is cut off from etcd would issue on from what it has \
+         reserved: make sure that they are stopped, and say so with --others-stopped (nothing was raised; the store stays \
+         suspected)",
+        others.join(", ")
+    );
+}
+
+async fn be_alone(desk: &Desk) -> anyhow::Result<()> {
+    let live = desk.proxies().await?;
+    if live.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "{} would issue on from what they have reserved: only with etcd proxies need not be stopped; stop them, then settle",
+        live.join(", ")
+    );
+}

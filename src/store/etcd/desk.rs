@@ -1,0 +1,135 @@
+//! etcd for an operator: no proxy's name is taken, no witness is written, and what is written is written also while the
+//! store is suspected.
+//!
+//! A store that went back is settled in this order: `suspect` stands, so that no proxy issues; it has stood for
+//! [`QUIET`], so that each proxy that lives has given up its reserve; the floors are raised; `raised` is counted up in
+//! every witness, so that proxies take the store as it is; `suspect` goes.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use etcd_client::GetOptions;
+use serde_json::Map;
+
+use super::keys::Keys;
+use super::{EtcdSettings, stands_at, versioned};
+use crate::store::record::{check_format, decode, encode, encode_format};
+use crate::store::{
+    FORMAT, Json, Key, Outcome, Revision, Store, StoreError, SuspectRecord, Versioned, WitnessRecord,
+};
+
+/// Longer than a proxy's lease, which it keeps and then looks for `suspect`: who still lives behind it has seen it.
+pub const QUIET: Duration = Duration::from_secs(8);
+
+/// Each attempt lost a race, or its answer.
+const ATTEMPTS_MAX: u32 = 16;
+
+pub struct EtcdDesk(Keys);
+
+impl EtcdDesk {
+    /// Of the settings `name`, `address` and `state_path` mean nothing here. Needs a Tokio runtime.
+    pub async fn open(settings: &EtcdSettings) -> Result<Self, StoreError> {
+        let keys = Keys::of(settings);
+        let desk = EtcdDesk(keys);
+        let key = Key::format();
+        let found = match desk.load(&key).await? {
+            Some(found) => Some(found),
+            None => match desk.0.write(&key, 0, &encode_format()).await? {
+                Outcome::Written(_) => None,
+                Outcome::Conflict(found) => found,
+            },
+        };
+        found.map_or(Ok(()), |found| check_format(&found.value))?;
+        Ok(desk)
+    }
+
+    /// From here on no proxy writes; each gives up its reserve when it sees it. Why the store is suspected: somebody may
+    /// have noticed before.
+    pub async fn suspect(&self, by: &str, reason: &str) -> Result<SuspectRecord, StoreError> {
+        let key = Key::suspect();
+        let record = SuspectRecord {
+            v: FORMAT,
+            by: by.to_owned(),
+            since: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            reason: reason.to_owned(),
+            unknown: Map::new(),
+        };
+        for _ in 0..ATTEMPTS_MAX {
+            match self.0.write(&key, 0, &encode(&record)).await {
+                Ok(Outcome::Written(_)) => return Ok(record),
+                Ok(Outcome::Conflict(Some(found))) => return decode(&key, &found.value),
+                Ok(Outcome::Conflict(None)) | Err(StoreError::UnknownOutcome { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(self.contended(&key))
+    }
+
+    /// The floors are raised: every proxy takes the store as it stands, and goes on.
+    pub async fn acquit(&self) -> Result<(), StoreError> {
+        // A copy may lack what an earlier settling counted: the time is above that too.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut raised = since.as_secs();
+        let witnesses = self.list(Key::WITNESSES).await?;
+        for (key, found) in &witnesses {
+            raised = raised.max(decode::<WitnessRecord>(key, &found.value)?.raised + 1);
+        }
+        for (key, _) in &witnesses {
+            self.count_up(key, raised).await?;
+        }
+        let key = Key::suspect();
+        for _ in 0..ATTEMPTS_MAX {
+            let Some(found) = self.load(&key).await? else { return Ok(()) };
+            match self.0.remove(&key, stands_at(Some(found.revision))).await {
+                Ok(_) | Err(StoreError::UnknownOutcome { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(self.contended(&key))
+    }
+
+    async fn count_up(&self, key: &Key, raised: u64) -> Result<(), StoreError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let Some(found) = self.load(key).await? else { return Ok(()) };
+            let witness: WitnessRecord = decode(key, &found.value)?;
+            if witness.raised >= raised {
+                return Ok(());
+            }
+            let witness = encode(&WitnessRecord { raised, ..witness });
+            match self.0.write(key, stands_at(Some(found.revision)), &witness).await {
+                Ok(_) | Err(StoreError::UnknownOutcome { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(self.contended(key))
+    }
+
+    fn contended(&self, key: &Key) -> StoreError {
+        self.0.silent(&format!("{key} could not be written in {ATTEMPTS_MAX} attempts"))
+    }
+}
+
+#[async_trait]
+impl Store for EtcdDesk {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+        let mut found = self.0.get(self.0.path(key).into_bytes(), GetOptions::new()).await?;
+        Ok(found.take_kvs().pop().map(versioned))
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+        let mut pages = self.0.pages(prefix);
+        while let Some((from, options)) = pages.next() {
+            pages.take(self.0.get(from, options).await?);
+        }
+        Ok(pages.all)
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<Revision>,
+        value: &[u8],
+    ) -> Result<Outcome, StoreError> {
+        self.0.write(key, stands_at(expected), value).await
+    }
+}

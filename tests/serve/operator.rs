@@ -1,0 +1,148 @@
+//! What an operator does to the store of proxies that run: `rowstamp store`.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::fleet::{client, member};
+use crate::rig::{code, insert_id, make, rows, server};
+use crate::support::etcd::Version;
+use crate::support::raw::Client;
+use crate::support::{Etcd, Kind, Proxy};
+
+const INSERT: &str = "INSERT INTO t(a) VALUES(NULL)";
+
+/// With the files of a proxy: exit code, and what it says.
+fn store(proxy: &Proxy, line: &str) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowstamp"));
+    let output = command.current_dir(proxy.dir()).arg("store").args(line.split(' ')).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).unwrap())
+}
+
+#[track_caller]
+fn check(proxy: &Proxy, line: &str, code: i32, expect: &[&str]) {
+    let (found, text) = store(proxy, line);
+    assert_eq!(found, Some(code), "{line}: {text}");
+    for expect in expect {
+        assert!(text.contains(expect), "{line}: {expect:?} is not in {text}");
+    }
+}
+
+/// Until the store is suspected.
+fn refused(client: &mut Client) {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        let outcomes = client.query(INSERT).unwrap();
+        if let Some(error) = outcomes.last().unwrap().err() {
+            assert_eq!(error.code, 1467, "{}", error.message);
+            if error.message.contains("gone back") || error.message.contains("went back") {
+                return;
+            }
+        }
+        assert!(Instant::now() < end, "it goes on");
+    }
+}
+
+fn goes_on(client: &mut Client) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while code(client, INSERT) != 0 {
+        assert!(Instant::now() < end, "it does not go on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The copy is older than p2, which has no witness in it, nor its name.
+#[test]
+fn an_etcd_that_was_put_back_is_settled_while_proxies_run() {
+    const DB: &str = "operator_settles";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    for version in Version::ALL {
+        let Some(mut etcd) = Etcd::start(version, 1) else { continue };
+        server.client().run(format!("DROP DATABASE IF EXISTS {DB}"));
+        make(server, DB, "");
+        let first = member(server, &etcd, "p1", DB, 100);
+        let mut to_first = client(first.port, DB).unwrap();
+        to_first.run(INSERT);
+        let copy = etcd.snapshot();
+        let mut second = member(server, &etcd, "p2", DB, 100);
+        let mut to_second = client(second.port, DB).unwrap();
+        for _ in 0..150 {
+            to_first.run(INSERT);
+            to_second.run(INSERT);
+        }
+        etcd.restore(&copy);
+        refused(&mut to_first);
+        refused(&mut to_second);
+        check(&first, "list", 1, &["p1", "suspects since", "rowstamp store raise --settle"]);
+        let highest: u64 = rows(&mut to_first, "SELECT MAX(id) FROM t").parse().unwrap();
+        let raised = format!("to {}\n", highest + 1);
+        check(&first, "raise --settle", 0, &["suspected by p", &raised, "settled"]);
+        for client in [&mut to_first, &mut to_second] {
+            goes_on(client);
+            for _ in 0..150 {
+                assert!(insert_id(client, INSERT) > highest, "{version:?}");
+            }
+        }
+        check(&first, "list", 0, &["p1", "p2"]);
+
+        if version != Version::Debian {
+            continue;
+        }
+        // Once more, while p2 does not run: nobody can know whether it is only cut off.
+        let stopped = etcd.snapshot();
+        second.stop();
+        drop(to_second);
+        etcd.restore(&stopped);
+        check(&first, "raise --settle", 1, &["p2 wrote to the store", "--others-stopped"]);
+        check(&first, "raise --settle --others-stopped", 0, &["settled"]);
+        goes_on(&mut to_first);
+        second.restart();
+        let mut to_second = client(second.port, DB).unwrap();
+        goes_on(&mut to_second);
+        let all = rows(&mut to_first, "SELECT COUNT(*) = COUNT(DISTINCT id) FROM t");
+        assert_eq!(all, "1");
+    }
+}
+
+#[test]
+fn bounds_of_running_proxies_are_raised_in_etcd() {
+    const DB: &str = "operator_raises";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
+    make(server, DB, "");
+    let proxy = member(server, &etcd, "p1", DB, 10);
+    let mut client = client(proxy.port, DB).unwrap();
+    client.run(INSERT);
+    check(&proxy, &format!("raise {DB}.g --to 70000"), 0, &["is raised from 1", "to 70000"]);
+    check(&proxy, &format!("raise {DB}.g --to 60000"), 1, &["which is above 60000"]);
+    let ids: Vec<_> = (0..50).map(|_| insert_id(&mut client, INSERT)).collect();
+    assert!(ids.is_sorted() && *ids.last().unwrap() >= 70_000, "{ids:?}");
+    server.client().run(format!("INSERT INTO {DB}.t VALUES(90000, NULL)"));
+    check(&proxy, &format!("raise {DB}.g --above-tables"), 0, &["to 90001\n"]);
+    let keys = etcd.ctl(0, &["get", "--prefix", "--keys-only", ""]);
+    assert!(!keys.contains("suspect") && keys.matches("witness/").count() == 1, "{keys}");
+}
+
+#[test]
+fn bounds_in_a_table_are_listed_and_raised() {
+    for kind in Kind::ALL {
+        let Some(server) = server(kind) else { continue };
+        for table in ["bounds", "leaf_alloc"] {
+            let db = format!("operator_{table}");
+            make(server, &db, crate::in_table::LEAF);
+            let config = crate::in_table::config(server, "p1", &format!("{db}.{table}"));
+            let mut proxy = Proxy::start(&config, &[("rules", &crate::fleet::rules(&db, 10))]);
+            let mut client = client(proxy.port, &db).unwrap();
+            client.run(INSERT);
+            check(&proxy, "list", 0, &["GENERATOR", "sequence", "PROXY", "p1", &format!("{db}.t")]);
+            check(&proxy, &format!("raise {db}.g --to 70000"), 0, &["to 70000\n"]);
+            let ids: Vec<_> = (0..50).map(|_| insert_id(&mut client, INSERT)).collect();
+            assert!(ids.is_sorted() && *ids.last().unwrap() >= 70_000, "{ids:?}");
+            check(&proxy, "raise --settle", 1, &["p1 would issue on", "stop them, then settle"]);
+            drop(client);
+            proxy.stop();
+            server.client().run(format!("INSERT INTO {db}.t VALUES(90000, NULL)"));
+            check(&proxy, "raise --settle", 0, &["to 90001\n"]);
+        }
+    }
+}
