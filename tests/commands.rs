@@ -253,3 +253,60 @@ fn the_store_of_a_proxy_that_runs_is_left_alone() {
     let (code, text) = said(proxy.dir(), "store raise shop.ids --to 9");
     assert!(code == 1 && text.contains("is in use by another rowstamp: stop that one"), "{text}");
 }
+
+#[test]
+fn what_is_exported_raises_another_store_and_lowers_nothing() {
+    let (from, to) = (with_store(), with_store());
+    let check = |folder: &tempfile::TempDir, line: &str, code: i32, expect: &str| {
+        let (found, text) = said(folder.path(), line);
+        assert!(found == code && text.contains(expect), "{line}: {found}: {text}");
+    };
+    let put = |text: &str| fs::write(to.path().join("file"), text).unwrap();
+    check(&from, "store raise shop.ids --to 5000", 0, "");
+    let table =
+        r#"{"key":"bindings/shop.orders","value":{"v":1,"generator":"shop.ids","floor":7,"new":[1]}}"#;
+    fs::write(from.path().join("table"), table).unwrap();
+    check(&from, "store import table", 0, "1 records of table: 1 written");
+    check(&from, "store export file", 0, "");
+    check(&from, "store export file", 1, "file cannot be made; name a new file");
+    let (code, text) = said(from.path(), "store export -");
+    assert_eq!((code, &text), (0, &fs::read_to_string(from.path().join("file")).unwrap()));
+    assert!(text.lines().count() == 2 && text.contains(r#""new":[1]"#), "{text}");
+
+    put(&text);
+    check(&to, "store import file", 0, "2 records of file: 2 written");
+    check(&to, "store list", 0, "shop.ids   5000   sequence  rowstamp store import\n");
+    check(&to, "store list", 0, "shop.orders  shop.ids   7\n");
+    check(&to, "store raise shop.ids --to 6000", 0, "");
+    check(&to, "store import file", 0, "2 records of file: 0 written");
+    check(&to, "store list", 0, "shop.ids   6000 ");
+    // Nothing at all is written where one record does not fit.
+    put(&text.replace("5000", "9000").replace(r#""generator":"shop.ids""#, r#""generator":"shop.b""#));
+    check(
+        &to,
+        "store import file",
+        1,
+        "shop.orders is bound to generator shop.b, and to shop.ids in this store",
+    );
+    put(&text.replace("sequence", "timestamp"));
+    check(
+        &to,
+        "store import file",
+        1,
+        "generators/shop.ids is of kind timestamp, and of kind sequence in this store",
+    );
+    put(&format!("{text}nonsense\n"));
+    check(&to, "store import file", 1, "file:3: this is no line of `rowstamp store export`");
+    put(r#"{"key":"witness/p1","value":{"v":1}}"#);
+    check(&to, "store import file", 1, "file:1: witness/p1 is of one store alone");
+    put(&text.replace(r#""v":1"#, r#""v":2"#));
+    check(&to, "store import file", 1, "has format 2, this rowstamp knows up to 1");
+    check(&to, "store list", 0, "shop.ids   6000 ");
+
+    // To a store that is not there yet.
+    fs::remove_file(to.path().join("rowstamp.redb")).unwrap();
+    let other = from.path().join("rowstamp.toml").display().to_string();
+    check(&to, &format!("store move --from {other}"), 0, "2 records of ");
+    let (_, moved) = said(to.path(), "store export -");
+    assert_eq!(moved, text);
+}

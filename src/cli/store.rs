@@ -3,6 +3,7 @@
 mod list;
 mod raise;
 mod settle;
+mod transfer;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,6 +25,12 @@ pub enum StoreCommand {
     List(list::ListArgs),
     /// Raise a generator's bound, or, behind a copy that was put back, all of them.
     Raise(raise::RaiseArgs),
+    /// Write bounds and bindings to a file, a JSON line each.
+    Export(transfer::ExportArgs),
+    /// Raise the store to what `export` wrote; nothing in it is lowered or removed.
+    Import(transfer::ImportArgs),
+    /// Raise the store to what another configuration's store holds, whose proxies are stopped.
+    Move(transfer::MoveArgs),
 }
 
 /// Runs a command to its end. It takes no proxy's name and writes nothing in one.
@@ -33,6 +40,9 @@ pub(super) fn run(command: &StoreCommand) -> anyhow::Result<ExitCode> {
         match command {
             StoreCommand::List(args) => list::run(args).await,
             StoreCommand::Raise(args) => raise::run(args).await,
+            StoreCommand::Export(args) => transfer::export(args).await,
+            StoreCommand::Import(args) => transfer::import(args).await,
+            StoreCommand::Move(args) => transfer::run_move(args).await,
         }
     })
 }
@@ -45,17 +55,22 @@ struct Desk {
 }
 
 impl Desk {
+    /// A file that is not there is an error.
     async fn open(config: &Config) -> anyhow::Result<Self> {
+        if let StoreKind::Embedded { path } = &config.store.kind
+            && !path.exists()
+        {
+            bail!(
+                "{}: there is no store yet; `rowstamp serve` makes it, or correct store.path",
+                path.display()
+            );
+        }
+        Self::open_or_make(config).await
+    }
+
+    async fn open_or_make(config: &Config) -> anyhow::Result<Self> {
         let store: Arc<dyn Store> = match &config.store.kind {
-            StoreKind::Embedded { path } => {
-                if !path.exists() {
-                    bail!(
-                        "{}: there is no store yet; `rowstamp serve` makes it, or correct store.path",
-                        path.display()
-                    );
-                }
-                Arc::new(EmbeddedStore::open(path)?)
-            }
+            StoreKind::Embedded { path } => Arc::new(EmbeddedStore::open(path)?),
             StoreKind::Etcd(etcd) => {
                 let desk = Arc::new(EtcdDesk::open(&etcd_settings(config, etcd)?).await?);
                 return Ok(Desk { store: desk.clone(), etcd: Some(desk) });

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Map;
 
-use crate::store::record::{decode, encode};
+use crate::store::record::{decode, encode, fresh_token};
 use crate::store::{FORMAT, GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned};
 
 const KIND_SEQUENCE: &str = "sequence";
@@ -308,10 +308,6 @@ fn read(subject: &Subject, found: &Versioned<Json>) -> Result<Seen, StoreError> 
         return Err(StoreError::OtherLayout { key: key.clone(), found, expected });
     }
     Ok(Seen { revision: found.revision, record })
-}
-
-fn fresh_token() -> String {
-    format!("{:032x}", rand::random::<u128>())
 }
 
 #[cfg(test)]

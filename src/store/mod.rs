@@ -67,6 +67,11 @@ impl Key {
         Key("suspect".to_owned())
     }
 
+    /// As [`Key::as_str`] has it.
+    pub fn of(text: &str) -> Self {
+        Key(text.to_owned())
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

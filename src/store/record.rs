@@ -98,6 +98,11 @@ pub fn encode<T: Serialize>(record: &T) -> Json {
     serde_json::to_vec(record).expect("strings, numbers and maps with string keys serialize")
 }
 
+/// For a generator's record; unlike all others.
+pub fn fresh_token() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
 /// The record `format`: a bare number.
 pub fn encode_format() -> Json {
     FORMAT.to_string().into_bytes()

@@ -146,3 +146,30 @@ fn bounds_in_a_table_are_listed_and_raised() {
         }
     }
 }
+
+#[test]
+fn a_table_of_bounds_moves_to_etcd_when_its_proxies_are_stopped() {
+    const DB: &str = "operator_moves";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
+    make(server, DB, "");
+    let config = crate::in_table::config(server, "p1", &format!("{DB}.bounds"));
+    let mut old = Proxy::start(&config, &[("rules", &crate::fleet::rules(DB, 10))]);
+    check(&old, &format!("raise {DB}.g --to 70000"), 0, &["to 70000\n"]);
+    let mut to_old = client(old.port, DB).unwrap();
+    let last = (0..50).map(|_| insert_id(&mut to_old, INSERT)).max().unwrap();
+    drop(to_old);
+    let new = member(server, &etcd, "p2", DB, 10);
+    let line = format!("move --from {}", old.dir().join("rowstamp.toml").display());
+    check(&new, &line, 1, &["p1 live on the store of", "stop them, then move"]);
+    server.client().run(format!("DELETE FROM {DB}.t"));
+    old.stop();
+    check(&new, &line, 0, &["2 records of", "written"]);
+    let mut to_new = client(new.port, DB).unwrap();
+    let ids: Vec<_> = (0..50).map(|_| insert_id(&mut to_new, INSERT)).collect();
+    assert!(ids.is_sorted() && *ids.last().unwrap() > last, "{ids:?} {last}");
+    check(&new, "export -", 0, &["note: p2 live", "generators/operator_moves.g"]);
+    let outcome = etcd.ctl(0, &["put", "/rowstamp/suspect", r#"{"v":1,"by":"x","since":"s","reason":"r"}"#]);
+    assert_eq!(outcome.trim(), "OK");
+    check(&new, "export -", 1, &["suspected of having gone back"]);
+}

@@ -1,0 +1,284 @@
+//! `rowstamp store export`, `import` and `move`: bounds and bindings, from one store to another. Floors only rise.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Desk;
+use crate::cli::{ConfigArg, EXIT_FOUND, load};
+use crate::store::record::{decode, encode, fresh_token};
+use crate::store::{BindingRecord, GeneratorRecord, Json, Key, Outcome, StoreError};
+
+/// Who wrote last, in a generator's record.
+const OWNER: &str = "rowstamp store import";
+
+/// Each attempt lost a race, or its answer.
+const ATTEMPTS_MAX: u32 = 16;
+
+/// A line is one record; the longest is a few hundred bytes.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// A new file; - is standard output.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// What `export` wrote; - is standard input.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct MoveArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// The configuration whose store is read; that store stays as it is.
+    #[arg(long, value_name = "FILE")]
+    pub from: PathBuf,
+}
+
+/// A record as a line of an export.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    key: String,
+    value: Value,
+}
+
+pub(super) async fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
+    let desk = Desk::open(&load(&args.config.config)?.config).await?;
+    let lines = lines(&desk).await?;
+    let live = desk.proxies().await?;
+    if !live.is_empty() {
+        eprintln!(
+            "note: {} live, and raise bounds on: what is exported now is soon below them",
+            live.join(", ")
+        );
+    }
+    if args.file == Path::new("-") {
+        write(io::stdout().lock(), &lines)?;
+    } else {
+        let file = OpenOptions::new().write(true).create_new(true).open(&args.file);
+        let file =
+            file.with_context(|| format!("{} cannot be made; name a new file", args.file.display()))?;
+        write(&file, &lines)?;
+        file.sync_all()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(to: impl Write, lines: &[Line]) -> io::Result<()> {
+    let mut to = BufWriter::new(to);
+    for line in lines {
+        serde_json::to_writer(&mut to, line)?;
+        to.write_all(b"\n")?;
+    }
+    to.flush()
+}
+
+pub(super) async fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
+    let loaded = load(&args.config.config)?;
+    let from = args.file.display().to_string();
+    let records = if args.file == Path::new("-") {
+        read(&from, io::stdin().lock())?
+    } else {
+        let file = std::fs::File::open(&args.file).with_context(|| format!("{from} cannot be read"))?;
+        read(&from, BufReader::new(file))?
+    };
+    let desk = Desk::open_or_make(&loaded.config).await?;
+    put(&desk, &from, &records).await
+}
+
+pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
+    let (loaded, other) = (load(&args.config.config)?, load(&args.from)?);
+    let from = args.from.display().to_string();
+    let source = Desk::open(&other.config).await?;
+    be_quiet(&source, &from).await?;
+    let lines = lines(&source).await?;
+    let mut records = Vec::with_capacity(lines.len());
+    for line in &lines {
+        records.push(record(line)?);
+    }
+    let desk = Desk::open_or_make(&loaded.config).await?;
+    let code = put(&desk, &from, &records).await?;
+    be_quiet(&source, &from).await?;
+    if self::lines(&source).await? != lines {
+        bail!("the store of {from} changed meanwhile: stop the proxies that write to it, and move again");
+    }
+    Ok(code)
+}
+
+/// An error where proxies live that would raise bounds in the store of `from` while others work with the new one.
+async fn be_quiet(source: &Desk, from: &str) -> anyhow::Result<()> {
+    let live = source.proxies().await?;
+    if live.is_empty() {
+        return Ok(());
+    }
+    bail!("{} live on the store of {from} and would issue on: stop them, then move", live.join(", "));
+}
+
+/// What a store may be made of again: all but what is about proxies and about the store itself.
+async fn lines(desk: &Desk) -> anyhow::Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    for (key, found) in desk.store.list("").await? {
+        if key == Key::suspect() {
+            bail!(
+                "the store is suspected of having gone back, so its bounds may be too low: `rowstamp store raise --settle` \
+                 first"
+            );
+        }
+        if !is_portable(&key) {
+            continue;
+        }
+        if key.as_str().strip_prefix(Key::GENERATORS).is_some_and(|name| !name.contains('.')) {
+            bail!(
+                "{key} is a tag of Leaf's, which names no schema: it cannot be exported; raise its generator in the new \
+                 store with `rowstamp store raise SCHEMA.NAME --to BOUND`"
+            );
+        }
+        lines.push(Line { key: key.to_string(), value: decode(&key, &found.value)? });
+    }
+    Ok(lines)
+}
+
+fn is_portable(key: &Key) -> bool {
+    let is_lease = key.as_str().starts_with(Key::SLOTS) && key.as_str().ends_with("/live");
+    let is_about_proxies = [Key::PROXIES, Key::WITNESSES].iter().any(|part| key.as_str().starts_with(part));
+    !is_lease && !is_about_proxies && ![Key::format(), Key::suspect()].contains(key)
+}
+
+fn read(from: &str, file: impl BufRead) -> anyhow::Result<Vec<(Key, Json)>> {
+    let mut records = Vec::new();
+    let mut file = file;
+    for number in 1.. {
+        let mut text = Vec::new();
+        let place = || format!("{from}:{number}");
+        file.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut text).with_context(place)?;
+        if text.is_empty() {
+            break;
+        }
+        let line: Line = serde_json::from_slice(&text)
+            .with_context(|| format!("{from}:{number}: this is no line of `rowstamp store export`"))?;
+        records.push(record(&line).with_context(place)?);
+    }
+    Ok(records)
+}
+
+/// A line that can be put into a store.
+fn record(line: &Line) -> anyhow::Result<(Key, Json)> {
+    let (key, json) = (Key::of(&line.key), encode(&line.value));
+    if !is_portable(&key) {
+        bail!("{key} is of one store alone, and never exported; remove the line");
+    }
+    // What is damaged, or of a newer format, is found before anything is written.
+    merged(&key, &json, None)?;
+    Ok((key, json))
+}
+
+/// Raises what stands to what came; nothing is written where something does not fit.
+async fn put(desk: &Desk, from: &str, records: &[(Key, Json)]) -> anyhow::Result<ExitCode> {
+    let mut misfits = Vec::new();
+    for (key, json) in records {
+        let stands = desk.store.load(key).await?;
+        if let Err(error) = merged(key, json, stands.as_ref().map(|found| &*found.value)) {
+            misfits.push(error);
+        }
+    }
+    for misfit in &misfits {
+        eprintln!("error: {from}: {misfit}");
+    }
+    if !misfits.is_empty() {
+        eprintln!("nothing was written");
+        return Ok(ExitCode::from(EXIT_FOUND));
+    }
+    // A generator is raised before a table is bound to it.
+    let (bindings, others): (Vec<_>, Vec<_>) =
+        records.iter().partition(|(key, _)| key.as_str().starts_with(Key::BINDINGS));
+    let mut changed = 0;
+    for (key, json) in others.into_iter().chain(bindings) {
+        changed += u32::from(put_one(desk, key, json).await?);
+    }
+    println!("{} records of {from}: {changed} written, the others stand as high already", records.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether it had to be written.
+async fn put_one(desk: &Desk, key: &Key, json: &[u8]) -> anyhow::Result<bool> {
+    for _ in 0..ATTEMPTS_MAX {
+        let stands = desk.store.load(key).await?;
+        let (revision, value) =
+            stands.map_or((None, None), |found| (Some(found.revision), Some(found.value)));
+        let Some(record) = merged(key, json, value.as_deref())? else { return Ok(false) };
+        match desk.store.compare_and_set(key, revision, &record).await {
+            Ok(Outcome::Written(_)) => return Ok(true),
+            Ok(Outcome::Conflict(_)) | Err(StoreError::UnknownOutcome { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    bail!("{key} could not be written in {ATTEMPTS_MAX} attempts; import again");
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Misfit {
+    #[error(
+        "{key} is {there}, and {here} in this store: it cannot be both; give one of the generators another name"
+    )]
+    Generator { key: Key, there: String, here: String },
+    #[error(
+        "table {table} is bound to generator {there}, and to {here} in this store: ids of one could be the other's; change \
+         the rules of one, so that its proxies move the table first"
+    )]
+    Binding { table: String, there: String, here: String },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The record that is to stand; `None`: what stands is as high.
+fn merged(key: &Key, came: &[u8], stands: Option<&[u8]>) -> Result<Option<Json>, Misfit> {
+    let is = |part: &str| key.as_str().starts_with(part);
+    if is(Key::GENERATORS) || is(Key::SLOTS) {
+        let there: GeneratorRecord = decode(key, came)?;
+        let Some(here) = stands else { return Ok(Some(came.to_vec())) };
+        let here: GeneratorRecord = decode(key, here)?;
+        let text = |record: &GeneratorRecord| match &record.layout {
+            Some(layout) => format!("of kind {} with layout {layout}", record.kind),
+            None => format!("of kind {}", record.kind),
+        };
+        if (&there.kind, &there.layout) != (&here.kind, &here.layout) {
+            return Err(Misfit::Generator { key: key.clone(), there: text(&there), here: text(&here) });
+        }
+        if there.bound <= here.bound {
+            return Ok(None);
+        }
+        let (bound, owner) = (there.bound, OWNER.to_owned());
+        return Ok(Some(encode(&GeneratorRecord { bound, owner, token: fresh_token(), ..here })));
+    }
+    if let Some(table) = key.as_str().strip_prefix(Key::BINDINGS) {
+        let there: BindingRecord = decode(key, came)?;
+        let Some(here) = stands else { return Ok(Some(came.to_vec())) };
+        let here: BindingRecord = decode(key, here)?;
+        if there.generator != here.generator {
+            let table = table.to_owned();
+            return Err(Misfit::Binding { table, there: there.generator, here: here.generator });
+        }
+        let floor = there.floor;
+        return Ok((floor > here.floor).then(|| encode(&BindingRecord { floor, ..here })));
+    }
+    // Of a later version: what stands is kept.
+    decode::<Value>(key, came)?;
+    Ok(stands.is_none().then(|| came.to_vec()))
+}
