@@ -347,7 +347,7 @@ impl Writer {
             "subquery" => "(SELECT 77)",
             "function" => "ABS(-78)",
             "null_plus" => "NULL + 1",
-            "last_insert_id" => "LAST_INSERT_ID() + 5000000",
+            "last_insert_id" => "LAST_INSERT_ID() * 0 + 5",
             "case" => "CASE WHEN TRUE THEN 79 END",
             _ => "70 + 6",
         }
