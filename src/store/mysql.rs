@@ -290,7 +290,8 @@ impl Connection {
         for opts in &self.servers {
             match Conn::new(opts.clone()).await {
                 Ok(mut conn) => {
-                    // A replica would take no write; an open transaction would see old rows, or make a write that ends never.
+                    // Without autocommit reads would show old rows, and writes would wait for a COMMIT. A lock is waited for
+                    // less long than a call.
                     let set = "SET autocommit = 1, lock_wait_timeout = 1, innodb_lock_wait_timeout = 1";
                     match conn.query_drop(set).await {
                         Ok(()) => return Ok(conn),
@@ -353,12 +354,11 @@ impl Connection {
                 Ok(Some(rows))
             }
             Ok(Err(mysql_async::Error::Server(error))) => {
-                let is_done = !NOT_DONE.contains(&error.code);
                 *slot = Some(conn);
                 match error.code {
                     DUPLICATE_KEY => Ok(None),
-                    _ if is_done => Err(unknown(error.to_string())),
-                    _ => Err(self.away(error.to_string())),
+                    code if NOT_DONE.contains(&code) => Err(self.away(error.to_string())),
+                    _ => Err(unknown(error.to_string())),
                 }
             }
             Ok(Err(error)) => Err(unknown(error.to_string())),
