@@ -59,7 +59,7 @@ impl Session {
                 (name, false)
             }
             None => match self.relay.statements.effects(id).and_then(|e| e.hidden_insert.clone()) {
-                Some(name) => (name, true),
+                Some(name) => (*name, true),
                 None => return Execution::Ruled,
             },
         };

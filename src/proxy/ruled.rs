@@ -83,9 +83,7 @@ impl Session {
         };
         let source = match &verdict {
             Verdict::Prepare(prepared) => self.source(text, prepared.insert.target.named()),
-            Verdict::Pass(Effects { inserts_into: Some((schema, table)), .. }) => {
-                self.source(text, (schema, table))
-            }
+            Verdict::Pass(Effects { inserts_into: Some(name), .. }) => self.source(text, (&name.0, &name.1)),
             _ => None,
         };
         drop(payload);

@@ -30,13 +30,13 @@ pub struct Effects {
     /// says nothing new.
     pub explains_report: bool,
     /// An INSERT that is left alone because a temporary table hides this name of a ruled one.
-    pub hidden_insert: Option<(String, String)>,
+    pub hidden_insert: Option<Box<(String, String)>>,
     /// A routine or a compound statement ran: it may have prepared other statements under the session's names.
     pub routine: bool,
     /// What PREPARE and DEALLOCATE did to the session's names, in the order of the text, each with its statement's number in the packet.
     pub named: Vec<(usize, NamedChange)>,
     /// By schema and table: what the single INSERT of a text that is prepared goes into, where no rule concerns it.
-    pub inserts_into: Option<(String, String)>,
+    pub inserts_into: Option<Box<(String, String)>>,
     /// What would have become of INSERTs under rules in shadow mode.
     pub shadow: Vec<Shadow>,
 }

@@ -360,7 +360,7 @@ impl Walk<'_> {
                     self.note_hidden(head.table);
                 }
                 if self.protocol == Protocol::Prepare {
-                    self.effects.inserts_into = self.names(head.table);
+                    self.effects.inserts_into = self.names(head.table).map(Box::new);
                 }
                 return self.skip(lexer, start);
             }

@@ -297,14 +297,13 @@ impl<'a> Lexer<'a> {
 
     /// An unquoted name's bytes, from wherever it begins.
     fn name_bytes(&mut self) -> Result<TokenKind, Odd> {
-        while let Some(byte) = self.byte(0) {
-            match class(byte) {
-                Class::Word if byte >= 0x80 => self.at += self.unquoted_char()?,
-                Class::Word | Class::Digit => self.at += 1,
-                _ => break,
+        loop {
+            self.at += self.rest().iter().take_while(|&&byte| byte < 0x80 && is_name_byte(byte)).count();
+            if self.byte(0).is_none_or(|byte| byte < 0x80) {
+                return Ok(TokenKind::Word);
             }
+            self.at += self.unquoted_char()?;
         }
-        Ok(TokenKind::Word)
     }
 
     /// Outside of quotes a byte from 0x80 on may also be a blank or a sign, as the character set says.

@@ -71,7 +71,7 @@ impl Walk<'_> {
         }
         let Some((schema, table)) = self.names(path) else { return };
         if !matches!((self.view.tables)(&schema, &table), Lookup::NotRuled) {
-            self.effects.hidden_insert = Some((schema, table));
+            self.effects.hidden_insert = Some(Box::new((schema, table)));
         }
     }
 }
