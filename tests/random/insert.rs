@@ -394,7 +394,12 @@ impl Writer {
             (None, "bound_mixed") if self.choices.one_in(2) => return self.bound_id(),
             (None, "expression") => self.expression_id().to_owned(),
             (None, "undecided") => self.choices.one_of(&["0e0", "'5x'", "x'00'", "''"]).to_owned(),
-            (None, "mixed") if self.choices.one_in(3) => self.explicit_id(draft.more),
+            (None, "mixed") if self.choices.one_in(3) => {
+                if draft.more & ONE_ROW != 0 {
+                    self.tag("explicit");
+                }
+                self.explicit_id(draft.more)
+            }
             _ => self.no_id(draft.more).to_owned(),
         };
         self.put(&text);

@@ -49,11 +49,22 @@ pub(crate) struct Apart {
     productions: &'static [(&'static str, &'static str)],
 }
 
-pub(crate) const APART: &[Apart] = &[Apart {
-    name: "REPLACE of generated and of existing ids, which MariaDB refuses",
-    servers: &[Kind::MariaDb],
-    productions: &[("verb", REPLACE), ("id style", "mixed|bound|bound_mixed")],
-}];
+pub(crate) const APART: &[Apart] = &[
+    Apart {
+        name: "REPLACE of generated and of existing ids, which MariaDB refuses",
+        servers: &[Kind::MariaDb],
+        productions: &[("verb", REPLACE), ("id style", "mixed|bound|bound_mixed")],
+    },
+    Apart {
+        name: "ODKU of many generated and explicit ids, some of which MariaDB gives to several rows",
+        servers: &[Kind::MariaDb],
+        productions: &[
+            ("rows", "to_fifty"),
+            ("on duplicate key", ANY),
+            ("id style", "mixed|bound|bound_mixed"),
+        ],
+    },
+];
 
 /// Which of them a statement may meet.
 pub(crate) fn apart(server: Kind, drawn: &[(&'static str, &'static str)]) -> Option<&'static str> {
