@@ -7,22 +7,20 @@
 
 mod support;
 
-use std::collections::HashMap;
-use std::fmt::Write;
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use support::raw::{Client, Options, Outcome, Param, Prepared};
+use support::raw::{Client, Options, Outcome};
 use support::servers::announce;
-use support::{Kind, Proxy, Server, proxy};
+use support::told::{Batch, Inserts, Row, StopOnDrop, judge, number, seed};
+use support::{Kind, Proxy, Server, proxy, told};
 
 const WRITERS: u64 = 8;
-const ROWS_MAX: usize = 20;
 /// Longer than any restart; a proxy that serves nobody for so long is broken.
 const PROGRESS_DEADLINE: Duration = Duration::from_secs(20);
 /// One kill in so many follows the start at once, when bounds are raised and nobody is connected.
@@ -54,9 +52,7 @@ fn no_id_twice_and_no_acknowledged_row_lost_on_mysql9() {
 fn crash(kind: Kind) {
     let Some(server) = Server::start(kind) else { return };
     let crashes: u32 = number("ROWSTAMP_CRASHES").unwrap_or(10);
-    let seed: u64 = number("ROWSTAMP_SEED").unwrap_or_else(|| {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| u64::from(now.subsec_nanos()))
-    });
+    let seed = seed();
     announce(&format!("crash: {} seed {seed} (ROWSTAMP_SEED repeats it)", kind.name()));
     server.client().run("CREATE DATABASE crash");
     server.client().run("CREATE TABLE crash.t (token BIGINT NOT NULL, id BIGINT NOT NULL, KEY (id))");
@@ -93,11 +89,6 @@ fn crash(kind: Kind) {
     ));
 }
 
-fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
-}
-
 /// Kills the proxy under load, `crashes` times; the slowest restart.
 fn kill_and_restart(proxy: &mut Proxy, load: &Load, crashes: u32, random: &mut StdRng) -> Duration {
     let mut slowest = Duration::ZERO;
@@ -114,20 +105,6 @@ fn kill_and_restart(proxy: &mut Proxy, load: &Load, crashes: u32, random: &mut S
     }
     load.wait_for_progress(proxy);
     slowest
-}
-
-struct StopOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Row {
-    token: u64,
-    id: u64,
 }
 
 /// What the writers and the killer share.
@@ -187,114 +164,22 @@ impl Load {
         tokens: &mut impl Iterator<Item = u64>,
         random: &mut StdRng,
     ) -> io::Result<()> {
-        let one = prepare(&mut client, "INSERT INTO t (token) VALUES (?)")?;
-        let three = prepare(&mut client, "INSERT INTO t (token) VALUES (?), (?), (?)")?;
+        let inserts = Inserts::prepare(&mut client, "t")?.unwrap_or_else(|error| panic!("{error:?}"));
         while !self.stop.load(Ordering::SeqCst) {
-            let (sent, outcomes) = match random.gen_range(0..4) {
-                0 => insert(&mut client, tokens.take(1).collect()),
-                1 => insert(&mut client, tokens.take(random.gen_range(2..=ROWS_MAX)).collect()),
-                2 => execute(&mut client, &one, tokens.take(1).collect()),
-                _ => execute(&mut client, &three, tokens.take(3).collect()),
+            let batch = Batch::draw(tokens, random);
+            let ok = match inserts.send(&mut client, &batch)? {
+                Outcome::Ok(ok) => ok,
+                other => panic!("an INSERT was answered by {other:?}"),
             };
-            let outcomes = outcomes?;
-            let Some(Outcome::Ok(ok)) = outcomes.first() else {
-                panic!("an INSERT was answered by {outcomes:?}")
-            };
-            assert_eq!(ok.affected_rows, sent.len() as u64, "rows inserted");
-            // The ids of one statement adjoin: what a driver tells its application of several rows.
-            let rows = sent.into_iter().zip(ok.insert_id..).map(|(token, id)| Row { token, id });
-            self.acknowledged.lock().expect("no writer panicked").extend(rows);
+            self.acknowledged.lock().expect("no writer panicked").extend(batch.rows(&ok));
         }
         Ok(())
     }
 }
 
-fn prepare(client: &mut Client, sql: &str) -> io::Result<Prepared> {
-    Ok(client.prepare(sql)?.unwrap_or_else(|error| panic!("{sql}: {error:?}")))
-}
-
-type Sent = (Vec<u64>, io::Result<Vec<Outcome>>);
-
-fn insert(client: &mut Client, tokens: Vec<u64>) -> Sent {
-    let values: Vec<String> = tokens.iter().map(|token| format!("({token})")).collect();
-    let outcomes = client.query(format!("INSERT INTO t (token) VALUES {}", values.join(",")));
-    (tokens, outcomes)
-}
-
-fn execute(client: &mut Client, statement: &Prepared, tokens: Vec<u64>) -> Sent {
-    let params: Vec<Param> = tokens.iter().map(|token| Param::Uint(*token)).collect();
-    let outcomes = client.execute(statement, &params);
-    (tokens, outcomes)
-}
-
 /// The table straight from the server, once no statement runs there any more.
 fn stored(server: &Server) -> Vec<Row> {
     let mut client = server.client();
-    let mine = client.connection_id;
-    let others =
-        format!("SELECT COUNT(*) FROM information_schema.processlist WHERE db = 'crash' AND id <> {mine}");
-    let end = Instant::now() + PROGRESS_DEADLINE;
-    while client.run(&others)[0].cell(0, 0).as_deref() != Some("0") {
-        assert!(Instant::now() < end, "statements of connections long gone still run");
-        thread::sleep(Duration::from_millis(20));
-    }
-    let outcome = client.run("SELECT token, id FROM crash.t").remove(0);
-    let cell = |row: usize, column: usize| {
-        outcome.cell(row, column).and_then(|text| text.parse().ok()).expect("an unsigned number")
-    };
-    (0..outcome.rows().len()).map(|row| Row { token: cell(row, 0), id: cell(row, 1) }).collect()
-}
-
-/// Every finding's first example and how many there are of it.
-fn judge(acknowledged: &[Row], stored: &[Row]) -> Result<(), String> {
-    let mut by_id: HashMap<u64, u64> = HashMap::new();
-    let mut by_token: HashMap<u64, u64> = HashMap::new();
-    let mut findings: Vec<(&str, String)> = Vec::new();
-    for row in stored {
-        if row.id == 0 {
-            findings.push(("a row without an id", format!("{row:?}")));
-        } else if let Some(other) = by_id.insert(row.id, row.token) {
-            findings.push(("an id issued twice", format!("{row:?} and the row of token {other}")));
-        }
-        if by_token.insert(row.token, row.id).is_some() {
-            findings.push(("a row stored twice", format!("{row:?}")));
-        }
-    }
-    for row in acknowledged {
-        match by_token.get(&row.token) {
-            None => findings.push(("an acknowledged row is missing", format!("{row:?}"))),
-            Some(id) if *id != row.id => {
-                findings.push(("an acknowledged row has another id", format!("{row:?}, stored {id}")));
-            }
-            Some(_) => {}
-        }
-    }
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    for (kind, example) in &findings {
-        if !text.contains(kind) {
-            let count = findings.iter().filter(|(other, _)| other == kind).count();
-            let _ = write!(text, "{kind} ({count} times): {example}; ");
-        }
-    }
-    if text.is_empty() { Ok(()) } else { Err(text) }
-}
-
-#[test]
-fn the_judge_notices() {
-    let check = |acknowledged: &[(u64, u64)], stored: &[(u64, u64)], expect: &str| {
-        let rows =
-            |pairs: &[(u64, u64)]| pairs.iter().map(|&(token, id)| Row { token, id }).collect::<Vec<_>>();
-        let found = judge(&rows(acknowledged), &rows(stored)).err().unwrap_or_default();
-        let kinds: Vec<&str> =
-            found.split("; ").filter_map(|finding| Some(finding.split_once(" (")?.0)).collect();
-        assert_eq!(kinds.join(", "), expect);
-    };
-    check(&[(1, 10)], &[(1, 10)], "");
-    check(&[], &[(1, 10), (2, 11)], "");
-    check(&[(1, 10), (2, 11)], &[(1, 10)], "an acknowledged row is missing");
-    check(&[(1, 10)], &[(1, 11)], "an acknowledged row has another id");
-    check(&[], &[(1, 10), (2, 10)], "an id issued twice");
-    check(&[], &[(1, 10), (1, 11)], "a row stored twice");
-    check(&[], &[(1, 0), (2, 0)], "a row without an id");
+    told::wait_until_quiet(&mut client, "crash");
+    told::read(&mut client, "crash.t")
 }

@@ -6,6 +6,7 @@
 //! * [`servers`]: private MariaDB and MySQL 9 servers.
 //! * [`proxy`]: `rowstamp serve` with a configuration of the test's own.
 //! * [`tap`]: a relay that writes down what it passes on.
+//! * [`told`]: what clients were told of their rows, and the judge.
 //! * [`raw`]: a MySQL client over a bare socket, independent of the crate's own `mysql` module.
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test crate uses a part")]
 #![allow(clippy::indexing_slicing, clippy::missing_panics_doc, reason = "a panic is how a test fails")]
@@ -17,6 +18,7 @@ pub mod proxy;
 pub mod raw;
 pub mod servers;
 pub mod tap;
+pub mod told;
 
 pub use etcd::Etcd;
 pub use proxy::Proxy;
