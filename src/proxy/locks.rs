@@ -16,6 +16,9 @@ use crate::schema::{Schema, SchemaError};
 /// The connection is asked so often whether it still lives: a lost lock is noticed within this time.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
+/// How often locks that are lost are tried again. Behind a failover nothing else is in the way of ruled statements.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+
 /// How long a lock is waited for: the backend may take a moment to notice that a proxy which was killed is gone.
 const LOCK_TIMEOUT_SECONDS: u32 = 3;
 
@@ -151,10 +154,12 @@ impl Inner {
 
 /// Ends with the proxy: it holds the locks only weakly.
 async fn watch(inner: std::sync::Weak<Inner>) {
+    let mut interval = CHECK_INTERVAL;
     loop {
-        tokio::time::sleep(CHECK_INTERVAL).await;
+        tokio::time::sleep(interval).await;
         let Some(inner) = inner.upgrade() else { return };
         inner.check().await;
+        interval = if inner.lost.load().is_some() { RETRY_INTERVAL } else { CHECK_INTERVAL };
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! * [`keeper`]: a process that ends when the test does, however the test ends.
 //! * [`machine`]: programs, folders and ports of this machine.
+//! * [`gate`]: a relay whose target moves.
 //! * [`etcd`]: private etcd clusters.
 //! * [`servers`]: private MariaDB and MySQL 9 servers.
 //! * [`proxy`]: `rowstamp serve` with a configuration of the test's own.
@@ -12,6 +13,7 @@
 #![allow(clippy::indexing_slicing, clippy::missing_panics_doc, reason = "a panic is how a test fails")]
 
 pub mod etcd;
+pub mod gate;
 pub mod keeper;
 pub mod machine;
 pub mod proxy;
@@ -21,5 +23,6 @@ pub mod tap;
 pub mod told;
 
 pub use etcd::Etcd;
+pub use gate::Gate;
 pub use proxy::Proxy;
 pub use servers::{Kind, Server};

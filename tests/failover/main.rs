@@ -1,0 +1,208 @@
+//! Promise 1 where it matters: a primary dies before all of its rows were replicated, the replica takes its place, and the rows
+//! that it never had are loaded back from the old primary's disk, by their ids.
+//!
+//! Writers insert the same rows through the proxy into two tables: `ruled`, whose ids are the proxy's, and `native`, which has
+//! AUTO_INCREMENT. Native ids go on from where the replica stood, so the lost rows collide when they come back; a drill
+//! without such collisions proves nothing, and fails. Ruled ids must not collide, and every row that was acknowledged, before the
+//! failover or behind it, must stand there under the id that its client was told.
+//!
+//! `ROWSTAMP_DRILLS` says how often (tests/failover.sh: 20), by turns with a proxy and its embedded store, and with two proxies and
+//! etcd; `ROWSTAMP_SEED` repeats the times of an earlier run.
+//!
+//! * [`pair`]: two servers, replication, and what an operator does.
+//! * [`load`]: the writers.
+#![allow(clippy::indexing_slicing, reason = "a panic is how a test fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod load;
+mod pair;
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use load::{Load, Table};
+use pair::{Behind, LoadedBack, Pair};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use support::etcd::Version;
+use support::servers::announce;
+use support::told::{self, StopOnDrop};
+use support::{Etcd, Gate, Proxy, proxy};
+
+const WRITERS: usize = 4;
+
+/// How much longer than native ones ruled writes may be away.
+const SERVICE_DEADLINE: Duration = Duration::from_secs(1);
+
+const RULES: &str = r#"
+schema = "drill"
+
+[generators.ruled]
+kind = "sequence"
+batch = 1000
+
+[tables.ruled]
+column = "id"
+generator = "ruled"
+"#;
+
+/// What a drill came to.
+struct Figures {
+    acknowledged: usize,
+    not_acknowledged: usize,
+    /// Ruled statements, while the proxy did not hold its locks.
+    refused: u64,
+    ruled: LoadedBack,
+    native: LoadedBack,
+    /// From the kill and from the promotion to the first ruled row, and from the promotion to the first ruled row of the last writer.
+    from_kill: Duration,
+    first: Duration,
+    last: Duration,
+    /// From the promotion to the first native row of the last writer: how long it takes without ids.
+    last_native: Duration,
+}
+
+#[test]
+fn rows_of_a_dead_primary_are_loaded_back_without_a_collision() {
+    let drills: u32 = told::number("ROWSTAMP_DRILLS").unwrap_or(2);
+    let seed = told::seed();
+    announce(&format!("failover: seed {seed} (ROWSTAMP_SEED repeats it)"));
+    let (mut passed, mut collisions, mut rows, mut slowest) = (0, 0, 0, Duration::ZERO);
+    for nth in 0..drills {
+        let fleet = if nth % 2 == 0 { Fleet::Embedded } else { Fleet::Etcd };
+        let mut random = StdRng::seed_from_u64(seed ^ u64::from(nth));
+        let Some(figures) = drill(fleet, &mut random) else { continue };
+        announce(&format!("failover: {}/{drills} {fleet:?}: {}", nth + 1, figures.text()));
+        passed += 1;
+        collisions += figures.native.collisions;
+        rows += figures.ruled.missing;
+        slowest = slowest.max(figures.last);
+    }
+    announce(&format!(
+        "failover: {passed} of {drills} drills passed: {rows} ruled rows loaded back, 0 collisions ({collisions} native), writes \
+         went on {:.1} s behind the promotion at most",
+        slowest.as_secs_f64()
+    ));
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fleet {
+    /// One proxy.
+    Embedded,
+    /// Two.
+    Etcd,
+}
+
+fn proxies(backend: &str, etcd: Option<&Etcd>) -> Vec<Proxy> {
+    let config = proxy::config(backend);
+    let Some(etcd) = etcd else { return vec![Proxy::start(&config, &[("drill", RULES)])] };
+    let member = |name| {
+        format!(
+            "{config}[store]\nkind = \"etcd\"\nendpoints = {}\n\n[proxy]\nname = \"{name}\"\n",
+            etcd.endpoints_toml()
+        )
+    };
+    ["p1", "p2"].iter().map(|name| Proxy::start(&member(name), &[("drill", RULES)])).collect()
+}
+
+/// `None` where this machine lacks a server.
+fn drill(fleet: Fleet, random: &mut StdRng) -> Option<Figures> {
+    let mut pair = Pair::start()?;
+    let etcd = match fleet {
+        Fleet::Embedded => None,
+        Fleet::Etcd => Some(Etcd::start(Version::Debian, 1)?),
+    };
+    let gate = Gate::start(&pair.primary.address());
+    let proxies = proxies(&gate.address(), etcd.as_ref());
+    let load = Load::new(&proxies, WRITERS);
+    let Course { killed, promoted, ruled, native } = thread::scope(|scope| {
+        let _stop = StopOnDrop(&load.stop);
+        for writer in 0..WRITERS {
+            let (load, seed) = (&load, random.r#gen());
+            scope.spawn(move || load.write(writer, &mut StdRng::seed_from_u64(seed)));
+        }
+        fail_over(&mut pair, &gate, &load, random)
+    });
+
+    let mut client = pair.replica.client();
+    told::wait_until_quiet(&mut client, "drill");
+    let stored = told::read(&mut client, Table::Ruled.name());
+    let acknowledged = load.acknowledged(Table::Ruled);
+    if let Err(findings) = told::judge(&acknowledged, &stored) {
+        panic!("{fleet:?}: {findings}\n{}", load.logs());
+    }
+    assert_eq!(ruled.collisions, 0, "ruled rows collide: {:?}\n{}", ruled.example, load.logs());
+    assert!(ruled.missing > 0 && native.collisions > 0, "no row was lost, so nothing is proven");
+    let (first, last) = load.first_and_last(Table::Ruled, promoted);
+    let last_native = load.first_and_last(Table::Native, promoted).1;
+    assert!(
+        last < last_native + SERVICE_DEADLINE,
+        "{fleet:?}: ruled rows again after {last:?}, native ones after {last_native:?}\n{}",
+        load.logs()
+    );
+    Some(Figures {
+        acknowledged: acknowledged.len(),
+        not_acknowledged: stored.len() - acknowledged.len(),
+        refused: load.refused.load(Ordering::Relaxed),
+        ruled,
+        native,
+        from_kill: (promoted - killed) + first,
+        first,
+        last,
+        last_native,
+    })
+}
+
+/// What happened under the load, and when.
+struct Course {
+    killed: Instant,
+    promoted: Instant,
+    ruled: LoadedBack,
+    native: LoadedBack,
+}
+
+fn fail_over(pair: &mut Pair, gate: &Gate, load: &Load, random: &mut StdRng) -> Course {
+    let behind = if random.gen_ratio(1, 2) { Behind::NotReceived } else { Behind::NotApplied };
+    let mut pause = |range| thread::sleep(Duration::from_millis(random.gen_range(range)));
+    load.wait_until_all_wrote(Instant::now());
+    pause(500..1_000);
+    pair.fall_behind(behind);
+    pause(200..600);
+    pair.primary.kill();
+    let killed = Instant::now();
+    // What notices that a primary is gone takes a while.
+    pause(0..3_000);
+    pair.promote();
+    let promoted = Instant::now();
+    gate.turn(&pair.replica.address());
+    load.wait_until_all_wrote(promoted);
+    pause(200..600);
+    pair.primary.restart();
+    let (ruled, native) = (pair.load_back(Table::Ruled), pair.load_back(Table::Native));
+    load.wait_until_all_wrote(Instant::now());
+    Course { killed, promoted, ruled, native }
+}
+
+impl Figures {
+    fn text(&self) -> String {
+        format!(
+            "{} ruled rows acknowledged, {} more stored; not replicated at the kill: {} ruled, {} native; collisions when loaded \
+             back: {} ruled, {} native; ruled rows again {:.2} s behind the kill, {:.2} s behind the promotion, for all writers \
+             {:.2} s (native {:.2} s), {} statements refused meanwhile",
+            self.acknowledged,
+            self.not_acknowledged,
+            self.ruled.missing,
+            self.native.missing,
+            self.ruled.collisions,
+            self.native.collisions,
+            self.from_kill.as_secs_f64(),
+            self.first.as_secs_f64(),
+            self.last.as_secs_f64(),
+            self.last_native.as_secs_f64(),
+            self.refused,
+        )
+    }
+}
