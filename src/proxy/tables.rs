@@ -61,6 +61,17 @@ pub enum TableError {
     Lock(#[from] LockError),
 }
 
+impl TableError {
+    /// Whether all may be well when it is tried again, with nothing changed: the store did not answer.
+    pub fn passes(&self) -> bool {
+        match self {
+            TableError::Bind { error, .. }
+            | TableError::Open { error: OpenError::Store { error, .. }, .. } => error.passes(),
+            _ => false,
+        }
+    }
+}
+
 /// How long a generator's floor may take to reach the store.
 const FLOOR_DEADLINE: Duration = Duration::from_secs(5);
 

@@ -121,24 +121,27 @@ impl EtcdStore {
             lease: AtomicI64::new(0),
         });
         let end = Instant::now() + OPEN_DEADLINE;
-        while let Err(error) = inner.begin().await {
-            let passes = matches!(error, StoreError::Unavailable { .. } | StoreError::UnknownOutcome { .. });
-            if !passes || Instant::now() > end {
+        while let Err(error) = inner.begin(left.as_ref()).await {
+            if !error.passes() || Instant::now() > end {
                 return Err(error);
             }
             tokio::time::sleep(OPEN_PAUSE).await;
         }
-        inner.take_name(left.map(|marks| marks.run)).await?;
-        inner.sign().await?;
         watchdog::start(&inner);
         Ok(EtcdStore(inner))
     }
 }
 
 impl Inner {
-    /// What is done before anything else, again if need be.
-    async fn begin(&self) -> Result<(), StoreError> {
+    /// What is done before anything else, again if need be. `left`: the marks of an earlier process.
+    async fn begin(&self, left: Option<&Marks>) -> Result<(), StoreError> {
         self.recognise().await?;
+        self.check_format().await?;
+        self.take_name(left.map(|marks| marks.run.clone())).await?;
+        self.sign().await
+    }
+
+    async fn check_format(&self) -> Result<(), StoreError> {
         let key = Key::format();
         let found = match self.load(&key).await? {
             Some(found) => found,

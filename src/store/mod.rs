@@ -197,3 +197,10 @@ pub enum StoreError {
     )]
     OtherLayout { key: Key, found: String, expected: String },
 }
+
+impl StoreError {
+    /// Whether the store may well answer when it is asked again, with nothing changed.
+    pub fn passes(&self) -> bool {
+        matches!(self, StoreError::Unavailable { .. } | StoreError::UnknownOutcome { .. })
+    }
+}
