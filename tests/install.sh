@@ -3,7 +3,8 @@
 # own), and a Debian sid root with MySQL 9. Works as root and as an ordinary user with sudo. Starts no service.
 #
 #   tests/install.sh                    what `cargo test` needs
-#   tests/install.sh PROGRAM...         these alone: sysbench (tests/sysbench.sh, benches/relay.sh), haproxy (benches/relay.sh)
+#   tests/install.sh PROGRAM...         these alone: sysbench (tests/sysbench.sh, benches/relay.sh), haproxy (benches/relay.sh),
+#                                       ip, nft, faketime (tests/chaos.sh)
 #
 #   ROWSTAMP_SID_ROOT       where the sid root lives (default /var/tmp/rowstamp-sid)
 #   ROWSTAMP_DEBIAN_MIRROR  where it is fetched from (default: the mirror that apt uses)
@@ -62,11 +63,16 @@ LIST
     [[ -e /usr/include/google/protobuf/descriptor.proto ]] || echo libprotobuf-dev
 }
 
-# Debian calls the packages as the programs are called.
+# Debian calls the packages as the programs are called, but for these.
 named_packages() {
     local program
     for program in "$@"; do
-        has "$program" || printf '%s\n' "$program"
+        has "$program" && continue
+        case $program in
+            ip) echo iproute2 ;;
+            nft) echo nftables ;;
+            *) printf '%s\n' "$program" ;;
+        esac
     done
 }
 

@@ -72,6 +72,24 @@ pub struct Etcd {
     dir: PathBuf,
     members: Vec<Member>,
     tls: Option<Certificates>,
+    /// Where members listen for clients.
+    host: &'static str,
+}
+
+/// `etcdctl` at some members; it needs no hold of the cluster.
+#[derive(Debug, Clone)]
+pub struct Console(Vec<String>);
+
+impl Console {
+    /// What it prints, or what it says of its failure.
+    pub fn run(&self, arguments: &[&str]) -> Result<String, String> {
+        run(&self.line(arguments))
+    }
+
+    /// The whole command line.
+    pub fn line(&self, arguments: &[&str]) -> Vec<String> {
+        self.0.iter().cloned().chain(arguments.iter().map(|&argument| argument.to_owned())).collect()
+    }
 }
 
 impl Etcd {
@@ -82,6 +100,20 @@ impl Etcd {
 
     /// Clients must show a certificate where `tls` is set.
     pub fn start_with(version: Version, members: usize, tls: Option<&Certificates>) -> Option<Etcd> {
+        Self::start_at("127.0.0.1", version, members, tls)
+    }
+
+    /// Listens on every address of 127.0.0.0/8, among others: only for a network namespace of the test's own.
+    pub fn start_everywhere(version: Version, members: usize) -> Option<Etcd> {
+        Self::start_at("0.0.0.0", version, members, None)
+    }
+
+    fn start_at(
+        host: &'static str,
+        version: Version,
+        members: usize,
+        tls: Option<&Certificates>,
+    ) -> Option<Etcd> {
         if !version.is_here() {
             return None;
         }
@@ -95,7 +127,7 @@ impl Etcd {
                 keeper: None,
             };
             let members = (0..members).map(member).collect();
-            let mut etcd = Etcd { version, dir: dir.clone(), members, tls: tls.cloned() };
+            let mut etcd = Etcd { version, dir: dir.clone(), members, tls: tls.cloned(), host };
             for nth in 0..etcd.members.len() {
                 etcd.launch(nth);
             }
@@ -156,15 +188,37 @@ impl Etcd {
 
     /// `etcdctl` at the member; panics where it fails.
     pub fn ctl(&self, member: usize, arguments: &[&str]) -> String {
+        self.console(&[member]).run(arguments).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    pub fn console(&self, members: &[usize]) -> Console {
         let mut line = self.version.program("etcdctl");
-        line.push(format!("--endpoints=127.0.0.1:{}", self.members[member].client_port));
+        let ports = members.iter().map(|&member| format!("127.0.0.1:{}", self.members[member].client_port));
+        line.push(format!("--endpoints={}", ports.collect::<Vec<_>>().join(",")));
         if let Some(tls) = &self.tls {
             line.push(format!("--cacert={}", tls.ca.display()));
             line.push(format!("--cert={}", tls.cert.display()));
             line.push(format!("--key={}", tls.key.display()));
         }
-        line.extend(arguments.iter().map(|&argument| argument.to_owned()));
-        run(&line)
+        Console(line)
+    }
+
+    /// Who leads, where somebody does.
+    pub fn leader(&self) -> Option<usize> {
+        let leads = |member: &Member| {
+            member.keeper.is_some()
+                && get(member.health_port, "/metrics")
+                    .is_ok_and(|text| text.contains("\netcd_server_is_leader 1\n"))
+        };
+        self.members.iter().position(leads)
+    }
+
+    pub fn is_healthy(&self, member: usize) -> bool {
+        is_healthy(self.members[member].health_port)
+    }
+
+    pub fn client_port(&self, member: usize) -> u16 {
+        self.members[member].client_port
     }
 
     /// A copy of all data, as an operator makes it; a path for [`Etcd::restore`].
@@ -189,7 +243,7 @@ impl Etcd {
             line.extend([format!("--name=m{nth}"), format!("--data-dir={}", data.display())]);
             line.push(format!("--initial-advertise-peer-urls={}", self.peer_url(nth)));
             line.push(format!("--initial-cluster={}", self.initial_cluster()));
-            run(&line);
+            run(&line).unwrap_or_else(|error| panic!("{error}"));
         }
         for nth in 0..self.members.len() {
             self.launch(nth);
@@ -250,13 +304,13 @@ impl Etcd {
         fs::create_dir_all(&folder).expect("a folder for the member");
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         let member = &self.members[nth];
-        let client_url = format!("{scheme}://127.0.0.1:{}", member.client_port);
+        let client_url = |host: &str| format!("{scheme}://{host}:{}", member.client_port);
         let mut line = self.version.program("etcd");
         line.extend([
             format!("--name=m{nth}"),
             format!("--data-dir={}", self.data(nth).display()),
-            format!("--listen-client-urls={client_url}"),
-            format!("--advertise-client-urls={client_url}"),
+            format!("--listen-client-urls={}", client_url(self.host)),
+            format!("--advertise-client-urls={}", client_url("127.0.0.1")),
             format!("--listen-peer-urls={}", self.peer_url(nth)),
             format!("--initial-advertise-peer-urls={}", self.peer_url(nth)),
             format!("--listen-metrics-urls=http://127.0.0.1:{}", member.health_port),
@@ -279,22 +333,26 @@ impl Drop for Etcd {
     }
 }
 
-fn run(line: &[String]) -> String {
+fn run(line: &[String]) -> Result<String, String> {
     let output = Command::new(&line[0]).args(&line[1..]).env("ETCDCTL_API", "3").output().expect("it runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line:?}:\n{errors}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(format!("{line:?}:\n{}", text(&output.stderr)))
+    }
 }
 
 /// Whether `/health` says that the member has a leader.
 fn is_healthy(port: u16) -> bool {
-    let ask = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-        stream.write_all(b"GET /health HTTP/1.0\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    ask().is_ok_and(|answer| answer.contains("\"health\":\"true\""))
+    get(port, "/health").is_ok_and(|answer| answer.contains("\"health\":\"true\""))
+}
+
+fn get(port: u16, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }

@@ -16,6 +16,8 @@ pub struct Proxy {
     pub port: u16,
     pub pid: u32,
     dir: PathBuf,
+    /// Words in front of the program's.
+    under: Vec<String>,
     keeper: Option<Keeper>,
 }
 
@@ -32,10 +34,15 @@ pub fn config(backend: &str) -> String {
 impl Proxy {
     /// Writes `config` as rowstamp.toml and each of `rules` (file name without `.toml`, text) below `rules/`, and starts it.
     pub fn start(config: &str, rules: &[(&str, &str)]) -> Proxy {
+        Self::start_under(Vec::new(), config, rules)
+    }
+
+    /// As `start`, by a program that replaces itself by the one that the words behind its own name: `env A=1`.
+    pub fn start_under(under: Vec<String>, config: &str, rules: &[(&str, &str)]) -> Proxy {
         let dir = temporary_folder("proxy");
         fs::create_dir(dir.join("rules")).expect("a folder for rules");
         fs::write(dir.join("rowstamp.toml"), config).expect("the configuration is written");
-        let mut proxy = Proxy { port: 0, pid: 0, dir, keeper: None };
+        let mut proxy = Proxy { port: 0, pid: 0, dir, under, keeper: None };
         for (name, text) in rules {
             proxy.write_rules(name, text);
         }
@@ -62,6 +69,11 @@ impl Proxy {
 
     pub fn log(&self) -> String {
         self.keeper.as_ref().map(Keeper::log).unwrap_or_default()
+    }
+
+    /// Of the process that ran last, also where it was killed.
+    pub fn last_log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.dir.join("log")).unwrap_or_default()).into_owned()
     }
 
     pub fn is_running(&self) -> bool {
@@ -112,8 +124,9 @@ impl Proxy {
     fn launch(&mut self) {
         let _ = fs::remove_file(self.dir.join("log"));
         let config = self.dir.join("rowstamp.toml").display().to_string();
-        let binary = env!("CARGO_BIN_EXE_rowstamp").to_owned();
-        let keeper = Keeper::start(&self.dir, &[binary, "serve".to_owned(), "--config".to_owned(), config]);
+        let mut line = self.under.clone();
+        line.extend([binary(), "serve".to_owned(), "--config".to_owned(), config]);
+        let keeper = Keeper::start(&self.dir, &line);
         let end = Instant::now() + START_DEADLINE;
         self.port = loop {
             // Asked before the log is read, so that the last words of a proxy that ended are seen.
@@ -137,6 +150,11 @@ impl Drop for Proxy {
             let _ = fs::remove_dir_all(&self.dir);
         }
     }
+}
+
+/// The one that cargo built for the tests, or the one that `ROWSTAMP_BIN` names.
+fn binary() -> String {
+    std::env::var("ROWSTAMP_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_rowstamp").to_owned())
 }
 
 fn listening_port(log: &str) -> Option<u16> {

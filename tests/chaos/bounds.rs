@@ -1,0 +1,64 @@
+//! Ids in the tables against the bounds in etcd, while all goes on.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::findings::Findings;
+use crate::fleet::Fleet;
+use crate::support::etcd::Console;
+use crate::support::raw::Client;
+use crate::tables::{TABLES, Table};
+
+/// etcdctl gives up after 5 s, where the member that it asked was killed.
+const ATTEMPTS_MAX: u32 = 5;
+
+pub(crate) struct Bounds {
+    direct: Mutex<Client>,
+    console: Console,
+    checks: AtomicU64,
+}
+
+impl Bounds {
+    pub(crate) fn new(fleet: &Fleet) -> Bounds {
+        Bounds {
+            direct: Mutex::new(fleet.server.client()),
+            console: fleet.console(),
+            checks: AtomicU64::new(0),
+        }
+    }
+
+    /// The id first: a bound that is read later is not lower than the one that the id was issued below.
+    pub(crate) fn check(&self, findings: &Findings) {
+        let mut direct = self.direct.lock().unwrap();
+        for table in &TABLES {
+            let highest = direct.run(format!("SELECT MAX(id) FROM {}", table.path()))[0].cell(0, 0);
+            let Some(highest) = highest.and_then(|id| id.parse::<u64>().ok()) else { continue };
+            let bound = bound(&self.console, table);
+            self.checks.fetch_add(1, Ordering::Relaxed);
+            if highest >= bound {
+                findings.note("an id that is not below the bound", || {
+                    format!("{}: {highest}, the bound is {bound}", table.name)
+                });
+            }
+        }
+    }
+
+    pub(crate) fn checks(&self) -> u64 {
+        self.checks.load(Ordering::Relaxed)
+    }
+}
+
+/// As the members agree on it: a linearizable read.
+pub(crate) fn bound(console: &Console, table: &Table) -> u64 {
+    let mut last_error = String::new();
+    for _ in 0..ATTEMPTS_MAX {
+        match console.run(&["get", "--consistency=l", "--print-value-only", &table.key()]) {
+            Ok(json) => {
+                let record: serde_json::Value = serde_json::from_str(&json).expect("a record");
+                return record["bound"].as_u64().expect("a bound");
+            }
+            Err(error) => last_error = error,
+        }
+    }
+    panic!("the bound of {} is not to be had: {last_error}", table.name)
+}

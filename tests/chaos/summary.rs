@@ -1,0 +1,65 @@
+//! What came of it, in one block of lines.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use crate::audit::{Audit, Losses};
+use crate::fleet::Fleet;
+use crate::history::History;
+use crate::lanes::Campaign;
+use crate::plan::Kind;
+use crate::tables::{Ids, TABLES};
+
+pub(crate) fn text(
+    fleet: &Fleet,
+    campaign: &Campaign,
+    history: &History,
+    audit: &Audit,
+    took: Duration,
+) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let mut line = |what: &str, of: String| {
+        let _ = writeln!(text, "chaos: {what:<24} {of}");
+    };
+    let ledger = &campaign.ledger;
+    let (before, after) = ledger.halves();
+    let per_second = audit.rows / took.as_secs().max(1);
+    line("ids acknowledged", format!("{} in {} s", audit.acknowledged, took.as_secs()));
+    line("rows in the tables", format!("{} ({per_second} a second)", audit.rows));
+    line("statements cut off", ledger.cut_off().to_string());
+    line("statements refused (1467)", ledger.refused().to_string());
+    let share = after * 100 / (before + after).max(1);
+    line("behind half the faults", format!("{share} % of the ids"));
+    for kind in Kind::ALL {
+        let took =
+            campaign.recoveries.of(kind).map_or_else(String::new, |(measured, [median, most, slowest])| {
+                let ms = |time: Duration| time.as_millis();
+                format!(
+                    ": INSERTs again after {} ms (p50), {} ms (p99), {} ms (slowest of {measured})",
+                    ms(median),
+                    ms(most),
+                    ms(slowest)
+                )
+            });
+        line(&format!("{}s", kind.name()), format!("{}{took}", campaign.count(kind)));
+    }
+    for (table, Losses { all, kills, by_kills, most }) in TABLES.iter().zip(&audit.losses) {
+        let Ids::Sequence { batch } = table.ids;
+        line(
+            &format!("ids lost of {} ({batch})", table.name),
+            format!("{} a kill, {most} at most; {all} in all", by_kills / (*kills).max(1)),
+        );
+    }
+    let raises: usize = history.ranges.iter().map(Vec::len).sum();
+    line("store writes", format!("{} ({raises} ranges)", history.writes));
+    let given_up: u64 = fleet
+        .members
+        .iter()
+        .flat_map(|member| member.ended.lock().unwrap().clone())
+        .map(|ended| ended.given_up)
+        .sum();
+    line("ranges given up", format!("{given_up}, of raises whose outcome was unknown"));
+    line("looks at the bounds", campaign.bounds.checks().to_string());
+    text.trim_end().to_owned()
+}
