@@ -138,15 +138,15 @@ impl Schema {
     }
 
     async fn conn(&self) -> Result<Conn, SchemaError> {
-        let connected = tokio::time::timeout(self.timeout, self.pool.get_conn()).await;
-        connected
-            .map_err(|_| SchemaError::Timeout(self.timeout))?
-            .map_err(|error| SchemaError::Connect { user: self.user.clone(), error: error.to_string() })
+        self.own_connection(self.timeout).await
     }
 
-    /// A connection of one's own, outside the pool: for locks, which belong to their connection.
-    pub async fn own_connection(&self) -> Result<Conn, SchemaError> {
-        self.conn().await
+    /// A connection of one's own: for locks, which belong to their connection.
+    pub async fn own_connection(&self, limit: Duration) -> Result<Conn, SchemaError> {
+        let connected = tokio::time::timeout(limit, self.pool.get_conn()).await;
+        connected
+            .map_err(|_| SchemaError::Timeout(limit))?
+            .map_err(|error| SchemaError::Connect { user: self.user.clone(), error: error.to_string() })
     }
 
     async fn rows(&self, sql: &str, params: Vec<mysql_async::Value>) -> Result<Vec<Row>, SchemaError> {

@@ -7,7 +7,8 @@ usage() {
     cat <<'TEXT'
 tests/failover.sh [--times N] [--seed N]: runs tests/failover with a release build
 
-  --times N   drills, by turns with one proxy and its embedded store, and with two proxies and etcd (default 20)
+  --times N   drills, by turns with one proxy and its embedded store, and with two proxies and etcd; of four, two kill
+              the primary and two stop it (default 20)
   --seed N    repeats the times of an earlier run, which it printed
 TEXT
 }

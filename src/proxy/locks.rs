@@ -19,6 +19,9 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// How often locks that are lost are tried again. Behind a failover nothing else is in the way of ruled statements.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Connecting, and each answer beyond what it waits for a lock.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How long a lock is waited for: the backend may take a moment to notice that a proxy which was killed is gone.
 const LOCK_TIMEOUT_SECONDS: u32 = 3;
 
@@ -33,6 +36,8 @@ pub enum LockError {
     Schema(#[from] SchemaError),
     #[error("locking table {table}: {error}")]
     Query { table: String, error: mysql_async::Error },
+    #[error("locking table {table}: the backend does not answer")]
+    Timeout { table: String },
 }
 
 /// All locks of this proxy.
@@ -80,9 +85,13 @@ impl TableLocks {
             held.tables.remove(&table);
             let Some(conn) = &mut held.conn else { continue };
             // Where the connection is gone, so is the lock.
-            match conn.exec_drop("SELECT RELEASE_LOCK(?)", (lock_name(&table),)).await {
+            let release = conn.exec_drop("SELECT RELEASE_LOCK(?)", (lock_name(&table),));
+            match answered(&table, ANSWER_TIMEOUT, release).await {
                 Ok(()) => tracing::info!(table, "no rule is in force for the table: its lock is given up"),
-                Err(error) => tracing::debug!(table, %error, "a table's lock could not be given up"),
+                Err(error) => {
+                    tracing::debug!(%error, "a table's lock could not be given up");
+                    held.conn = None;
+                }
             }
         }
     }
@@ -94,21 +103,17 @@ impl TableLocks {
 }
 
 impl Inner {
+    /// A connection that fails is given up, and with it what it held: [`Inner::check`] takes all locks again on the next.
     async fn lock_one(&self, held: &mut Held, table: &str) -> Result<(), LockError> {
         let conn = match &mut held.conn {
             Some(conn) => conn,
-            none => none.insert(self.schema.own_connection().await?),
+            none => none.insert(self.schema.own_connection(ANSWER_TIMEOUT).await?),
         };
-        let name = lock_name(table);
-        let query = |error| LockError::Query { table: table.to_owned(), error };
-        let taken: Option<Option<u8>> =
-            conn.exec_first("SELECT GET_LOCK(?, ?)", (&name, LOCK_TIMEOUT_SECONDS)).await.map_err(query)?;
-        if taken.flatten() == Some(1) {
-            return Ok(());
+        let locked = get_lock(conn, table).await;
+        if let Err(LockError::Query { .. } | LockError::Timeout { .. }) = &locked {
+            held.conn = None;
         }
-        let holder: Option<Option<u64>> =
-            conn.exec_first("SELECT IS_USED_LOCK(?)", (&name,)).await.map_err(query)?;
-        Err(LockError::Held { table: table.to_owned(), holder: holder.flatten().unwrap_or(0) })
+        locked
     }
 
     /// Whether the connection lives; else all locks are taken again on a new one.
@@ -119,7 +124,7 @@ impl Inner {
         }
         let alive = match &mut held.conn {
             Some(conn) => {
-                tokio::time::timeout(CHECK_INTERVAL, conn.ping()).await.is_ok_and(|ping| ping.is_ok())
+                tokio::time::timeout(ANSWER_TIMEOUT, conn.ping()).await.is_ok_and(|ping| ping.is_ok())
             }
             None => false,
         };
@@ -150,6 +155,31 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+async fn get_lock(conn: &mut Conn, table: &str) -> Result<(), LockError> {
+    let name = lock_name(table);
+    let wait = Duration::from_secs(LOCK_TIMEOUT_SECONDS.into()) + ANSWER_TIMEOUT;
+    let get = conn.exec_first("SELECT GET_LOCK(?, ?)", (&name, LOCK_TIMEOUT_SECONDS));
+    let taken: Option<Option<u8>> = answered(table, wait, get).await?;
+    if taken.flatten() == Some(1) {
+        return Ok(());
+    }
+    let ask = conn.exec_first("SELECT IS_USED_LOCK(?)", (&name,));
+    let holder: Option<Option<u64>> = answered(table, ANSWER_TIMEOUT, ask).await?;
+    Err(LockError::Held { table: table.to_owned(), holder: holder.flatten().unwrap_or(0) })
+}
+
+/// Behind an answer that did not come in time the connection is of no more use.
+async fn answered<T>(
+    table: &str,
+    limit: Duration,
+    query: impl Future<Output = mysql_async::Result<T>>,
+) -> Result<T, LockError> {
+    let table = || table.to_owned();
+    let answer =
+        tokio::time::timeout(limit, query).await.map_err(|_| LockError::Timeout { table: table() })?;
+    answer.map_err(|error| LockError::Query { table: table(), error })
 }
 
 /// Ends with the proxy: it holds the locks only weakly.

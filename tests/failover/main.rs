@@ -7,7 +7,8 @@
 //! failover or behind it, must stand there under the id that its client was told.
 //!
 //! `ROWSTAMP_DRILLS` says how often (tests/failover.sh: 20), by turns with a proxy and its embedded store, and with two proxies and
-//! etcd; `ROWSTAMP_SEED` repeats the times of an earlier run.
+//! etcd, and every second pair of drills with a primary that hangs instead of one that is killed; `ROWSTAMP_SEED` repeats the times of
+//! an earlier run.
 //!
 //! * [`pair`]: two servers, replication, and what an operator does.
 //! * [`load`]: the writers.
@@ -19,6 +20,7 @@ mod support;
 mod load;
 mod pair;
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,9 +35,6 @@ use support::told::{self, StopOnDrop};
 use support::{Etcd, Gate, Proxy, proxy};
 
 const WRITERS: usize = 4;
-
-/// How much longer than native ones ruled writes may be away.
-const SERVICE_DEADLINE: Duration = Duration::from_secs(1);
 
 const RULES: &str = r#"
 schema = "drill"
@@ -74,8 +73,9 @@ fn rows_of_a_dead_primary_are_loaded_back_without_a_collision() {
     for nth in 0..drills {
         let fleet = if nth % 2 == 0 { Fleet::Embedded } else { Fleet::Etcd };
         let mut random = StdRng::seed_from_u64(seed ^ u64::from(nth));
-        let Some(figures) = drill(fleet, &mut random) else { continue };
-        announce(&format!("failover: {}/{drills} {fleet:?}: {}", nth + 1, figures.text()));
+        let fault = if nth % 4 < 2 { Fault::Killed } else { Fault::Hangs };
+        let Some(figures) = drill(fleet, fault, &mut random) else { continue };
+        announce(&format!("failover: {}/{drills} {fleet:?}, {fault:?}: {}", nth + 1, figures.text()));
         passed += 1;
         collisions += figures.native.collisions;
         rows += figures.ruled.missing;
@@ -96,6 +96,35 @@ enum Fleet {
     Etcd,
 }
 
+/// What becomes of the primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// kill -9: its connections end.
+    Killed,
+    /// It says nothing any more, and its connections stay: a machine that is cut off.
+    Hangs,
+}
+
+impl Fault {
+    /// How long it takes until somebody notices.
+    fn unnoticed_millis(self) -> Range<u64> {
+        match self {
+            Fault::Killed => 0..3_000,
+            // Long enough for control connections to be given up.
+            Fault::Hangs => 0..9_000,
+        }
+    }
+
+    /// How much longer than native writes ruled ones may be away.
+    fn service_deadline(self) -> Duration {
+        Duration::from_secs(match self {
+            Fault::Killed => 1,
+            // A query of the control account may just have begun to wait.
+            Fault::Hangs => 6,
+        })
+    }
+}
+
 fn proxies(backend: &str, etcd: Option<&Etcd>) -> Vec<Proxy> {
     let config = proxy::config(backend);
     let Some(etcd) = etcd else { return vec![Proxy::start(&config, &[("drill", RULES)])] };
@@ -109,7 +138,7 @@ fn proxies(backend: &str, etcd: Option<&Etcd>) -> Vec<Proxy> {
 }
 
 /// `None` where this machine lacks a server.
-fn drill(fleet: Fleet, random: &mut StdRng) -> Option<Figures> {
+fn drill(fleet: Fleet, fault: Fault, random: &mut StdRng) -> Option<Figures> {
     let mut pair = Pair::start()?;
     let etcd = match fleet {
         Fleet::Embedded => None,
@@ -124,7 +153,7 @@ fn drill(fleet: Fleet, random: &mut StdRng) -> Option<Figures> {
             let (load, seed) = (&load, random.r#gen());
             scope.spawn(move || load.write(writer, &mut StdRng::seed_from_u64(seed)));
         }
-        fail_over(&mut pair, &gate, &load, random)
+        fail_over(&mut pair, fault, &gate, &load, random)
     });
 
     let mut client = pair.replica.client();
@@ -132,15 +161,15 @@ fn drill(fleet: Fleet, random: &mut StdRng) -> Option<Figures> {
     let stored = told::read(&mut client, Table::Ruled.name());
     let acknowledged = load.acknowledged(Table::Ruled);
     if let Err(findings) = told::judge(&acknowledged, &stored) {
-        panic!("{fleet:?}: {findings}\n{}", load.logs());
+        panic!("{fleet:?}, {fault:?}: {findings}\n{}", load.logs());
     }
     assert_eq!(ruled.collisions, 0, "ruled rows collide: {:?}\n{}", ruled.example, load.logs());
     assert!(ruled.missing > 0 && native.collisions > 0, "no row was lost, so nothing is proven");
     let (first, last) = load.first_and_last(Table::Ruled, promoted);
     let last_native = load.first_and_last(Table::Native, promoted).1;
     assert!(
-        last < last_native + SERVICE_DEADLINE,
-        "{fleet:?}: ruled rows again after {last:?}, native ones after {last_native:?}\n{}",
+        last < last_native + fault.service_deadline(),
+        "{fleet:?}, {fault:?}: ruled rows again after {last:?}, native ones after {last_native:?}\n{}",
         load.logs()
     );
     Some(Figures {
@@ -164,17 +193,19 @@ struct Course {
     native: LoadedBack,
 }
 
-fn fail_over(pair: &mut Pair, gate: &Gate, load: &Load, random: &mut StdRng) -> Course {
+fn fail_over(pair: &mut Pair, fault: Fault, gate: &Gate, load: &Load, random: &mut StdRng) -> Course {
     let behind = if random.gen_ratio(1, 2) { Behind::NotReceived } else { Behind::NotApplied };
     let mut pause = |range| thread::sleep(Duration::from_millis(random.gen_range(range)));
     load.wait_until_all_wrote(Instant::now());
     pause(500..1_000);
     pair.fall_behind(behind);
     pause(200..600);
-    pair.primary.kill();
+    match fault {
+        Fault::Killed => pair.primary.kill(),
+        Fault::Hangs => pair.primary.signal("STOP"),
+    }
     let killed = Instant::now();
-    // What notices that a primary is gone takes a while.
-    pause(0..3_000);
+    pause(fault.unnoticed_millis());
     pair.promote();
     let promoted = Instant::now();
     gate.turn(&pair.replica.address());

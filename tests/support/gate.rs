@@ -24,12 +24,15 @@ impl Gate {
                 if is_over.load(Ordering::Relaxed) {
                     return;
                 }
+                let Ok(client) = client else { continue };
                 let target = target.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                // Who is behind it and does not listen is the client's to notice: its connection ends.
-                let Ok((client, server)) = client.and_then(|c| Ok((c, TcpStream::connect(target)?))) else {
-                    continue;
-                };
-                pass_on(&client, &server);
+                // A server that hangs takes no more connections when its backlog is full, and others must not wait for it.
+                thread::spawn(move || {
+                    // Who does not listen is the client's to notice: its connection ends.
+                    if let Ok(server) = TcpStream::connect(target) {
+                        pass_on(&client, &server);
+                    }
+                });
             }
         });
         gate

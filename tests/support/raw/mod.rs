@@ -46,6 +46,8 @@ pub struct Options {
     pub capabilities: u32,
     /// MariaDB's extended capabilities; a client that asks for any leaves CLIENT_MYSQL away.
     pub extended: u32,
+    /// How long each answer may take, from the login's on.
+    pub timeout: Duration,
 }
 
 impl Default for Options {
@@ -56,6 +58,7 @@ impl Default for Options {
             collation: 45,
             capabilities: CLIENT_DEPRECATE_EOF,
             extended: 0,
+            timeout: TIMEOUT,
         }
     }
 }
@@ -89,7 +92,7 @@ impl Client {
     pub fn connect(address: &str, options: &Options) -> io::Result<Client> {
         let address = address.to_socket_addrs()?.next().ok_or_else(|| bad("no such address"))?;
         let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_read_timeout(Some(options.timeout))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
         let mut client = Client {
