@@ -171,7 +171,7 @@ impl<'a> Judge<'a> {
         let mut lost: BTreeMap<(&str, usize), Vec<(u64, u64)>> = BTreeMap::new();
         for (range, used) in self.ranges.iter().zip(&self.used) {
             let ids = range.to - range.from;
-            lost.entry((&range.proxy, range.process)).or_default().push((ids - used, ids));
+            lost.entry((&range.proxy, range.process)).or_default().push((ids.saturating_sub(*used), ids));
         }
         let mut losses = Losses::default();
         for ((proxy, process), ranges) in lost {

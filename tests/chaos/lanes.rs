@@ -158,7 +158,7 @@ impl<'a> Campaign<'a> {
             }
         };
         member.calm.fault_ended(end);
-        self.wait_until_all_serve(kind, end);
+        self.wait_until_all_serve(kind, end, Some(member));
     }
 
     /// The fault is over with the kill: two members are left. The third comes back before this returns.
@@ -172,7 +172,7 @@ impl<'a> Campaign<'a> {
         for member in &self.fleet.members {
             member.calm.fault_ended(end);
         }
-        self.wait_until_all_serve(Kind::LeaderKill, end);
+        self.wait_until_all_serve(Kind::LeaderKill, end, None);
         thread::sleep(kill.away.saturating_sub(end.elapsed()));
         self.fleet.etcd().restart(leader);
         self.wait_for("etcd's member is back", || self.fleet.etcd().is_healthy(leader).then_some(()));
@@ -189,11 +189,13 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// Notes how long the slowest proxy took. One that another fault concerns by now is that fault's to wait for.
-    fn wait_until_all_serve(&self, kind: Kind, end: Instant) {
+    /// Notes how long the slowest proxy took. One that another lane disturbs by now is left to that lane, but for `own`, which
+    /// only a kill of the leader can disturb: that is over in a moment.
+    fn wait_until_all_serve(&self, kind: Kind, end: Instant, own: Option<&Member>) {
         let mut slowest = None;
         for member in &self.fleet.members {
-            slowest = slowest.max(self.wait_until_serves(member, end));
+            let is_own = own.is_some_and(|own| std::ptr::eq(own, member));
+            slowest = slowest.max(self.wait_until_serves(member, end, is_own));
         }
         let Some(slowest) = slowest else { return };
         self.recoveries.note(kind, slowest);
@@ -204,12 +206,12 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    fn wait_until_serves(&self, member: &Member, end: Instant) -> Option<Duration> {
+    fn wait_until_serves(&self, member: &Member, end: Instant, is_own: bool) -> Option<Duration> {
         while !self.is_stopped() {
             match member.calm.serves_since(end) {
                 Serves::Again(took) => return Some(took),
-                Serves::Disturbed => return None,
-                Serves::NotYet => {
+                Serves::Disturbed if !is_own => return None,
+                Serves::Disturbed | Serves::NotYet => {
                     assert!(end.elapsed() < PATIENCE, "{} serves no more", member.name);
                     thread::sleep(POLL);
                 }

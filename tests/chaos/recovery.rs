@@ -101,8 +101,9 @@ impl Recoveries {
         let mut took: Vec<_> =
             all.iter().filter(|(other, _)| *other == kind).map(|(_, took)| *took).collect();
         took.sort_unstable();
-        let share = |percent: usize| took.get((took.len() * percent / 100).min(took.len() - 1)).copied();
-        if took.is_empty() { None } else { Some((took.len(), [share(50)?, share(99)?, share(100)?])) }
+        // Nearest rank: of 100, the 99th.
+        let share = |percent: usize| took.get((took.len() * percent).div_ceil(100).checked_sub(1)?).copied();
+        Some((took.len(), [share(50)?, share(99)?, share(100)?]))
     }
 }
 
@@ -126,4 +127,14 @@ fn what_was_sent_before_the_last_fault_was_over_shows_nothing() {
     assert_eq!(calm.serves_since(at(65)), Serves::NotYet);
     (0..TABLES.len()).for_each(|table| serve(table, 90, 95));
     assert_eq!(calm.serves_since(at(65)), Serves::Again(Duration::from_millis(30)));
+}
+
+#[test]
+fn shares_are_of_the_kind_alone() {
+    let recoveries = Recoveries::default();
+    assert_eq!(recoveries.of(Kind::Kill), None);
+    recoveries.note(Kind::Freeze, Duration::from_secs(9));
+    (1..=100).rev().for_each(|ms| recoveries.note(Kind::Kill, Duration::from_millis(ms)));
+    assert_eq!(recoveries.of(Kind::Kill), Some((100, [50, 99, 100].map(Duration::from_millis))));
+    assert_eq!(recoveries.of(Kind::Freeze), Some((1, [Duration::from_secs(9); 3])));
 }
