@@ -33,7 +33,15 @@ pub(super) struct Marks {
 pub(super) struct MarksFile {
     path: Arc<PathBuf>,
     /// Held as long as the process lives: who finds it free knows that the process of the marks has ended.
-    _lock: File,
+    lock: File,
+}
+
+/// Closing it would not do where a child was forked and is not another program yet: it holds the lock as we do.
+impl Drop for MarksFile {
+    fn drop(&mut self) {
+        // A lock that cannot be given back goes with the process.
+        let _ = self.lock.unlock();
+    }
 }
 
 impl MarksFile {
@@ -57,7 +65,7 @@ impl MarksFile {
             Err(error) => return Err(failed(error)),
         };
         let marks = marks.filter(|marks| marks.prefix == prefix && marks.name == name);
-        Ok((MarksFile { path: Arc::new(path), _lock: lock }, marks))
+        Ok((MarksFile { path: Arc::new(path), lock }, marks))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -103,6 +111,9 @@ fn wrong(path: &Path, reason: String, remedy: &str) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
     use super::{Marks, MarksFile};
     use crate::store::FORMAT;
 
@@ -131,5 +142,25 @@ mod tests {
         std::fs::write(folder.path().join(super::FILE), "{").unwrap();
         let damaged = open("/rowstamp/", "p1").err().unwrap().to_string();
         assert!(damaged.contains("etcd.json") && damaged.contains("remove it"), "{damaged}");
+    }
+
+    /// A child has our descriptors until it becomes another program.
+    #[test]
+    fn a_folder_is_free_at_once_while_children_are_forked() {
+        const LASTS: Duration = Duration::from_millis(700);
+        let folder = tempfile::tempdir().unwrap();
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while begun.elapsed() < LASTS {
+                    Command::new("true").status().unwrap();
+                }
+            });
+            let mut in_use = 0;
+            while begun.elapsed() < LASTS {
+                in_use += u32::from(MarksFile::open(folder.path(), "/rowstamp/", "p1").is_err());
+            }
+            assert_eq!(in_use, 0);
+        });
     }
 }
