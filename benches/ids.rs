@@ -129,7 +129,7 @@ fn timestamps(runtime: &tokio::runtime::Runtime, line: &mut String) {
     };
     let generator: Arc<Timestamp> = runtime.block_on(async {
         let (store, clock) = (Arc::new(MemoryStore::new()), Arc::new(SystemClock::new()));
-        let generator = Timestamp::open(store, "bench.times", "bench", spec, 1, 0, clock).await;
+        let generator = Timestamp::open(store, "bench.times", "bench", spec, 0, clock).await;
         let generator = generator.expect("an empty store opens");
         let _ = generator.take(NonZeroU64::MIN, Duration::from_secs(1)).await.expect("the first id");
         generator

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rowstamp::ids::range::IdRange;
+use rowstamp::ids::range::block::{IdBlock, Spacing};
 use rowstamp::rewrite::plan::{Lookup, Planned, Protocol, Target, View, plan};
 use rowstamp::rules::model::{
     ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
@@ -91,8 +91,8 @@ fn run(
     match plan(text.as_bytes(), &view, Protocol::Text) {
         Planned::Rewrite(plan) => {
             let ids = plan.demands().map(|(_, ids)| u64::from(ids)).sum();
-            let range = IdRange::new(1_000_000, NonZeroU64::MIN, NonZeroU64::new(ids).expect("ids"))
-                .expect("a range");
+            let count = NonZeroU64::new(ids).expect("ids");
+            let range = IdBlock::new(1_000_000, Spacing::by(NonZeroU64::MIN), count).expect("a block");
             out.clear();
             plan.splice_into(text.as_bytes(), &[range], out).expect("a splice");
             out.len()
@@ -156,7 +156,7 @@ fn target() -> Target {
             origin: Origin { file: PathBuf::new(), line: 1 },
         }),
         shape: Some(Arc::new(TableShape { columns })),
-        step: NonZeroU64::MIN,
+        spacing: Spacing::by(NonZeroU64::MIN),
         view: None,
     }
 }

@@ -1,6 +1,7 @@
 //! The live tables, read through the control account: columns, the ids that are already there, names.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts, Row, SslOpts};
 
 use crate::address::Address;
+use crate::ids::range::block::{Spacing, Ticks};
 use crate::rules::model::{ColumnShape, NameCase, Rule, TableShape};
 use crate::rules::{Ambiguous, RuleSet};
 
@@ -255,7 +257,13 @@ impl Schema {
     }
 
     /// The highest id that may be in the table: max(MAX(column), AUTO_INCREMENT counter - 1). 0 where there is none.
-    pub async fn highest_id(&self, schema: &str, table: &str, column: &str) -> Result<u64, SchemaError> {
+    pub async fn highest_id(
+        &self,
+        schema: &str,
+        table: &str,
+        column: &str,
+        id_max: Option<u64>,
+    ) -> Result<u64, SchemaError> {
         let mut conn = self.conn().await?;
         let work = async {
             // MySQL keeps the counter for a day; MariaDB does not know the variable, and reads it afresh.
@@ -276,11 +284,12 @@ impl Schema {
                 format!(
                     "SELECT CAST(MAX({number}) AS CHAR) FROM {from} WHERE {} AND {number} <= {}",
                     is_digits(&column),
-                    i64::MAX
+                    id_max.unwrap_or(i64::MAX.unsigned_abs())
                 )
             } else {
                 // Of DECIMAL and DOUBLE too no more than digits.
-                format!("SELECT CAST(CAST(CEILING(MAX({column})) AS DECIMAL(65)) AS CHAR) FROM {from}")
+                let up_to = id_max.map_or_else(String::new, |id| format!(" WHERE {column} <= {id}"));
+                format!("SELECT CAST(CAST(CEILING(MAX({column})) AS DECIMAL(65)) AS CHAR) FROM {from}{up_to}")
             };
             let highest: Option<Option<String>> = conn.query_first(sql).await?;
             let counter: Option<Option<u64>> = conn
@@ -291,7 +300,9 @@ impl Schema {
                 )
                 .await?;
             let highest = highest.flatten().map_or(0, |digits| as_highest(&digits));
-            Ok::<u64, SchemaError>(highest.max(counter.flatten().unwrap_or(1).saturating_sub(1)))
+            let counter = counter.flatten().unwrap_or(1).saturating_sub(1);
+            let counts = id_max.is_none_or(|id_max| counter <= id_max);
+            Ok::<u64, SchemaError>(if counts { highest.max(counter) } else { highest })
         };
         let highest = tokio::time::timeout(self.timeout * 12, work)
             .await
@@ -317,13 +328,13 @@ impl Schema {
         tokio::time::timeout(self.timeout, work).await.map_err(|_| SchemaError::Timeout(self.timeout))?
     }
 
-    /// The smallest of the ids `first..=last` that is in the table, rows of open transactions included.
+    /// The smallest of a statement's ids that is in the table, rows of open transactions included. Between them may lie
+    /// others', of another step or node.
     pub async fn smallest_id(
         &self,
         (schema, table): (&str, &str),
         column: &ColumnShape,
-        first: u64,
-        last: u64,
+        (first, last, spacing): (u64, u64, &Spacing),
     ) -> Result<Option<u64>, SchemaError> {
         let mut conn = self.conn().await?;
         let work = async {
@@ -333,11 +344,14 @@ impl Schema {
             let (name, from) = (quoted(&column.name), format!("{}.{}", quoted(schema), quoted(table)));
             let sql = if !holds_text(&column.data_type) {
                 format!(
-                    "SELECT CAST(CAST(MIN({name}) AS DECIMAL(65)) AS CHAR) FROM {from} WHERE {name} BETWEEN {first} AND {last}"
+                    "SELECT CAST(CAST(MIN({name}) AS DECIMAL(65)) AS CHAR) FROM {from} WHERE {name} BETWEEN {first} AND {last}{}",
+                    is_spaced(&name, first, spacing)
                 )
             } else if last - first < TEXTS_MAX {
                 // By an index, if there is one.
-                let texts: Vec<_> = (first..=last).map(|id| format!("'{id}'")).collect();
+                let ids =
+                    (0..).map_while(|k| first.checked_add(spacing.offset(k)?)).take_while(|id| *id <= last);
+                let texts: Vec<_> = ids.map(|id| format!("'{id}'")).collect();
                 format!(
                     "SELECT CAST(MIN(CAST({name} AS DECIMAL(65))) AS CHAR) FROM {from} WHERE {name} IN ({})",
                     texts.join(",")
@@ -345,8 +359,9 @@ impl Schema {
             } else {
                 let number = format!("CAST({name} AS DECIMAL(65))");
                 format!(
-                    "SELECT CAST(MIN({number}) AS CHAR) FROM {from} WHERE {} AND {number} BETWEEN {first} AND {last}",
-                    is_digits(&name)
+                    "SELECT CAST(MIN({number}) AS CHAR) FROM {from} WHERE {} AND {number} BETWEEN {first} AND {last}{}",
+                    is_digits(&name),
+                    is_spaced(&number, first, spacing)
                 )
             };
             let smallest: Option<Option<String>> = conn.query_first(sql).await?;
@@ -354,6 +369,21 @@ impl Schema {
         };
         tokio::time::timeout(self.timeout, work).await.map_err(|_| SchemaError::Timeout(self.timeout))?
     }
+}
+
+/// For a WHERE, behind one that it lies between the first id and the last: whether a number is one of the ids.
+fn is_spaced(number: &str, first: u64, spacing: &Spacing) -> String {
+    let step = spacing.step;
+    let above = format!("({number}-{first})");
+    let is_one = match spacing.ticks {
+        None if step == NonZeroU64::MIN => return String::new(),
+        None => format!("{above} MOD {step}=0"),
+        Some(Ticks { ids, distance }) => {
+            format!("{above} MOD {distance} MOD {step}=0 AND {above} MOD {distance} DIV {step}<{ids}")
+        }
+    };
+    // What is below the first is never subtracted from, in whatever order the server looks.
+    format!(" AND IF({number}<{first},0,{is_one})")
 }
 
 /// Below zero is below every id that is issued; above 64 bits nothing is.

@@ -12,7 +12,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rowstamp::ids::range::IdRange;
+use rowstamp::ids::range::block::{IdBlock, Spacing};
 use rowstamp::rewrite::named::{self, Known, NamedChange, Value};
 use rowstamp::rewrite::plan::{
     Lookup, Numbers, Plan, Planned, Protocol, Style, Target, View, begins_insert, plan,
@@ -157,7 +157,8 @@ impl Setting {
         });
         let rule = Arc::new(Rule { table: name.to_owned(), ..self.rule.clone() });
         let table = rule.table.clone();
-        let target = Target { rule, table, shape, step: NonZeroU64::new(self.step).unwrap(), view: None };
+        let spacing = Spacing::by(NonZeroU64::new(self.step).unwrap());
+        let target = Target { rule, table, shape, spacing, view: None };
         self.tables.insert(name.to_owned(), Arc::new(target));
     }
 
@@ -176,7 +177,7 @@ impl Setting {
         }
     }
 
-    fn plan(&self, text: &str) -> Planned {
+    fn plan(&self, text: impl AsRef<[u8]>) -> Planned {
         let tables = |schema: &str, table: &str| match self.tables.get(&table.to_ascii_lowercase()) {
             Some(target) if schema == "shop" => Lookup::Ruled(Arc::clone(target)),
             _ if table == "unknown" => Lookup::Unknown,
@@ -191,7 +192,7 @@ impl Setting {
             hidden: &|_, table| table == "hidden",
             session: &self.session,
         };
-        plan(text.as_bytes(), &view, self.protocol)
+        plan(text.as_ref(), &view, self.protocol)
     }
 
     fn run(&self, text: &str) -> String {
@@ -269,11 +270,11 @@ fn notes(plan: &Plan) -> String {
 fn selected(text: &str, plan: &Plan) -> String {
     let (insert, select) = plan.select().unwrap();
     let sets = if insert.style == Style::Wrapped { FIRST_ID } else { 3 };
-    let step = insert.target.step.get();
+    let step = insert.target.spacing.step.get();
     let last = 3 + u64::from(select.block);
-    let numbers = Numbers { before_first: 3, last, sets, first: FIRST_ID, step };
+    let numbers = Numbers { before_first: 3, last, sets, first: FIRST_ID };
     let mut out = Vec::new();
-    select.write(text.as_bytes(), &numbers, &mut out);
+    select.write(text.as_bytes(), &numbers, &insert.target.spacing, &mut out);
     let sent = String::from_utf8(out).unwrap();
     // What is the same in all of them.
     let id = format!(
@@ -298,12 +299,12 @@ fn verified(plan: &Plan, dialect: &Dialect, text: &str, sent: Vec<u8>, written: 
 
 fn spliced(text: &str, plan: &Plan, dialect: &Dialect) -> String {
     let mut next = FIRST_ID;
-    let ranges: Vec<IdRange> = plan
+    let ranges: Vec<IdBlock> = plan
         .demands()
         .map(|(insert, ids)| {
-            let step = insert.target.step;
-            let range = IdRange::new(next, step, NonZeroU64::new(u64::from(ids)).unwrap()).unwrap();
-            next = range.last() + step.get();
+            let spacing = insert.target.spacing;
+            let range = IdBlock::new(next, spacing, NonZeroU64::new(u64::from(ids)).unwrap()).unwrap();
+            next = range.last() + spacing.step.get();
             range
         })
         .collect();

@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rowstamp::ids::range::block::Spacing;
 use rowstamp::rewrite::plan::{Lookup, Target, Through};
 use rowstamp::rules::model::{
     ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
@@ -126,10 +127,10 @@ pub fn ruled(input: &mut Input<'_>) -> Ruled {
     // Without a control account no columns are known.
     let shape =
         (!bit(4)).then(|| Arc::new(TableShape { columns: columns.split(", ").map(column).collect() }));
-    let step = NonZeroU64::new(u64::from(first % 4) + 1).unwrap_or(NonZeroU64::MIN);
+    let spacing = Spacing::by(NonZeroU64::new(u64::from(first % 4) + 1).unwrap_or(NonZeroU64::MIN));
     let first_id = [7, 1_000_000, i64::MAX.unsigned_abs() - 1_000_000_000, u64::from(u32::MAX)];
     Ruled {
-        target: Arc::new(Target { rule: Arc::new(rule), table: "t".to_owned(), shape, step, view }),
+        target: Arc::new(Target { rule: Arc::new(rule), table: "t".to_owned(), shape, spacing, view }),
         first_id: first_id[usize::from(first / 4) % first_id.len()],
     }
 }

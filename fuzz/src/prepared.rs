@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
-use rowstamp::ids::range::IdRange;
+use rowstamp::ids::range::block::IdBlock;
 use rowstamp::mysql::bulk::Bulk;
 use rowstamp::mysql::prepared::{Execute, Expected, ParamType};
 use rowstamp::rewrite::named::Fresh;
@@ -94,12 +94,11 @@ fn placeholders(
     let found = tamed::compare(plan, &before, &after);
     let insert = &plan.inserts[0];
     assert_eq!(prepared.fixed_ids, insert.ids);
-    let step = insert.target.step.get();
     let wraps = matches!(insert.style, Style::Wrapped | Style::OdkuOne);
     let expected = (0..u64::from(insert.ids)).map(|nth| match nth {
         _ if !wraps => Id::Param(false),
         0 => Id::Param(true),
-        nth => Id::Behind(nth * step),
+        nth => Id::Behind(insert.target.spacing.offset(nth).expect("near ids")),
     });
     assert!(
         expected.eq(found[0].iter().map(|(_, id)| match id {
@@ -131,8 +130,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn range(&self, ids: u32) -> Option<IdRange> {
-        IdRange::new(self.ruled.first_id, self.ruled.target.step, NonZeroU64::new(u64::from(ids))?)
+    fn range(&self, ids: u32) -> Option<IdBlock> {
+        IdBlock::new(self.ruled.first_id, self.ruled.target.spacing, NonZeroU64::new(u64::from(ids))?)
     }
 
     /// Two executions: the second may leave out its types.
@@ -315,12 +314,12 @@ impl Run<'_> {
 struct Rows<'a> {
     /// Of hidden parameters.
     hidden: Vec<u32>,
-    range: Option<&'a IdRange>,
+    range: Option<&'a IdBlock>,
     seen: BTreeSet<u32>,
 }
 
 impl<'a> Rows<'a> {
-    fn new(prepared: &PreparedInsert, range: Option<&'a IdRange>) -> Self {
+    fn new(prepared: &PreparedInsert, range: Option<&'a IdBlock>) -> Self {
         let hidden = prepared.text.hidden.iter().map(|hidden| hidden.row);
         Rows { hidden: hidden.collect(), range, seen: BTreeSet::new() }
     }
@@ -338,7 +337,7 @@ impl<'a> Rows<'a> {
     fn all_taken(&self, prepared: &PreparedInsert) {
         assert!(self.hidden.iter().all(|row| self.seen.contains(row)), "a row without its id");
         let wraps = matches!(prepared.text.style, Style::Wrapped | Style::OdkuOne);
-        let ids = self.range.map_or(0, IdRange::count);
+        let ids = self.range.map_or(0, IdBlock::count);
         // Behind a wrapper rows count up by themselves.
         assert!(wraps || ids == self.seen.len() as u64, "ids and rows");
     }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::sync::Mutex;
 
-use rowstamp::ids::range::IdRange;
+use rowstamp::ids::range::block::IdBlock;
 use rowstamp::rewrite::named::Fresh;
 use rowstamp::rewrite::plan::{
     InsertPlan, Lookup, Numbers, Plan, Planned, Protocol, Style, View, begins_insert, plan,
@@ -89,9 +89,9 @@ fn rewritten(text: &[u8], plan: &Plan, dialect: &Dialect, ruled: &Ruled, several
     let mut next = ruled.first_id;
     let range = |(insert, ids): (&InsertPlan, u32)| {
         let count = NonZeroU64::new(u64::from(ids)).expect("ids");
-        let range = IdRange::new(next, insert.target.step, count).expect("a range");
+        let range = IdBlock::new(next, insert.target.spacing, count).expect("a block");
         // Sessions beside this one take some too.
-        next = range.last() + range.step() * 3;
+        next = range.last() + insert.target.spacing.step.get() * 3;
         range
     };
     let ranges: Vec<_> = plan.demands().map(range).collect();
@@ -125,7 +125,7 @@ fn has_text(text: &[u8], plan: &Plan) -> bool {
 }
 
 /// The ids are the range's, in the order of the rows, each once.
-fn as_taken(insert: &InsertPlan, found: &Found, range: Option<&IdRange>) {
+fn as_taken(insert: &InsertPlan, found: &Found, range: Option<&IdBlock>) {
     let taken: Vec<u64> =
         range.iter().flat_map(|range| (0..range.count()).filter_map(|k| range.nth(k))).collect();
     let wraps = matches!(insert.style, Style::Wrapped | Style::OdkuOne);
@@ -149,9 +149,9 @@ fn selected(text: &[u8], plan: &Plan, dialect: &Dialect, ruled: &Ruled) {
     let first = ruled.first_id;
     let last = 3 + u64::from(select.block);
     let sets = if insert.style == Style::Wrapped { first } else { 3 };
-    let numbers = Numbers { before_first: 3, last, sets, first, step: insert.target.step.get() };
+    let numbers = Numbers { before_first: 3, last, sets, first };
     let mut out = Vec::new();
-    select.write(text, &numbers, &mut out);
+    select.write(text, &numbers, &insert.target.spacing, &mut out);
     let query = select.query(text);
     // A comment's beginning, to what goes behind it; the server, which is asked first, does not prepare it.
     if query.ends_with(b"-") {

@@ -10,6 +10,7 @@ use clap::Args;
 
 use super::{ConfigArg, EXIT_FOUND, Usage, load};
 use crate::config::Loaded;
+use crate::ids::range::block::Spacing;
 use crate::proxy::settings::Verify;
 use crate::rewrite::plan::{Lookup, Planned, Protocol, Target, View, plan};
 use crate::rewrite::render::describe;
@@ -184,6 +185,7 @@ fn lookup(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str)
     if live.is_some() && shape.is_none() {
         return Lookup::Missing;
     }
-    let step = rules.generator(&rule.generator).map_or(NonZeroU64::MIN, |spec| spec.kind.step());
-    Lookup::Ruled(Arc::new(Target { rule, table: table.to_owned(), shape, step, view: None }))
+    let one_by_one = Spacing::by(NonZeroU64::MIN);
+    let spacing = rules.generator(&rule.generator).map_or(one_by_one, |spec| spec.kind.spacing());
+    Lookup::Ruled(Arc::new(Target { rule, table: table.to_owned(), shape, spacing, view: None }))
 }

@@ -162,6 +162,9 @@ async fn watch_schema(tables: Weak<InForce>) {
         if let Err(error) = tables.refresh().await {
             tracing::debug!(%error, "the columns of ruled tables cannot be read");
         }
+        if let Err(error) = tables.reopen_lost().await {
+            tracing::warn!(%error, "a generator whose node went to another proxy cannot be opened anew; trying again");
+        }
         if views_read_at.elapsed() < SHAPE_AGE_MAX {
             continue;
         }

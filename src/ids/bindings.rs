@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Map;
 
-use super::fence::{bound_of, raise_bound};
+use super::fence::{issued_below, raise_bound};
+use super::nodes::living;
 use super::slots::ID_MAX;
 use crate::store::record::{decode, encode};
 use crate::store::{BindingRecord, FORMAT, Key, Outcome, Revision, Store, StoreError};
@@ -24,7 +25,8 @@ pub struct Bound {
 }
 
 /// Binds `schema.table` to the generator `schema.name`. `floor_of_table`: max(MAX(id), AUTO_INCREMENT counter) of the
-/// table. Where it was bound to another generator, the new one's bound is first raised to the other's.
+/// table. Where it was bound to another generator, the new one's bound is first raised to the other's; that of a timestamp
+/// generator (`is_sequence` is false) is no id: what it must stay above stands in the binding alone.
 ///
 /// A proxy that has the old rules goes on issuing from the old generator, and raises its bound past that: so a table moves
 /// only while no other proxy lives.
@@ -32,10 +34,12 @@ pub async fn bind(
     store: &Arc<dyn Store>,
     table: &str,
     generator: &str,
+    is_sequence: bool,
     owner: &str,
     floor_of_table: u64,
 ) -> Result<Bound, StoreError> {
     let key = Key::binding(table);
+    let to = To { store, generator, is_sequence, owner, key: &key };
     let mut last_error = None;
     let mut bound = Bound { floor: floor_of_table, moved_from: None };
     for _ in 0..ATTEMPTS_MAX {
@@ -46,32 +50,36 @@ pub async fn bind(
         };
         if let Some(old) = &old {
             if old.generator == generator {
-                return settled(store, generator, owner, bound).await;
+                if !is_sequence {
+                    bound.floor = bound.floor.max(old.floor);
+                }
+                return to.settled(bound).await;
             }
             alone(&**store, table, &old.generator, owner).await?;
             // The old one may have issued all below its bound.
-            let issued_below = bound_of(&**store, &old.generator).await?;
-            bound.floor = bound.floor.max(issued_below.saturating_sub(1));
+            bound.floor = bound.floor.max(issued_below(&**store, &old.generator).await?.saturating_sub(1));
             bound.moved_from = Some(old.generator.clone());
-            raise_bound(Arc::clone(store), generator, owner, bound.floor.min(ID_MAX) + 1).await?;
+            to.raise(bound.floor).await?;
         }
         match write(&**store, &key, expected, old, generator, bound.floor).await {
-            Ok(true) => return settled(store, generator, owner, bound).await,
+            Ok(true) => return to.settled(bound).await,
             Ok(false) => {}
             Err(error @ StoreError::UnknownOutcome { .. }) => last_error = Some(error),
             Err(error) => return Err(error),
         }
     }
-    Err(last_error.unwrap_or_else(|| StoreError::Unavailable {
+    Err(last_error.unwrap_or_else(|| too_often(&key)))
+}
+
+fn too_often(key: &Key) -> StoreError {
+    StoreError::Unavailable {
         store: key.to_string(),
         reason: format!("somebody else wrote it {ATTEMPTS_MAX} times in between"),
-    }))
+    }
 }
 
 async fn alone(store: &dyn Store, table: &str, generator: &str, owner: &str) -> Result<(), StoreError> {
-    let proxies = store.list(Key::PROXIES).await?;
-    let names = proxies.iter().filter_map(|(key, _)| key.as_str().strip_prefix(Key::PROXIES));
-    let others: Vec<_> = names.filter(|name| *name != owner).collect();
+    let others: Vec<_> = living(store).await?.into_iter().filter(|name| name != owner).collect();
     if others.is_empty() {
         return Ok(());
     }
@@ -82,20 +90,55 @@ async fn alone(store: &dyn Store, table: &str, generator: &str, owner: &str) -> 
     })
 }
 
-/// Until the binding changed, other proxies could still raise the old generator: its bound counts once more.
-async fn settled(
-    store: &Arc<dyn Store>,
-    generator: &str,
-    owner: &str,
-    mut bound: Bound,
-) -> Result<Bound, StoreError> {
-    let Some(old) = &bound.moved_from else { return Ok(bound) };
-    let issued_below = bound_of(&**store, old).await?;
-    if issued_below > bound.floor.saturating_add(1) {
-        bound.floor = issued_below - 1;
-        raise_bound(Arc::clone(store), generator, owner, issued_below).await?;
+/// The generator that a table is bound to.
+#[derive(Clone, Copy)]
+struct To<'a> {
+    store: &'a Arc<dyn Store>,
+    generator: &'a str,
+    is_sequence: bool,
+    owner: &'a str,
+    key: &'a Key,
+}
+
+impl To<'_> {
+    async fn raise(self, floor: u64) -> Result<(), StoreError> {
+        if self.is_sequence {
+            raise_bound(Arc::clone(self.store), self.generator, self.owner, floor.min(ID_MAX) + 1).await?;
+        }
+        Ok(())
     }
-    Ok(bound)
+
+    /// Until the binding changed, other proxies could still raise the old generator: its bound counts once more.
+    async fn settled(self, mut bound: Bound) -> Result<Bound, StoreError> {
+        let Some(old) = &bound.moved_from else { return Ok(bound) };
+        let issued_below = issued_below(&**self.store, old).await?;
+        if issued_below > bound.floor.saturating_add(1) {
+            bound.floor = issued_below - 1;
+            self.raise(bound.floor).await?;
+            self.note_floor(bound.floor).await?;
+        }
+        Ok(bound)
+    }
+
+    async fn note_floor(self, floor: u64) -> Result<(), StoreError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let Some(found) = self.store.load(self.key).await? else { break };
+            let record = decode::<BindingRecord>(self.key, &found.value)?;
+            // Whoever moves it on asks for the bounds itself.
+            if record.floor >= floor || record.generator != self.generator {
+                return Ok(());
+            }
+            let written =
+                write(&**self.store, self.key, Some(found.revision), Some(record), self.generator, floor)
+                    .await;
+            match written {
+                Ok(true) => return Ok(()),
+                Ok(false) | Err(StoreError::UnknownOutcome { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(too_often(self.key))
+    }
 }
 
 async fn write(
@@ -115,9 +158,15 @@ async fn write(
 mod tests {
     use super::{Bound, bind};
     use crate::ids::fence::{bound_of, raise_bound};
+    use crate::ids::layout::presets::Preset;
+    use crate::ids::timestamp::Timestamp;
+    use crate::ids::timestamp::clock::SystemClock;
+    use crate::ids::timestamp::spec::{Node, TimestampSpec};
     use crate::store::memory::{Faults, MemoryStore};
-    use crate::store::{BindingRecord, Key, Store, StoreError, record};
+    use crate::store::{BindingRecord, GeneratorRecord, Key, Store, StoreError, record};
+    use std::num::NonZeroU64;
     use std::sync::Arc;
+    use std::time::Duration;
 
     async fn stands(store: &Arc<dyn Store>, table: &str) -> BindingRecord {
         let key = Key::binding(table);
@@ -128,36 +177,71 @@ mod tests {
     async fn a_new_generator_starts_above_all_that_the_old_one_may_have_issued() {
         let memory = Arc::new(MemoryStore::new());
         let store: Arc<dyn Store> = memory.clone();
-        let bound = bind(&store, "shop.orders", "shop.a", "p1", 70).await.unwrap();
+        let bound = bind(&store, "shop.orders", "shop.a", true, "p1", 70).await.unwrap();
         assert_eq!(bound, Bound { floor: 70, moved_from: None });
         raise_bound(store.clone(), "shop.a", "p1", 5_000).await.unwrap();
         let writes = memory.writes();
-        let bound = bind(&store, "shop.orders", "shop.a", "p2", 90).await.unwrap();
+        let bound = bind(&store, "shop.orders", "shop.a", true, "p2", 90).await.unwrap();
         assert_eq!(bound, Bound { floor: 90, moved_from: None });
         assert_eq!(memory.writes(), writes, "bound already");
 
-        let bound = bind(&store, "shop.orders", "shop.b", "p1", 90).await.unwrap();
+        let bound = bind(&store, "shop.orders", "shop.b", true, "p1", 90).await.unwrap();
         assert_eq!(bound, Bound { floor: 4_999, moved_from: Some("shop.a".to_owned()) });
         assert_eq!(bound_of(&*store, "shop.b").await.unwrap(), 5_000);
         assert_eq!(stands(&store, "shop.orders").await.generator, "shop.b");
 
         // Back again: the first generator must not repeat what the second issued.
         raise_bound(store.clone(), "shop.b", "p1", 8_000).await.unwrap();
-        let bound = bind(&store, "shop.orders", "shop.a", "p1", 90).await.unwrap();
+        let bound = bind(&store, "shop.orders", "shop.a", true, "p1", 90).await.unwrap();
         assert_eq!(bound.floor, 7_999);
         assert_eq!(bound_of(&*store, "shop.a").await.unwrap(), 8_000);
+    }
+
+    #[tokio::test]
+    async fn between_a_sequence_and_timestamps() {
+        let memory = Arc::new(MemoryStore::new());
+        let store: Arc<dyn Store> = memory.clone();
+        let _ = bind(&store, "shop.orders", "shop.a", true, "p1", 70).await.unwrap();
+        raise_bound(store.clone(), "shop.a", "p1", 5_000).await.unwrap();
+        let bound = bind(&store, "shop.orders", "shop.times", false, "p1", 90).await.unwrap();
+        assert_eq!(bound, Bound { floor: 4_999, moved_from: Some("shop.a".to_owned()) });
+        assert!(memory.peek(&Key::generator("shop.times")).is_none(), "an id is no tick");
+        // Who binds it later must stay above it too.
+        let again = bind(&store, "shop.orders", "shop.times", false, "p2", 90).await.unwrap();
+        assert_eq!(again, Bound { floor: 4_999, moved_from: None });
+
+        let layout = Preset::find("snowflake").unwrap().layout();
+        let clock = Arc::new(SystemClock::new());
+        for node in [2, 3] {
+            let spec = TimestampSpec {
+                layout: layout.clone(),
+                node: Node::Fixed(node),
+                advance: Duration::from_mins(1),
+                max_ahead: None,
+                max_forward: Duration::from_hours(1),
+            };
+            let opened =
+                Timestamp::open(store.clone(), "shop.times", "p1", spec, 0, clock.clone()).await.unwrap();
+            let _ = opened.take(NonZeroU64::MIN, Duration::from_secs(1)).await.unwrap();
+        }
+        let key = Key::slot("shop.times", 3);
+        let slot: GeneratorRecord = record::decode(&key, &memory.peek(&key).unwrap()).unwrap();
+        let last = layout.compose(slot.bound - 1, 3, 4095).unwrap();
+        let bound = bind(&store, "shop.orders", "shop.b", true, "p1", 90).await.unwrap();
+        assert!(bound.floor >= last && bound.floor - last < 100 << 22, "{bound:?} {last}");
+        assert_eq!(bound_of(&*store, "shop.b").await.unwrap(), bound.floor + 1);
     }
 
     #[tokio::test]
     async fn a_table_does_not_move_while_another_proxy_lives() {
         let memory = Arc::new(MemoryStore::new());
         let store: Arc<dyn Store> = memory.clone();
-        let _ = bind(&store, "shop.orders", "shop.a", "p1", 70).await.unwrap();
+        let _ = bind(&store, "shop.orders", "shop.a", true, "p1", 70).await.unwrap();
         for name in ["p1", "p2"] {
             memory.poke(&Key::proxy(name), b"{}");
         }
-        let _ = bind(&store, "shop.orders", "shop.a", "p2", 70).await.unwrap();
-        let refused = bind(&store, "shop.orders", "shop.b", "p1", 70).await.unwrap_err();
+        let _ = bind(&store, "shop.orders", "shop.a", true, "p2", 70).await.unwrap();
+        let refused = bind(&store, "shop.orders", "shop.b", true, "p1", 70).await.unwrap_err();
         assert!(matches!(&refused, StoreError::Shared { others, .. } if others == "p2"), "{refused}");
         assert_eq!(stands(&store, "shop.orders").await.generator, "shop.a");
     }
@@ -167,7 +251,7 @@ mod tests {
         for seed in 0..50 {
             let memory = Arc::new(MemoryStore::new());
             let store: Arc<dyn Store> = memory.clone();
-            let _ = bind(&store, "shop.orders", "shop.a", "p1", 10).await.unwrap();
+            let _ = bind(&store, "shop.orders", "shop.a", true, "p1", 10).await.unwrap();
             raise_bound(store.clone(), "shop.a", "p1", 300).await.unwrap();
             let faults =
                 Faults { lost_reply: 200, lost_request: 200, false_conflict: 200, ..Faults::default() };
@@ -176,7 +260,7 @@ mod tests {
                 broken.poke(&key, &memory.peek(&key).unwrap());
             }
             let store: Arc<dyn Store> = Arc::new(broken);
-            let bound = bind(&store, "shop.orders", "shop.b", "p1", 10).await.unwrap();
+            let bound = bind(&store, "shop.orders", "shop.b", true, "p1", 10).await.unwrap();
             assert_eq!(bound.floor, 299, "seed {seed}");
             assert_eq!(bound_of(&*store, "shop.b").await.unwrap(), 300, "seed {seed}");
             assert_eq!(stands(&store, "shop.orders").await.generator, "shop.b");

@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use serde_json::Map;
 
+use super::layout::Layout;
+use super::nodes;
 use crate::store::record::{decode, encode, fresh_token};
 use crate::store::{FORMAT, GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned};
 
 const KIND_SEQUENCE: &str = "sequence";
-const KIND_TIMESTAMP: &str = "timestamp";
+pub(super) const KIND_TIMESTAMP: &str = "timestamp";
 
 /// Each attempt lost a race, or its answer; after so many the caller waits before it tries again.
 const ATTEMPTS_MAX: u32 = 16;
@@ -23,17 +25,25 @@ pub(super) struct Subject {
     key: Key,
     kind: &'static str,
     layout: Option<String>,
+    /// Of one node of a generator, whose owner alone reserves: generator and node.
+    node: Option<(String, u64)>,
 }
 
 impl Subject {
     /// A sequence; its bound is an id.
     pub(super) fn sequence(name: &str) -> Self {
-        Subject { key: Key::generator(name), kind: KIND_SEQUENCE, layout: None }
+        Subject { key: Key::generator(name), kind: KIND_SEQUENCE, layout: None, node: None }
     }
 
-    /// A timestamp generator, or one of its nodes, whose bound is a tick.
-    pub(super) fn timestamp(key: Key, layout: String) -> Self {
-        Subject { key, kind: KIND_TIMESTAMP, layout: Some(layout) }
+    /// A timestamp generator, by which all of its nodes have one layout. Its bound means nothing.
+    pub(super) fn timestamp(name: &str, layout: String) -> Self {
+        Subject { key: Key::generator(name), kind: KIND_TIMESTAMP, layout: Some(layout), node: None }
+    }
+
+    /// A node of a timestamp generator, whose bound is a tick.
+    pub(super) fn node(name: &str, node: u64, layout: String) -> Self {
+        let node_of = Some((name.to_owned(), node));
+        Subject { key: Key::slot(name, node), kind: KIND_TIMESTAMP, layout: Some(layout), node: node_of }
     }
 }
 
@@ -232,6 +242,12 @@ impl Fence {
         if seen.revision < self.seen.revision {
             return back(format!("revision {} came after {}", seen.revision.0, self.seen.revision.0));
         }
+        if let Some((generator, node)) = &self.subject.node
+            && seen.record.owner != self.owner
+        {
+            let (generator, to) = (generator.clone(), seen.record.owner);
+            return Err(StoreError::NodeLost { generator, node: *node, to });
+        }
         if seen.record.bound < self.committed {
             return back(format!("its bound is {}, we committed {}", seen.record.bound, self.committed));
         }
@@ -259,6 +275,27 @@ pub async fn raise_bound(
 pub async fn bound_of(store: &dyn Store, name: &str) -> Result<u64, StoreError> {
     let subject = Subject::sequence(name);
     store.load(&subject.key).await?.map_or(Ok(0), |found| Ok(read(&subject, &found)?.record.bound))
+}
+
+/// All ids of a generator, of whichever kind, are below it; 0 if there is none.
+pub async fn issued_below(store: &dyn Store, name: &str) -> Result<u64, StoreError> {
+    let key = Key::generator(name);
+    let Some(found) = store.load(&key).await? else { return Ok(0) };
+    let record: GeneratorRecord = decode(&key, &found.value)?;
+    if record.kind != KIND_TIMESTAMP {
+        return bound_of(store, name).await;
+    }
+    let damaged =
+        || StoreError::Corrupt { place: key.to_string(), reason: "its layout cannot be read".to_owned() };
+    let layout: Layout = record.layout.as_deref().unwrap_or_default().parse().map_err(|_| damaged())?;
+    let mut below = 0;
+    for (node, slot) in nodes::slots(store, name).await? {
+        let numbering = layout.numbering(node).map_err(|_| damaged())?;
+        if let Some(last) = numbering.first_of(slot.value.bound).checked_sub(1) {
+            below = below.max(numbering.id(last) + 1);
+        }
+    }
+    Ok(below)
 }
 
 async fn load_or_create(

@@ -53,6 +53,11 @@ pub enum TakeError {
          with another layout"
     )]
     EndOfLife { generator: String, end: Moment, wanted: u64 },
+    #[error(
+        "generator {generator}: a table holds the id {floor}, and its layout, which ends at {end}, has none above it; bind the \
+         table to a generator with another layout"
+    )]
+    NoneAbove { generator: String, floor: u64, end: Moment },
     #[error("generator {generator}: {wanted} ids at once, at most {most}; insert in smaller statements")]
     TooMany { generator: String, wanted: u64, most: u64 },
     #[error("generator {generator} is closed: this proxy is stopping, or its rules changed; try again")]

@@ -7,9 +7,12 @@
 mod moment;
 mod numbering;
 pub mod presets;
+mod text;
 
 use std::fmt;
 use std::num::NonZeroU64;
+
+use super::range::block::{Spacing, Ticks};
 
 pub use moment::Moment;
 pub use numbering::Numbering;
@@ -351,26 +354,17 @@ impl Layout {
         NonZeroU64::MIN.saturating_add(1).saturating_pow(lowest.shift)
     }
 
+    /// How the ids of one statement lie.
+    pub fn spacing(&self) -> Spacing {
+        let distance = NonZeroU64::MIN.saturating_add(1).saturating_pow(self.timestamp.shift);
+        let ticks = Ticks { ids: self.per_tick(), distance };
+        Spacing { step: self.step(), ticks: (!self.is_contiguous()).then_some(ticks) }
+    }
+
     /// Whether the last id of a tick and the first of the next are as far apart as any two neighbours: then all ids of a
     /// node are one ascending run.
     pub fn is_contiguous(&self) -> bool {
         self.sequence.is_none_or(|sequence| sequence.shift + sequence.bits == self.timestamp.shift)
-    }
-}
-
-/// Everything that ids depend on, in one line that is kept in the store: two layouts with the same text make the same ids.
-impl fmt::Display for Layout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [("timestamp", Some(self.timestamp)), ("node", self.node), ("sequence", self.sequence)];
-        for (name, span) in parts {
-            if let Some(Span { shift, bits }) = span {
-                write!(f, "{name} {bits} << {shift}, ")?;
-            }
-        }
-        if self.constant != 0 {
-            write!(f, "constant {:#x}, ", self.constant)?;
-        }
-        write!(f, "epoch {}, tick {} us", self.epoch, self.tick_micros)
     }
 }
 

@@ -5,13 +5,16 @@ mod demand;
 mod dispenser;
 mod fence;
 pub mod generator;
+mod kinds;
 pub mod layout;
+mod nodes;
 pub mod range;
 mod refill;
 pub mod sequence;
 mod slots;
 pub mod timestamp;
 
-pub use fence::{bound_of, raise_bound};
+pub use fence::{bound_of, issued_below, raise_bound};
 pub use generator::{Advanced, OpenError, Sequence, Stats, TakeError};
+pub use kinds::Generator;
 pub use slots::ID_MAX;

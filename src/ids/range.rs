@@ -1,5 +1,7 @@
 //! Ids handed out together. Whoever holds an [`IdRange`] owns its ids: it cannot be cloned, only split and spent.
 
+pub mod block;
+
 use std::num::NonZeroU64;
 
 /// `count` ids: `first`, `first + step`, ... All of them fit in a `u64`; that is checked when the range is made.
@@ -47,6 +49,11 @@ impl IdRange {
         (k < self.count.get()).then(|| self.first + self.step.get() * k)
     }
 
+    /// First id, step and count; who takes them apart owns the ids.
+    pub(super) fn into_parts(self) -> (u64, NonZeroU64, NonZeroU64) {
+        (self.first, self.step, self.count)
+    }
+
     /// Takes the first `n` ids out of this range. `None`, and nothing taken, where fewer than `n + 1` are left: a range
     /// is never empty, so its last ids are taken by giving the range itself away.
     pub fn split_to(&mut self, n: NonZeroU64) -> Option<IdRange> {
@@ -61,6 +68,7 @@ impl IdRange {
 #[cfg(test)]
 mod tests {
     use super::IdRange;
+
     use std::num::NonZeroU64;
 
     fn n(x: u64) -> NonZeroU64 {

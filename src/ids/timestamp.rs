@@ -29,47 +29,14 @@ use super::dispenser::RUN_MAX;
 use super::fence::{Fence, Subject};
 use super::generator::{OpenError, STORE_PATIENCE, TakeError};
 use super::layout::{Moment, Numbering};
-use super::range::IdRange;
+use super::nodes;
+use super::range::block::IdBlock;
 use super::refill;
-use crate::store::{Key, Store, StoreError};
+use crate::store::{Store, StoreError};
 use clock::{Clock, Watch};
 use counter::Counter;
 use renew::Reserve;
 use spec::TimestampSpec;
-
-/// The ids of one request: one run, or several where a tick does not hold so many. Ascending, also from run to run.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "ids that are not used are lost"]
-pub struct Runs {
-    numbering: Numbering,
-    next: u64,
-    left: u64,
-}
-
-impl Runs {
-    /// Ids that are left.
-    pub fn ids(&self) -> u64 {
-        self.left
-    }
-
-    /// The first id that is left.
-    #[inline]
-    pub fn first(&self) -> Option<u64> {
-        (self.left > 0).then(|| self.numbering.id(self.next))
-    }
-}
-
-impl Iterator for Runs {
-    type Item = IdRange;
-
-    fn next(&mut self) -> Option<IdRange> {
-        let count = NonZeroU64::new(self.left.min(self.numbering.run_from(self.next)))?;
-        let run = IdRange::proved(self.numbering.id(self.next), self.numbering.step(), count);
-        self.next += count.get();
-        self.left -= count.get();
-        Some(run)
-    }
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stats {
@@ -116,6 +83,8 @@ struct State {
     started: (u64, u64),
     /// As it was published last, the sleep aside.
     limit: u64,
+    /// Ids of ticks below it are not issued, wherever the clock is.
+    floor: u64,
 }
 
 /// What a request finds that could not be served at once.
@@ -127,7 +96,7 @@ enum Attempt {
 }
 
 impl Timestamp {
-    /// Opens the generator `schema.name` for `owner`, as one node of those that share it. Its ids are above `floor`, above
+    /// Opens the generator `schema.name` for `owner`, as the node that its spec says. Its ids are above `floor`, above
     /// all that this node ever reserved, and not before the clock. A layout that is not the one that the generator was
     /// created with is refused. Reserves nothing yet. Needs a Tokio runtime, which it uses until it is closed or dropped.
     pub async fn open(
@@ -135,26 +104,24 @@ impl Timestamp {
         name: &str,
         owner: &str,
         spec: TimestampSpec,
-        node: u64,
         floor: u64,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Timestamp>, OpenError> {
         let wrong = |reason: String| OpenError::Spec { generator: name.to_owned(), reason };
         let failed = |error: StoreError| OpenError::Store { generator: name.to_owned(), error };
         let layout = &spec.layout;
+        // All nodes must have one layout, or one node's ids could be another's of before.
+        let shared = Subject::timestamp(name, layout.to_string());
+        Fence::open_for(store.clone(), shared, owner, 0).await.map_err(failed)?;
+        let node = nodes::claim(&*store, name, owner, layout, spec.node).await.map_err(failed)?;
         let numbering = layout.numbering(node).map_err(|error| wrong(format!("node {node} {error}")))?;
         // Tick 0 holds the id 0, which asks the server for an id.
-        let above_floor = numbering.above(floor.max(numbering.id(numbering.first_of(1) - 1)));
-        let tick_min =
-            above_floor.map(|number| numbering.tick_from(number)).filter(|tick| *tick <= layout.last_tick());
+        let tick_min = tick_above(&numbering, floor.max(numbering.id(numbering.first_of(1) - 1)));
         let tick_min = tick_min.ok_or_else(|| {
             wrong(format!("no id above {floor}, which a table holds, fits the layout; choose another one"))
         })?;
-        let subject = |key: Key| Subject::timestamp(key, layout.to_string());
-        // All nodes must have one layout, or one node's ids could be another's of before.
-        Fence::open_for(store.clone(), subject(Key::generator(name)), owner, 0).await.map_err(failed)?;
-        let fence =
-            Fence::open_for(store, subject(Key::slot(name, node)), owner, tick_min).await.map_err(failed)?;
+        let subject = Subject::node(name, node, layout.to_string());
+        let fence = Fence::open_for(store, subject, owner, tick_min).await.map_err(failed)?;
         let first = clock.read();
         let (renewer, ticker) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let generator = Arc::new(Timestamp {
@@ -176,6 +143,7 @@ impl Timestamp {
                 trouble: None,
                 started: (0, 0),
                 limit: 0,
+                floor: 0,
             }),
             spec,
         });
@@ -195,34 +163,34 @@ impl Timestamp {
 
     /// `n` ids, if they are reserved already.
     #[inline]
-    pub fn try_take(&self, n: NonZeroU64) -> Option<Runs> {
+    pub fn try_take(&self, n: NonZeroU64) -> Option<IdBlock> {
         match self.counter.take(&self.numbering, n) {
-            Some(first) => Some(self.runs(first, n)),
+            Some(first) => Some(self.block(first, n)),
             None => self.try_take_slowly(n),
         }
     }
 
     #[cold]
-    fn try_take_slowly(&self, n: NonZeroU64) -> Option<Runs> {
+    fn try_take_slowly(&self, n: NonZeroU64) -> Option<IdBlock> {
         if n.get() > RUN_MAX {
             return None;
         }
         match self.attempt(n) {
-            Attempt::Numbers(first) => Some(self.runs(first, n)),
+            Attempt::Numbers(first) => Some(self.block(first, n)),
             Attempt::Wait | Attempt::Ended | Attempt::Closed => None,
         }
     }
 
     /// `n` ids, waiting up to `deadline` for the store, and for the clock where `max_ahead` says so.
-    pub async fn take(&self, n: NonZeroU64, deadline: Duration) -> Result<Runs, TakeError> {
+    pub async fn take(&self, n: NonZeroU64, deadline: Duration) -> Result<IdBlock, TakeError> {
         match self.counter.take(&self.numbering, n) {
-            Some(first) => Ok(self.runs(first, n)),
+            Some(first) => Ok(self.block(first, n)),
             None => self.take_slowly(n, deadline).await,
         }
     }
 
     #[cold]
-    async fn take_slowly(&self, n: NonZeroU64, deadline: Duration) -> Result<Runs, TakeError> {
+    async fn take_slowly(&self, n: NonZeroU64, deadline: Duration) -> Result<IdBlock, TakeError> {
         let generator = self.name.clone();
         if n.get() > RUN_MAX {
             return Err(TakeError::TooMany { generator, wanted: n.get(), most: RUN_MAX });
@@ -234,7 +202,7 @@ impl Timestamp {
             let mut more = std::pin::pin!(self.more.notified());
             more.as_mut().enable();
             match self.attempt(n) {
-                Attempt::Numbers(first) => return Ok(self.runs(first, n)),
+                Attempt::Numbers(first) => return Ok(self.block(first, n)),
                 Attempt::Ended => {
                     let end = self.spec.layout.end();
                     return Err(TakeError::EndOfLife { generator, end, wanted: n.get() });
@@ -249,11 +217,11 @@ impl Timestamp {
     }
 
     #[inline]
-    fn runs(&self, first: u64, n: NonZeroU64) -> Runs {
+    fn block(&self, first: u64, n: NonZeroU64) -> IdBlock {
         if n.get() > self.numbering.run_from(first) {
             self.in_several_runs.fetch_add(1, Ordering::Relaxed);
         }
-        Runs { numbering: self.numbering, next: first, left: n.get() }
+        IdBlock::proved(self.numbering.id(first), self.numbering.spacing(), n)
     }
 
     /// With a look at the clock; `n` is at most [`RUN_MAX`]. Whoever has to wait has told the renewer.
@@ -324,7 +292,7 @@ impl Timestamp {
 
     fn publish(&self, state: &mut State, tick: u64) {
         // What lies before the start may be somebody else's, wherever the clock is.
-        let now = tick.max(state.reserve.start());
+        let now = tick.max(state.reserve.start()).max(state.floor);
         if state.started.0 != now {
             let start = match self.spec.layout.random_start() {
                 0 => 0,
@@ -371,6 +339,36 @@ impl Timestamp {
         let mut state = self.state();
         state.watch.trust(self.clock.read());
         self.look_in(&mut state);
+    }
+
+    /// The last id that this node's layout has.
+    pub fn id_max(&self) -> u64 {
+        self.numbering.id(self.numbering.end() - 1)
+    }
+
+    /// Ids issued here from now on are above `floor`.
+    pub fn raise_floor(&self, floor: u64) -> Result<(), TakeError> {
+        let tick = tick_above(&self.numbering, floor).ok_or_else(|| {
+            let (generator, end) = (self.name.clone(), self.spec.layout.end());
+            TakeError::NoneAbove { generator, floor, end }
+        })?;
+        let mut state = self.state();
+        state.floor = state.floor.max(tick);
+        let ahead = self.spec.layout.time_of(state.floor).micros().saturating_sub(state.wall.micros());
+        let ahead = Duration::from_micros(ahead);
+        if ahead > self.spec.max_forward {
+            tracing::warn!(
+                generator = %self.name, floor, ?ahead,
+                "a table holds an id of the future: ids go on above it, and so ahead of the clock"
+            );
+        }
+        self.look_in(&mut state);
+        Ok(())
+    }
+
+    /// Whether its node went to another proxy, so that no more time can be reserved here.
+    pub fn is_lost(&self) -> bool {
+        matches!(self.state().trouble, Some(StoreError::NodeLost { .. }))
     }
 
     /// What is reserved here and not issued is given up: the store is found to have gone back, and may have given it to
@@ -454,6 +452,12 @@ impl Drop for Timestamp {
         self.renewer.notify_one();
         self.ticker.notify_one();
     }
+}
+
+/// The first tick all of whose ids are above this one; `None`: there is none.
+fn tick_above(numbering: &Numbering, id: u64) -> Option<u64> {
+    let tick = numbering.tick_from(numbering.above(id)?);
+    (tick < numbering.tick_of(numbering.end())).then_some(tick)
 }
 
 /// Ids that somebody waits for; also where the future is dropped.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::tables::Tables;
-use crate::ids::range::IdRange;
+use crate::ids::range::block::{IdBlock, Spacing};
 use crate::mysql::ok::OkPacket;
 use crate::rewrite::plan::{InsertPlan, NewRows, Style, Target};
 use crate::rewrite::select::SelectPlan;
@@ -64,11 +64,13 @@ enum Smallest {
 pub(super) struct Ids {
     pub(super) first: u64,
     pub(super) last: u64,
+    /// Others' ids may lie between them.
+    pub(super) spacing: Spacing,
 }
 
-impl From<&IdRange> for Ids {
-    fn from(range: &IdRange) -> Self {
-        Ids { first: range.first(), last: range.last() }
+impl From<&IdBlock> for Ids {
+    fn from(range: &IdBlock) -> Self {
+        Ids { first: range.first(), last: range.last(), spacing: range.spacing() }
     }
 }
 

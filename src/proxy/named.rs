@@ -8,7 +8,7 @@ use super::outstanding::{Outstanding, Purpose};
 use super::relay::{Relay, err_packet};
 use super::session::Session;
 use super::view::unhex;
-use crate::ids::range::IdRange;
+use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::put_packets;
 use crate::mysql::reader::Reader;
@@ -46,7 +46,7 @@ enum Asked {
 /// A packet with its ids, while the user's variables that it reads them from are being set.
 pub(super) struct Held {
     pub(super) plan: Plan,
-    pub(super) ranges: Vec<IdRange>,
+    pub(super) ranges: Vec<IdBlock>,
     pub(super) inserts: Vec<InsertReply>,
 }
 

@@ -10,7 +10,7 @@ use super::select::Job;
 use super::statements::Statements;
 use super::upstream::payload_of;
 use super::view::View;
-use crate::ids::range::IdRange;
+use crate::ids::range::block::IdBlock;
 use crate::mysql::attributes;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::{Command, Reply};
@@ -173,7 +173,7 @@ impl Relay {
     /// ranges are not the plan's.
     pub(super) fn send_spliced(
         &mut self,
-        (plan, ranges): (&Plan, &[IdRange]),
+        (plan, ranges): (&Plan, &[IdBlock]),
         text_at: usize,
         window_bytes: usize,
         client_packets: usize,

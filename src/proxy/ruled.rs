@@ -13,7 +13,7 @@ use super::statements::{Kept, Source};
 use super::tables::{Tables, highest_of, id_shape};
 use super::temporary::Hides;
 use super::upstream::payload_of;
-use crate::ids::range::IdRange;
+use crate::ids::range::block::IdBlock;
 use crate::ids::{Advanced, TakeError};
 use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
@@ -43,7 +43,7 @@ pub(super) enum Verdict {
     /// The ids go in, and the OK packets need what `inserts` say.
     Send {
         plan: Plan,
-        ranges: Vec<IdRange>,
+        ranges: Vec<IdBlock>,
         inserts: Vec<InsertReply>,
     },
     Prepare(Arc<PreparedInsert>),
@@ -155,7 +155,7 @@ impl Session {
     fn send_planned(
         &mut self,
         command: Command,
-        (plan, ranges, inserts): (Plan, &[IdRange], Vec<InsertReply>),
+        (plan, ranges, inserts): (Plan, &[IdBlock], Vec<InsertReply>),
         text_at: usize,
         window_bytes: usize,
         packets: usize,
@@ -406,7 +406,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) async fn take(&self, tables: &Tables, target: &Target, ids: u32) -> Result<IdRange, Refusal> {
+    pub(super) async fn take(&self, tables: &Tables, target: &Target, ids: u32) -> Result<IdBlock, Refusal> {
         let Some(generator) = tables.generator(target) else {
             return Err(Refusal::NoId(format!("generator {} is not open", target.rule.generator)));
         };
@@ -452,7 +452,8 @@ impl Session {
         let column = id_shape(target)?;
         let column = ColumnShape { name: target.rule.column.clone(), ..column.clone() };
         let table = (target.rule.schema.as_str(), target.table.as_str());
-        match schema.smallest_id(table, &column, question.ids.first, question.ids.last).await {
+        let Ids { first, last, spacing } = question.ids;
+        match schema.smallest_id(table, &column, (first, last, &spacing)).await {
             Ok(smallest) => smallest,
             Err(error) => {
                 tracing::warn!(%error, "the insert id of a statement with IGNORE or ON DUPLICATE KEY UPDATE is not known (LOCK TABLES ... WRITE keeps the control account out)");

@@ -10,7 +10,7 @@ use super::ruled::command_payload;
 use super::select::{Job, Question, Stage, Task};
 use super::session::Session;
 use super::statements::Kept;
-use crate::ids::range::IdRange;
+use crate::ids::range::block::IdBlock;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Execute, Expected, Param, id_bytes, statement_id};
@@ -74,7 +74,7 @@ impl Session {
 
     fn ask_for_select(&mut self, job: &mut Job) -> Going<()> {
         let (Some(insert), Some(select)) = (job.insert(), job.select()) else { return Err(lost()) };
-        let numbers = Numbers { before_first: 0, last: 1, sets: 0, first: 1, step: insert.target.step.get() };
+        let numbers = Numbers { before_first: 0, last: 1, sets: 0, first: 1 };
         let mut asked = 0;
         if job.command() != Command::StmtPrepare {
             self.ask(Question::Facts, FACTS_SQL);
@@ -85,7 +85,7 @@ impl Session {
                 kept.server_text().unwrap_or_default().to_vec()
             } else {
                 let mut ours = Vec::new();
-                select.write(job.text(), &numbers, &mut ours);
+                select.write(job.text(), &numbers, &insert.target.spacing, &mut ours);
                 ours
             };
             self.ask_to_prepare(Question::Columns, select.query(job.text()));
@@ -225,9 +225,10 @@ impl Session {
     fn payload_of_select(&self, job: &Job, numbers: &Numbers) -> Going<Vec<u8>> {
         match &job.task {
             Task::Text { payload, text_at, .. } => {
-                let select = job.select().ok_or_else(lost)?;
+                let insert = job.insert().ok_or_else(lost)?;
+                let select = insert.select.as_deref().ok_or_else(lost)?;
                 let mut out = payload.get(..*text_at).unwrap_or_default().to_vec();
-                select.write(job.text(), numbers, &mut out);
+                select.write(job.text(), numbers, &insert.target.spacing, &mut out);
                 Ok(out)
             }
             Task::Execute { kept, payload, types, long_data } => {
@@ -334,13 +335,12 @@ impl Session {
     }
 }
 
-fn numbers(insert: &InsertPlan, range: &IdRange, before_first: u64) -> Numbers {
+fn numbers(insert: &InsertPlan, range: &IdBlock, before_first: u64) -> Numbers {
     Numbers {
         before_first,
         last: before_first.saturating_add(range.count()),
         sets: if insert.style == Style::Wrapped { range.first() } else { before_first },
         first: range.first(),
-        step: insert.target.step.get(),
     }
 }
 

@@ -13,8 +13,10 @@ use self::lookup::{Ddl, Known};
 use super::locks::{LockError, TableLocks};
 use super::views::Views;
 use crate::ids::bindings::bind;
+use crate::ids::range::block::Spacing;
 use crate::ids::sequence::Seed;
-use crate::ids::{OpenError, Sequence, TakeError};
+use crate::ids::timestamp::clock::Clock;
+use crate::ids::{Generator, OpenError, TakeError};
 use crate::rewrite::plan::Target;
 use crate::rules::RuleSet;
 use crate::rules::model::{GeneratorName, NameCase, Origin, Rule};
@@ -33,17 +35,6 @@ pub use in_force::InForce;
 pub use lookup::SHAPE_AGE_MAX;
 pub use refresh::REFRESH_INTERVAL;
 
-/// A generator that the rules may have, and that no ids are issued from.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "{origin}: generator {generator} is of kind \"timestamp\": this version of Rowstamp checks and decodes them, and does not \
-     issue from them; write kind = \"sequence\""
-)]
-pub struct NotServed {
-    pub origin: Origin,
-    pub generator: GeneratorName,
-}
-
 /// Why a ruled table cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
@@ -53,8 +44,6 @@ pub enum TableError {
     Bind { table: String, error: StoreError },
     #[error("{origin}: {error}")]
     Open { origin: Origin, error: OpenError },
-    #[error(transparent)]
-    NotServed(#[from] NotServed),
     #[error(transparent)]
     Floor(#[from] TakeError),
     #[error(transparent)]
@@ -80,7 +69,7 @@ const FLOOR_DEADLINE: Duration = Duration::from_secs(5);
 pub struct Tables {
     rules: Arc<RuleSet>,
     backend: Backend,
-    generators: HashMap<GeneratorName, Arc<Sequence>>,
+    generators: HashMap<GeneratorName, Generator>,
     /// By schema and table as `case` compares them.
     known: ArcSwap<Known>,
     views: Views,
@@ -98,6 +87,8 @@ struct Backend {
     /// `None`: the store itself keeps other proxies off.
     locks: Option<TableLocks>,
     owner: String,
+    /// That timestamps are made by.
+    clock: Arc<dyn Clock>,
     ddl: Arc<Ddl>,
     /// One table is looked up at a time, and none while a version gives way to the next: bindings are made under it.
     fetching: Arc<tokio::sync::Mutex<()>>,
@@ -129,9 +120,9 @@ impl Tables {
     }
 
     /// Binds a table to its rule's generator; returns what the generator's ids must be above.
-    async fn bind(&self, rule: &Rule, table: &str, seed: Seed) -> Result<u64, TableError> {
+    async fn bind(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
         self.lock(rule, table).await?;
-        let highest = self.highest(rule, table, seed).await?;
+        let highest = self.highest(rule, table).await?;
         self.bind_above(rule, table, highest).await
     }
 
@@ -149,19 +140,24 @@ impl Tables {
         }
     }
 
-    /// The highest id in the table, where the generator starts above it.
-    async fn highest(&self, rule: &Rule, table: &str, seed: Seed) -> Result<u64, TableError> {
-        match (&self.backend.schema, seed) {
-            (Some(schema), Seed::Tables) => Ok(schema.highest_id(&rule.schema, table, &rule.column).await?),
-            _ => Ok(0),
-        }
+    /// The highest id in the table, where the generator starts above it. Of a timestamp generator no ids count that are above
+    /// all of its own: other nodes' may be, where the node lies above the time.
+    async fn highest(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
+        let Some(schema) =
+            self.backend.schema.as_ref().filter(|_| self.seed(&rule.generator) == Seed::Tables)
+        else {
+            return Ok(0);
+        };
+        let id_max = self.generators.get(&rule.generator).and_then(Generator::id_max);
+        Ok(schema.highest_id(&rule.schema, table, &rule.column, id_max).await?)
     }
 
     /// Binds a table that is locked, and holds ids up to `highest`.
     async fn bind_above(&self, rule: &Rule, table: &str, highest: u64) -> Result<u64, TableError> {
         let name = self.bound_name(rule, table);
         let Backend { store, owner, .. } = &self.backend;
-        let bound = bind(store, &name, &rule.generator.to_string(), owner, highest).await;
+        let is_sequence = !self.is_timestamp(&rule.generator);
+        let bound = bind(store, &name, &rule.generator.to_string(), is_sequence, owner, highest).await;
         let bound = bound.map_err(|error| TableError::Bind { table: name.clone(), error })?;
         if let Some(from) = &bound.moved_from {
             tracing::info!(table = name, from, to = %rule.generator, floor = bound.floor, "the table has a new generator");
@@ -173,18 +169,19 @@ impl Tables {
         !self.rules.is_empty()
     }
 
-    pub(super) fn generator(&self, target: &Target) -> Option<&Arc<Sequence>> {
+    pub(super) fn generator(&self, target: &Target) -> Option<&Generator> {
         self.generators.get(&target.rule.generator)
     }
 
     async fn raise_floor(&self, rule: &Rule, table: &str) -> Result<(), TableError> {
         let Some(generator) = self.generators.get(&rule.generator) else { return Ok(()) };
-        let floor = self.bind(rule, table, generator.spec().seed).await?;
+        let floor = self.bind(rule, table).await?;
         Ok(generator.raise_floor(floor, FLOOR_DEADLINE).await?)
     }
 
-    fn step(&self, rule: &Rule) -> NonZeroU64 {
-        self.rules.generator(&rule.generator).map_or(NonZeroU64::MIN, |spec| spec.kind.step())
+    fn spacing(&self, rule: &Rule) -> Spacing {
+        let one_by_one = Spacing::by(NonZeroU64::MIN);
+        self.rules.generator(&rule.generator).map_or(one_by_one, |spec| spec.kind.spacing())
     }
 }
 

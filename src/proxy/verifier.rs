@@ -95,7 +95,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::{SAMPLE_EVERY, Verifier, Verify, digest};
-    use crate::ids::range::IdRange;
+    use crate::ids::range::block::{IdBlock, Spacing};
     use crate::rewrite::named::Fresh;
     use crate::rewrite::plan::{Lookup, Planned, Protocol, Target, View, plan};
     use crate::rewrite::verify::Written;
@@ -127,8 +127,8 @@ mod tests {
             unavailable: Unavailable::Refuse,
             origin: Origin { file: PathBuf::new(), line: 1 },
         };
-        let (table, step) = ("t".to_owned(), NonZeroU64::MIN);
-        Arc::new(Target { rule: Arc::new(rule), table, shape: None, step, view: None })
+        let (table, spacing) = ("t".to_owned(), Spacing::by(NonZeroU64::MIN));
+        Arc::new(Target { rule: Arc::new(rule), table, shape: None, spacing, view: None })
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         let verifier = Verifier::new(Verify::Always);
         let before = b"INSERT INTO t(a) VALUES ('secret')";
         let Planned::Rewrite(plan) = plan(before, &view, Protocol::Text) else { panic!("it is ruled") };
-        let ids = [IdRange::new(7, NonZeroU64::MIN, NonZeroU64::MIN).unwrap()];
+        let ids = [IdBlock::new(7, Spacing::by(NonZeroU64::MIN), NonZeroU64::MIN).unwrap()];
         let right = plan.splice(before, &ids).unwrap();
         let wrong = b"INSERT INTO t(a,`id`) VALUES (LAST_INSERT_ID(7),'secret')";
         let judge = |after: &[u8]| verifier.judge(&plan, &dialect, (before, after), Written::Ids(&ids));

@@ -3,7 +3,7 @@
 use super::execution::bound_to_id;
 use super::meaning::{Bound, Meaning};
 use super::prepare::PreparedInsert;
-use crate::ids::range::IdRange;
+use crate::ids::range::block::{IdBlock, Ticks};
 use crate::mysql::bulk::{Bulk, Cells, Indicator, put_integer, put_text};
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Param, ParamType};
@@ -69,7 +69,20 @@ impl<'a> Draft<'a> {
 
     /// How many ids it takes; `None`: too many to count.
     pub fn ids(&self) -> Option<u32> {
-        self.prepared.text.fixed_ids.checked_mul(self.sets)?.checked_add(self.taking)
+        let Some(ticks) = self.ticks_apart() else {
+            return self.prepared.text.fixed_ids.checked_mul(self.sets)?.checked_add(self.taking);
+        };
+        // No parameter of the client's takes an id then.
+        let ids = u64::from(self.prepared.text.fixed_ids);
+        let taken = (0..self.sets).fold(0, |taken, _| start_of_set(taken, ids, ticks) + ids);
+        u32::try_from(taken).ok()
+    }
+
+    /// Where rows count up from a wrapper, by distances that stand in the text: the ids of a tick, if these do not go on in
+    /// the next one. Each set then has to lie within a tick, or to begin one.
+    fn ticks_apart(&self) -> Option<Ticks> {
+        let counts_up = self.prepared.text.hidden.len() < self.prepared.text.fixed_ids as usize;
+        self.prepared.insert.target.spacing.ticks.filter(|_| counts_up)
     }
 
     fn read(&mut self) -> Result<(), Refusal> {
@@ -135,7 +148,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The execution with its ids. `None`: they do not fit.
-    pub fn write(&self, kinds: &[IdKind], range: Option<&IdRange>) -> Option<Vec<u8>> {
+    pub fn write(&self, kinds: &[IdKind], range: Option<&IdBlock>) -> Option<Vec<u8>> {
         let hidden = &self.prepared.text.hidden;
         let sets = usize::try_from(self.sets).ok()?;
         let mut out = Vec::with_capacity(64 + self.bulk.bytes() + sets * (hidden.len() + kinds.len()) * 9);
@@ -152,7 +165,11 @@ impl<'a> Draft<'a> {
         let mut cells = self.bulk.cells();
         let mut ids = IdsOf { range, taken: 0 };
         let mut id_cells = self.id_cells.iter();
+        let ticks = self.ticks_apart();
         for _ in 0..self.sets {
+            if let Some(ticks) = ticks {
+                ids.taken = start_of_set(ids.taken, u64::from(self.prepared.text.fixed_ids), ticks);
+            }
             let first = ids.taken;
             let mut hidden = hidden.iter().peekable();
             for at in 0..types.len() {
@@ -202,9 +219,19 @@ impl<'a> Draft<'a> {
     }
 }
 
+/// Where a set of so many ids begins, of a block that begins a tick or lies within one.
+fn start_of_set(taken: u64, ids: u64, ticks: Ticks) -> u64 {
+    let in_tick = taken % ticks.ids;
+    if in_tick == 0 || in_tick + ids <= ticks.ids.get() {
+        taken
+    } else {
+        taken.next_multiple_of(ticks.ids.get())
+    }
+}
+
 /// The ids of a range, one after the other.
 struct IdsOf<'a> {
-    range: Option<&'a IdRange>,
+    range: Option<&'a IdBlock>,
     taken: u64,
 }
 

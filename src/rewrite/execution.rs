@@ -2,7 +2,7 @@
 
 use super::meaning::{Bound, Meaning};
 use super::prepare::PreparedInsert;
-use crate::ids::range::IdRange;
+use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Execute, Param, id_bytes};
 use crate::rules::model::Explicit;
@@ -44,7 +44,7 @@ impl Draft {
     }
 
     /// The execution with its ids. `None`: they do not fit.
-    pub fn write(&self, execute: Execute<'_>, range: &IdRange) -> Option<Vec<u8>> {
+    pub fn write(&self, execute: Execute<'_>, range: &IdBlock) -> Option<Vec<u8>> {
         let bytes: Vec<_> = (0..range.count()).filter_map(|k| range.nth(k)).map(id_bytes).collect();
         // Lives no longer than the ids' bytes.
         let mut execute = execute;

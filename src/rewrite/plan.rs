@@ -1,7 +1,6 @@
 //! What a packet needs before it can go to the server.
 
 use std::fmt;
-use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use super::effects::Effects;
 use super::packet;
 use super::prepare::PreparedText;
 use super::select::SelectPlan;
-use crate::ids::range::IdRange;
+use crate::ids::range::block::{IdBlock, Spacing};
 use crate::rules::model::{InsertId, Rule, TableShape};
 use crate::sql::dialect::Dialect;
 
@@ -21,8 +20,8 @@ pub struct Target {
     pub table: String,
     /// `None`: there is no control account to read it with.
     pub shape: Option<Arc<TableShape>>,
-    /// Distance of the ids of one run: the sequence's step.
-    pub step: NonZeroU64,
+    /// How the ids of one statement lie.
+    pub spacing: Spacing,
     /// The statement names a view of the table; `shape` is the view's then.
     pub view: Option<Through>,
 }
@@ -233,7 +232,6 @@ pub enum Number {
     Sets = 2,
     /// The block's first id.
     First = 3,
-    Step = 4,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,7 +240,6 @@ pub struct Numbers {
     pub last: u64,
     pub sets: u64,
     pub first: u64,
-    pub step: u64,
 }
 
 impl Numbers {
@@ -252,7 +249,6 @@ impl Numbers {
             Number::Last => self.last,
             Number::Sets => self.sets,
             Number::First => self.first,
-            Number::Step => self.step,
         }
     }
 
@@ -262,8 +258,7 @@ impl Numbers {
             0 => self.before_first,
             1 => self.last,
             2 => self.sets,
-            3 => self.first,
-            _ => self.step,
+            _ => self.first,
         }
     }
 }
@@ -351,17 +346,17 @@ impl Plan {
 
     /// Sets the user's variables that the packet reads its ids from: to be run, and to succeed, before the packet is sent.
     /// `None`: it needs none.
-    pub fn variables(&self, ranges: &[IdRange]) -> Option<String> {
+    pub fn variables(&self, ranges: &[IdBlock]) -> Option<String> {
         super::splice::variables(self, ranges)
     }
 
     /// Appends the packet's text with its ids. `None` where `ranges` do not match [`Plan::demands`]; then `out` holds a part.
-    pub fn splice_into(&self, text: &[u8], ranges: &[IdRange], out: &mut Vec<u8>) -> Option<()> {
+    pub fn splice_into(&self, text: &[u8], ranges: &[IdBlock], out: &mut Vec<u8>) -> Option<()> {
         super::splice::splice(self, text, ranges, out)
     }
 
     /// [`Plan::splice_into`] a text of its own.
-    pub fn splice(&self, text: &[u8], ranges: &[IdRange]) -> Option<Vec<u8>> {
+    pub fn splice(&self, text: &[u8], ranges: &[IdBlock]) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         self.splice_into(text, ranges, &mut out)?;
         Some(out)
@@ -370,7 +365,7 @@ impl Plan {
     /// The text to prepare. Only of a plan made for [`Protocol::Prepare`], which holds one insert.
     pub fn prepare(&self, text: &[u8]) -> Result<PreparedText, Refusal> {
         if let Some((insert, select)) = self.select() {
-            return select.prepare(text, insert.target.step.get(), insert.params);
+            return select.prepare(text, &insert.target.spacing, insert.params);
         }
         super::prepare::prepare(self, text)
     }

@@ -138,9 +138,9 @@ impl Writer {
                 self.hide(edit, row)
             }
             IdForm::BehindWrapper => {
-                let Some(behind) = u64::from(nth).checked_mul(insert.target.step.get()) else {
+                let Some(behind) = insert.target.spacing.offset(u64::from(nth)) else {
                     return Err(Refusal::new(
-                        "the generator's step is too wide for so many rows; insert fewer rows",
+                        "the generator's ids are too far apart for so many rows; insert fewer rows",
                     ));
                 };
                 self.out.extend_from_slice(b"LAST_INSERT_ID()+");

@@ -65,7 +65,7 @@ fn rewritten(text: &[u8], plan: &Plan) -> String {
 /// INSERT ... SELECT.
 fn selected(text: &[u8], insert: &InsertPlan, select: &SelectPlan) -> String {
     let rule = &insert.target.rule;
-    let sent = select.describe(text, &rule.generator.to_string());
+    let sent = select.describe(text, &insert.target);
     format!(
         "{}\nstatement {}: {}.{}.{}, the query's rows are numbered over a block of {} ids of {}{}\n",
         String::from_utf8_lossy(&sent),

@@ -13,9 +13,10 @@
 //! LAST_INSERT_ID() what was there before the statement, since each row puts it back. In the dead branch stands
 //! UUID_SHORT(), which has `binlog_format=MIXED` log rows: a replica may read them in another order.
 
-use super::plan::{Number, Numbers, Refusal};
+use super::plan::{Number, Numbers, Refusal, Target};
 use super::prepare::{HiddenParam, PARAMS_MAX, PreparedText};
 use super::splice::put_digits;
+use crate::ids::range::block::{Spacing, Ticks};
 use crate::mysql::column::ColumnDefinition;
 use crate::rules::model::Explicit;
 
@@ -81,23 +82,22 @@ impl SelectPlan {
     }
 
     /// Appends the statement with its numbers.
-    pub fn write(&self, text: &[u8], numbers: &Numbers, out: &mut Vec<u8>) {
-        self.put(text, out, &mut |number, out| put_digits(out, numbers.get(number)));
+    pub fn write(&self, text: &[u8], numbers: &Numbers, spacing: &Spacing, out: &mut Vec<u8>) {
+        self.put(text, spacing, out, &mut |number, out| put_digits(out, numbers.get(number)));
     }
 
     /// As it is shown, `<...>` in place of its numbers.
-    pub(super) fn describe(&self, text: &[u8], generator: &str) -> Vec<u8> {
+    pub(super) fn describe(&self, text: &[u8], target: &Target) -> Vec<u8> {
         let mut out = Vec::new();
-        self.put(text, &mut out, &mut |number, out| {
+        self.put(text, &target.spacing, &mut out, &mut |number, out| {
             out.extend_from_slice(match number {
                 Number::BeforeFirst => b"<LAST_INSERT_ID()>",
                 Number::Last => b"<LAST_INSERT_ID() + rows>",
                 Number::Sets => b"<LAST_INSERT_ID() afterwards>",
                 Number::First => b"<id 1 of ",
-                Number::Step => b"<step>",
             });
             if number == Number::First {
-                out.extend_from_slice(generator.as_bytes());
+                out.extend_from_slice(target.rule.generator.to_string().as_bytes());
                 out.push(b'>');
             }
         });
@@ -105,13 +105,15 @@ impl SelectPlan {
     }
 
     /// The text to prepare: each number is a parameter of ours.
-    pub fn prepare(&self, text: &[u8], step: u64, client_params: u32) -> Result<PreparedText, Refusal> {
+    pub fn prepare(
+        &self,
+        text: &[u8],
+        spacing: &Spacing,
+        client_params: u32,
+    ) -> Result<PreparedText, Refusal> {
         let mut out = Vec::with_capacity(text.len() + 512);
         let mut hidden = Vec::new();
-        self.put(text, &mut out, &mut |number, out| {
-            if number == Number::Step {
-                return put_digits(out, step);
-            }
+        self.put(text, spacing, &mut out, &mut |number, out| {
             out.push(b'?');
             hidden.push(number);
         });
@@ -159,7 +161,13 @@ impl SelectPlan {
         out.extend_from_slice(text.get(limit_at as usize..self.end as usize).unwrap_or_default());
     }
 
-    fn put(&self, text: &[u8], out: &mut Vec<u8>, number: &mut dyn FnMut(Number, &mut Vec<u8>)) {
+    fn put(
+        &self,
+        text: &[u8],
+        spacing: &Spacing,
+        out: &mut Vec<u8>,
+        number: &mut dyn FnMut(Number, &mut Vec<u8>),
+    ) {
         out.reserve(text.len() + 512);
         let mut from = 0;
         if let Some((at, list)) = &self.list {
@@ -178,14 +186,14 @@ impl SelectPlan {
         out.extend_from_slice(NO_LIMIT);
         out.extend_from_slice(b") SELECT ");
         if self.id_place.is_none() {
-            self.put_id(out, number);
+            self.put_id(spacing, out, number);
         }
         for nth in 0..self.columns {
             if nth > 0 || self.id_place.is_none() {
                 out.push(b',');
             }
             if self.id_place == Some(nth) {
-                self.put_id(out, number);
+                self.put_id(spacing, out, number);
             } else {
                 put_column(out, nth);
             }
@@ -212,8 +220,8 @@ impl SelectPlan {
     }
 
     /// The id of a row, or an error where there is none for it (1690).
-    fn put_id(&self, out: &mut Vec<u8>, number: &mut dyn FnMut(Number, &mut Vec<u8>)) {
-        use Number::{BeforeFirst, First, Last, Sets, Step};
+    fn put_id(&self, spacing: &Spacing, out: &mut Vec<u8>, number: &mut dyn FnMut(Number, &mut Vec<u8>)) {
+        use Number::{BeforeFirst, First, Last, Sets};
         use Piece::{Number as N, Text as T};
         const K: &[u8] = b"`rowstamp k`";
         let mut parts = |out: &mut Vec<u8>, pieces: &[Piece]| {
@@ -259,13 +267,21 @@ impl SelectPlan {
                 T(K),
                 T(b"-1-"),
                 N(BeforeFirst),
-                T(b")*"),
-                N(Step),
-                T(b",NULL),18446744073709551615+"),
-                T(K),
-                T(b"+0*UUID_SHORT())"),
+                T(b")"),
             ],
         );
+        if let Some(Ticks { ids, distance }) = spacing.ticks {
+            // The numbers of whole ticks, and those within the last one.
+            for (piece, number) in [(&b" DIV "[..], ids), (b"*", distance)] {
+                out.extend_from_slice(piece);
+                put_digits(out, number.get());
+            }
+            parts(out, &[T(b"+("), T(K), T(b"-1-"), N(BeforeFirst), T(b") MOD ")]);
+            put_digits(out, ids.get());
+        }
+        out.push(b'*');
+        put_digits(out, spacing.step.get());
+        parts(out, &[T(b",NULL),18446744073709551615+"), T(K), T(b"+0*UUID_SHORT())")]);
         if self.id_place.is_some() {
             out.push(b')');
         }

@@ -1,7 +1,7 @@
 //! Plan and ranges to bytes.
 
 use super::plan::{Edit, IdForm, InsertPlan, Piece, Plan};
-use crate::ids::range::IdRange;
+use crate::ids::range::block::IdBlock;
 use crate::sql::lex::is_name_byte;
 use crate::sql::name;
 
@@ -11,7 +11,7 @@ const ID_EXTRA_BYTES: usize = 3;
 const FIXED_BYTES: usize = 80;
 
 /// Appends the text with its ids. Where `None` comes back, `out` holds a part of it.
-pub(super) fn splice(plan: &Plan, text: &[u8], ranges: &[IdRange], out: &mut Vec<u8>) -> Option<()> {
+pub(super) fn splice(plan: &Plan, text: &[u8], ranges: &[IdBlock], out: &mut Vec<u8>) -> Option<()> {
     let edits: usize = plan.inserts.iter().map(|insert| insert.edits.len()).sum();
     let digits = ranges
         .iter()
@@ -36,7 +36,7 @@ pub(super) fn splice(plan: &Plan, text: &[u8], ranges: &[IdRange], out: &mut Vec
 fn splice_one(
     insert: &InsertPlan,
     text: &[u8],
-    range: Option<&IdRange>,
+    range: Option<&IdBlock>,
     mut from: usize,
     out: &mut Vec<u8>,
 ) -> Option<usize> {
@@ -71,7 +71,7 @@ fn splice_one(
 }
 
 /// See [`Plan::variables`].
-pub(super) fn variables(plan: &Plan, ranges: &[IdRange]) -> Option<String> {
+pub(super) fn variables(plan: &Plan, ranges: &[IdBlock]) -> Option<String> {
     let mut out = Vec::new();
     let mut ranges = ranges.iter();
     for insert in plan.inserts.iter().filter(|insert| insert.ids > 0) {

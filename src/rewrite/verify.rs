@@ -6,6 +6,7 @@
 
 mod tree;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::num::NonZeroU64;
 
@@ -17,7 +18,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
 
 use super::plan::{InsertPlan, Plan};
-use crate::ids::range::IdRange;
+use crate::ids::range::block::IdBlock;
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 
 /// What came of it.
@@ -51,7 +52,7 @@ impl fmt::Display for Difference {
 #[derive(Debug, Clone, Copy)]
 pub enum Written<'a> {
     /// COM_QUERY: the ids themselves, a range for each of [`Plan::demands`].
-    Ids(&'a [IdRange]),
+    Ids(&'a [IdBlock]),
     /// COM_STMT_PREPARE: placeholders of our own.
     Placeholders,
 }
@@ -95,9 +96,9 @@ fn is_partitioned(statement: &Statement) -> bool {
 /// On what would be sent if the generators began at 1.
 pub fn opinion_on_sample(plan: &Plan, dialect: &Dialect, text: &[u8]) -> Opinion {
     let range = |(insert, ids): (&InsertPlan, u32)| {
-        IdRange::new(1, insert.target.step, NonZeroU64::new(u64::from(ids))?)
+        IdBlock::new(1, insert.target.spacing, NonZeroU64::new(u64::from(ids))?)
     };
-    let ranges: Option<Vec<IdRange>> = plan.demands().map(range).collect();
+    let ranges: Option<Vec<IdBlock>> = plan.demands().map(range).collect();
     let after = ranges.as_deref().and_then(|ranges| plan.splice(text, ranges));
     match (ranges, after) {
         (Some(ranges), Some(after)) => second_opinion(plan, dialect, text, &after, Written::Ids(&ranges)),
@@ -198,16 +199,27 @@ fn tokens(text: &[u8], dialect: &Dialect) -> Option<Vec<TokenWithSpan>> {
     Some(tokens)
 }
 
-/// What is no UTF-8 is read byte by byte, where no byte of a character looks like a sign.
-fn characters(text: &[u8], charset: ClientCharset) -> Option<std::borrow::Cow<'_, str>> {
-    let is_utf8 = charset == ClientCharset::Utf8 || text.is_ascii();
-    match std::str::from_utf8(text) {
-        Ok(text) if is_utf8 => Some(text.into()),
-        _ if matches!(charset, ClientCharset::Utf8 | ClientCharset::Latin1 | ClientCharset::Safe) => {
+/// Bytes that are no UTF-8 are a character each, where no byte of a character looks like a sign.
+fn characters(text: &[u8], charset: ClientCharset) -> Option<Cow<'_, str>> {
+    match charset {
+        ClientCharset::Utf8 => Some(match std::str::from_utf8(text) {
+            Ok(text) => text.into(),
+            Err(_) => utf8_or_bytes(text).into(),
+        }),
+        ClientCharset::Latin1 | ClientCharset::Safe => {
             Some(text.iter().copied().map(char::from).collect::<String>().into())
         }
-        _ => None,
+        _ => std::str::from_utf8(text).ok().filter(|text| text.is_ascii()).map(Cow::from),
     }
+}
+
+fn utf8_or_bytes(text: &[u8]) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 8);
+    for chunk in text.utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(chunk.invalid().iter().copied().map(char::from));
+    }
+    out
 }
 
 fn longest_chain(tokens: &[TokenWithSpan]) -> usize {

@@ -31,8 +31,7 @@ pub struct RulesFile {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["kind"]))]
 pub struct Generator {
-    /// "sequence": 1, 2, 3, ...; "timestamp": time, node and a number within the tick (`serve` does not issue them in this
-    /// version).
+    /// "sequence": 1, 2, 3, ...; "timestamp": time, node and a number within the tick.
     #[schemars(example = &"sequence")]
     pub kind: Option<Kind>,
     /// sequence: the first id, where nothing else says more.

@@ -1,12 +1,12 @@
 //! Rules as they act: immutable, shared by all sessions, swapped whole on a reload.
 
 use std::fmt;
-use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::ids::range::block::Spacing;
 use crate::ids::sequence::SequenceSpec;
 use crate::ids::timestamp::spec::TimestampSpec;
 
@@ -109,11 +109,11 @@ pub enum GeneratorKind {
 }
 
 impl GeneratorKind {
-    /// Distance of the ids of one run.
-    pub fn step(&self) -> NonZeroU64 {
+    /// How the ids of one statement lie.
+    pub fn spacing(&self) -> Spacing {
         match self {
-            GeneratorKind::Sequence(sequence) => sequence.step,
-            GeneratorKind::Timestamp(timestamp) => timestamp.layout.step(),
+            GeneratorKind::Sequence(sequence) => Spacing::by(sequence.step),
+            GeneratorKind::Timestamp(timestamp) => timestamp.layout.spacing(),
         }
     }
 }

@@ -48,6 +48,11 @@ impl Key {
         Key(format!("{}{name}/{node}", Self::SLOTS))
     }
 
+    /// What the keys of a generator's nodes begin with.
+    pub fn slots(name: &str) -> String {
+        format!("{}{name}/", Self::SLOTS)
+    }
+
     /// `table` is `schema.table`.
     pub fn binding(table: &str) -> Self {
         Key(format!("{}{table}", Self::BINDINGS))
@@ -179,6 +184,21 @@ pub enum StoreError {
          go on with {generator}; stop these, reload or start this one, then start them with the new rules"
     )]
     Shared { table: String, generator: String, others: String },
+    #[error(
+        "node {node} of generator {generator} is proxy {by}'s, which is running: give each proxy a number of its own, or write \
+         node = \"auto\""
+    )]
+    NodeTaken { generator: String, node: u64, by: String },
+    #[error(
+        "all nodes of generator {generator} belong to running proxies ({living} run): give its layout's node more bits, in a \
+         generator of another name, or stop one"
+    )]
+    NoNode { generator: String, living: usize },
+    #[error(
+        "node {node} of generator {generator} went to proxy {to} while this one was away: nothing is issued as that node any \
+         more"
+    )]
+    NodeLost { generator: String, node: u64, to: String },
     #[error("cannot open the store {}: {reason}; {remedy}", path.display())]
     Open { path: PathBuf, reason: String, remedy: String },
     /// A bound lower than one that was committed: a restored copy, or somebody wrote by hand.

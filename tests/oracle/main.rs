@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pieces::{COLUMNS, Random};
+use rowstamp::ids::range::block::Spacing;
 use rowstamp::rewrite::named::Fresh;
 use rowstamp::rewrite::plan::{Lookup, Planned, Protocol, Target, View, plan};
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
@@ -103,7 +104,7 @@ fn target(table: &str, columns: &[&str]) -> Arc<Target> {
             origin: Origin { file: PathBuf::new(), line: 1 },
         }),
         shape: Some(Arc::new(TableShape { columns: columns.iter().map(|name| column(name)).collect() })),
-        step: NonZeroU64::MIN,
+        spacing: Spacing::by(NonZeroU64::MIN),
         view: None,
     })
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use proptest::prelude::*;
-use rowstamp::ids::range::IdRange;
+use rowstamp::ids::range::block::{IdBlock, Spacing};
 use rowstamp::rewrite::plan::Planned;
 use sqlparser::ast::{Expr, Insert, SetExpr, Statement};
 use sqlparser::dialect::MySqlDialect;
@@ -52,7 +52,8 @@ fn spliced(text: &str) -> Option<String> {
     let ranges: Vec<_> = plan
         .demands()
         .map(|(_, ids)| {
-            IdRange::new(FIRST_ID, NonZeroU64::MIN, NonZeroU64::new(u64::from(ids)).unwrap()).unwrap()
+            IdBlock::new(FIRST_ID, Spacing::by(NonZeroU64::MIN), NonZeroU64::new(u64::from(ids)).unwrap())
+                .unwrap()
         })
         .collect();
     Some(String::from_utf8(plan.splice(text.as_bytes(), &ranges).unwrap()).unwrap())

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use rowstamp::ids::range::IdRange;
+use rowstamp::ids::range::block::{IdBlock, Spacing};
 use rowstamp::rewrite::plan::{Plan, Planned};
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 
@@ -25,11 +25,11 @@ fn planned(setting: &Setting, text: &str) -> Plan {
 fn opinion(setting: &Setting, before: &str, after: &str) -> Opinion {
     let plan = planned(setting, before);
     let mut first = FIRST_ID;
-    let ranges: Vec<IdRange> = plan
+    let ranges: Vec<IdBlock> = plan
         .demands()
         .map(|(_, ids)| {
-            let range =
-                IdRange::new(first, NonZeroU64::MIN, NonZeroU64::new(u64::from(ids)).unwrap()).unwrap();
+            let count = NonZeroU64::new(u64::from(ids)).unwrap();
+            let range = IdBlock::new(first, Spacing::by(NonZeroU64::MIN), count).unwrap();
             first = range.last() + 1;
             range
         })
@@ -181,6 +181,21 @@ fn what_it_reads_otherwise_than_the_server_is_not_judged() {
     ansi.set("mode", "ANSI_QUOTES");
     let after = "insert into t(\"id\",a) values(LAST_INSERT_ID(7),'\"')";
     assert_eq!(opinion(&ansi, "insert into t(\"id\",a) values(null,'\"')", after), Opinion::Agrees);
+}
+
+/// The columns' names are read for what they are.
+#[test]
+fn bytes_that_are_no_text() {
+    let mut setting = Setting::new();
+    setting.set("table", "t(id bigint, größe int)");
+    let before = b"insert into t values (null, 1) -- \xff\xfe";
+    let Planned::Rewrite(plan) = setting.plan(before) else { panic!("a plan") };
+    let ids = [IdBlock::new(7, Spacing::by(NonZeroU64::MIN), NonZeroU64::MIN).unwrap()];
+    let after = plan.splice(before, &ids).unwrap();
+    let opinion = |after: &[u8]| second_opinion(&plan, &setting.dialect, before, after, Written::Ids(&ids));
+    assert_eq!(opinion(&after), Opinion::Agrees);
+    let other = after.iter().map(|byte| if *byte == b'1' { b'2' } else { *byte }).collect::<Vec<_>>();
+    assert!(matches!(opinion(&other), Opinion::Differs(_)));
 }
 
 /// The parser makes a tree of it that is as deep as it is long; who drops it recurses. A test's thread has 2 MiB.

@@ -29,3 +29,4 @@ mod sizes;
 mod state;
 mod swaps;
 mod tables;
+mod timestamps;

@@ -138,7 +138,7 @@ pub(super) async fn floors(
         if !shape.is_some_and(|shape| shape.columns.iter().any(|column| has_column(&column.name))) {
             bail!("{}: table {}.{table} has no column {}", rule.origin, rule.schema, rule.column);
         }
-        let highest = schema.highest_id(&rule.schema, &table, &rule.column).await?;
+        let highest = schema.highest_id(&rule.schema, &table, &rule.column, None).await?;
         let floor = floors.entry(rule.generator.clone()).or_insert(1);
         *floor = (*floor).max(highest.min(ID_MAX) + 1);
     }

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use super::{Layout, NodeError, Span, mask};
+use crate::ids::range::block::Spacing;
 
 /// Numbers reach up to 2^63, so that sums with what one statement takes fit in a `u64`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +17,7 @@ pub struct Numbering {
     end: u64,
     step: NonZeroU64,
     is_contiguous: bool,
+    spacing: Spacing,
 }
 
 impl Layout {
@@ -31,6 +33,7 @@ impl Layout {
             end: (self.timestamp.max() + 1) << sequence.bits,
             step: self.step(),
             is_contiguous: self.is_contiguous(),
+            spacing: self.spacing(),
         })
     }
 }
@@ -44,6 +47,11 @@ impl Numbering {
     #[inline]
     pub fn step(&self) -> NonZeroU64 {
         self.step
+    }
+
+    /// How the ids of one statement lie.
+    pub fn spacing(&self) -> Spacing {
+        self.spacing
     }
 
     /// The first number of a tick; of a tick behind the last one, the end.

@@ -6,12 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
+use super::Timestamp;
 use super::clock::{Clock, Reading};
 use super::spec::{Node, TimestampSpec};
-use super::{Runs, Timestamp};
 use crate::ids::generator::{OpenError, TakeError};
 use crate::ids::layout::presets::Preset;
 use crate::ids::layout::{Field, Layout, Moment, Part};
+use crate::ids::range::block::IdBlock;
 use crate::store::memory::{Faults, MemoryStore};
 use crate::store::{GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned, record};
 
@@ -75,7 +76,8 @@ async fn try_open(
     floor: u64,
     clock: &Arc<SimClock>,
 ) -> Result<Arc<Timestamp>, OpenError> {
-    Timestamp::open(store.clone(), NAME, "p1", spec, node, floor, clock.clone()).await
+    let spec = TimestampSpec { node: Node::Fixed(node), ..spec };
+    Timestamp::open(store.clone(), NAME, "p1", spec, floor, clock.clone()).await
 }
 
 /// A generator of node 3 with its store and clock.
@@ -84,13 +86,13 @@ async fn rig(spec: TimestampSpec) -> (Arc<Timestamp>, Arc<MemoryStore>, Arc<SimC
     (try_open(&store, spec, 3, 0, &clock).await.unwrap(), store, clock)
 }
 
-async fn take(generator: &Timestamp, count: u64) -> Runs {
+async fn take(generator: &Timestamp, count: u64) -> IdBlock {
     generator.take(n(count), SECOND).await.unwrap()
 }
 
 /// The first id of so many, its milliseconds since [`START_MICROS`] and its sequence.
 async fn first(generator: &Timestamp, count: u64) -> (u64, i64, u64) {
-    let id = take(generator, count).await.first().unwrap();
+    let id = take(generator, count).await.first();
     let parts = generator.spec().layout.decode(id).unwrap();
     assert_eq!(parts.node.unwrap_or(3), 3);
     let micros = i64::try_from(parts.time.micros()).unwrap() - i64::try_from(START_MICROS).unwrap();
@@ -140,7 +142,7 @@ async fn what_a_tick_does_not_hold_is_of_the_next_and_nobody_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_is_one_run_where_it_can_be() {
-    let shape = |runs: Runs| runs.map(|run| (run.count(), run.step())).collect::<Vec<_>>();
+    let shape = |block: IdBlock| block.runs().map(|run| (run.count(), run.step())).collect::<Vec<_>>();
     let (generator, ..) = rig(by("snowflake")).await;
     assert_eq!(shape(take(&generator, 4000).await), [(4000, 1)]);
     let (_, millis, sequence) = first(&generator, 97).await;
@@ -170,7 +172,7 @@ async fn runs_ascend_and_hold_all_ids() {
     for count in [1, 4095, 2, 4097, 9000, 1] {
         let runs = take(&generator, count).await;
         let mut ids = 0;
-        for run in runs {
+        for run in runs.runs() {
             assert!(run.first() > above);
             above = run.last();
             ids += run.count();
@@ -365,8 +367,8 @@ async fn a_burst_that_outruns_the_reserve_waits_for_the_save() {
     for _ in 0..50 {
         // Twice what the reserve holds.
         let runs = generator.take(n(1_000_000), Duration::from_secs(5)).await.unwrap();
-        assert!(runs.first().unwrap() > above);
-        above = runs.map(|run| run.last()).last().unwrap();
+        assert!(runs.first() > above);
+        above = runs.last();
         assert!(generator.spec().layout.decode(above).unwrap().ticks < bound(&store, 3));
     }
 }
@@ -383,13 +385,15 @@ async fn at_its_end_a_layout_has_no_ids_and_none_is_negative() {
     let mut ids = Vec::new();
     let error = loop {
         match generator.take(n(5), SECOND).await {
-            Ok(runs) => ids.extend(runs.flat_map(|run| (0..run.count()).map(move |k| run.nth(k).unwrap()))),
+            Ok(runs) => {
+                ids.extend(runs.runs().flat_map(|run| (0..run.count()).map(move |k| run.nth(k).unwrap())));
+            }
             Err(error) => break error,
         }
     };
     assert!(matches!(error, TakeError::EndOfLife { wanted: 5, .. }), "{error}");
     assert!(ids.is_sorted() && *ids.last().unwrap() < 1 << 14 && ids[0] >= 16, "{:?}", ids.first());
-    assert!(take(&generator, 3).await.first().unwrap() > ids[ids.len() - 1]);
+    assert!(take(&generator, 3).await.first() > ids[ids.len() - 1]);
     // Past the end by the clock.
     after(2_000).await;
     let generator = try_open(&store, of_layout(short(10)), 0, 0, &clock).await.unwrap();
@@ -402,7 +406,7 @@ async fn a_clock_before_the_epoch_begins_with_the_first_tick() {
     let (store, clock) = (Arc::new(MemoryStore::new()), SimClock::new());
     clock.jump(-86_400);
     let generator = try_open(&store, of_layout(short(40)), 0, 0, &clock).await.unwrap();
-    assert_eq!(take(&generator, 1).await.first(), Some(16), "never 0, which asks the server for an id");
+    assert_eq!(take(&generator, 1).await.first(), 16, "never 0, which asks the server for an id");
 }
 
 #[tokio::test(start_paused = true)]
@@ -459,7 +463,7 @@ async fn nodes_differ_from_the_first_id_on() {
     }
     let mut found = Vec::new();
     for id in ids {
-        found.push(id.await.unwrap());
+        found.push(id.await);
     }
     found.sort_unstable();
     found.dedup();
@@ -475,15 +479,20 @@ async fn two_generators_with_one_identity_share_nothing() {
     for k in 0..400_u64 {
         let which = if k % 3 == 0 { &a } else { &b };
         ids.extend(
-            take(which, 1 + k % 50).await.flat_map(|run| (0..run.count()).map(move |k| run.nth(k).unwrap())),
+            take(which, 1 + k % 50)
+                .await
+                .runs()
+                .flat_map(|run| (0..run.count()).map(move |k| run.nth(k).unwrap())),
         );
         after(1_000).await;
     }
     a.close().await;
-    ids.extend(take(&b, 5000).await.flat_map(|run| (0..run.count()).map(move |k| run.nth(k).unwrap())));
+    ids.extend(
+        take(&b, 5000).await.runs().flat_map(|run| (0..run.count()).map(move |k| run.nth(k).unwrap())),
+    );
     b.close().await;
     let c = try_open(&store, by("snowflake"), 3, 0, &clock).await.unwrap();
-    ids.push(take(&c, 1).await.first().unwrap());
+    ids.push(take(&c, 1).await.first());
     let all = ids.len();
     ids.sort_unstable();
     ids.dedup();
@@ -560,11 +569,11 @@ impl Store for Panics {
 async fn a_renewal_that_panics_is_not_the_last() {
     let store = Arc::new(Panics { inner: MemoryStore::new(), is_due: AtomicBool::new(false) });
     let clock = SimClock::new();
-    let generator =
-        Timestamp::open(store.clone(), NAME, "p1", by("snowflake"), 3, 0, clock.clone()).await.unwrap();
+    let spec = TimestampSpec { node: Node::Fixed(3), ..by("snowflake") };
+    let generator = Timestamp::open(store.clone(), NAME, "p1", spec, 0, clock.clone()).await.unwrap();
     store.is_due.store(true, Ordering::Relaxed);
     let runs = generator.take(n(1), 3 * SECOND).await.unwrap();
     // The raise that panicked was done: its token stands there, so its time is ours after all.
-    let id = runs.first().unwrap();
+    let id = runs.first();
     assert!(generator.spec().layout.decode(id).unwrap().ticks < bound(&store.inner, 3));
 }

@@ -21,9 +21,11 @@ use std::sync::atomic::Ordering;
 
 use super::column::{column, highest};
 use super::lookup::Known;
-use super::{Backend, FLOOR_DEADLINE, NotServed, TableError, Tables};
-use crate::ids::Sequence;
+use super::{Backend, FLOOR_DEADLINE, TableError, Tables};
 use crate::ids::sequence::{Seed, SequenceSpec};
+use crate::ids::timestamp::Timestamp;
+use crate::ids::timestamp::spec::TimestampSpec;
+use crate::ids::{Generator, Sequence};
 use crate::rules::RuleSet;
 use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec, Mode, Rule, TableShape};
 
@@ -56,36 +58,79 @@ pub(super) struct Next {
 impl Tables {
     /// The first version: binds every table that the rules name and the backend has, and opens the generators above them.
     pub(super) async fn open(rules: Arc<RuleSet>, backend: Backend) -> Result<Tables, TableError> {
-        let sequences = sequences(&rules)?;
         let mut tables = Tables::new(rules.clone(), backend);
+        tables.open_timestamps(None).await?;
         tables.read_views().await?;
         let live = tables.survey(None).await?;
-        for (spec, sequence) in sequences {
+        for spec in rules.generators() {
             let mut floor = 0;
             for one in live.iter().filter(|one| one.rule.generator == spec.name) {
                 if let Fit::New { highest } = one.fit {
                     floor = floor.max(tables.bind_above(&one.rule, &one.table, highest).await?);
                 }
             }
-            let opened = tables.open_generator(spec, sequence, floor, max_of(spec, sequence, &live)).await?;
-            tables.generators.insert(spec.name.clone(), opened);
+            match &spec.kind {
+                GeneratorKind::Sequence(sequence) => {
+                    let max = max_of(spec, sequence, &live);
+                    let opened = tables.open_sequence(spec, sequence, floor, max).await?;
+                    tables.generators.insert(spec.name.clone(), opened);
+                }
+                GeneratorKind::Timestamp(_) => {
+                    if let Some(generator) = tables.generators.get(&spec.name) {
+                        generator.raise_floor(floor, FLOOR_DEADLINE).await?;
+                    }
+                }
+            }
         }
         tables.know_all(live);
         Ok(tables)
     }
 
-    async fn open_generator(
+    async fn open_sequence(
         &self,
         spec: &GeneratorSpec,
         sequence: &SequenceSpec,
         floor: u64,
         max: u64,
-    ) -> Result<Arc<Sequence>, TableError> {
+    ) -> Result<Generator, TableError> {
         let Backend { store, owner, .. } = &self.backend;
         let name = spec.name.to_string();
         let opened =
             Sequence::open(store.clone(), &name, owner, SequenceSpec::clone(sequence), floor, max).await;
-        opened.map_err(|error| TableError::Open { origin: spec.origin.clone(), error })
+        match opened {
+            Ok(sequence) => Ok(Generator::Sequence(sequence)),
+            Err(error) => Err(TableError::Open { origin: spec.origin.clone(), error }),
+        }
+    }
+
+    /// Before the tables are looked at: which of their ids count depends on the node. `old`: what it has open is kept, where
+    /// its rule is the same.
+    async fn open_timestamps(&mut self, old: Option<&Tables>) -> Result<(), TableError> {
+        for spec in self.rules.clone().generators() {
+            let GeneratorKind::Timestamp(timestamp) = &spec.kind else { continue };
+            let kept = old.and_then(|old| old.generators.get(&spec.name)).filter(|open| {
+                matches!(open, Generator::Timestamp(open) if open.spec() == timestamp && !open.is_lost())
+            });
+            let generator = match kept {
+                Some(kept) => kept.clone(),
+                None => self.open_timestamp(spec, timestamp).await?,
+            };
+            self.generators.insert(spec.name.clone(), generator);
+        }
+        Ok(())
+    }
+
+    async fn open_timestamp(
+        &self,
+        spec: &GeneratorSpec,
+        timestamp: &TimestampSpec,
+    ) -> Result<Generator, TableError> {
+        let Backend { store, owner, clock, .. } = &self.backend;
+        let (name, timestamp) = (spec.name.to_string(), timestamp.clone());
+        match Timestamp::open(store.clone(), &name, owner, timestamp, 0, clock.clone()).await {
+            Ok(timestamp) => Ok(Generator::Timestamp(timestamp)),
+            Err(error) => Err(TableError::Open { origin: spec.origin.clone(), error }),
+        }
     }
 
     /// Reads and locks what the rules name, and changes nothing else. `old`: what it has bound is not asked for its ids.
@@ -101,7 +146,7 @@ impl Tables {
                 Fit::Bound
             } else {
                 self.lock(&rule, &table).await?;
-                Fit::New { highest: self.highest(&rule, &table, self.seed(&rule.generator)).await? }
+                Fit::New { highest: self.highest(&rule, &table).await? }
             };
             live.push(Live { table, rule, shape, ddl, fit });
         }
@@ -118,11 +163,16 @@ impl Tables {
         Ok(found.tables.into_iter().filter(|(_, rule)| rule.mode != Mode::Off).collect())
     }
 
-    fn seed(&self, generator: &GeneratorName) -> Seed {
+    pub(super) fn seed(&self, generator: &GeneratorName) -> Seed {
         match self.rules.generator(generator).map(|spec| &spec.kind) {
             Some(GeneratorKind::Sequence(sequence)) => sequence.seed,
             Some(GeneratorKind::Timestamp(_)) | None => Seed::Tables,
         }
+    }
+
+    pub(super) fn is_timestamp(&self, generator: &GeneratorName) -> bool {
+        let spec = self.rules.generator(generator);
+        matches!(spec.map(|spec| &spec.kind), Some(GeneratorKind::Timestamp(_)))
     }
 
     /// Whether the table is bound here as `next` would bind it by `rule`.
@@ -167,19 +217,20 @@ impl Tables {
 impl Next {
     /// Makes all that may fail and that nobody sees. The old version serves on.
     pub(super) async fn make(old: &Tables, rules: Arc<RuleSet>) -> Result<Next, TableError> {
-        let sequences = sequences(&rules)?;
         let mut tables = Tables::new(rules.clone(), old.backend.clone());
+        tables.open_timestamps(Some(old)).await?;
         tables.read_views().await?;
         let live = tables.survey(Some(old)).await?;
-        for (spec, sequence) in sequences {
+        for spec in rules.generators() {
+            let GeneratorKind::Sequence(sequence) = &spec.kind else { continue };
             let max = max_of(spec, sequence, &live);
-            let kept = old
-                .generators
-                .get(&spec.name)
-                .filter(|open| open.spec() == sequence && open.max() == sequence.last_id(max));
+            let kept = old.generators.get(&spec.name).filter(|open| {
+                matches!(open, Generator::Sequence(open)
+                    if open.spec() == sequence && open.max() == sequence.last_id(max))
+            });
             let generator = match kept {
                 Some(kept) => kept.clone(),
-                None => tables.open_generator(spec, sequence, 0, max).await?,
+                None => tables.open_sequence(spec, sequence, 0, max).await?,
             };
             tables.generators.insert(spec.name.clone(), generator);
         }
@@ -198,7 +249,7 @@ impl Next {
         let Next { tables, live } = self;
         let mut leaving = Vec::new();
         for (name, generator) in &old.generators {
-            if !tables.generators.get(name).is_some_and(|next| Arc::ptr_eq(next, generator)) {
+            if !tables.generators.get(name).is_some_and(|next| next.is(generator)) {
                 leaving.push(Leaving { generator: generator.clone(), hands_back: !new_to.contains(name) });
             }
         }
@@ -231,7 +282,7 @@ impl Next {
 
 /// A generator that the next version has not got, or has otherwise.
 pub(super) struct Leaving {
-    generator: Arc<Sequence>,
+    generator: Generator,
     hands_back: bool,
 }
 
@@ -243,17 +294,6 @@ impl Leaving {
             self.generator.burn();
         }
     }
-}
-
-/// The generators with what their rules say, before anything is locked, bound or opened for them.
-fn sequences(rules: &RuleSet) -> Result<Vec<(&GeneratorSpec, &SequenceSpec)>, NotServed> {
-    let served = rules.generators().map(|spec| match &spec.kind {
-        GeneratorKind::Sequence(sequence) => Ok((spec, sequence)),
-        GeneratorKind::Timestamp(_) => {
-            Err(NotServed { origin: spec.origin.clone(), generator: spec.name.clone() })
-        }
-    });
-    served.collect()
 }
 
 /// The last id that all the generator's columns hold.

@@ -8,7 +8,8 @@ use arc_swap::ArcSwap;
 use super::change::Next;
 use super::lookup::Ddl;
 use super::{Backend, TableError, Tables};
-use crate::ids::Sequence;
+use crate::ids::Generator;
+use crate::ids::timestamp::clock::SystemClock;
 use crate::proxy::locks::TableLocks;
 use crate::rewrite::plan::Target;
 use crate::rules::RuleSet;
@@ -56,8 +57,8 @@ impl InForce {
             Some(schema) => schema.name_case().await?,
             None => NameCase::Sensitive,
         };
-        let (ddl, fetching) = (Arc::new(Ddl::default()), Arc::default());
-        let backend = Backend { case, schema, store, locks, owner, ddl, fetching };
+        let (clock, ddl, fetching) = (Arc::new(SystemClock::new()), Arc::new(Ddl::default()), Arc::default());
+        let backend = Backend { case, schema, store, locks, owner, clock, ddl, fetching };
         let tables = Tables::open(rules, backend.clone()).await?;
         Ok(InForce {
             now: ArcSwap::from_pointee(tables),
@@ -142,12 +143,18 @@ impl InForce {
         }
     }
 
+    /// Generators whose nodes went to other proxies while this one was away are opened anew.
+    pub async fn reopen_lost(&self) -> Result<(), TableError> {
+        let rules = self.now().rules.clone();
+        if self.generators().iter().any(Generator::is_lost) { self.change(rules).await } else { Ok(()) }
+    }
+
     fn past(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Tables>>> {
         // A list is right whatever panicked while it was locked.
         self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn generators(&self) -> Vec<Arc<Sequence>> {
+    pub fn generators(&self) -> Vec<Generator> {
         self.now().generators.values().cloned().collect()
     }
 

@@ -226,8 +226,8 @@ impl Tables {
         if self.backend.schema.is_some() && shape.is_none() {
             return Lookup::Missing;
         }
-        let step = self.step(rule);
-        let target = Target { rule: rule.clone(), table: table.to_owned(), step, shape, view: None };
+        let spacing = self.spacing(rule);
+        let target = Target { rule: rule.clone(), table: table.to_owned(), spacing, shape, view: None };
         Lookup::Ruled(Arc::new(target))
     }
 }

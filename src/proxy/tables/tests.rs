@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use super::change::Next;
 use super::{InForce, Tables};
-use crate::ids::{Sequence, TakeError};
+use crate::ids::{Generator, TakeError};
 use crate::rewrite::plan::Lookup;
 use crate::rules::RuleSet;
 use crate::store::memory::MemoryStore;
@@ -33,13 +33,13 @@ async fn opened(rules: Arc<RuleSet>) -> (InForce, Arc<MemoryStore>) {
 }
 
 /// The generator of a table, which is looked up as a statement would.
-async fn generator(tables: &Tables, table: &str) -> Arc<Sequence> {
+async fn generator(tables: &Tables, table: &str) -> Generator {
     tables.fetch("s", table, false).await;
     let Lookup::Ruled(target) = tables.lookup("s", table) else { panic!("{table} is ruled") };
     tables.generator(&target).unwrap().clone()
 }
 
-async fn take(generator: &Sequence, count: u64) -> Result<(u64, u64), TakeError> {
+async fn take(generator: &Generator, count: u64) -> Result<(u64, u64), TakeError> {
     let range = generator.take(NonZeroU64::new(count).unwrap(), Duration::from_secs(1)).await?;
     Ok((range.first(), range.last()))
 }
@@ -57,10 +57,10 @@ async fn a_table_moves_above_all_that_was_taken() {
     old.fetch("s", "t2", false).await;
     assert!(matches!(old.lookup("s", "t2"), Lookup::Unknown));
     let now = in_force.after(&old, Duration::from_secs(1)).await.unwrap();
-    let (first, last) = take(&*generator(&now, "t1").await, 2).await.unwrap();
+    let (first, last) = take(&generator(&now, "t1").await, 2).await.unwrap();
     assert!(first > 250, "{first} {late:?}");
     in_force.change(rules("", "g")).await.unwrap();
-    let back = take(&*generator(&in_force.now(), "t1").await, 1).await.unwrap();
+    let back = take(&generator(&in_force.now(), "t1").await, 1).await.unwrap();
     assert!(back.0 > last, "{back:?} behind {last}");
 }
 
@@ -74,7 +74,7 @@ async fn a_generator_whose_step_changes_goes_on_where_it_was() {
     let new = generator(&in_force.now(), "t").await;
     assert_eq!(take(&new, 3).await, Ok((12, 22)), "8 to 100 were handed back");
     in_force.change(rules("step = 3", "g")).await.unwrap();
-    assert_eq!(take(&*generator(&in_force.now(), "t").await, 2).await, Ok((27, 30)));
+    assert_eq!(take(&generator(&in_force.now(), "t").await, 2).await, Ok((27, 30)));
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn what_has_not_changed_is_kept() {
     take(&g, 1).await.unwrap();
     let writes = store.writes();
     in_force.change(rules("", "g")).await.unwrap();
-    assert!(Arc::ptr_eq(&g, &generator(&in_force.now(), "t").await));
+    assert!(g.is(&generator(&in_force.now(), "t").await));
     assert_eq!(store.writes(), writes);
     assert_eq!(in_force.generators().len(), 2);
 }
@@ -140,7 +140,7 @@ fn check_handover(keys: &str, to: &str, is_bound: bool, fail: impl Fn(&MemorySto
         let opened = InForce::open(rules("", "g"), None, panics.clone(), None, "me".into()).await;
         let in_force = Arc::new(opened.unwrap());
         let old = in_force.now();
-        let (_, last) = take(&*generator(&old, "t").await, 7).await.unwrap();
+        let (_, last) = take(&generator(&old, "t").await, 7).await.unwrap();
         let mut next = Next::make(&old, rules(keys, to)).await.unwrap();
         if is_bound {
             next.binds("s", "t", 7);
@@ -160,7 +160,7 @@ fn check_handover(keys: &str, to: &str, is_bound: bool, fail: impl Fn(&MemorySto
         let (first, then) = take(now.generator(&target).unwrap(), 1).await.unwrap();
         assert!(first > last, "{first}");
         in_force.change(rules("", "h")).await.unwrap();
-        let (first, _) = take(&*generator(&in_force.now(), "t").await, 1).await.unwrap();
+        let (first, _) = take(&generator(&in_force.now(), "t").await, 1).await.unwrap();
         assert!(first > then, "{first} behind {then}");
     });
 }

@@ -6,7 +6,7 @@ use sqlparser::ast::{
 };
 
 use super::Difference;
-use crate::ids::range::IdRange;
+use crate::ids::range::block::IdBlock;
 use crate::rewrite::plan::{InsertPlan, Style};
 use crate::rules::model::TableShape;
 use crate::sql::name;
@@ -16,7 +16,7 @@ type Compared<T> = Result<T, Difference>;
 /// `range`: the statement's ids; `None` where they are placeholders, or none. False: the tree says nothing.
 pub(super) fn compare(
     insert: &InsertPlan,
-    range: Option<&IdRange>,
+    range: Option<&IdBlock>,
     zero_is_value: bool,
     before: &Statement,
     after: Statement,
@@ -37,7 +37,7 @@ pub(super) fn compare(
 /// Takes ids out, one after the other.
 struct Taking<'a> {
     insert: &'a InsertPlan,
-    range: Option<&'a IdRange>,
+    range: Option<&'a IdBlock>,
     zero_is_value: bool,
     /// Ids taken out so far.
     nth: u32,
@@ -185,7 +185,9 @@ impl Taking<'_> {
         let expected = if is_wrapped && nth == 0 {
             format!("LAST_INSERT_ID({id})")
         } else if is_wrapped && self.range.is_none() {
-            format!("LAST_INSERT_ID() + {}", nth * self.insert.target.step.get())
+            let offset =
+                self.insert.target.spacing.offset(nth).ok_or(Difference("its ids lie too far apart"))?;
+            format!("LAST_INSERT_ID() + {offset}")
         } else {
             id
         };

@@ -11,8 +11,9 @@ use tokio::task::JoinSet;
 
 use super::{NAME, SimClock, bound, n, of_layout};
 use crate::ids::layout::{Field, Layout, Moment, Part};
-use crate::ids::timestamp::spec::TimestampSpec;
-use crate::ids::timestamp::{Runs, Timestamp};
+use crate::ids::range::block::IdBlock;
+use crate::ids::timestamp::Timestamp;
+use crate::ids::timestamp::spec::{Node, TimestampSpec};
 use crate::store::memory::{Faults, MemoryStore};
 
 /// The first two are one node by mistake.
@@ -30,12 +31,12 @@ struct World {
 
 impl World {
     /// Checks and notes them; returns the last.
-    fn issued(&self, runs: Runs, node: u64, above: u64, who: &str) -> u64 {
+    fn issued(&self, block: IdBlock, node: u64, above: u64, who: &str) -> u64 {
         let seed = self.seed;
         let bound = bound(&self.store, node);
         let mut log = self.log.lock().unwrap();
         let mut above = above;
-        for run in runs {
+        for run in block.runs() {
             for id in (0..run.count()).map(|k| run.nth(k).unwrap()) {
                 let parts = self.layout.decode(id).unwrap();
                 assert_eq!(parts.node, Some(node), "seed {seed}: {who}");
@@ -65,6 +66,7 @@ async fn owner(world: Arc<World>, number: usize) {
     let node = NODES[number];
     let is_alone = NODES.iter().filter(|other| **other == node).count() == 1;
     let spec = TimestampSpec {
+        node: Node::Fixed(node),
         advance: Duration::from_millis(random.gen_range(20..3_000)),
         max_ahead: random.gen_bool(0.3).then(|| Duration::from_millis(random.gen_range(1..500))),
         max_forward: Duration::from_secs(random.gen_range(1..3_600)),
@@ -75,11 +77,10 @@ async fn owner(world: Arc<World>, number: usize) {
     let mut generator: Option<Arc<Timestamp>> = None;
     for _ in 0..STEPS {
         let Some(open) = &generator else {
-            let name = format!("p{number}");
-            generator =
-                Timestamp::open(world.store.clone(), NAME, &name, spec.clone(), node, 0, clock.clone())
-                    .await
-                    .ok();
+            // Two processes of one name, that share a node: only the bound keeps them apart.
+            let name = if is_alone { format!("p{number}") } else { "twins".to_owned() };
+            let store = world.store.clone();
+            generator = Timestamp::open(store, NAME, &name, spec.clone(), 0, clock.clone()).await.ok();
             term += 1;
             if !is_alone {
                 above = 0;

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{NAME, SECOND, by, n};
+use crate::ids::range::block::IdBlock;
 use crate::ids::timestamp::Timestamp;
 use crate::ids::timestamp::clock::SystemClock;
-use crate::ids::timestamp::spec::TimestampSpec;
+use crate::ids::timestamp::spec::{Node, TimestampSpec};
 use crate::store::memory::MemoryStore;
 
 /// Takes for a second; firsts and counts of runs.
@@ -15,10 +16,10 @@ fn storm(preset: &str) -> Vec<(u64, u64)> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     let store = Arc::new(MemoryStore::new());
-    let spec = TimestampSpec { advance: SECOND, ..by(preset) };
+    let spec = TimestampSpec { advance: SECOND, node: Node::Fixed(0), ..by(preset) };
     let open = || {
         let clock = Arc::new(SystemClock::new());
-        runtime.block_on(Timestamp::open(store.clone(), NAME, "p1", spec.clone(), 0, 0, clock)).unwrap()
+        runtime.block_on(Timestamp::open(store.clone(), NAME, "p1", spec.clone(), 0, clock)).unwrap()
     };
     let (generator, other) = (open(), open());
     let stop = AtomicBool::new(false);
@@ -34,7 +35,7 @@ fn storm(preset: &str) -> Vec<(u64, u64)> {
                         let runs = generator
                             .try_take(count)
                             .or_else(|| runtime.block_on(generator.take(count, SECOND)).ok());
-                        for run in runs.into_iter().flatten() {
+                        for run in runs.into_iter().flat_map(IdBlock::runs) {
                             assert!(run.first() > above, "ids of one thread ascend");
                             above = run.last();
                             mine.push((run.first() / run.step(), run.count()));
@@ -48,7 +49,7 @@ fn storm(preset: &str) -> Vec<(u64, u64)> {
         let end = Instant::now() + Duration::from_secs(1);
         while Instant::now() < end {
             if let Ok(runs) = runtime.block_on(other.take(n(3), SECOND)) {
-                all.extend(runs.map(|run| (run.first() / run.step(), run.count())));
+                all.extend(runs.runs().map(|run| (run.first() / run.step(), run.count())));
             }
             std::thread::sleep(Duration::from_millis(5));
         }

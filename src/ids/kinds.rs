@@ -1,0 +1,107 @@
+//! A generator of either kind, as the proxy uses it.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::generator::{Advanced, Sequence, TakeError};
+use super::range::block::IdBlock;
+use super::timestamp::Timestamp;
+
+/// Cloned, it is the same generator.
+#[derive(Clone)]
+pub enum Generator {
+    Sequence(Arc<Sequence>),
+    Timestamp(Arc<Timestamp>),
+}
+
+impl Generator {
+    /// `schema.name`
+    pub fn name(&self) -> &str {
+        match self {
+            Generator::Sequence(sequence) => sequence.name(),
+            Generator::Timestamp(timestamp) => timestamp.name(),
+        }
+    }
+
+    /// `n` ids, if they are reserved already.
+    pub fn try_take(&self, n: NonZeroU64) -> Option<IdBlock> {
+        match self {
+            Generator::Sequence(sequence) => sequence.try_take(n).map(IdBlock::from),
+            Generator::Timestamp(timestamp) => timestamp.try_take(n),
+        }
+    }
+
+    /// `n` ids, waiting up to `deadline` for the store.
+    pub async fn take(&self, n: NonZeroU64, deadline: Duration) -> Result<IdBlock, TakeError> {
+        match self {
+            Generator::Sequence(sequence) => Ok(sequence.take(n, deadline).await?.into()),
+            Generator::Timestamp(timestamp) => timestamp.take(n, deadline).await,
+        }
+    }
+
+    /// See [`Sequence::advance_past`]. A timestamp generator follows nobody's ids: its own are of their time.
+    pub async fn advance_past(&self, id: u64, deadline: Duration) -> Result<Advanced, TakeError> {
+        match self {
+            Generator::Sequence(sequence) => sequence.advance_past(id, deadline).await,
+            Generator::Timestamp(_) => Ok(Advanced::Past),
+        }
+    }
+
+    /// Ids issued here from now on are above `floor`.
+    pub async fn raise_floor(&self, floor: u64, deadline: Duration) -> Result<(), TakeError> {
+        match self {
+            Generator::Sequence(sequence) => sequence.raise_floor(floor, deadline).await,
+            Generator::Timestamp(timestamp) => timestamp.raise_floor(floor),
+        }
+    }
+
+    /// Of a timestamp generator: the last id that its node has.
+    pub fn id_max(&self) -> Option<u64> {
+        match self {
+            Generator::Sequence(_) => None,
+            Generator::Timestamp(timestamp) => Some(timestamp.id_max()),
+        }
+    }
+
+    /// Whether it can never reserve again, and must be opened anew.
+    pub fn is_lost(&self) -> bool {
+        match self {
+            Generator::Sequence(_) => false,
+            Generator::Timestamp(timestamp) => timestamp.is_lost(),
+        }
+    }
+
+    /// Whether both are one.
+    pub fn is(&self, other: &Generator) -> bool {
+        match (self, other) {
+            (Generator::Sequence(a), Generator::Sequence(b)) => Arc::ptr_eq(a, b),
+            (Generator::Timestamp(a), Generator::Timestamp(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+
+    /// What is reserved here and not issued is given up: the store is found to have gone back.
+    pub fn give_up_reserve(&self) {
+        match self {
+            Generator::Sequence(sequence) => sequence.give_up_reserve(),
+            Generator::Timestamp(timestamp) => timestamp.give_up_reserve(),
+        }
+    }
+
+    /// Issues nothing any more. What was reserved and not issued is lost.
+    pub fn burn(&self) {
+        match self {
+            Generator::Sequence(sequence) => sequence.burn(),
+            Generator::Timestamp(timestamp) => timestamp.burn(),
+        }
+    }
+
+    /// Issues nothing any more, and hands what was reserved last and not issued back to the store.
+    pub async fn close(&self) {
+        match self {
+            Generator::Sequence(sequence) => sequence.close().await,
+            Generator::Timestamp(timestamp) => timestamp.close().await,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Who of the fleet makes a timestamp generator's ids as which node: `slots/SCHEMA.NAME/NODE` names its owner, and counts
+//! for as long as that proxy lives (`proxies/ID`).
+//!
+//! Uniqueness does not hang on it: two proxies of one node would reserve ticks of one bound in turns, and so never the same.
+//! But each would have to reserve behind the other, and ids would run ahead of the clock without end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Map;
+
+use super::fence::KIND_TIMESTAMP;
+use super::timestamp::spec::Node;
+use crate::ids::layout::Layout;
+use crate::store::record::{decode, encode, fresh_token};
+use crate::store::{FORMAT, GeneratorRecord, Key, Outcome, Store, StoreError, Versioned};
+
+/// Each attempt lost a race.
+const ATTEMPTS_MAX: u32 = 64;
+
+/// Takes a node of the generator `schema.name` for `owner`: the one that the rule names, or its own from before, or the lowest
+/// that no living proxy has.
+pub(super) async fn claim(
+    store: &dyn Store,
+    name: &str,
+    owner: &str,
+    layout: &Layout,
+    node: Node,
+) -> Result<u64, StoreError> {
+    for _ in 0..ATTEMPTS_MAX {
+        let slots = slots(store, name).await?;
+        let living = living(store).await?;
+        let taken_by = |node: u64| {
+            slots.get(&node).map(|slot| &slot.value.owner).filter(|by| *by != owner && living.contains(*by))
+        };
+        let node = match node {
+            Node::Fixed(node) => match taken_by(node) {
+                None => node,
+                Some(by) => {
+                    return Err(StoreError::NodeTaken { generator: name.to_owned(), node, by: by.clone() });
+                }
+            },
+            Node::Auto => {
+                let own = slots.iter().filter(|(_, slot)| slot.value.owner == owner).map(|(node, _)| *node);
+                let all = (0..).take_while(|node| layout.check_node(*node).is_ok());
+                let free =
+                    own.chain(all).find(|node| layout.check_node(*node).is_ok() && taken_by(*node).is_none());
+                free.ok_or_else(|| StoreError::NoNode { generator: name.to_owned(), living: living.len() })?
+            }
+        };
+        if put(store, name, owner, layout, node, slots.get(&node)).await? {
+            return Ok(node);
+        }
+    }
+    Err(StoreError::Unavailable {
+        store: Key::slots(name),
+        reason: format!("other proxies took a node {ATTEMPTS_MAX} times in between"),
+    })
+}
+
+/// Whether the node is ours now. `false`: somebody else wrote its slot, or whether we did is not known.
+async fn put(
+    store: &dyn Store,
+    name: &str,
+    owner: &str,
+    layout: &Layout,
+    node: u64,
+    stands: Option<&Versioned<GeneratorRecord>>,
+) -> Result<bool, StoreError> {
+    let record = match stands {
+        Some(slot) if slot.value.owner == owner => return Ok(true),
+        Some(slot) => GeneratorRecord { owner: owner.to_owned(), token: fresh_token(), ..slot.value.clone() },
+        None => GeneratorRecord {
+            v: FORMAT,
+            kind: KIND_TIMESTAMP.to_owned(),
+            // Tick 0 holds the id 0, which asks the server for an id.
+            bound: 1,
+            owner: owner.to_owned(),
+            token: fresh_token(),
+            layout: Some(layout.to_string()),
+            unknown: Map::new(),
+        },
+    };
+    let expected = stands.map(|slot| slot.revision);
+    match store.compare_and_set(&Key::slot(name, node), expected, &encode(&record)).await {
+        Ok(Outcome::Written(_)) => Ok(true),
+        Ok(Outcome::Conflict(_)) | Err(StoreError::UnknownOutcome { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// What each node of a generator has reserved.
+pub(super) async fn slots(
+    store: &dyn Store,
+    name: &str,
+) -> Result<BTreeMap<u64, Versioned<GeneratorRecord>>, StoreError> {
+    let prefix = Key::slots(name);
+    let mut slots = BTreeMap::new();
+    for (key, found) in store.list(&prefix).await? {
+        let node = key.as_str().strip_prefix(&prefix).and_then(|node| node.parse().ok());
+        let Some(node) = node else { continue };
+        slots.insert(node, Versioned { revision: found.revision, value: decode(&key, &found.value)? });
+    }
+    Ok(slots)
+}
+
+/// The proxies that live, by name. A store for one proxy knows none.
+pub(super) async fn living(store: &dyn Store) -> Result<BTreeSet<String>, StoreError> {
+    let proxies = store.list(Key::PROXIES).await?;
+    Ok(proxies
+        .iter()
+        .filter_map(|(key, _)| key.as_str().strip_prefix(Key::PROXIES))
+        .map(str::to_owned)
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::claim;
+    use crate::ids::layout::presets::Preset;
+    use crate::ids::layout::{Field, Layout, Moment, Part};
+    use crate::ids::timestamp::spec::Node;
+    use crate::store::memory::{Faults, MemoryStore};
+    use crate::store::{Key, StoreError};
+    use std::num::NonZeroU64;
+    use std::sync::Arc;
+
+    const NAME: &str = "shop.events";
+
+    async fn auto(store: &MemoryStore, owner: &str, layout: &Layout) -> Result<u64, StoreError> {
+        claim(store, NAME, owner, layout, Node::Auto).await
+    }
+
+    fn lives(store: &MemoryStore, names: &[&str]) {
+        for name in names {
+            store.poke(&Key::proxy(name), b"{}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_lowest_that_no_living_proxy_has() {
+        let layout = Preset::find("snowflake").unwrap().layout();
+        let store = MemoryStore::new();
+        lives(&store, &["p1", "p3"]);
+        assert_eq!(auto(&store, "p1", &layout).await, Ok(0));
+        assert_eq!(auto(&store, "p2", &layout).await, Ok(1));
+        // p2 does not live.
+        assert_eq!(auto(&store, "p3", &layout).await, Ok(1));
+        assert_eq!(auto(&store, "p1", &layout).await, Ok(0), "its own again");
+        assert_eq!(auto(&store, "p2", &layout).await, Ok(2));
+    }
+
+    #[tokio::test]
+    async fn a_number_is_for_one_living_proxy() {
+        let layout = Preset::find("snowflake").unwrap().layout();
+        let store = MemoryStore::new();
+        lives(&store, &["p1", "p2"]);
+        let fixed = async |owner, node| claim(&store, NAME, owner, &layout, Node::Fixed(node)).await;
+        assert_eq!(fixed("p1", 7).await, Ok(7));
+        assert_eq!(fixed("p1", 7).await, Ok(7));
+        let taken = StoreError::NodeTaken { generator: NAME.to_owned(), node: 7, by: "p1".to_owned() };
+        assert_eq!(fixed("p2", 7).await, Err(taken));
+        assert_eq!(fixed("gone", 8).await, Ok(8));
+        assert_eq!(fixed("p2", 8).await, Ok(8));
+    }
+
+    #[tokio::test]
+    async fn more_proxies_than_nodes() {
+        let fields =
+            [Field::new(Part::Timestamp, 41), Field::new(Part::Node, 1), Field::new(Part::Sequence, 12)];
+        let layout = Layout::new(&fields, Moment::from_micros(0), NonZeroU64::new(1000).unwrap(), 0).unwrap();
+        let store = MemoryStore::new();
+        lives(&store, &["p1", "p2", "p3"]);
+        assert_eq!(auto(&store, "p1", &layout).await, Ok(0));
+        assert_eq!(auto(&store, "p2", &layout).await, Ok(1));
+        let none = StoreError::NoNode { generator: NAME.to_owned(), living: 3 };
+        assert_eq!(auto(&store, "p3", &layout).await, Err(none));
+    }
+
+    /// Whatever is lost on the way, no two have one node.
+    #[tokio::test]
+    async fn races_and_lost_answers() {
+        let layout = Preset::find("snowflake").unwrap().layout();
+        for seed in 0..50 {
+            let faults =
+                Faults { lost_reply: 200, lost_request: 200, false_conflict: 200, ..Faults::default() };
+            let store = Arc::new(MemoryStore::with_faults(seed, faults));
+            lives(&store, &["p0", "p1", "p2", "p3", "p4"]);
+            let mut claims = tokio::task::JoinSet::new();
+            for nr in 0..5 {
+                let (store, layout) = (Arc::clone(&store), layout.clone());
+                claims.spawn(async move { auto(&store, &format!("p{nr}"), &layout).await.unwrap() });
+            }
+            let mut nodes = claims.join_all().await;
+            nodes.sort_unstable();
+            assert_eq!(nodes, [0, 1, 2, 3, 4], "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The ids of one statement, of whichever kind its generator is.
+
+use std::num::NonZeroU64;
+
+use super::IdRange;
+
+/// How far the ids of one statement lie above its first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spacing {
+    /// Distance of two ids that follow each other.
+    pub step: NonZeroU64,
+    /// Of timestamps whose ticks do not adjoin. `None`: however many ids there are, they are one run.
+    pub ticks: Option<Ticks>,
+}
+
+/// More ids than a tick holds are several runs: the first id of the statement is then the first of a tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticks {
+    /// Ids of one tick, a power of two.
+    pub ids: NonZeroU64,
+    /// From the first id of a tick to the first of the next.
+    pub distance: NonZeroU64,
+}
+
+impl Spacing {
+    /// All ids are one run.
+    pub const fn by(step: NonZeroU64) -> Spacing {
+        Spacing { step, ticks: None }
+    }
+
+    /// How far the id of this number, counted from 0, lies above the first. `None`: more than a `u64` holds.
+    #[inline]
+    pub fn offset(&self, number: u64) -> Option<u64> {
+        let Some(Ticks { ids, distance }) = self.ticks else { return number.checked_mul(self.step.get()) };
+        let in_tick = (number % ids).checked_mul(self.step.get())?;
+        (number / ids).checked_mul(distance.get())?.checked_add(in_tick)
+    }
+}
+
+/// The ids of one statement, ascending. Whoever holds it owns them: it cannot be cloned.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "ids that are not used are lost"]
+pub struct IdBlock {
+    first: u64,
+    count: NonZeroU64,
+    spacing: Spacing,
+}
+
+impl IdBlock {
+    /// `None` where the last id would not fit in a `u64`.
+    pub fn new(first: u64, spacing: Spacing, count: NonZeroU64) -> Option<Self> {
+        first.checked_add(spacing.offset(count.get() - 1)?)?;
+        Some(IdBlock { first, count, spacing })
+    }
+
+    /// For a caller that has proved that the last id fits.
+    pub(crate) fn proved(first: u64, spacing: Spacing, count: NonZeroU64) -> Self {
+        debug_assert!(Self::new(first, spacing, count).is_some());
+        IdBlock { first, count, spacing }
+    }
+
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    pub fn last(&self) -> u64 {
+        // It fits: that was looked at when the block was made.
+        self.first.saturating_add(self.spacing.offset(self.count.get() - 1).unwrap_or(u64::MAX))
+    }
+
+    pub fn spacing(&self) -> Spacing {
+        self.spacing
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count.get()
+    }
+
+    /// Its runs: one, or those of its ticks.
+    pub fn runs(self) -> impl Iterator<Item = IdRange> {
+        let IdBlock { first, count, spacing } = self;
+        let most = spacing.ticks.map_or(count.get(), |ticks| ticks.ids.get());
+        (0..count.get().div_ceil(most)).filter_map(move |nth| {
+            let left = NonZeroU64::new((count.get() - nth * most).min(most))?;
+            IdRange::new(first.checked_add(spacing.offset(nth * most)?)?, spacing.step, left)
+        })
+    }
+
+    /// The `k`-th id, counted from 0; `None` behind the last one.
+    pub fn nth(&self, k: u64) -> Option<u64> {
+        if k >= self.count.get() {
+            return None;
+        }
+        self.first.checked_add(self.spacing.offset(k)?)
+    }
+}
+
+impl From<IdRange> for IdBlock {
+    fn from(range: IdRange) -> Self {
+        let (first, spacing, count) = range.into_parts();
+        IdBlock { first, count, spacing: Spacing::by(spacing) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{IdBlock, Spacing, Ticks};
+    use crate::ids::range::IdRange;
+    use std::num::NonZeroU64;
+
+    fn n(x: u64) -> NonZeroU64 {
+        NonZeroU64::new(x).unwrap()
+    }
+
+    #[test]
+    fn a_run_is_a_block() {
+        let block = IdBlock::from(IdRange::new(10, n(3), n(4)).unwrap());
+        assert_eq!((block.first(), block.last(), block.count()), (10, 19, 4));
+        assert_eq!(
+            (0..5).map(|k| block.nth(k)).collect::<Vec<_>>(),
+            [10, 13, 16, 19].map(Some).into_iter().chain([None]).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn several_ticks() {
+        let spacing = Spacing { step: n(1), ticks: Some(Ticks { ids: n(4), distance: n(256) }) };
+        let block = IdBlock::new(1024, spacing, n(9)).unwrap();
+        let ids: Vec<_> = (0..9).filter_map(|k| block.nth(k)).collect();
+        assert_eq!(ids, [1024, 1025, 1026, 1027, 1280, 1281, 1282, 1283, 1536]);
+        assert_eq!((block.last(), block.nth(9)), (1536, None));
+    }
+
+    #[test]
+    fn a_block_that_would_wrap_is_not_made() {
+        let ticks = Some(Ticks { ids: n(2), distance: n(1 << 62) });
+        let spacing = Spacing { step: n(1), ticks };
+        assert!(IdBlock::new(0, spacing, n(8)).is_some());
+        assert!(IdBlock::new(0, spacing, n(9)).is_none());
+        assert!(IdBlock::new(u64::MAX, Spacing::by(n(1)), n(2)).is_none());
+    }
+}
