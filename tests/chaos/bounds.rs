@@ -1,5 +1,6 @@
 //! Ids in the tables against the bounds in etcd, while all goes on.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,11 +34,11 @@ impl Bounds {
         for table in &TABLES {
             let highest = direct.run(format!("SELECT MAX(id) FROM {}", table.path()))[0].cell(0, 0);
             let Some(highest) = highest.and_then(|id| id.parse::<u64>().ok()) else { continue };
-            let bound = bound(&self.console, table);
+            let (place, bounds) = (table.ids.place(highest), bounds(&self.console, table));
             self.checks.fetch_add(1, Ordering::Relaxed);
-            if highest >= bound {
+            if bounds.get(&place.node).is_none_or(|bound| place.at >= *bound) {
                 findings.note("an id that is not below the bound", || {
-                    format!("{}: {highest}, the bound is {bound}", table.name)
+                    format!("{}: {highest} at {place:?}, the bounds are {bounds:?}", table.name)
                 });
             }
         }
@@ -48,17 +49,26 @@ impl Bounds {
     }
 }
 
-/// As the members agree on it: a linearizable read.
-pub(crate) fn bound(console: &Console, table: &Table) -> u64 {
+/// Of each node, as the members agree on them: a linearizable read.
+pub(crate) fn bounds(console: &Console, table: &Table) -> BTreeMap<u64, u64> {
     let mut last_error = String::new();
     for _ in 0..ATTEMPTS_MAX {
-        match console.run(&["get", "--consistency=l", "--print-value-only", &table.key()]) {
-            Ok(json) => {
-                let record: serde_json::Value = serde_json::from_str(&json).expect("a record");
-                return record["bound"].as_u64().expect("a bound");
+        match console.run(&["get", "--consistency=l", "--prefix", &table.keys()]) {
+            // The key on one line, the record on the next.
+            Ok(text) => {
+                let lines: Vec<_> = text.lines().collect();
+                return lines
+                    .chunks_exact(2)
+                    .filter_map(|pair| Some((table.node_of(pair[0])?, bound_in(pair[1]))))
+                    .collect();
             }
             Err(error) => last_error = error,
         }
     }
-    panic!("the bound of {} is not to be had: {last_error}", table.name)
+    panic!("the bounds of {} are not to be had: {last_error}", table.name)
+}
+
+pub(crate) fn bound_in(json: &str) -> u64 {
+    let record: serde_json::Value = serde_json::from_str(json).expect("a record");
+    record["bound"].as_u64().expect("a bound")
 }

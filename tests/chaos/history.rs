@@ -6,14 +6,15 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::bounds::bound_in;
 use crate::support::etcd::Console;
-use crate::tables::{Ids, TABLES};
+use crate::tables::TABLES;
 
 /// Put behind all else: who reads it has read all.
 const END: &str = "/rowstamp:end";
 const WITNESS: &str = "/rowstamp/witness/";
 
-/// Ids from `from` up to below `to`.
+/// From `from` up to below `to`: ids of a sequence, ticks of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) from: u64,
@@ -25,11 +26,11 @@ pub(crate) struct Range {
 
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// Of each table, ascending.
-    pub(crate) ranges: [Vec<Range>; TABLES.len()],
+    /// Of each table and node, ascending.
+    pub(crate) ranges: [BTreeMap<u64, Vec<Range>>; TABLES.len()],
     /// Transactions of proxies: each writes its witness.
     pub(crate) writes: u64,
-    bounds: [u64; TABLES.len()],
+    bounds: BTreeMap<(usize, u64), u64>,
     /// Of each proxy: the processes as they signed.
     runs: BTreeMap<String, Vec<String>>,
     /// Who wrote the witness in the transaction that is being read.
@@ -65,28 +66,26 @@ pub(crate) fn read(console: &Console) -> History {
 
 impl History {
     fn put(&mut self, key: &str, json: &str) {
-        let text = |field: &str| {
-            let record: Value = serde_json::from_str(json).expect("a record");
-            record[field].clone()
-        };
         if let Some(name) = key.strip_prefix(WITNESS) {
-            let run = text("run").as_str().expect("a run").to_owned();
+            let record: Value = serde_json::from_str(json).expect("a record");
+            let run = record["run"].as_str().expect("a run").to_owned();
             let runs = self.runs.entry(name.to_owned()).or_default();
             if runs.last() != Some(&run) {
                 runs.push(run);
             }
             self.writer = Some((name.to_owned(), runs.len() - 1));
             self.writes += 1;
-        } else if let Some(table) = TABLES.iter().position(|table| table.key() == key) {
-            let Ids::Sequence { .. } = TABLES[table].ids;
-            self.raise(table, text("bound").as_u64().expect("a bound"));
+        } else if let Some((table, node)) =
+            TABLES.iter().enumerate().find_map(|(nth, table)| Some((nth, table.node_of(key)?)))
+        {
+            self.raise(table, node, bound_in(json));
         }
     }
 
-    fn raise(&mut self, table: usize, bound: u64) {
+    fn raise(&mut self, table: usize, node: u64, bound: u64) {
         let (proxy, process) = self.writer.clone().expect("the witness is written in front of a bound");
-        let (before, ranges) = (self.bounds[table], &mut self.ranges[table]);
-        self.bounds[table] = bound;
+        let before = self.bounds.insert((table, node), bound).unwrap_or(0);
+        let ranges = self.ranges[table].entry(node).or_default();
         if bound > before && before > 0 {
             ranges.push(Range { from: before, to: bound, proxy, process });
         }
@@ -103,7 +102,7 @@ impl History {
 #[test]
 fn ranges_are_of_the_process_that_signed_and_end_where_they_are_handed_back() {
     let mut history = History::default();
-    let key = TABLES[0].key();
+    let key = TABLES[0].keys();
     for (witness, run, bound) in [
         ("p1", "a", 1),
         ("p1", "a", 101),
@@ -118,7 +117,7 @@ fn ranges_are_of_the_process_that_signed_and_end_where_they_are_handed_back() {
     }
     let range = |from, to, proxy: &str, process| Range { from, to, proxy: proxy.to_owned(), process };
     assert_eq!(
-        history.ranges[0],
+        history.ranges[0][&0],
         [range(1, 101, "p1", 0), range(101, 201, "p2", 0), range(201, 250, "p1", 1)]
     );
     assert_eq!(history.writes, 7);

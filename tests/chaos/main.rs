@@ -18,6 +18,7 @@ mod clock;
 mod findings;
 mod fleet;
 mod history;
+mod judge;
 mod lanes;
 mod ledger;
 mod network;

@@ -1,11 +1,13 @@
 //! What came of it, in one block of lines.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::audit::{Audit, Losses};
+use crate::audit::Audit;
 use crate::fleet::Fleet;
 use crate::history::History;
+use crate::judge::Losses;
 use crate::lanes::Campaign;
 use crate::plan::Kind;
 use crate::tables::{Ids, TABLES};
@@ -44,14 +46,17 @@ pub(crate) fn text(
             });
         line(&format!("{}s", kind.name()), format!("{}{took}", campaign.count(kind)));
     }
-    for (table, Losses { all, kills, by_kills, most }) in TABLES.iter().zip(&audit.losses) {
-        let Ids::Sequence { batch } = table.ids;
+    for (table, losses) in TABLES.iter().zip(&audit.losses) {
+        let (Ids::Sequence { batch }, Some(losses)) = (table.ids, losses) else { continue };
+        let Losses { all, kills, by_kills, most } = losses;
         line(
             &format!("ids lost of {} ({batch})", table.name),
             format!("{} a kill, {most} at most; {all} in all", by_kills / (*kills).max(1)),
         );
     }
-    let raises: usize = history.ranges.iter().map(Vec::len).sum();
+    let ahead = audit.ahead.unwrap_or_default().as_millis();
+    line("timestamps", format!("{ahead} ms ahead of the clock at the end"));
+    let raises: usize = history.ranges.iter().flat_map(BTreeMap::values).map(Vec::len).sum();
     line("store writes", format!("{} ({raises} ranges)", history.writes));
     let given_up: u64 = fleet
         .members
