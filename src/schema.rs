@@ -9,6 +9,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts, Row, SslOpts};
 
 use crate::address::Address;
+use crate::ids::layout::Moment;
 use crate::ids::range::block::{Spacing, Ticks};
 use crate::rules::model::{ColumnShape, NameCase, Rule, TableShape};
 use crate::rules::{Ambiguous, RuleSet};
@@ -162,6 +163,14 @@ impl Schema {
         let rows = self.rows("SELECT @@lower_case_table_names", vec![]).await?;
         let folds = rows.first().and_then(|row| row.get_opt::<u64, _>(0)?.ok());
         Ok(if folds == Some(0) { NameCase::Sensitive } else { NameCase::Insensitive })
+    }
+
+    /// What time the server has.
+    pub async fn clock(&self) -> Result<Moment, SchemaError> {
+        let sql = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
+        let rows = self.rows(sql, vec![]).await?;
+        let micros = rows.first().and_then(|row| row.get_opt::<u64, _>(0)?.ok());
+        Ok(Moment::from_micros(micros.unwrap_or_default()))
     }
 
     /// The base tables of a schema, by name.

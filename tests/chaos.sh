@@ -11,12 +11,12 @@ tests/chaos.sh [--full] [--ids N] [--kills N] [--freezes N] [--leader-kills N] [
 Runs tests/chaos in a network namespace of its own (as root, or where users may make one); proxies are a release build.
 Ends with "N passed, N failed, N skipped", and with 1 if anything failed.
 
-  --ids N            at least so many ids (default 400000)
-  --kills N          kill -9 of a proxy, which is restarted (default 18)
-  --freezes N        SIGSTOP of a proxy for 1 to 10 s (default 6)
-  --leader-kills N   kill -9 of etcd's leader, which is restarted (default 6)
-  --clock-jumps N    a proxy's clock goes wrong by 1 s to 10 years (default 8)
-  --partitions N     a proxy is cut off from one member of etcd, or from all (default 6)
+  --ids N            at least so many ids (default 200000)
+  --kills N          kill -9 of a proxy, which is restarted (default 9)
+  --freezes N        SIGSTOP of a proxy for 1 to 10 s (default 3)
+  --leader-kills N   kill -9 of etcd's leader, which is restarted (default 3)
+  --clock-jumps N    a proxy's clock goes wrong by 1 s to 10 years (default 4)
+  --partitions N     a proxy is cut off from one member of etcd, or from all (default 3)
   --seed N           repeats the faults of an earlier run, which it printed
   --full             10000000 ids, 500 kills, 100 freezes, 100 leader kills, 100 clock jumps, 50 partitions
 
@@ -38,7 +38,7 @@ finish() {
     exit
 }
 
-settings 400000 18 6 6 8 6
+settings 200000 9 3 3 4 3
 export ROWSTAMP_CHAOS_SEED=$((RANDOM << 15 | RANDOM))
 while [[ $# -gt 0 ]]; do
     case $1 in

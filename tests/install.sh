@@ -54,6 +54,7 @@ etcd etcd-server
 etcdctl etcd-client
 protoc protobuf-compiler
 debootstrap debootstrap
+faketime faketime
 LIST
     # The plugins that logins are tested with; the package's service is kept from starting like the others'.
     [[ -e /usr/lib/mysql/plugin/auth_ed25519.so ]] || echo mariadb-server

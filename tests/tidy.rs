@@ -22,7 +22,7 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
     ("ids", &["address", "store"]),
     ("rules", &["address", "toml_file", "sql", "ids"]),
     ("rewrite", &["address", "sql", "rules", "ids::range", "mysql"]),
-    ("schema", &["address", "rules", "ids::range"]),
+    ("schema", &["address", "rules", "ids::range", "ids::layout"]),
     ("sessions", &[]),
     ("proxy", &["address", "mysql", "sql", "store", "ids", "rules", "rewrite", "schema", "sessions"]),
     ("config", &["address", "toml_file", "store", "ids", "rules", "rewrite", "schema", "proxy"]),

@@ -162,6 +162,7 @@ async fn watch_schema(tables: Weak<InForce>) {
         if let Err(error) = tables.refresh().await {
             tracing::debug!(%error, "the columns of ruled tables cannot be read");
         }
+        tables.compare_clocks().await;
         if let Err(error) = tables.reopen_lost().await {
             tracing::warn!(%error, "a generator whose node went to another proxy cannot be opened anew; trying again");
         }

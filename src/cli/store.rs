@@ -3,6 +3,7 @@
 mod list;
 mod raise;
 mod settle;
+mod ticks;
 mod transfer;
 
 use std::path::Path;

@@ -35,7 +35,7 @@ impl Subject {
         Subject { key: Key::generator(name), kind: KIND_SEQUENCE, layout: None, node: None }
     }
 
-    /// A timestamp generator, by which all of its nodes have one layout. Its bound means nothing.
+    /// A timestamp generator, by which all of its nodes have one layout. Its bound is a tick below which none of them begins.
     pub(super) fn timestamp(name: &str, layout: String) -> Self {
         Subject { key: Key::generator(name), kind: KIND_TIMESTAMP, layout: Some(layout), node: None }
     }
@@ -184,9 +184,11 @@ impl Fence {
             return Ok(());
         }
         let Some(found) = self.store.load(&self.subject.key).await? else {
-            return Err(StoreError::SteppedBack {
-                key: self.subject.key.clone(),
-                reason: "the record is gone".to_owned(),
+            let key = self.subject.key.clone();
+            return Err(match &self.subject.node {
+                // It was taken after the copy was made.
+                Some((generator, node)) => StoreError::NodeGone { generator: generator.clone(), node: *node },
+                None => StoreError::SteppedBack { key, reason: "the record is gone".to_owned() },
             });
         };
         self.seen = read(&self.subject, &found)?;

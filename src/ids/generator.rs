@@ -20,6 +20,7 @@ use super::range::IdRange;
 use super::refill;
 use super::sequence::SequenceSpec;
 use super::slots::{ID_MAX, Slots};
+use super::timestamp::check::Held;
 use crate::store::{Store, StoreError};
 
 /// An explicit id is followed up to so far above the bound.
@@ -58,6 +59,8 @@ pub enum TakeError {
          table to a generator with another layout"
     )]
     NoneAbove { generator: String, floor: u64, end: Moment },
+    #[error("generator {generator}: {held}; mend the clock that is wrong (they are compared every second)")]
+    Clock { generator: String, held: Held },
     #[error("generator {generator}: {wanted} ids at once, at most {most}; insert in smaller statements")]
     TooMany { generator: String, wanted: u64, most: u64 },
     #[error("generator {generator} is closed: this proxy is stopping, or its rules changed; try again")]

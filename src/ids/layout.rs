@@ -309,6 +309,16 @@ impl Layout {
         Ok(Parts { ticks, time: self.time_of(ticks), node, sequence })
     }
 
+    /// The node that an id would be of, whatever its other bits are.
+    pub fn node_of(&self, id: u64) -> u64 {
+        self.node.map_or(0, |node| node.of(id))
+    }
+
+    /// Whether ids of different nodes lie apart, whatever their times are: then the highest of all says nothing of the others.
+    pub fn is_by_node(&self) -> bool {
+        self.node.is_some_and(|node| node.shift > self.timestamp.shift)
+    }
+
     /// Ids of one tick and node.
     pub fn per_tick(&self) -> NonZeroU64 {
         // At most 2^62, since the timestamp has a bit too.

@@ -17,4 +17,5 @@ pub mod timestamp;
 pub use fence::{bound_of, issued_below, raise_bound};
 pub use generator::{Advanced, OpenError, Sequence, Stats, TakeError};
 pub use kinds::Generator;
+pub use nodes::raise_ticks;
 pub use slots::ID_MAX;

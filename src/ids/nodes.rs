@@ -5,10 +5,11 @@
 //! But each would have to reserve behind the other, and ids would run ahead of the clock without end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Map;
 
-use super::fence::KIND_TIMESTAMP;
+use super::fence::{Fence, KIND_TIMESTAMP, Subject};
 use super::timestamp::spec::Node;
 use crate::ids::layout::Layout;
 use crate::store::record::{decode, encode, fresh_token};
@@ -101,6 +102,56 @@ pub(super) async fn slots(
         slots.insert(node, Versioned { revision: found.revision, value: decode(&key, &found.value)? });
     }
     Ok(slots)
+}
+
+/// No node issues ids of ticks below this one any more, nor does one that is yet to come. Returns which were below it, each with
+/// where it stood; `None` for the generator itself, of which the nodes to come begin.
+pub async fn raise_ticks(
+    store: &Arc<dyn Store>,
+    name: &str,
+    owner: &str,
+    layout: &Layout,
+    tick: u64,
+) -> Result<Vec<(Option<u64>, u64)>, StoreError> {
+    let mut raised = Vec::new();
+    let from = bound_at(&**store, &Key::generator(name)).await?;
+    let subject = Subject::timestamp(name, layout.to_string());
+    Fence::open_for(Arc::clone(store), subject, owner, tick).await?;
+    if from < tick {
+        raised.push((None, from));
+    }
+    for (node, slot) in slots(&**store, name).await? {
+        if raise_slot(&**store, &Key::slot(name, node), tick).await? {
+            raised.push((Some(node), slot.value.bound));
+        }
+    }
+    Ok(raised)
+}
+
+async fn bound_at(store: &dyn Store, key: &Key) -> Result<u64, StoreError> {
+    let found = store.load(key).await?;
+    found.map_or(Ok(0), |found| Ok(decode::<GeneratorRecord>(key, &found.value)?.bound))
+}
+
+/// Whose it is stays as it is. `false`: it was not below the tick.
+async fn raise_slot(store: &dyn Store, key: &Key, tick: u64) -> Result<bool, StoreError> {
+    for _ in 0..ATTEMPTS_MAX {
+        let Some(found) = store.load(key).await? else { return Ok(false) };
+        let record: GeneratorRecord = decode(key, &found.value)?;
+        if record.bound >= tick {
+            return Ok(false);
+        }
+        let record = GeneratorRecord { bound: tick, token: fresh_token(), ..record };
+        match store.compare_and_set(key, Some(found.revision), &encode(&record)).await {
+            Ok(Outcome::Written(_)) => return Ok(true),
+            Ok(Outcome::Conflict(_)) | Err(StoreError::UnknownOutcome { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(StoreError::Unavailable {
+        store: key.to_string(),
+        reason: format!("somebody else wrote it {ATTEMPTS_MAX} times in between"),
+    })
 }
 
 /// The proxies that live, by name. A store for one proxy knows none.

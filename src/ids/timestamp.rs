@@ -10,6 +10,7 @@
 //! The clock decides where ids are, never whether they are unique: one that goes back is waited for by borrowing, one
 //! that leaps is not followed (`clock`), and one that is wrong at the start is behind the bound or ahead of it.
 
+pub mod check;
 pub mod clock;
 mod counter;
 mod renew;
@@ -33,6 +34,7 @@ use super::nodes;
 use super::range::block::IdBlock;
 use super::refill;
 use crate::store::{Store, StoreError};
+use check::Held;
 use clock::{Clock, Watch};
 use counter::Counter;
 use renew::Reserve;
@@ -85,6 +87,8 @@ struct State {
     limit: u64,
     /// Ids of ticks below it are not issued, wherever the clock is.
     floor: u64,
+    /// Nothing is issued or reserved before the clock is found right.
+    held: Option<Held>,
 }
 
 /// What a request finds that could not be served at once.
@@ -93,6 +97,7 @@ enum Attempt {
     Wait,
     Ended,
     Closed,
+    Held(Held),
 }
 
 impl Timestamp {
@@ -112,7 +117,7 @@ impl Timestamp {
         let layout = &spec.layout;
         // All nodes must have one layout, or one node's ids could be another's of before.
         let shared = Subject::timestamp(name, layout.to_string());
-        Fence::open_for(store.clone(), shared, owner, 0).await.map_err(failed)?;
+        let shared = Fence::open_for(store.clone(), shared, owner, 0).await.map_err(failed)?;
         let node = nodes::claim(&*store, name, owner, layout, spec.node).await.map_err(failed)?;
         let numbering = layout.numbering(node).map_err(|error| wrong(format!("node {node} {error}")))?;
         // Tick 0 holds the id 0, which asks the server for an id.
@@ -121,6 +126,7 @@ impl Timestamp {
             wrong(format!("no id above {floor}, which a table holds, fits the layout; choose another one"))
         })?;
         let subject = Subject::node(name, node, layout.to_string());
+        let tick_min = tick_min.max(shared.bound());
         let fence = Fence::open_for(store, subject, owner, tick_min).await.map_err(failed)?;
         let first = clock.read();
         let (renewer, ticker) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -144,6 +150,7 @@ impl Timestamp {
                 started: (0, 0),
                 limit: 0,
                 floor: 0,
+                held: None,
             }),
             spec,
         });
@@ -177,7 +184,7 @@ impl Timestamp {
         }
         match self.attempt(n) {
             Attempt::Numbers(first) => Some(self.block(first, n)),
-            Attempt::Wait | Attempt::Ended | Attempt::Closed => None,
+            Attempt::Wait | Attempt::Ended | Attempt::Closed | Attempt::Held(_) => None,
         }
     }
 
@@ -208,6 +215,7 @@ impl Timestamp {
                     return Err(TakeError::EndOfLife { generator, end, wanted: n.get() });
                 }
                 Attempt::Closed => return Err(TakeError::Closed { generator }),
+                Attempt::Held(held) => return Err(TakeError::Clock { generator, held }),
                 Attempt::Wait => {}
             }
             if timeout_at(until, more).await.is_err() {
@@ -229,6 +237,9 @@ impl Timestamp {
         let mut state = self.state();
         if state.is_closed {
             return Attempt::Closed;
+        }
+        if let Some(held) = state.held {
+            return Attempt::Held(held);
         }
         self.look_in(&mut state);
         if let Some(first) = self.counter.take(&self.numbering, n) {
@@ -276,7 +287,7 @@ impl Timestamp {
             None if leapt_before => tracing::info!(generator = %self.name, "the clock is followed again"),
             _ => {}
         }
-        if state.is_closed {
+        if state.is_closed || state.held.is_some() {
             return;
         }
         let tick = self.spec.layout.tick_at(time);
@@ -366,9 +377,9 @@ impl Timestamp {
         Ok(())
     }
 
-    /// Whether its node went to another proxy, so that no more time can be reserved here.
+    /// Whether its node is not its own any more, so that no more time can be reserved here.
     pub fn is_lost(&self) -> bool {
-        matches!(self.state().trouble, Some(StoreError::NodeLost { .. }))
+        matches!(self.state().trouble, Some(StoreError::NodeLost { .. } | StoreError::NodeGone { .. }))
     }
 
     /// What is reserved here and not issued is given up: the store is found to have gone back, and may have given it to

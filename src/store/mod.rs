@@ -199,6 +199,11 @@ pub enum StoreError {
          more"
     )]
     NodeLost { generator: String, node: u64, to: String },
+    #[error(
+        "node {node} of generator {generator} is gone from the store, which was put back from a copy: nothing is issued as that \
+         node any more"
+    )]
+    NodeGone { generator: String, node: u64 },
     #[error("cannot open the store {}: {reason}; {remedy}", path.display())]
     Open { path: PathBuf, reason: String, remedy: String },
     /// A bound lower than one that was committed: a restored copy, or somebody wrote by hand.

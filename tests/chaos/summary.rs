@@ -54,8 +54,8 @@ pub(crate) fn text(
             format!("{} a kill, {most} at most; {all} in all", by_kills / (*kills).max(1)),
         );
     }
-    let ahead = audit.ahead.unwrap_or_default().as_secs();
-    line("timestamps", format!("{ahead} s ahead of the clock at the end"));
+    let ahead = audit.ahead.unwrap_or_default().as_millis();
+    line("timestamps", format!("{ahead} ms ahead of the clock at the end"));
     let raises: usize = history.ranges.iter().flat_map(BTreeMap::values).map(Vec::len).sum();
     line("store writes", format!("{} ({raises} ranges)", history.writes));
     let given_up: u64 = fleet

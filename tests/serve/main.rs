@@ -6,6 +6,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../chaos/clock.rs"]
+mod clock;
+
 mod attributes;
 mod bulk;
 mod cursors;

@@ -8,6 +8,7 @@ use crate::rig::{code, insert_id, make, rows, server};
 use crate::support::etcd::Version;
 use crate::support::raw::Client;
 use crate::support::{Etcd, Kind, Proxy};
+use crate::timestamps;
 
 const INSERT: &str = "INSERT INTO t(a) VALUES(NULL)";
 
@@ -102,6 +103,43 @@ fn an_etcd_that_was_put_back_is_settled_while_proxies_run() {
         let all = rows(&mut to_first, "SELECT COUNT(*) = COUNT(DISTINCT id) FROM t");
         assert_eq!(all, "1");
     }
+}
+
+/// The copy is older than p2's node.
+#[test]
+fn timestamps_are_settled_on_every_node() {
+    const DB: &str = "operator_times";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let Some(mut etcd) = Etcd::start(Version::Debian, 1) else { return };
+    make(server, DB, "");
+    let first = timestamps::member(&etcd, "p1", DB, "advance = \"1s\"");
+    let mut to_first = client(first.port, DB).unwrap();
+    to_first.run(INSERT);
+    let copy = etcd.snapshot();
+    let second = timestamps::member(&etcd, "p2", DB, "advance = \"1s\"");
+    let mut to_second = client(second.port, DB).unwrap();
+    for _ in 0..20 {
+        to_first.run(INSERT);
+        to_second.run(INSERT);
+    }
+    etcd.restore(&copy);
+    refused(&mut to_first);
+    refused(&mut to_second);
+    let highest: u64 = rows(&mut to_first, "SELECT MAX(id) FROM t").parse().unwrap();
+    let (to_come, of_first) =
+        (format!("{DB}.g: nodes to come begin at 20"), format!("{DB}.g: node 0 is raised from 20"));
+    check(&first, "raise --settle", 0, &["suspected by p", &to_come, &of_first, "settled"]);
+    for client in [&mut to_first, &mut to_second] {
+        goes_on(client);
+        assert!(insert_id(client, INSERT) > highest);
+    }
+    assert_eq!(rows(&mut to_first, "SELECT COUNT(*) = COUNT(DISTINCT id) FROM t"), "1");
+    let nodes = "SELECT COUNT(DISTINCT id >> 2 & 1023) FROM t WHERE id > ";
+    assert_eq!(rows(&mut to_first, &format!("{nodes}{highest}")), "2", "each is a node of its own again");
+    check(&first, &format!("raise {DB}.g --above-tables"), 0, &[&to_come]);
+    check(&first, &format!("raise {DB}.g --above-tables"), 0, &["stands above 20", "on every node"]);
+    check(&first, &format!("raise {DB}.g --to 7"), 2, &["bounds are times, not ids; write --above-tables"]);
+    check(&first, "list", 0, &[&format!("{DB}.g  0     20"), "timestamp"]);
 }
 
 #[test]

@@ -4,12 +4,14 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::clock::{self, Clock};
 use crate::fleet::{client, config};
 use crate::reload::rules as sequences;
 use crate::rig::{Rig, code, each_with, insert_id, make, message, rows, server};
 use crate::support::etcd::Version;
+use crate::support::machine::announce;
 use crate::support::raw::{Client, Param};
-use crate::support::{Etcd, Kind, Proxy};
+use crate::support::{Etcd, Kind, Proxy, proxy};
 
 const TICK_SHIFT: u32 = 12;
 const SEQUENCE_BITS: u32 = 2;
@@ -32,7 +34,7 @@ fn tick(id: u64) -> u64 {
     id >> TICK_SHIFT
 }
 
-fn node(id: u64) -> u64 {
+pub(crate) fn node(id: u64) -> u64 {
     id >> SEQUENCE_BITS & 0x3FF
 }
 
@@ -215,7 +217,7 @@ fn tables_move_between_sequences_and_timestamps() {
     });
 }
 
-fn member(etcd: &Etcd, name: &str, db: &str, keys: &str) -> Proxy {
+pub(crate) fn member(etcd: &Etcd, name: &str, db: &str, keys: &str) -> Proxy {
     Proxy::start(&config(server(Kind::MariaDb).unwrap(), etcd, name), &[("rules", &rules(db, keys))])
 }
 
@@ -290,4 +292,44 @@ fn a_proxy_that_lost_its_node_takes_another() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(rows(&mut of_other, "SELECT COUNT(*)-COUNT(DISTINCT id) FROM t"), "0");
+}
+
+/// A start with a wrong clock waits for it; a clock that goes wrong later is not followed.
+#[test]
+fn clocks_that_are_wrong() {
+    const DB: &str = "timestamps_clock";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let Some(library) = clock::library() else {
+        assert!(
+            std::env::var("CI").is_err(),
+            "libfaketime is not on this machine: tests/install.sh faketime"
+        );
+        return announce("SKIPPED: libfaketime is not on this machine: tests/install.sh faketime");
+    };
+    make(server, DB, "");
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Clock::new(folder.path().join("clock"));
+    let insert = "INSERT INTO t(a) VALUES(NULL)";
+    for (by_seconds, said) in [(3_600, "1h ahead of the backend's"), (-26_000_000, "behind the backend's")] {
+        clock.set(by_seconds);
+        let rules = [("rules", &*rules(DB, "node = 9"))];
+        let proxy = Proxy::start_under(clock.under(&library), &proxy::config(&server.address()), &rules);
+        let mut client = client(proxy.port, DB).unwrap();
+        let text = message(&mut client, insert);
+        assert!(text.starts_with("1467 ") && text.contains(said), "{text}");
+        assert_eq!(code(&mut client, "INSERT INTO u VALUES(1,1)"), 0, "no rule concerns it");
+        clock.set(0);
+        let end = Instant::now() + Duration::from_secs(5);
+        while code(&mut client, insert) != 0 {
+            assert!(Instant::now() < end, "the clock is right: {}", proxy.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        for by_seconds in [0, 7_200, 0, -3_600, 0] {
+            clock.set(by_seconds);
+            std::thread::sleep(Duration::from_millis(300));
+            let apart = tick_now().abs_diff(tick(insert_id(&mut client, insert)));
+            // One that went back is waited for.
+            assert!(apart < 2_000, "{by_seconds}: {apart} ms");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::Desk;
 use crate::cli::{ConfigArg, EXIT_FOUND, load};
+use crate::ids::layout::Layout;
 use crate::store::record::decode;
 use crate::store::{
     BindingRecord, GeneratorRecord, Json, Key, ProxyRecord, StoreError, SuspectRecord, Versioned,
@@ -95,12 +96,14 @@ impl Listing {
     }
 
     fn text(&self) -> String {
-        let generators = self.generators.iter().map(|(name, GeneratorRecord { bound, kind, owner, .. })| {
-            [name.clone(), bound.to_string(), kind.clone(), owner.clone()]
-        });
-        let slots = self.slots.iter().map(|(name, node, GeneratorRecord { bound, owner, .. })| {
-            [name.clone(), node.clone(), bound.to_string(), owner.clone()]
-        });
+        let generators = self
+            .generators
+            .iter()
+            .map(|(name, record)| [name.clone(), bound(record), record.kind.clone(), record.owner.clone()]);
+        let slots = self
+            .slots
+            .iter()
+            .map(|(name, node, record)| [name.clone(), node.clone(), bound(record), record.owner.clone()]);
         let bindings = self.bindings.iter().map(|(table, BindingRecord { generator, floor, .. })| {
             [table.clone(), generator.clone(), floor.to_string()]
         });
@@ -134,6 +137,14 @@ impl Listing {
         put("proxies", self.proxies.iter().map(|(name, record)| named(name, fields(record))).collect());
         put("suspect", self.suspect.as_ref().map_or(Value::Null, |record| Value::Object(fields(record))));
         Value::Object(all)
+    }
+}
+
+/// An id, or the time that a timestamp generator's tick is.
+fn bound(record: &GeneratorRecord) -> String {
+    match record.layout.as_deref().map(str::parse::<Layout>) {
+        Some(Ok(layout)) => layout.time_of(record.bound).to_string(),
+        _ => record.bound.to_string(),
     }
 }
 

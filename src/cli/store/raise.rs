@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 
-use super::{Desk, settle};
+use super::{Desk, settle, ticks};
 use crate::cli::{ConfigArg, Usage, control, load};
 use crate::config::{Config, Loaded};
 use crate::ids::{ID_MAX, bound_of, raise_bound};
@@ -18,7 +18,7 @@ use crate::store::{GeneratorRecord, Key, StoreError};
 use crate::toml_file::nearest;
 
 /// Who wrote last, in a generator's record.
-const OWNER: &str = "rowstamp store raise";
+pub(super) const OWNER: &str = "rowstamp store raise";
 
 #[derive(Debug, Args)]
 pub struct RaiseArgs {
@@ -53,6 +53,17 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
         return settle::run(&loaded, args.to, args.others_stopped).await;
     };
     let desk = Desk::open(&loaded.config).await?;
+    if let Some(layout) = ticks::layout_of(&loaded, name)
+        && args.above_tables
+    {
+        let mut floors =
+            floors(&loaded.config, &loaded.rules, |generator| generator.to_string() == *name).await?;
+        let Some((generator, floor)) = floors.pop_first() else {
+            bail!("the backend has no table of {name}; nothing is raised");
+        };
+        println!("{}", ticks::raise(&desk, &generator, layout, floor).await?);
+        return Ok(ExitCode::SUCCESS);
+    }
     be_a_sequence(&desk, &loaded, name).await?;
     let to = match args.to {
         Some(to) => to,
@@ -88,7 +99,7 @@ async fn be_a_sequence(desk: &Desk, loaded: &Loaded, name: &str) -> anyhow::Resu
     let is_timestamp = stored.as_ref().is_some_and(|record| record.kind == "timestamp")
         || spec.is_some_and(|spec| matches!(spec.kind, GeneratorKind::Timestamp(_)));
     if is_timestamp {
-        let why = "is of kind timestamp: its ids follow the clock, and its bounds are times, not ids";
+        let why = "is of kind timestamp, whose bounds are times, not ids; write --above-tables";
         return Err(Usage(format!("{name} {why}")).into());
     }
     if stored.is_some() || spec.is_some() {
@@ -111,7 +122,8 @@ async fn above_tables(loaded: &Loaded, name: &str) -> anyhow::Result<u64> {
     Ok(floors.remove(&spec.name).unwrap_or(1))
 }
 
-/// The bound above the ids and counters of their tables, of each wanted generator that has tables in the backend.
+/// The bound above the ids and counters of their tables, of each wanted generator that has tables in the backend; of a timestamp
+/// generator a tick.
 pub(super) async fn floors(
     config: &Config,
     rules: &RuleSet,
@@ -138,9 +150,15 @@ pub(super) async fn floors(
         if !shape.is_some_and(|shape| shape.columns.iter().any(|column| has_column(&column.name))) {
             bail!("{}: table {}.{table} has no column {}", rule.origin, rule.schema, rule.column);
         }
-        let highest = schema.highest_id(&rule.schema, &table, &rule.column, None).await?;
+        let bound = match rules.generator(&rule.generator).map(|spec| &spec.kind) {
+            Some(GeneratorKind::Timestamp(timestamp)) => {
+                let column = (rule.schema.as_str(), table.as_str(), rule.column.as_str());
+                ticks::tick_above(&schema, column, &timestamp.layout).await?
+            }
+            _ => schema.highest_id(&rule.schema, &table, &rule.column, None).await?.min(ID_MAX) + 1,
+        };
         let floor = floors.entry(rule.generator.clone()).or_insert(1);
-        *floor = (*floor).max(highest.min(ID_MAX) + 1);
+        *floor = (*floor).max(bound);
     }
     Ok(floors)
 }

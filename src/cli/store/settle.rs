@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 
-use super::{Desk, raise};
+use super::{Desk, raise, ticks};
 use crate::cli::Usage;
 use crate::config::Loaded;
 use crate::ids::sequence::Seed;
@@ -40,7 +40,11 @@ pub(super) async fn run(loaded: &Loaded, to: Option<u64>, others_stopped: bool) 
             (Seed::None, Some(to)) => to,
             _ => floors.get(name).copied().unwrap_or(1),
         };
-        println!("{}", raise::raise(&desk, &name.to_string(), bound).await?);
+        let said = match ticks::layout_of(loaded, &name.to_string()) {
+            Some(layout) => ticks::raise(&desk, name, layout, bound).await?,
+            None => raise::raise(&desk, &name.to_string(), bound).await?,
+        };
+        println!("{said}");
     }
     for name in desk.names(Key::GENERATORS).await? {
         // Leaf's tags have no schema.
@@ -61,7 +65,8 @@ fn seeds(loaded: &Loaded, to: Option<u64>) -> anyhow::Result<BTreeMap<GeneratorN
     for spec in loaded.rules.generators() {
         let (name, origin) = (&spec.name, &spec.origin);
         let GeneratorKind::Sequence(sequence) = &spec.kind else {
-            bail!("{origin}: {name} is of kind timestamp, which this version does not settle");
+            seeds.insert(name.clone(), Seed::Tables);
+            continue;
         };
         if sequence.seed == Seed::None && to.is_none() {
             let why =

@@ -143,7 +143,7 @@ impl Timestamp {
     /// Up to which tick to reserve; `None`: there is enough, or nobody to reserve for.
     fn wanted(&self) -> Option<u64> {
         let mut state = self.state();
-        if state.is_closed {
+        if state.is_closed || state.held.is_some() {
             return None;
         }
         let now = self.spec.layout.tick_at(state.watch.time());

@@ -346,6 +346,33 @@ async fn an_idle_generator_writes_nothing_and_reads_no_clock_and_a_busy_one_seld
     assert!(millis > 3_700_000, "whoever comes first looks at the clock: {millis}");
 }
 
+/// Nothing is reserved by what a wrong clock says either.
+#[tokio::test(start_paused = true)]
+async fn a_start_waits_for_a_clock_that_is_right() {
+    let (generator, store, clock) = rig(by("snowflake")).await;
+    let writes = store.writes();
+    let right = |clock: &SimClock| {
+        let off = clock.off_micros.load(Ordering::Relaxed);
+        Moment::from_micros(clock.read().wall.micros().saturating_add_signed(-off))
+    };
+    generator.hold();
+    for (seconds, said) in [(86_400 * 3650, "ahead of"), (-7_200, "behind")] {
+        clock.jump(seconds);
+        assert!(generator.compare_clock(right(&clock), Duration::ZERO).is_some());
+        let error = generator.take(n(1), SECOND).await.unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+        assert_eq!(generator.try_take(n(1)), None);
+        after(3_000).await;
+        clock.jump(-seconds);
+    }
+    assert_eq!(store.writes(), writes, "nothing is reserved");
+    clock.jump(6);
+    assert!(generator.compare_clock(right(&clock), SECOND).is_none(), "told a second ago");
+    assert!(!generator.is_held());
+    let (_, millis, _) = first(&generator, 1).await;
+    assert!((12_000..13_000).contains(&millis), "{millis}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_clock_is_not_read_for_each_id() {
     let (generator, _store, clock) = rig(by("snowflake")).await;

@@ -18,6 +18,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::column::{column, highest};
 use super::lookup::Known;
@@ -128,8 +129,35 @@ impl Tables {
         let Backend { store, owner, clock, .. } = &self.backend;
         let (name, timestamp) = (spec.name.to_string(), timestamp.clone());
         match Timestamp::open(store.clone(), &name, owner, timestamp, 0, clock.clone()).await {
-            Ok(timestamp) => Ok(Generator::Timestamp(timestamp)),
+            Ok(timestamp) => {
+                if self.backend.schema.is_some() {
+                    timestamp.hold();
+                    self.compare_clock(&timestamp).await;
+                }
+                Ok(Generator::Timestamp(timestamp))
+            }
             Err(error) => Err(TableError::Open { origin: spec.origin.clone(), error }),
+        }
+    }
+
+    /// Lets a generator go that waits for its clock, where the backend's says the same.
+    async fn compare_clock(&self, timestamp: &Timestamp) {
+        let Some(schema) = &self.backend.schema else { return };
+        let asked = Instant::now();
+        match schema.clock().await {
+            Ok(moment) => drop(timestamp.compare_clock(moment, asked.elapsed())),
+            Err(error) => tracing::debug!(%error, "the backend's clock cannot be read"),
+        }
+    }
+
+    /// See [`InForce::compare_clocks`](super::InForce::compare_clocks).
+    pub(super) async fn compare_clocks(&self) {
+        for generator in self.generators.values() {
+            if let Generator::Timestamp(timestamp) = generator
+                && timestamp.is_held()
+            {
+                self.compare_clock(timestamp).await;
+            }
         }
     }
 

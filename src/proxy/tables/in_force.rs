@@ -143,6 +143,11 @@ impl InForce {
         }
     }
 
+    /// Generators that wait for the machine's clock to be right look again.
+    pub async fn compare_clocks(&self) {
+        self.now().compare_clocks().await;
+    }
+
     /// Generators whose nodes went to other proxies while this one was away are opened anew.
     pub async fn reopen_lost(&self) -> Result<(), TableError> {
         let rules = self.now().rules.clone();

@@ -1,0 +1,77 @@
+//! Whether the clock is right when a generator starts: there is no earlier reading of it to compare with, so it is another
+//! machine's clock that it is compared with. Nothing is issued or reserved until both agree; later the monotonic clock tells.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Timestamp;
+use super::clock::Watch;
+use crate::ids::layout::Moment;
+
+/// Two clocks that are no further apart agree.
+pub const APART_MAX: Duration = Duration::from_secs(5);
+
+/// Why a generator issues nothing yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// The other clock could not be read.
+    Unread,
+    /// This machine's clock is so far ahead of the other.
+    Ahead(Duration),
+    Behind(Duration),
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |apart: &Duration| humantime::format_duration(Duration::from_secs(apart.as_secs()));
+        match self {
+            Held::Unread => f.write_str("the backend's clock could not be read yet"),
+            Held::Ahead(apart) => {
+                write!(f, "this machine's clock is {} ahead of the backend's", seconds(apart))
+            }
+            Held::Behind(apart) => {
+                write!(f, "this machine's clock is {} behind the backend's", seconds(apart))
+            }
+        }
+    }
+}
+
+impl Timestamp {
+    /// Issues nothing until [`Timestamp::compare_clock`] finds the clock right. For a generator that has issued nothing.
+    pub fn hold(&self) {
+        let mut state = self.state();
+        state.held = Some(Held::Unread);
+        self.counter.shut();
+    }
+
+    /// Whether it waits for its clock.
+    pub fn is_held(&self) -> bool {
+        self.state().held.is_some()
+    }
+
+    /// Of a generator that is held: `other` is what another clock said, at most so long ago. Returns why it is held on.
+    pub fn compare_clock(&self, other: Moment, ago: Duration) -> Option<Held> {
+        let mut state = self.state();
+        let before = state.held?;
+        let reading = self.clock.read();
+        let (ours, theirs) = (reading.wall.micros(), other.micros());
+        let apart = Duration::from_micros(ours.abs_diff(theirs));
+        if apart > APART_MAX + ago {
+            let held = if ours > theirs { Held::Ahead(apart) } else { Held::Behind(apart) };
+            state.held = Some(held);
+            if before == Held::Unread {
+                tracing::error!(generator = %self.name, "{held}: no ids are issued until that is mended");
+            }
+            return Some(held);
+        }
+        if before != Held::Unread {
+            tracing::info!(generator = %self.name, "the clock is right: ids are issued");
+        }
+        state.held = None;
+        // Nothing was issued by what the clock said before.
+        state.watch = Watch::new(reading, self.spec.max_forward);
+        self.look_in(&mut state);
+        self.more.notify_waiters();
+        None
+    }
+}
