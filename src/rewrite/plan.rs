@@ -275,8 +275,8 @@ pub(super) struct Edit {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// As it is.
-    Text(Box<str>),
+    /// As it is, in the client's character set.
+    Text(Box<[u8]>),
     /// The id's column, quoted, between these.
     Column { before: &'static str, after: &'static str },
     /// The list of the visible columns, and behind them the id's.

@@ -97,7 +97,7 @@ fn put_variable(out: &mut Vec<u8>, number: u32) {
 /// A piece that no id decides.
 pub(super) fn put_fixed(out: &mut Vec<u8>, piece: &Piece, insert: &InsertPlan) {
     match piece {
-        Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
+        Piece::Text(text) => out.extend_from_slice(text),
         Piece::Column { before, after } => {
             out.extend_from_slice(before.as_bytes());
             name::put_quoted(out, insert.target.id_column());

@@ -260,8 +260,8 @@ impl Literal {
     }
 
     /// `piece` as it must be written within these quotes.
-    pub fn escape(&self, piece: &str, sql_mode: SqlMode) -> String {
-        escape(piece, char::from(self.quote), sql_mode)
+    pub fn escape(&self, piece: &[u8], sql_mode: SqlMode) -> Vec<u8> {
+        escape(piece, self.quote, sql_mode)
     }
 }
 
@@ -277,22 +277,27 @@ fn unescaped(byte: u8) -> u8 {
     }
 }
 
-/// `text` as it must be written between two of these quotes.
-pub fn escape(text: &str, quote: char, sql_mode: SqlMode) -> String {
+/// `text`, in a character set none of whose characters holds a quote or a backslash, as it must be written between two of
+/// these quotes.
+pub fn escape(text: &[u8], quote: u8, sql_mode: SqlMode) -> Vec<u8> {
     let escapes = !sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES);
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if c == quote || c == '\\' && escapes {
-            out.push(c);
+    let mut out = Vec::with_capacity(text.len() + 16);
+    for &byte in text {
+        if byte == quote || byte == b'\\' && escapes {
+            out.push(byte);
         }
-        out.push(c);
+        out.push(byte);
     }
     out
 }
 
 /// Whether text of the server's, in UTF-8, may be written into a statement in this character set.
-pub fn may_be_written(text: &str, charset: ClientCharset) -> bool {
-    text.is_ascii() && charset != ClientCharset::Unknown || charset == ClientCharset::Utf8
+pub fn may_be_written(text: &[u8], charset: ClientCharset) -> bool {
+    match charset {
+        ClientCharset::Utf8 => std::str::from_utf8(text).is_ok(),
+        ClientCharset::Unknown => false,
+        _ => text.is_ascii(),
+    }
 }
 
 #[cfg(test)]
@@ -378,8 +383,8 @@ mod tests {
         let places: String =
             (0..7).map(|at| char::from(text.as_bytes()[literal.place(at) as usize])).collect();
         assert_eq!(places, r"a'b\\d'");
-        assert_eq!(literal.escape("`it's\\`", SqlMode::NONE), "`it''s\\\\`");
-        assert_eq!(literal.escape("\\\"", SqlMode::NO_BACKSLASH_ESCAPES), "\\\"");
+        assert_eq!(literal.escape(b"`it's\\`", SqlMode::NONE), b"`it''s\\\\`");
+        assert_eq!(literal.escape(b"\\\"", SqlMode::NO_BACKSLASH_ESCAPES), b"\\\"");
     }
 
     #[test]

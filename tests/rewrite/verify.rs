@@ -198,6 +198,24 @@ fn bytes_that_are_no_text() {
     assert!(matches!(opinion(&other), Opinion::Differs(_)));
 }
 
+/// Found by the fuzz targets `splice` and `prepared`: an alias got the columns' names in another character set.
+#[test]
+fn names_keep_their_bytes() {
+    let mut setting = Setting::new();
+    setting.set("table", "t(id bigint, größe int)");
+    setting.set("server", "mysql 90704");
+    setting.set("charset", "latin1");
+    let before =
+        b"insert into t(gr\xf6\xdfe) values(1) as new on duplicate key update gr\xf6\xdfe=new.gr\xf6\xdfe";
+    let Planned::Rewrite(plan) = setting.plan(before) else { panic!("a plan") };
+    let ids = [IdBlock::new(7, Spacing::by(NonZeroU64::MIN), NonZeroU64::MIN).unwrap()];
+    let after = plan.splice(before, &ids).unwrap();
+    let list = b" as new(gr\xf6\xdfe,rowstamp_id) on ";
+    assert!(after.windows(list.len()).any(|part| part == list), "{}", after.escape_ascii());
+    let opinion = second_opinion(&plan, &setting.dialect, before, &after, Written::Ids(&ids));
+    assert_eq!(opinion, Opinion::Agrees);
+}
+
 /// The parser makes a tree of it that is as deep as it is long; who drops it recurses. A test's thread has 2 MiB.
 #[test]
 fn long_chains_are_not_judged() {

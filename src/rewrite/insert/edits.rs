@@ -6,7 +6,6 @@ use crate::rewrite::plan::{Edit, IdForm, Piece, Style};
 use crate::sql::dialect::ClientCharset;
 use crate::sql::insert::body::Alias;
 use crate::sql::insert::{Body, Columns, Row, Source};
-use crate::sql::lex::Token;
 use crate::sql::name;
 use crate::sql::value::IdValue;
 
@@ -73,7 +72,7 @@ impl Draft<'_> {
             match Slot::of(self.meaning, row.class) {
                 None | Some(Slot::Keep | Slot::Client) => {}
                 Some(Slot::Zero) => {
-                    self.edit(row.id.start, row.id.end, row.params_before, Piece::Text("0".into()));
+                    self.edit(row.id.start, row.id.end, row.params_before, Piece::Text(b"0"[..].into()));
                 }
                 Some(Slot::Generate) => {
                     self.write_id((at, row), rows.shape, nth);
@@ -110,14 +109,21 @@ impl Draft<'_> {
     fn write_alias(&mut self, alias: Alias, columns: &Columns, text: &[u8]) {
         let name = unused_name(text);
         let (at, list) = match (alias.list_close, columns) {
-            (Some(close), _) => (close, format!(",{name}")),
+            (Some(close), _) => (close, format!(",{name}").into_bytes()),
             (None, Columns::Listed { names, .. }) if !names.is_empty() => {
-                let names: Vec<_> = names.iter().map(|&token| spelled(text, token)).collect();
-                (alias.end, format!("({},{name})", names.join(",")))
+                // As the client writes them, in whatever character set.
+                let mut list = vec![b'('];
+                for name in names {
+                    list.extend_from_slice(name.span.of(text));
+                    list.push(b',');
+                }
+                list.extend_from_slice(name.as_bytes());
+                list.push(b')');
+                (alias.end, list)
             }
             (None, _) => return,
         };
-        self.edit(at, at, 0, Piece::Text(list.into_boxed_str()));
+        self.edit(at, at, 0, Piece::Text(list.into()));
     }
 
     pub(super) fn write_tail(&mut self, body: &Body, columns: &Columns, rows: &Rows<'_>, text: &[u8]) {
@@ -132,13 +138,8 @@ impl Draft<'_> {
             None => column.clone(),
         };
         let text = format!(",{column}=LAST_INSERT_ID({updated})");
-        self.edit(odku.end, odku.end, 0, Piece::Text(text.into_boxed_str()));
+        self.edit(odku.end, odku.end, 0, Piece::Text(text.into_bytes().into()));
     }
-}
-
-/// A name as it is written.
-fn spelled(text: &[u8], token: Token) -> String {
-    String::from_utf8_lossy(token.span.of(text)).into_owned()
 }
 
 /// For a column of a row alias that nobody refers to: the statement's text has no such name in it.

@@ -231,10 +231,8 @@ impl Walk<'_> {
                 let sent = prepared(&insert, &text.bytes)?;
                 let pieces =
                     prepare::pieces(&insert).map_err(|refusal| Box::new(Planned::Refused(refusal)))?;
-                let pieces = pieces.into_iter().map(|(edit, piece)| {
-                    let text = Piece::Text(String::from_utf8_lossy(&piece).into());
-                    Edit { piece: text, ..edit }
-                });
+                let pieces =
+                    pieces.into_iter().map(|(edit, piece)| Edit { piece: Piece::Text(piece.into()), ..edit });
                 insert.edits = self.within(text, pieces.collect())?;
                 insert.ids = 0;
                 insert.explicit = Vec::new();
@@ -264,13 +262,12 @@ impl Walk<'_> {
                         other => other,
                     };
                     out.push(Edit { start, end, params_before: 0, piece });
-                    out.extend(blank.then(|| at_end(Piece::Text(" ".into()))));
+                    out.extend(blank.then(|| at_end(Piece::Text(b" "[..].into()))));
                 }
                 Ok(out)
             }
             TextPlace::Told(span) => {
-                let whole = String::from_utf8_lossy(&text.bytes);
-                if !dynamic::may_be_written(&whole, self.dialect.charset) {
+                if !dynamic::may_be_written(&text.bytes, self.dialect.charset) {
                     return refused(
                         "the text in a user's variable cannot be written in this character set; connect with utf8mb4",
                     );
@@ -302,7 +299,7 @@ impl Walk<'_> {
                 Piece::Id { .. } => edit.piece.clone(),
                 fixed => {
                     crate::rewrite::splice::put_fixed(&mut out, fixed, &insert);
-                    Piece::Text(String::from_utf8_lossy(&out).into())
+                    Piece::Text(out.into())
                 }
             };
             Edit { piece, ..edit.clone() }
@@ -386,23 +383,28 @@ pub(super) fn prepared(insert: &InsertPlan, text: &[u8]) -> Result<PreparedText,
 fn quoted(span: Span, text: &[u8], edits: Vec<Edit>, sql_mode: SqlMode) -> Vec<Edit> {
     let piece = |from: u32, to: u32| {
         let bytes = text.get(from as usize..to as usize).unwrap_or_default();
-        dynamic::escape(&String::from_utf8_lossy(bytes), '\'', sql_mode)
+        dynamic::escape(bytes, b'\'', sql_mode)
     };
     let at_end = |piece| Edit { start: span.end, end: span.end, params_before: 0, piece };
-    let mut out =
-        vec![Edit { start: span.start, end: span.end, params_before: 0, piece: Piece::Text("'".into()) }];
+    let mut out = vec![Edit {
+        start: span.start,
+        end: span.end,
+        params_before: 0,
+        piece: Piece::Text(b"'"[..].into()),
+    }];
     let mut from = 0;
     for edit in edits {
         out.push(at_end(Piece::Text(piece(from, edit.start).into())));
         let blank = needs_blank(&edit, text);
         out.push(at_end(match edit.piece {
-            Piece::Text(text) => Piece::Text(dynamic::escape(&text, '\'', sql_mode).into()),
+            Piece::Text(text) => Piece::Text(dynamic::escape(&text, b'\'', sql_mode).into()),
             other => other,
         }));
-        out.extend(blank.then(|| at_end(Piece::Text(" ".into()))));
+        out.extend(blank.then(|| at_end(Piece::Text(b" "[..].into()))));
         from = edit.end;
     }
-    let rest = piece(from, u32::try_from(text.len()).unwrap_or(u32::MAX));
-    out.push(at_end(Piece::Text(format!("{rest}'").into())));
+    let mut rest = piece(from, u32::try_from(text.len()).unwrap_or(u32::MAX));
+    rest.push(b'\'');
+    out.push(at_end(Piece::Text(rest.into())));
     out
 }

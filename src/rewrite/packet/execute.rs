@@ -247,10 +247,10 @@ fn hidden_edits(now: &PreparedText, using: &Using, order: &Order) -> Vec<Edit> {
         match using.args.get(client_index) {
             Some(arg) => {
                 put(arg.start, id(false));
-                put(arg.start, Piece::Text(",".into()));
+                put(arg.start, Piece::Text(b","[..].into()));
             }
             None if before == 0 && using.args.is_empty() => {
-                put(using.end, Piece::Text(" USING ".into()));
+                put(using.end, Piece::Text(b" USING "[..].into()));
                 put(using.end, id(false));
             }
             None => put(using.end, id(true)),
