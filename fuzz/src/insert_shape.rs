@@ -122,18 +122,17 @@ fn literal_of(literal: &Literal, text: &[u8], from: usize, dialect: Dialect) {
             || place > 0 && matches!(text[place - 1], b'\\' | b'\'' | b'"');
         assert!(text[place] == byte || is_escaped, "byte {at}");
     }
-    let Ok(inner) = std::str::from_utf8(&literal.text) else { return };
     let modes = dialect.sql_mode;
-    if !inner.is_ascii() || modes.contains(SqlMode::ANSI_QUOTES) {
+    if !literal.text.is_ascii() || modes.contains(SqlMode::ANSI_QUOTES) {
         return;
     }
     // What is written in its place must come out as it was.
-    let again = format!("PREPARE s FROM '{}'", dynamic::escape(inner, '\'', modes));
-    let mut lexer = Lexer::new(again.as_bytes(), dialect).expect("shorter than 4 GiB");
+    let again = [b"PREPARE s FROM '", &*dynamic::escape(&literal.text, b'\'', modes), b"'"].concat();
+    let mut lexer = Lexer::new(&again, dialect).expect("shorter than 4 GiB");
     let Ok(Statement::Dynamic(Dynamic::Prepare { source: TextSource::Literal(again), .. })) =
         statement::classify(&mut lexer)
     else {
-        panic!("{again} is no literal");
+        panic!("{} is no literal", again.escape_ascii());
     };
     assert_eq!(again.text, literal.text);
 }
