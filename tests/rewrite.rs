@@ -234,6 +234,7 @@ impl Setting {
             Planned::NeedsValue { question } => {
                 format!("=> asks {}", String::from_utf8(question).unwrap())
             }
+            Planned::Away(_) => "=> no id".to_owned(),
             Planned::Refused(refusal) => {
                 assert!(refusal.to_string().starts_with("rowstamp: "), "{refusal}");
                 "=> refused".to_owned()

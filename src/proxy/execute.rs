@@ -283,6 +283,7 @@ impl Session {
             Lookup::Unknown | Lookup::PerhapsHidden => {
                 return Err(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")));
             }
+            Lookup::Away(why) => return Err(Refusal::NoId(why)),
             Lookup::Refused(why) | Lookup::ServerFirst(why) => {
                 return Err(Refusal::Statement(format!("rowstamp: {why}")));
             }

@@ -234,6 +234,7 @@ impl Session {
             Planned::Untouched(effects) => Verdict::Pass(effects),
             Planned::AsksTemporary { schema, table } => Verdict::AskTemporary { schema, table },
             Planned::NeedsValue { question } => Verdict::Ask(question),
+            Planned::Away(why) => Verdict::Refuse(Refusal::NoId(why)),
             Planned::Refused(refusal) => Verdict::Refuse(Refusal::Statement(refusal.to_string())),
             Planned::Unreadable(unreadable) | Planned::Stale { unreadable, .. } => Verdict::Probe(unreadable),
             Planned::NeedsTable { schema, table } => {

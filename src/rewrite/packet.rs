@@ -318,6 +318,7 @@ impl Walk<'_> {
                 Err(Box::new(Planned::NeedsTable { schema: schema.into_owned(), table: table.into_owned() }))
             }
             Lookup::Refused(why) => refuse(&why),
+            Lookup::Away(why) => Err(Box::new(Planned::Away(why))),
             Lookup::ServerFirst(why) => Ok(Named::ServerFirst(why)),
         }
     }

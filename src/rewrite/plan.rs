@@ -61,6 +61,8 @@ pub enum Lookup {
     Unknown,
     /// Ruled in a way that cannot be served: why, and what to write instead, without "rowstamp: ".
     Refused(String),
+    /// Ruled, and not to be served just now: why (error 1467).
+    Away(String),
     /// A temporary table of the session may hide it: the caller asks the server and plans again.
     PerhapsHidden,
     /// As `Refused`, but the server may have an error of its own for it, which goes first.
@@ -135,6 +137,8 @@ pub enum Planned {
         question: Vec<u8>,
     },
     Refused(Refusal),
+    /// [`Lookup::Away`]: there is no id for it now.
+    Away(String),
     /// The server's COM_STMT_PREPARE is asked; its error goes back as it is, and if it has none, the refusal.
     Unreadable(Unreadable),
     Rewrite(Plan),

@@ -26,6 +26,7 @@ pub fn describe(text: &[u8], planned: &Planned) -> String {
         Planned::NeedsValue { question } => {
             format!("the server is asked first: {}\n", String::from_utf8_lossy(question))
         }
+        Planned::Away(why) => format!("no id now (1467)\n{why}\n"),
         Planned::Refused(refusal) => format!("refused (1235)\n{refusal}\n"),
         Planned::Unreadable(unreadable) => {
             format!(

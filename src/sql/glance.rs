@@ -65,6 +65,8 @@ fn skip_blanks_and_comments(text: &[u8]) -> Option<usize> {
         at += text.get(at..)?.iter().take_while(|b| matches!(b, b' ' | b'\t'..=b'\r')).count();
         let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
         let comment = match rest {
+            // It may go on as a comment.
+            [b'-' | b'/'] | [b'-', b'-'] => return None,
             [b'/', b'*', b'!' | b'M', ..] => return Some(at),
             [b'/', b'*', body @ ..] => memchr::memmem::find(body, b"*/")? + 4,
             [b'#', ..] | [b'-', b'-', b' ' | b'\t'..=b'\r', ..] => memchr::memchr(b'\n', rest)? + 1,
@@ -117,6 +119,10 @@ mod tests {
         check("select ", true, Glance::Read);
         check("/* long", false, Glance::Unclear);
         check("-- long", false, Glance::Unclear);
+        check("-", false, Glance::Unclear);
+        check(" --", false, Glance::Unclear);
+        check("/", false, Glance::Unclear);
+        check("-1", false, Glance::Read);
         check("insert into", false, Glance::Read);
     }
 }

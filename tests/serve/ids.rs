@@ -51,11 +51,11 @@ fn who_has_lost_its_locks_issues_nothing() {
         let second = Proxy::start(&config, &[("rules", &rules("ids_lost"))]);
         rig.proxy.signal("CONT");
         let end = Instant::now() + Duration::from_secs(8);
-        while code(&mut client, "INSERT INTO t(a) VALUES(NULL)") != 1235 {
+        while code(&mut client, "INSERT INTO t(a) VALUES(NULL)") != 1467 {
             assert!(Instant::now() < end, "{}: it goes on", rig.name());
             std::thread::sleep(Duration::from_millis(20));
         }
-        assert_eq!(code_of(&client.execute(&prepared, &[]).unwrap()), 1235, "{}: prepared", rig.name());
+        assert_eq!(code_of(&client.execute(&prepared, &[]).unwrap()), 1467, "{}: prepared", rig.name());
         assert_eq!(code(&mut client, "INSERT INTO u VALUES(1,1)"), 0);
         drop(second);
         let end = Instant::now() + Duration::from_secs(8);

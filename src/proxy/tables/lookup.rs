@@ -62,7 +62,7 @@ impl Tables {
             Ok(_) => {}
         }
         if let Some(reason) = self.backend.locks.as_ref().and_then(TableLocks::lost) {
-            return Lookup::Refused(reason);
+            return Lookup::Away(reason);
         }
         match self.known.load().get(&self.key(schema, table)) {
             Some(entry) if self.backend.schema.is_none() || self.is_fresh(entry) => {
@@ -139,7 +139,7 @@ impl Tables {
         if let Err(error) = read {
             tracing::error!(%error, table = format!("{schema}.{table}"), "a ruled table cannot be served");
             let is_bound = self.is_bound(schema, table);
-            self.put(schema, table, Lookup::Refused(error.to_string()), ddl, is_bound);
+            self.put(schema, table, Lookup::Away(error.to_string()), ddl, is_bound);
         }
     }
 
