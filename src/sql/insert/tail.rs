@@ -138,10 +138,13 @@ pub(super) fn read(
         let mut list_close = None;
         if token.is_punct(b'(') {
             while !token.is_punct(b')') {
-                if matches!(token.kind, TokenKind::End | TokenKind::Punct(b';')) {
+                if !name::is_name(lexer.next()?) {
                     return Ok(None);
                 }
                 token = lexer.next()?;
+                if !token.is_punct(b',') && !token.is_punct(b')') {
+                    return Ok(None);
+                }
             }
             list_close = Some(token.span.start);
             token = lexer.next()?;
