@@ -163,8 +163,8 @@ async fn watch_schema(tables: Weak<InForce>) {
             tracing::debug!(%error, "the columns of ruled tables cannot be read");
         }
         tables.compare_clocks().await;
-        if let Err(error) = tables.reopen_lost().await {
-            tracing::warn!(%error, "a generator whose node went to another proxy cannot be opened anew; trying again");
+        if let Err(error) = tables.reopen().await {
+            tracing::warn!(%error, "generators cannot be opened; trying again");
         }
         if views_read_at.elapsed() < SHAPE_AGE_MAX {
             continue;

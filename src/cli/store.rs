@@ -17,6 +17,7 @@ use crate::config::{Config, Etcd, Mysql, StoreKind};
 use crate::schema::Control;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::etcd::{self, EtcdDesk, EtcdSettings, EtcdStore};
+use crate::store::late::LateStore;
 use crate::store::mysql::{self, MysqlStore};
 use crate::store::{Key, Store, StoreError};
 
@@ -97,7 +98,24 @@ impl Desk {
 pub(super) async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     match &config.store.kind {
         StoreKind::Embedded { path } => Ok(Arc::new(EmbeddedStore::open(path)?)),
-        StoreKind::Etcd(etcd) => Ok(Arc::new(EtcdStore::open(etcd_settings(config, etcd)?).await?)),
+        StoreKind::Etcd(etcd) => match EtcdStore::open(etcd_settings(config, etcd)?).await {
+            Ok(store) => Ok(Arc::new(store)),
+            Err(error) if error.passes() => {
+                tracing::error!(%error, "the proxy relays; ruled INSERTs are answered with 1467 until the store is there");
+                let (config, etcd) = (config.clone(), etcd.clone());
+                Ok(LateStore::new(error, move || {
+                    let settings = etcd_settings(&config, &etcd);
+                    async move {
+                        let settings = settings.map_err(|error| StoreError::Unavailable {
+                            store: "etcd".to_owned(),
+                            reason: format!("{error:#}"),
+                        })?;
+                        Ok(Arc::new(EtcdStore::open(settings).await?) as Arc<dyn Store>)
+                    }
+                }))
+            }
+            Err(error) => Err(error.into()),
+        },
         StoreKind::Mysql(mysql) => {
             let proxy =
                 mysql::Proxy { name: config.proxy.name.clone(), address: config.proxy.listen.to_string() };

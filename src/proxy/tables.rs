@@ -44,6 +44,8 @@ pub enum TableError {
     Bind { table: String, error: StoreError },
     #[error("{origin}: {error}")]
     Open { origin: Origin, error: OpenError },
+    #[error("generator {0} is not open: the store was away when this proxy started, and is not back yet")]
+    NotOpen(GeneratorName),
     #[error(transparent)]
     Floor(#[from] TakeError),
     #[error(transparent)]
@@ -56,6 +58,18 @@ impl TableError {
         match self {
             TableError::Bind { error, .. }
             | TableError::Open { error: OpenError::Store { error, .. }, .. } => error.passes(),
+            _ => false,
+        }
+    }
+}
+
+impl TableError {
+    /// Whether it may be right the next moment: the store does not answer.
+    fn is_of_an_absent_store(&self) -> bool {
+        match self {
+            TableError::Bind { error, .. }
+            | TableError::Open { error: OpenError::Store { error, .. }, .. } => error.passes(),
+            TableError::Floor(TakeError::StoreAway { .. }) => true,
             _ => false,
         }
     }
@@ -174,7 +188,10 @@ impl Tables {
     }
 
     async fn raise_floor(&self, rule: &Rule, table: &str) -> Result<(), TableError> {
-        let Some(generator) = self.generators.get(&rule.generator) else { return Ok(()) };
+        // A table that is not bound must not count as one that is.
+        let Some(generator) = self.generators.get(&rule.generator) else {
+            return Err(TableError::NotOpen(rule.generator.clone()));
+        };
         let floor = self.bind(rule, table).await?;
         Ok(generator.raise_floor(floor, FLOOR_DEADLINE).await?)
     }

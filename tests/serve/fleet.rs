@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::rig::{code, make, rows, server};
+use crate::rig::{code, insert_id, make, message, rows, server};
 use crate::support::etcd::Version;
 use crate::support::raw::{Client, Options};
 use crate::support::{Etcd, Kind, Proxy, Server, proxy};
@@ -198,6 +198,41 @@ fn the_store_may_be_away_for_the_reserve() {
         let took = back.elapsed();
         assert!(took < Duration::from_secs(2), "{how}: ids again after {took:?}\n{}", proxy.log());
     }
+}
+
+/// It relays, and issues ids as soon as etcd is there: above those that the table has got meanwhile.
+#[test]
+fn a_proxy_that_starts_while_etcd_is_away() {
+    const DB: &str = "fleet_late";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let Some(mut etcd) = Etcd::start(Version::Debian, 1) else { return };
+    make(server, DB, "");
+    let mut proxy = member(server, &etcd, "p1", DB, 100);
+    let insert = "INSERT INTO t(a) VALUES(NULL)";
+    let before = insert_id(&mut client(proxy.port, DB).unwrap(), insert);
+    etcd.kill(0);
+    proxy.kill();
+    proxy.restart();
+    let mut client = client(proxy.port, DB).unwrap();
+    assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t"), "1");
+    assert_eq!(code(&mut client, "INSERT INTO u VALUES(1,1)"), 0, "no rule concerns it");
+    for _ in 0..3 {
+        let text = message(&mut client, insert);
+        assert!(
+            text.starts_with("1467 ") && text.contains("the store was away when this proxy started"),
+            "{text}"
+        );
+    }
+    server.client().run(format!("INSERT INTO {DB}.t(id, a) VALUES ({}, 1000)", before + 5_000));
+    etcd.restart(0);
+    assert!(etcd.wait_until_healthy());
+    let back = Instant::now();
+    while code(&mut client, insert) != 0 {
+        assert!(back.elapsed() < Duration::from_secs(15), "no ids yet: {}", proxy.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    println!("ids again {:?} behind etcd's return", back.elapsed());
+    assert!(insert_id(&mut client, insert) > before + 5_000);
 }
 
 #[test]

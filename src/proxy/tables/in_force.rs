@@ -1,5 +1,6 @@
 //! The version of the rules that counts, and its giving way to the next.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use crate::store::Store;
 /// What all sessions share. A statement takes one version of it, by `InForce::now`, and keeps to that.
 pub struct InForce {
     now: ArcSwap<Tables>,
+    /// The store was not there when the rules were read: none of their generators is open.
+    is_waiting: AtomicBool,
     backend: Backend,
     /// One change at a time.
     changing: tokio::sync::Mutex<()>,
@@ -59,8 +62,16 @@ impl InForce {
         };
         let (clock, ddl, fetching) = (Arc::new(SystemClock::new()), Arc::new(Ddl::default()), Arc::default());
         let backend = Backend { case, schema, store, locks, owner, clock, ddl, fetching };
-        let tables = Tables::open(rules, backend.clone()).await?;
+        let (tables, is_waiting) = match Tables::open(rules.clone(), backend.clone()).await {
+            Ok(tables) => (tables, false),
+            Err(error) if error.is_of_an_absent_store() => {
+                tracing::error!(%error, "no ids are issued until the store is there");
+                (Tables::new(rules, backend.clone()), true)
+            }
+            Err(error) => return Err(error),
+        };
         Ok(InForce {
+            is_waiting: AtomicBool::new(is_waiting),
             now: ArcSwap::from_pointee(tables),
             backend,
             changing: tokio::sync::Mutex::default(),
@@ -77,7 +88,11 @@ impl InForce {
         let _one_at_a_time = self.changing.lock().await;
         let old = self.now();
         let next = Next::make(&old, rules).await?;
-        self.succeed(&old, next).await
+        self.succeed(&old, next).await?;
+        if self.is_waiting.swap(false, Ordering::AcqRel) {
+            tracing::info!("the store is there: ids are issued");
+        }
+        Ok(())
     }
 
     /// Retires `old` and puts `next` in its place.
@@ -148,10 +163,16 @@ impl InForce {
         self.now().compare_clocks().await;
     }
 
-    /// Generators whose nodes went to other proxies while this one was away are opened anew.
-    pub async fn reopen_lost(&self) -> Result<(), TableError> {
-        let rules = self.now().rules.clone();
-        if self.generators().iter().any(Generator::is_lost) { self.change(rules).await } else { Ok(()) }
+    /// Generators that could not be opened, and those whose nodes went to other proxies while this one was away, are opened.
+    pub async fn reopen(&self) -> Result<(), TableError> {
+        let is_waiting = self.is_waiting.load(Ordering::Acquire);
+        if !is_waiting && !self.generators().iter().any(Generator::is_lost) {
+            return Ok(());
+        }
+        match self.change(self.now().rules.clone()).await {
+            Err(error) if is_waiting && error.is_of_an_absent_store() => Ok(()),
+            other => other,
+        }
     }
 
     fn past(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Tables>>> {
