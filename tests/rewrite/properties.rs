@@ -174,3 +174,19 @@ fn placeholders_leave_room_for_one_or_are_refused() {
     assert_eq!(setting.run(&text(65_535)), "=> refused");
     assert_eq!(setting.run(&text(65_536)), "=> unreadable", "the server says 1390");
 }
+
+/// Counters of what stands in a row do not run over (found by the fuzz target `prepared`).
+#[test]
+fn a_sign_many_times() {
+    let mut setting = Setting::new();
+    setting.set("table", "t(id bigint, a int)");
+    for sign in ["@", ".", "+", "-", "(", ")", "!", ",", ";", "?", "'", "`", "/*", "0"] {
+        for text in [
+            "insert into t(a) values({})",
+            "insert into t(a) values(1) returning {}a",
+            "insert into t(a) values(1) on duplicate key update a={}a",
+        ] {
+            let _ = setting.plan(text.replace("{}", &sign.repeat(70_000)));
+        }
+    }
+}

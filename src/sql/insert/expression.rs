@@ -188,7 +188,7 @@ impl Before {
         let glued = self.is_glued();
         match token.kind {
             TokenKind::Punct(b'.') => self.qualifier = self.last,
-            TokenKind::Punct(b'@') => self.ats += 1,
+            TokenKind::Punct(b'@') => self.ats = self.ats.saturating_add(1),
             _ if name::is_name(token) && glued => {}
             _ => {
                 self.qualifier = None;
