@@ -116,6 +116,8 @@ fn timestamps_are_settled_on_every_node() {
     let mut to_first = client(first.port, DB).unwrap();
     to_first.run(INSERT);
     let copy = etcd.snapshot();
+    // What is reserved in the copy is over by then.
+    std::thread::sleep(Duration::from_secs(3));
     let second = timestamps::member(&etcd, "p2", DB, "advance = \"1s\"");
     let mut to_second = client(second.port, DB).unwrap();
     for _ in 0..20 {
