@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
@@ -26,16 +26,12 @@ use crate::proxy::login::{KeyCell, LoginContext};
 use crate::proxy::seats::Seats;
 use crate::proxy::session::Shared;
 use crate::proxy::settings::Verify;
-use crate::proxy::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX, TableError};
+use crate::proxy::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX};
 use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
 use crate::rules::RuleSet;
 use crate::schema::Schema;
 use crate::store::Store;
-
-/// How long a store that answered before may be away while the tables are opened.
-const STORE_DEADLINE: Duration = Duration::from_secs(10);
-const STORE_PAUSE: Duration = Duration::from_millis(200);
 
 /// Sets the least serious level that is logged.
 type SetLogLevel = Box<dyn Fn(LogLevel) + Send + Sync>;
@@ -194,27 +190,10 @@ async fn tables(config: &Config, store: Arc<dyn Store>, rules: RuleSet) -> anyho
         StoreKind::Embedded { .. } => schema.clone().map(TableLocks::new),
         StoreKind::Etcd(_) | StoreKind::Mysql(_) => None,
     };
-    let (rules, name) = (Arc::new(rules), config.proxy.name.clone());
-    patiently(|| InForce::open(rules.clone(), schema.clone(), store.clone(), locks.clone(), name.clone()))
+    let name = config.proxy.name.clone();
+    InForce::open(Arc::new(rules), schema, store, locks, name)
         .await
         .context("the ruled tables cannot be opened")
-}
-
-/// Opens the tables, again where the store does not answer: etcd that has answered us may elect another leader now.
-async fn patiently<T, F>(open: impl Fn() -> F) -> Result<T, TableError>
-where
-    F: Future<Output = Result<T, TableError>>,
-{
-    let end = tokio::time::Instant::now() + STORE_DEADLINE;
-    loop {
-        match open().await {
-            Err(error) if error.passes() && tokio::time::Instant::now() < end => {
-                tracing::warn!(%error, "the ruled tables cannot be opened yet; trying again");
-                tokio::time::sleep(STORE_PAUSE).await;
-            }
-            done => return done,
-        }
-    }
 }
 
 /// Libraries are heard when something is wrong with them.
@@ -250,11 +229,7 @@ fn log_to_stderr(settings: &LogSettings) -> SetLogLevel {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
-    use super::{caught, patiently};
-    use crate::proxy::tables::TableError;
-    use crate::store::StoreError;
+    use super::caught;
 
     #[tokio::test]
     async fn what_panics_is_caught_and_what_waits_goes_on() {
@@ -269,24 +244,5 @@ mod tests {
             panic!("on purpose");
         };
         assert!(caught(panics).await.is_err());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn tables_are_opened_once_the_store_answers_again() {
-        let check = async |answers_at: u32, error: fn() -> StoreError| {
-            let attempts = Cell::new(0);
-            let opened = patiently(|| {
-                attempts.set(attempts.get() + 1);
-                let answer = if attempts.get() == answers_at { Ok(()) } else { Err(error()) };
-                async { answer.map_err(|error| TableError::Bind { table: "a.t".to_owned(), error }) }
-            });
-            (opened.await.is_ok(), attempts.get())
-        };
-        let away = || StoreError::Unavailable { store: "s".to_owned(), reason: "no leader".to_owned() };
-        let damaged = || StoreError::Corrupt { place: "s".to_owned(), reason: "no JSON".to_owned() };
-        assert_eq!(check(1, away).await, (true, 1));
-        assert_eq!(check(5, away).await, (true, 5));
-        assert_eq!(check(u32::MAX, away).await, (false, 51));
-        assert_eq!(check(5, damaged).await, (false, 1));
     }
 }

@@ -54,18 +54,7 @@ pub enum TableError {
 
 impl TableError {
     /// Whether all may be well when it is tried again, with nothing changed: the store did not answer.
-    pub fn passes(&self) -> bool {
-        match self {
-            TableError::Bind { error, .. }
-            | TableError::Open { error: OpenError::Store { error, .. }, .. } => error.passes(),
-            _ => false,
-        }
-    }
-}
-
-impl TableError {
-    /// Whether it may be right the next moment: the store does not answer.
-    fn is_of_an_absent_store(&self) -> bool {
+    fn passes(&self) -> bool {
         match self {
             TableError::Bind { error, .. }
             | TableError::Open { error: OpenError::Store { error, .. }, .. } => error.passes(),

@@ -64,7 +64,7 @@ impl InForce {
         let backend = Backend { case, schema, store, locks, owner, clock, ddl, fetching };
         let (tables, is_waiting) = match Tables::open(rules.clone(), backend.clone()).await {
             Ok(tables) => (tables, false),
-            Err(error) if error.is_of_an_absent_store() => {
+            Err(error) if error.passes() => {
                 tracing::error!(%error, "no ids are issued until the store is there");
                 (Tables::new(rules, backend.clone()), true)
             }
@@ -170,7 +170,7 @@ impl InForce {
             return Ok(());
         }
         match self.change(self.now().rules.clone()).await {
-            Err(error) if is_waiting && error.is_of_an_absent_store() => Ok(()),
+            Err(error) if is_waiting && error.passes() => Ok(()),
             other => other,
         }
     }

@@ -102,6 +102,26 @@ async fn a_change_that_fails_leaves_what_was() {
     assert_eq!(take(&g, 1).await, Ok((2, 2)));
 }
 
+/// etcd that has answered us may elect another leader the next moment.
+#[tokio::test]
+async fn tables_are_opened_once_the_store_answers_again() {
+    let store = Arc::new(MemoryStore::new());
+    store.set_away(true);
+    let in_force = InForce::open(rules("", "g"), None, store.clone(), None, "me".into()).await.unwrap();
+    let now = in_force.now();
+    now.fetch("s", "t", false).await;
+    let lookup = now.lookup("s", "t");
+    assert!(matches!(&lookup, Lookup::Away(why) if why.contains("generator s.g is not open")), "{lookup:?}");
+    in_force.reopen().await.unwrap();
+    assert!(in_force.generators().is_empty(), "it is still away");
+    store.set_away(false);
+    in_force.reopen().await.unwrap();
+    assert_eq!(take(&generator(&in_force.now(), "t").await, 2).await, Ok((1, 2)));
+    let version = in_force.now();
+    in_force.reopen().await.unwrap();
+    assert!(Arc::ptr_eq(&version, &in_force.now()), "all are open");
+}
+
 /// A store that panics when it is asked to write.
 struct Panics {
     store: Arc<MemoryStore>,
