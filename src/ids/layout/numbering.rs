@@ -15,8 +15,6 @@ pub struct Numbering {
     timestamp_shift: u32,
     /// One behind the last number.
     end: u64,
-    step: NonZeroU64,
-    is_contiguous: bool,
     spacing: Spacing,
 }
 
@@ -31,8 +29,6 @@ impl Layout {
             timestamp_shift: self.timestamp.shift,
             // Both fields fit in 63 bits.
             end: (self.timestamp.max() + 1) << sequence.bits,
-            step: self.step(),
-            is_contiguous: self.is_contiguous(),
             spacing: self.spacing(),
         })
     }
@@ -43,10 +39,10 @@ impl Numbering {
         self.end
     }
 
-    /// Distance of the ids of two numbers that follow each other, within a run.
+    /// All ids of the node are one run.
     #[inline]
-    pub fn step(&self) -> NonZeroU64 {
-        self.step
+    fn is_contiguous(&self) -> bool {
+        self.spacing.ticks.is_none()
     }
 
     /// How the ids of one statement lie.
@@ -74,7 +70,7 @@ impl Numbering {
     pub fn fitting(&self, first: u64, count: NonZeroU64) -> u64 {
         let last = mask(self.sequence_bits);
         // What is before it in its tick, and the count: neither is near 2^63.
-        if self.is_contiguous || (first & last) + (count.get() - 1) <= last || first & last == 0 {
+        if self.is_contiguous() || (first & last) + (count.get() - 1) <= last || first & last == 0 {
             first
         } else {
             (first | last) + 1
@@ -85,14 +81,14 @@ impl Numbering {
     #[inline]
     pub fn run_from(&self, number: u64) -> u64 {
         let last = mask(self.sequence_bits);
-        if self.is_contiguous { self.end - number } else { last - (number & last) + 1 }
+        if self.is_contiguous() { self.end - number } else { last - (number & last) + 1 }
     }
 
     /// The id of a number before the end.
     #[inline]
     pub fn id(&self, number: u64) -> u64 {
         debug_assert!(number < self.end);
-        if self.is_contiguous {
+        if self.is_contiguous() {
             return self.base | (number << self.sequence_shift);
         }
         let sequence = number & mask(self.sequence_bits);
@@ -156,7 +152,7 @@ mod tests {
             let next = numbering.id(number + 1);
             prop_assert!(next > id);
             if numbering.run_from(number) > 1 {
-                prop_assert_eq!(next - id, numbering.step().get());
+                prop_assert_eq!(next - id, numbering.spacing().step.get());
             }
             prop_assert!(numbering.first_of(tick) <= number && number < numbering.first_of(tick + 1));
             prop_assert_eq!(numbering.tick_from(number), tick + u64::from(sequence > 0));
