@@ -153,10 +153,6 @@ fn selected(text: &[u8], plan: &Plan, dialect: &Dialect, ruled: &Ruled) {
     let mut out = Vec::new();
     select.write(text, &numbers, &insert.target.spacing, &mut out);
     let query = select.query(text);
-    // A comment's beginning, to what goes behind it; the server, which is asked first, does not prepare it.
-    if query.ends_with(b"-") {
-        return;
-    }
     assert!(!query.is_empty() && contains(text, query));
     let without = |text: &[u8]| {
         let mut rest = text.to_vec();

@@ -13,6 +13,8 @@ use rowstamp::sql::statement::{self, Statement};
 pub struct Packet<'a> {
     pub text: &'a [u8],
     pub tokens: Vec<Token>,
+    /// Where RETURNING is reserved.
+    is_mariadb: bool,
     pub statements: Vec<Run>,
     /// Where reading stopped: the text's end, or behind the first statement where only one is read.
     pub end: usize,
@@ -60,7 +62,9 @@ pub struct Row {
 
 impl<'a> Packet<'a> {
     pub fn read(text: &'a [u8], dialect: Dialect, several: bool) -> Packet<'a> {
-        let mut packet = Packet { text, tokens: Vec::new(), statements: Vec::new(), end: 0, is_odd: false };
+        let is_mariadb = dialect.is_mariadb();
+        let mut packet =
+            Packet { text, tokens: Vec::new(), is_mariadb, statements: Vec::new(), end: 0, is_odd: false };
         packet.is_odd = packet.read_all(dialect, several).is_none();
         packet
     }
@@ -249,13 +253,22 @@ impl<'a> Packet<'a> {
         }
     }
 
+    /// A reserved word, unless it stands right behind a dot or an `@`.
+    fn ends_assignments(&self, word: usize) -> bool {
+        let is_reserved =
+            self.is_any(word, &["ON", "AS"]) || self.is_mariadb && self.is_word(word, "RETURNING");
+        let before = self.tokens[word].span.start.checked_sub(1).and_then(|at| self.text.get(at as usize));
+        let follows_sign = self.is_sign(word - 1, b'.') || self.is_sign(word - 1, b'@');
+        is_reserved && !(follows_sign && matches!(before, Some(b'.' | b'@')))
+    }
+
     /// Up to what ends such a list; behind the last one.
     pub fn assignments(&self, start: usize) -> (Vec<Piece>, usize) {
         let (mut end, mut depth) = (start, 0i32);
         // Of the present value; `None` in front of its `=`.
         let mut value_tokens: Option<usize> = None;
         while !self.ends(end) {
-            if depth == 0 && value_tokens > Some(0) && self.is_any(end, &["ON", "AS", "RETURNING"]) {
+            if depth == 0 && value_tokens > Some(0) && self.ends_assignments(end) {
                 break;
             }
             value_tokens = match value_tokens {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::effects::Effects;
 use super::plan::{IdForm, InsertPlan, Piece, Plan, Planned, Style};
 use super::select::SelectPlan;
-use super::splice::{needs_blank, put_fixed};
+use super::splice::{needs_blank, put_fixed, put_separator};
 
 /// What would be sent, with `<id 1 of shop.orders>` where ids would stand, or why nothing would.
 pub fn describe(text: &[u8], planned: &Planned) -> String {
@@ -120,10 +120,10 @@ fn sample(text: &[u8], plan: &Plan) -> String {
                 }
                 Piece::Id { nth, comma, form, .. } => {
                     let id = format!("<id {} of {}>", nth + 1, insert.target.rule.generator);
-                    let comma = if *comma { "," } else { "" };
+                    put_separator(&mut out, *comma);
                     let piece = match form {
-                        IdForm::Wrapper => format!("{comma}LAST_INSERT_ID({id})"),
-                        IdForm::Literal | IdForm::BehindWrapper | IdForm::Variable => format!("{comma}{id}"),
+                        IdForm::Wrapper => format!("LAST_INSERT_ID({id})"),
+                        IdForm::Literal | IdForm::BehindWrapper | IdForm::Variable => id,
                     };
                     out.extend_from_slice(piece.as_bytes());
                 }

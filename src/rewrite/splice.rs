@@ -48,9 +48,7 @@ fn splice_one(
             }
             Piece::Id { nth, comma, form, .. } => {
                 let id = range?.nth(u64::from(*nth))?;
-                if *comma {
-                    out.push(b',');
-                }
+                put_separator(out, *comma);
                 match form {
                     IdForm::Wrapper => {
                         out.extend_from_slice(b"LAST_INSERT_ID(");
@@ -113,6 +111,15 @@ pub(super) fn put_fixed(out: &mut Vec<u8>, piece: &Piece, insert: &InsertPlan) {
             out.push(b')');
         }
         Piece::Id { .. } => {}
+    }
+}
+
+/// In front of an id. `USING(1)` is two tokens, `USING7` would be one.
+pub(super) fn put_separator(out: &mut Vec<u8>, comma: bool) {
+    match out.last() {
+        _ if comma => out.push(b','),
+        Some(&byte) if is_name_byte(byte) => out.push(b' '),
+        _ => {}
     }
 }
 

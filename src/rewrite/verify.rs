@@ -76,21 +76,37 @@ pub fn second_opinion(
     if sets_modes || plan.inserts.iter().any(is_other) {
         return Opinion::NotVerified;
     }
-    let before = read(before, dialect, CHAIN_MAX).filter(|statements| !statements.iter().any(is_partitioned));
-    let Some(before) = before else { return Opinion::NotVerified };
+    let Some(before) = read(before, dialect, CHAIN_MAX).filter(Read::is_as_the_server_reads_it) else {
+        return Opinion::NotVerified;
+    };
     let Some(after) = read(after, dialect, CHAIN_MAX + OURS_MAX) else {
         return Opinion::Differs(Difference("the second parser cannot read what was made of it"));
     };
-    match compare(plan, dialect, &before, after, written) {
+    match compare(plan, dialect, &before.statements, after.statements, written) {
         Ok(true) => Opinion::Agrees,
         Ok(false) => Opinion::NotVerified,
         Err(difference) => Opinion::Differs(difference),
     }
 }
 
-/// It knows no list of columns behind PARTITION.
-fn is_partitioned(statement: &Statement) -> bool {
-    matches!(statement, Statement::Insert(insert) if insert.partitioned.is_some())
+struct Read {
+    statements: Vec<Statement>,
+    /// How often the word RETURNING stands outside of quotes, where the server reserves it.
+    returning_words: usize,
+}
+
+impl Read {
+    fn is_as_the_server_reads_it(&self) -> bool {
+        let inserts = || {
+            self.statements.iter().filter_map(|statement| match statement {
+                Statement::Insert(insert) => Some(insert),
+                _ => None,
+            })
+        };
+        // It knows no list of columns behind PARTITION, and takes RETURNING behind an operator for a name.
+        inserts().all(|insert| insert.partitioned.is_none())
+            && inserts().filter(|insert| insert.returning.is_some()).count() == self.returning_words
+    }
 }
 
 /// On what would be sent if the generators began at 1.
@@ -151,15 +167,19 @@ const CHAIN_MAX: usize = 300;
 /// What a rewrite adds to such a row, with room to spare.
 const OURS_MAX: usize = 32;
 
-fn read(text: &[u8], dialect: &Dialect, chain_max: usize) -> Option<Vec<Statement>> {
+fn read(text: &[u8], dialect: &Dialect, chain_max: usize) -> Option<Read> {
     let tokens = tokens(text, dialect)?;
+    let is_returning = |token: &&TokenWithSpan| {
+        matches!(&token.token, Token::Word(Word { keyword: Keyword::RETURNING, quote_style: None, .. }))
+    };
+    let returning_words = if dialect.is_mariadb() { tokens.iter().filter(is_returning).count() } else { 0 };
     if longest_chain(&tokens) > chain_max {
         return None;
     }
     let mut parser = Parser::new(&MySqlDialect {}).with_tokens_with_locations(tokens);
     let statements = parser.parse_statements().ok()?;
     // It stops at a word END.
-    (parser.peek_token().token == Token::EOF).then_some(statements)
+    (parser.peek_token().token == Token::EOF).then_some(Read { statements, returning_words })
 }
 
 /// `None`: the text is cut in a way that sqlparser does not know.

@@ -2,7 +2,7 @@
 
 use super::dialect::SqlMode;
 use super::lex::{Lexer, Odd, Token, TokenKind};
-use super::set;
+use super::{name, set};
 
 /// What it sets, as far as ids depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,7 +35,7 @@ pub(super) fn read(lexer: &mut Lexer<'_>) -> Result<Option<ForStatement>, Odd> {
     loop {
         let name = ahead.next()?;
         let equals = ahead.next()?;
-        if !(equals.is_punct(b'=') || equals.kind == TokenKind::Assign) {
+        if !name::is_name(name) || !(equals.is_punct(b'=') || equals.kind == TokenKind::Assign) {
             // The server's own error.
             return Ok(None);
         }
@@ -53,7 +53,7 @@ pub(super) fn read(lexer: &mut Lexer<'_>) -> Result<Option<ForStatement>, Odd> {
 
 /// The value where it is one token, and what ended it: FOR, a comma, or the statement's end.
 fn value(lexer: &mut Lexer<'_>) -> Result<(Option<Token>, Token), Odd> {
-    let (mut depth, mut first, mut tokens) = (0u32, None, 0u32);
+    let (mut depth, mut first, mut last, mut tokens) = (0u32, None, None, 0u32);
     loop {
         let token = lexer.next()?;
         match token.kind {
@@ -61,12 +61,17 @@ fn value(lexer: &mut Lexer<'_>) -> Result<(Option<Token>, Token), Odd> {
             TokenKind::Punct(b')') => depth = depth.saturating_sub(1),
             TokenKind::End | TokenKind::Punct(b';') => return Ok((None, token)),
             TokenKind::Punct(b',') if depth == 0 => return Ok((first.filter(|_| tokens == 1), token)),
-            TokenKind::Word if depth == 0 && lexer.is_word(token, "FOR") => {
+            TokenKind::Word
+                if depth == 0
+                    && lexer.is_word(token, "FOR")
+                    && !last.is_some_and(|last| name::is_glued(last, token)) =>
+            {
                 return Ok((first.filter(|_| tokens == 1), token));
             }
             _ => {}
         }
         first.get_or_insert(token);
+        last = Some(token);
         tokens += 1;
     }
 }

@@ -99,6 +99,12 @@ pub(super) fn is_name(token: Token) -> bool {
     matches!(token.kind, TokenKind::Word | TokenKind::QuotedName)
 }
 
+/// Whether a reserved word is a name because of what precedes it: `t.on`, `@on`. With a space between, it is not; and to
+/// MySQL a lone `@` is a variable of its own.
+pub(super) fn is_glued(before: Token, word: Token) -> bool {
+    (before.is_punct(b'.') || before.is_punct(b'@')) && before.span.end == word.span.start
+}
+
 impl Path {
     /// From the first byte of its last name to the last.
     pub fn span(&self) -> Span {

@@ -187,8 +187,7 @@ fn explain(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
 }
 
 fn format(lexer: &mut Lexer<'_>) -> Result<(), Odd> {
-    if lexer.eat_word("FORMAT")? {
-        lexer.eat_punct(b'=')?;
+    if lexer.eat_word("FORMAT")? && lexer.eat_punct(b'=')? && name::is_name(lexer.peek()?) {
         lexer.next()?;
     }
     Ok(())

@@ -81,6 +81,10 @@ impl Histogram {
                 row.run += 1;
                 row.refused += u64::from(refused);
             }
+            let message = said.get(&step);
+            if let Some(mark) = message.and_then(|message| marks::mark_of(drawn, statement, message)) {
+                *self.marks_met.entry(mark).or_default() += 1;
+            }
             if !names.iter().any(|(group, _)| *group == "verb") {
                 self.other_statements += 1;
                 continue;
@@ -89,11 +93,8 @@ impl Histogram {
             *self.by_combination.entry(here).or_default() += 1;
             self.accepted += u64::from(accepted && !refused);
             self.refused += u64::from(refused);
-            if let Some(message) = said.get(&step) {
+            if let Some(message) = message {
                 *self.reasons.entry((*message).clone()).or_default() += 1;
-                if let Some(mark) = marks::mark_of(drawn, statement, message) {
-                    *self.marks_met.entry(mark).or_default() += 1;
-                }
             }
         }
     }

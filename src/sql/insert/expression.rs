@@ -81,7 +81,7 @@ pub(crate) fn read_from(
     let mut depth = 0u32;
     let mut token = first;
     loop {
-        if depth == 0 && ends_here(lexer, ends, token, expression.tokens) {
+        if depth == 0 && ends_here(lexer, ends, token, &before) {
             expression.end = token;
             return Ok(expression);
         }
@@ -110,14 +110,16 @@ pub(crate) fn read_from(
     }
 }
 
-fn ends_here(lexer: &Lexer<'_>, ends: Ends, token: Token, tokens: u32) -> bool {
+fn ends_here(lexer: &Lexer<'_>, ends: Ends, token: Token, before: &Before) -> bool {
     match (ends, token.kind) {
         (_, TokenKind::Punct(b','))
         | (Ends::InRow, TokenKind::Punct(b')'))
         | (Ends::InAssignments, TokenKind::Punct(b';') | TokenKind::End) => true,
-        // AS and ON are reserved. RETURNING is on MariaDB; on MySQL what follows it there is a syntax error.
+        // AS and ON are reserved, RETURNING on MariaDB.
         (Ends::InAssignments, TokenKind::Word) => {
-            tokens > 0 && ["ON", "AS", "RETURNING"].iter().any(|word| lexer.is_word(token, word))
+            before.last.is_some_and(|last| !name::is_glued(last, token))
+                && (["ON", "AS"].iter().any(|word| lexer.is_word(token, word))
+                    || lexer.is_word(token, "RETURNING") && lexer.dialect().is_mariadb())
         }
         _ => false,
     }

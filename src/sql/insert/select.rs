@@ -80,7 +80,7 @@ impl Query {
         let scope = Scope { column, table };
         let updates_from = token.span.start;
         let Some((tail, semicolon)) = tail::read(lexer, scope, token)? else { return Ok(None) };
-        let Some(mut query) = reader.finish(params) else { return Ok(None) };
+        let Some(mut query) = reader.finish(lexer.text(), params) else { return Ok(None) };
         query.tail = tail;
         query.semicolon = semicolon;
         query.all_params = lexer.params();
@@ -179,7 +179,7 @@ impl Reader {
             TokenKind::End | TokenKind::Punct(b';') => {
                 Err(Odd { at: token.span.start, what: "a parenthesis that is not closed" })
             }
-            TokenKind::Word if self.opens.is_empty() && !self.is_glued() => {
+            TokenKind::Word if self.opens.is_empty() && !self.is_glued(token) => {
                 if lexer.is_word(token, "RETURNING") {
                     return Ok(lexer.dialect().is_mariadb());
                 }
@@ -217,7 +217,7 @@ impl Reader {
                 self.query.selects_star |= is_first;
             }
             TokenKind::Assign => self.query.is_repeatable = false,
-            TokenKind::Word if depth == self.leading && !self.is_glued() => {
+            TokenKind::Word if depth == self.leading && !self.is_glued(token) => {
                 self.expression_word(lexer, token);
                 self.outer_word(lexer, token)?;
             }
@@ -234,9 +234,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Whether a name here belongs to what precedes it: `t.` or `@`.
-    fn is_glued(&self) -> bool {
-        self.before.is_some_and(|token| token.is_punct(b'.') || token.is_punct(b'@'))
+    fn is_glued(&self, token: Token) -> bool {
+        self.before.is_some_and(|before| name::is_glued(before, token))
     }
 
     fn inexact(&mut self, is_average: bool) {
@@ -395,8 +394,8 @@ impl Reader {
         self.levels.get_mut(depth).unwrap_or_else(|| unreachable!("resized above"))
     }
 
-    /// `None`: there is no query within its parentheses.
-    fn finish(self, params: u32) -> Option<Query> {
+    /// `None`: there is no query within its parentheses, or none that is whole.
+    fn finish(self, text: &[u8], params: u32) -> Option<Query> {
         let Reader { start, end, levels, mut query, at_most, .. } = self;
         query.span = Span { start, end };
         query.params = params;
@@ -413,6 +412,11 @@ impl Reader {
             );
         }
         query.limit_at = (!level.has_limit).then(|| level.lock_at.unwrap_or(level.end));
+        // What is written behind a minus could be a comment.
+        let before = |at: u32| text.get(..at as usize).unwrap_or_default();
+        if before(end).ends_with(b"-") || query.limit_at.is_some_and(|at| before(at).ends_with(b"-")) {
+            return None;
+        }
         query.rows_max = match at_most {
             _ if !level.combines && !level.has_from => RowsMax::One,
             Some(n) if level.has_limit => RowsMax::AtMost(n),

@@ -2,12 +2,17 @@ use super::{Query, RowsMax};
 use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
 use crate::sql::lex::Lexer;
 
-fn read(text: &str) -> Query {
+fn read_any(text: &str) -> Option<Query> {
     let server = Server { kind: ServerKind::MariaDb, version: 101_119 };
     let dialect = Dialect { server, sql_mode: SqlMode::default(), charset: ClientCharset::Utf8 };
     let mut lexer = Lexer::new(text.as_bytes(), dialect).unwrap();
     let first = lexer.next().unwrap();
-    Query::read(&mut lexer, first, "id", "t").unwrap().unwrap()
+    Query::read(&mut lexer, first, "id", "t").unwrap()
+}
+
+#[track_caller]
+fn read(text: &str) -> Query {
+    read_any(text).unwrap()
 }
 
 /// `^` in what is expected stands where the LIMIT goes.
@@ -62,6 +67,13 @@ fn where_the_limit_goes() {
         One,
     );
     check("select a from s returning id", "select a from s^", Unknown);
+}
+
+#[test]
+fn nothing_is_written_behind_a_minus() {
+    for text in ["(-------)", "(select 1 --)", "select 1 - -- x", "select a from s --for update", "()"] {
+        assert!(read_any(text).is_none(), "{text}");
+    }
 }
 
 #[test]
