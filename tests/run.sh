@@ -71,6 +71,7 @@ main() {
     check clippy cargo clippy --locked --all-targets -- -D warnings
     check "clippy of fuzz" cargo clippy --locked --manifest-path fuzz/Cargo.toml \
         --target-dir "${CARGO_TARGET_DIR:-target}" -- -D warnings
+    check "mutants fit" tests/mutants.sh --check
     check documentation env RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
     cargo_test
     phase end

@@ -32,7 +32,7 @@ pub struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the proxy. SIGHUP reads the files again, SIGTERM drains.
-    Serve(ConfigArg),
+    Serve(serve::ServeArgs),
     /// Validate the configuration and the rules.
     Check(ConfigArg),
     /// Show what would be sent for a statement, issuing nothing.
@@ -54,7 +54,7 @@ pub struct ConfigArg {
 /// Runs a command to its end.
 pub fn run(line: CommandLine) -> anyhow::Result<ExitCode> {
     match line.command {
-        Command::Serve(arg) => serve::run(&arg.config),
+        Command::Serve(args) => serve::run(&args),
         Command::Check(arg) => check::run(&arg.config),
         Command::Explain(args) => explain::run(&args),
         Command::Decode(args) => decode::run(&args),

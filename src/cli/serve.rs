@@ -11,12 +11,13 @@ use std::time::Instant;
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
+use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
 use super::reload::Reloader;
-use super::store;
+use super::{ConfigArg, store};
 use crate::config::keys::{LogFormat, LogLevel};
 use crate::config::{Config, Loaded, LogSettings, StoreKind};
 use crate::proxy::backend;
@@ -36,14 +37,24 @@ use crate::store::Store;
 /// Sets the least serious level that is logged.
 type SetLogLevel = Box<dyn Fn(LogLevel) + Send + Sync>;
 
-pub fn run(path: &Path) -> anyhow::Result<ExitCode> {
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Make timestamp ids by this machine's clock at once, however far the backend's is from it
+    #[arg(long)]
+    pub trust_clock: bool,
+}
+
+pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    let path = &*args.config.config;
     let Loaded { config, rules, warnings } = super::load(path)?;
     let set_log_level = log_to_stderr(&config.log);
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(path, config, rules, set_log_level))?;
+    runtime.block_on(serve(path, config, rules, args.trust_clock, set_log_level))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -51,6 +62,7 @@ async fn serve(
     path: &Path,
     config: Config,
     rules: RuleSet,
+    trusts_clock: bool,
     set_log_level: SetLogLevel,
 ) -> anyhow::Result<()> {
     // Before anything is opened: a signal that comes now must end the process cleanly too.
@@ -60,7 +72,7 @@ async fn serve(
     let settings = Arc::new(config.proxy.clone());
     let tls = Arc::new(Tls::new(&settings)?);
     let store = store::open(&config).await?;
-    let tables = Arc::new(tables(&config, store.clone(), rules).await?);
+    let tables = Arc::new(tables(&config, store.clone(), rules, trusts_clock).await?);
     tokio::spawn(watch_schema(Arc::downgrade(&tables)));
     if let Some(recalls) = store.recalls() {
         tokio::spawn(watch_store(recalls, Arc::downgrade(&tables)));
@@ -151,7 +163,7 @@ async fn second_signal() {
 
 /// DDL that does not come through the proxy is looked for. Ends with the tables.
 async fn watch_schema(tables: Weak<InForce>) {
-    let mut views_read_at = Instant::now();
+    let (mut views_read_at, mut told) = (Instant::now(), None);
     loop {
         tokio::time::sleep(REFRESH_INTERVAL).await;
         let Some(tables) = tables.upgrade() else { return };
@@ -159,9 +171,11 @@ async fn watch_schema(tables: Weak<InForce>) {
             tracing::debug!(%error, "the columns of ruled tables cannot be read");
         }
         tables.compare_clocks().await;
-        if let Err(error) = tables.reopen().await {
-            tracing::warn!(%error, "generators cannot be opened; trying again");
+        let trouble = tables.reopen().await.err().map(|error| error.to_string());
+        if let Some(error) = trouble.as_ref().filter(|_| trouble != told) {
+            tracing::warn!(error, "generators cannot be opened; trying again");
         }
+        told = trouble;
         if views_read_at.elapsed() < SHAPE_AGE_MAX {
             continue;
         }
@@ -180,7 +194,12 @@ async fn watch_store(mut recalls: watch::Receiver<u64>, tables: Weak<InForce>) {
     }
 }
 
-async fn tables(config: &Config, store: Arc<dyn Store>, rules: RuleSet) -> anyhow::Result<InForce> {
+async fn tables(
+    config: &Config,
+    store: Arc<dyn Store>,
+    rules: RuleSet,
+    trusts_clock: bool,
+) -> anyhow::Result<InForce> {
     let schema = match super::control(config) {
         Some(control) => Some(Schema::connect(&control).await?),
         None => None,
@@ -191,7 +210,7 @@ async fn tables(config: &Config, store: Arc<dyn Store>, rules: RuleSet) -> anyho
         StoreKind::Etcd(_) | StoreKind::Mysql(_) => None,
     };
     let name = config.proxy.name.clone();
-    InForce::open(Arc::new(rules), schema, store, locks, name)
+    InForce::open(Arc::new(rules), schema, store, locks, name, trusts_clock)
         .await
         .context("the ruled tables cannot be opened")
 }

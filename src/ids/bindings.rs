@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Map;
 
 use super::fence::{issued_below, raise_bound};
+use super::moves::Moves;
 use super::nodes::living;
 use super::slots::ID_MAX;
 use crate::store::record::{decode, encode};
@@ -22,6 +23,8 @@ pub struct Bound {
     pub floor: u64,
     /// The generator that issued for the table before, if it was another.
     pub moved_from: Option<String>,
+    /// What that changed in the old generator's records; those who have it open here go on by it.
+    pub moves: Moves,
 }
 
 /// Binds `schema.table` to the generator `schema.name`. `floor_of_table`: max(MAX(id), AUTO_INCREMENT counter) of the
@@ -41,7 +44,7 @@ pub async fn bind(
     let key = Key::binding(table);
     let to = To { store, generator, is_sequence, owner, key: &key };
     let mut last_error = None;
-    let mut bound = Bound { floor: floor_of_table, moved_from: None };
+    let mut bound = Bound { floor: floor_of_table, moved_from: None, moves: Moves::default() };
     for _ in 0..ATTEMPTS_MAX {
         let found = store.load(&key).await?;
         let (expected, old) = match &found {
@@ -56,7 +59,9 @@ pub async fn bind(
                 return to.settled(bound).await;
             }
             alone(&**store, table, &old.generator, owner).await?;
-            // The old one may have issued all below its bound.
+            // Proxies that were away reserve there no more. The old one may have issued all below its bound.
+            bound.moves =
+                std::mem::take(&mut bound.moves).then(Moves::count(&**store, &old.generator).await?);
             bound.floor = bound.floor.max(issued_below(&**store, &old.generator).await?.saturating_sub(1));
             bound.moved_from = Some(old.generator.clone());
             to.raise(bound.floor).await?;
@@ -108,9 +113,10 @@ impl To<'_> {
         Ok(())
     }
 
-    /// Until the binding changed, other proxies could still raise the old generator: its bound counts once more.
+    /// Until the binding changed, other proxies could still open the old generator: its bound counts once more.
     async fn settled(self, mut bound: Bound) -> Result<Bound, StoreError> {
         let Some(old) = &bound.moved_from else { return Ok(bound) };
+        bound.moves = std::mem::take(&mut bound.moves).then(Moves::count(&**self.store, old).await?);
         let issued_below = issued_below(&**self.store, old).await?;
         if issued_below > bound.floor.saturating_add(1) {
             bound.floor = issued_below - 1;
@@ -163,7 +169,10 @@ mod tests {
     use crate::ids::timestamp::clock::SystemClock;
     use crate::ids::timestamp::spec::{Node, TimestampSpec};
     use crate::store::memory::{Faults, MemoryStore};
-    use crate::store::{BindingRecord, GeneratorRecord, Key, Store, StoreError, record};
+    use crate::store::{
+        BindingRecord, GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned, record,
+    };
+    use async_trait::async_trait;
     use std::num::NonZeroU64;
     use std::sync::Arc;
     use std::time::Duration;
@@ -173,20 +182,25 @@ mod tests {
         record::decode(&key, &store.load(&key).await.unwrap().unwrap().value).unwrap()
     }
 
+    /// Its floor, and whose the table was.
+    fn told(bound: &Bound) -> (u64, Option<&str>) {
+        (bound.floor, bound.moved_from.as_deref())
+    }
+
     #[tokio::test]
     async fn a_new_generator_starts_above_all_that_the_old_one_may_have_issued() {
         let memory = Arc::new(MemoryStore::new());
         let store: Arc<dyn Store> = memory.clone();
         let bound = bind(&store, "shop.orders", "shop.a", true, "p1", 70).await.unwrap();
-        assert_eq!(bound, Bound { floor: 70, moved_from: None });
+        assert_eq!(told(&bound), (70, None));
         raise_bound(store.clone(), "shop.a", "p1", 5_000).await.unwrap();
         let writes = memory.writes();
         let bound = bind(&store, "shop.orders", "shop.a", true, "p2", 90).await.unwrap();
-        assert_eq!(bound, Bound { floor: 90, moved_from: None });
+        assert_eq!(told(&bound), (90, None));
         assert_eq!(memory.writes(), writes, "bound already");
 
         let bound = bind(&store, "shop.orders", "shop.b", true, "p1", 90).await.unwrap();
-        assert_eq!(bound, Bound { floor: 4_999, moved_from: Some("shop.a".to_owned()) });
+        assert_eq!(told(&bound), (4_999, Some("shop.a")));
         assert_eq!(bound_of(&*store, "shop.b").await.unwrap(), 5_000);
         assert_eq!(stands(&store, "shop.orders").await.generator, "shop.b");
 
@@ -204,11 +218,11 @@ mod tests {
         let _ = bind(&store, "shop.orders", "shop.a", true, "p1", 70).await.unwrap();
         raise_bound(store.clone(), "shop.a", "p1", 5_000).await.unwrap();
         let bound = bind(&store, "shop.orders", "shop.times", false, "p1", 90).await.unwrap();
-        assert_eq!(bound, Bound { floor: 4_999, moved_from: Some("shop.a".to_owned()) });
+        assert_eq!(told(&bound), (4_999, Some("shop.a")));
         assert!(memory.peek(&Key::generator("shop.times")).is_none(), "an id is no tick");
         // Who binds it later must stay above it too.
         let again = bind(&store, "shop.orders", "shop.times", false, "p2", 90).await.unwrap();
-        assert_eq!(again, Bound { floor: 4_999, moved_from: None });
+        assert_eq!(told(&again), (4_999, None));
 
         let layout = Preset::find("snowflake").unwrap().layout();
         let clock = Arc::new(SystemClock::new());
@@ -244,6 +258,82 @@ mod tests {
         let refused = bind(&store, "shop.orders", "shop.b", true, "p1", 70).await.unwrap_err();
         assert!(matches!(&refused, StoreError::Shared { others, .. } if others == "p2"), "{refused}");
         assert_eq!(stands(&store, "shop.orders").await.generator, "shop.a");
+    }
+
+    /// Something happens around the write of a binding.
+    struct Meddled {
+        memory: MemoryStore,
+        /// Before it.
+        old_is_raised_to: Option<u64>,
+        /// Behind it nobody answers any more.
+        is_last: bool,
+    }
+
+    #[async_trait]
+    impl Store for Meddled {
+        async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+            self.memory.load(key).await
+        }
+
+        async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+            self.memory.list(prefix).await
+        }
+
+        async fn compare_and_set(
+            &self,
+            key: &Key,
+            expected: Option<Revision>,
+            value: &[u8],
+        ) -> Result<Outcome, StoreError> {
+            let is_binding = key.as_str().starts_with(Key::BINDINGS);
+            let old = Key::generator("shop.a");
+            if is_binding
+                && let Some(bound) = self.old_is_raised_to
+                && let Some(found) = self.memory.peek(&old)
+            {
+                let found: GeneratorRecord = record::decode(&old, &found)?;
+                self.memory.poke(&old, &record::encode(&GeneratorRecord { bound, ..found }));
+            }
+            let outcome = self.memory.compare_and_set(key, expected, value).await;
+            if is_binding && self.is_last {
+                self.memory.set_away(true);
+            }
+            outcome
+        }
+    }
+
+    async fn meddled(old_is_raised_to: Option<u64>, is_last: bool) -> (Arc<Meddled>, Arc<dyn Store>) {
+        let memory = MemoryStore::new();
+        let store = Arc::new(Meddled { memory, old_is_raised_to, is_last });
+        let shared: Arc<dyn Store> = store.clone();
+        store.memory.poke(&Key::binding("shop.orders"), br#"{"v":1,"generator":"shop.a","floor":0}"#);
+        raise_bound(shared.clone(), "shop.a", "p1", 300).await.unwrap();
+        (store, shared)
+    }
+
+    #[tokio::test]
+    async fn a_crash_right_behind_the_change_leaves_the_new_generator_above_the_old() {
+        let (store, shared) = meddled(None, true).await;
+        bind(&shared, "shop.orders", "shop.b", true, "p1", 10).await.unwrap_err();
+        store.memory.set_away(false);
+        assert_eq!(stands(&shared, "shop.orders").await.generator, "shop.b");
+        assert_eq!(bound_of(&*shared, "shop.b").await.unwrap(), 300);
+
+        let (store, shared) = meddled(None, true).await;
+        bind(&shared, "shop.orders", "shop.times", false, "p1", 10).await.unwrap_err();
+        store.memory.set_away(false);
+        assert_eq!(stands(&shared, "shop.orders").await.floor, 299);
+    }
+
+    #[tokio::test]
+    async fn what_the_old_generator_reserved_meanwhile_counts() {
+        let (_, store) = meddled(Some(700), false).await;
+        let bound = bind(&store, "shop.orders", "shop.b", true, "p1", 10).await.unwrap();
+        assert_eq!((bound.floor, bound_of(&*store, "shop.b").await.unwrap()), (699, 700));
+
+        let (_, store) = meddled(Some(700), false).await;
+        let bound = bind(&store, "shop.orders", "shop.times", false, "p1", 10).await.unwrap();
+        assert_eq!((bound.floor, stands(&store, "shop.orders").await.floor), (699, 699));
     }
 
     #[tokio::test]

@@ -38,11 +38,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, oneshot};
 
-/// More than a statement of 64 MB can hold rows. Small enough that draws in flight cannot wrap `next` past
-/// [`PARKED`]: that would take 2^31 of them at once.
-pub(super) const RUN_MAX: u64 = 1 << 32;
+use super::range::RUN_MAX;
 
-/// Where `next` stands while the gate is shut: above every slot (`slots::ID_MAX`), so that no draw ends before a mark.
+/// Where `next` stands while the gate is shut: above every slot (`slots::ID_MAX`), so that no draw ends before a mark. Draws
+/// in flight, of [`RUN_MAX`] at most, cannot wrap `next` past it: that would take 2^31 of them at once.
 const PARKED: u64 = 1 << 63;
 
 /// Two atomics on one cache line would slow each other down; the prefetcher of x86-64 takes lines in pairs.

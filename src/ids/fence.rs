@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::Map;
 
 use super::layout::Layout;
+use super::moves::Moves;
 use super::nodes;
 use crate::store::record::{decode, encode, fresh_token};
 use crate::store::{FORMAT, GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned};
@@ -52,6 +53,8 @@ pub(super) struct Fence {
     subject: Subject,
     owner: String,
     seen: Seen,
+    /// How often tables had been moved away from it when it was opened, or since by this proxy itself.
+    moves: u64,
     doubt: Option<Doubt>,
     /// The bound that we committed last: what stands in the store is not below it.
     committed: u64,
@@ -101,8 +104,8 @@ impl Fence {
     ) -> Result<Self, StoreError> {
         let era = store.era();
         let seen = load_or_create(&*store, &subject, owner, bound_min).await?;
-        let mut fence =
-            Fence { store, subject, owner: owner.to_owned(), seen, doubt: None, committed: 0, era };
+        let (owner, moves) = (owner.to_owned(), seen.record.moves);
+        let mut fence = Fence { store, subject, owner, seen, moves, doubt: None, committed: 0, era };
         fence.raise_to(bound_min).await?;
         Ok(fence)
     }
@@ -177,6 +180,11 @@ impl Fence {
         self.accept(found)
     }
 
+    /// This proxy has moved a table away itself, and reserves nothing for it any more.
+    pub(super) fn follow(&mut self, moves: &Moves) {
+        self.moves = moves.after(&self.subject.key, self.moves).unwrap_or(self.moves);
+    }
+
     /// Where an operator has raised the floors, what stands is taken as it is: nothing of what we knew holds.
     async fn enter_era(&mut self) -> Result<(), StoreError> {
         let era = self.store.era();
@@ -191,7 +199,9 @@ impl Fence {
                 None => StoreError::SteppedBack { key, reason: "the record is gone".to_owned() },
             });
         };
-        self.seen = read(&self.subject, &found)?;
+        let seen = read(&self.subject, &found)?;
+        self.has_not_moved(&seen)?;
+        self.seen = seen;
         (self.doubt, self.committed, self.era) = (None, 0, era);
         Ok(())
     }
@@ -250,11 +260,19 @@ impl Fence {
             let (generator, to) = (generator.clone(), seen.record.owner);
             return Err(StoreError::NodeLost { generator, node: *node, to });
         }
+        self.has_not_moved(&seen)?;
         if seen.record.bound < self.committed {
             return back(format!("its bound is {}, we committed {}", seen.record.bound, self.committed));
         }
         self.seen = seen;
         Ok(())
+    }
+
+    fn has_not_moved(&self, seen: &Seen) -> Result<(), StoreError> {
+        if seen.record.moves == self.moves {
+            return Ok(());
+        }
+        Err(StoreError::TableMoved { key: self.subject.key.clone() })
     }
 }
 
@@ -293,8 +311,8 @@ pub async fn issued_below(store: &dyn Store, name: &str) -> Result<u64, StoreErr
     let mut below = 0;
     for (node, slot) in nodes::slots(store, name).await? {
         let numbering = layout.numbering(node).map_err(|_| damaged())?;
-        if let Some(last) = numbering.first_of(slot.value.bound).checked_sub(1) {
-            below = below.max(numbering.id(last) + 1);
+        if let Some(last) = slot.value.bound.checked_sub(1) {
+            below = below.max(numbering.last_id_of(last) + 1);
         }
     }
     Ok(below)
@@ -319,6 +337,7 @@ async fn load_or_create(
             owner: owner.to_owned(),
             token: fresh_token(),
             layout: subject.layout.clone(),
+            moves: 0,
             unknown: Map::new(),
         };
         match store.compare_and_set(key, None, &encode(&record)).await {

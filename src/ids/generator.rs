@@ -13,10 +13,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use super::demand::{Demand, batch_ids, low_ids};
-use super::dispenser::{Dispenser, Need, RUN_MAX, Refused, Skipped, Taken, Ticket, Zone};
+use super::dispenser::{Dispenser, Need, Refused, Skipped, Taken, Ticket, Zone};
 use super::fence::{Fence, Raise};
 use super::layout::Moment;
-use super::range::IdRange;
+use super::moves::Moves;
+use super::range::{IdRange, RUN_MAX};
 use super::refill;
 use super::sequence::SequenceSpec;
 use super::slots::{ID_MAX, Slots};
@@ -59,7 +60,10 @@ pub enum TakeError {
          table to a generator with another layout"
     )]
     NoneAbove { generator: String, floor: u64, end: Moment },
-    #[error("generator {generator}: {held}; mend the clock that is wrong (they are compared every second)")]
+    #[error(
+        "generator {generator}: {held}; mend the clock that is wrong (they are compared every second), or restart with \
+         --trust-clock"
+    )]
     Clock { generator: String, held: Held },
     #[error("generator {generator}: {wanted} ids at once, at most {most}; insert in smaller statements")]
     TooMany { generator: String, wanted: u64, most: u64 },
@@ -375,6 +379,16 @@ impl Sequence {
             }),
             Err(_) => Err(self.store_away(deadline)),
         }
+    }
+
+    /// This proxy has moved a table away from it.
+    pub async fn follow(&self, moves: &Moves) {
+        self.fence.lock().await.follow(moves);
+    }
+
+    /// Whether a table moved away while this proxy was not there: no more ids can be reserved here.
+    pub fn is_lost(&self) -> bool {
+        self.notes().trouble.as_ref().is_some_and(StoreError::needs_reopening)
     }
 
     /// What is reserved here and not issued is given up: the store is found to have gone back, and may have given it to

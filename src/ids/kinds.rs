@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::generator::{Advanced, Sequence, TakeError};
+use super::moves::Moves;
 use super::range::block::IdBlock;
 use super::timestamp::Timestamp;
 
@@ -64,10 +65,18 @@ impl Generator {
         }
     }
 
+    /// This proxy has moved a table away from it.
+    pub async fn follow(&self, moves: &Moves) {
+        match self {
+            Generator::Sequence(sequence) => sequence.follow(moves).await,
+            Generator::Timestamp(timestamp) => timestamp.follow(moves).await,
+        }
+    }
+
     /// Whether it can never reserve again, and must be opened anew.
     pub fn is_lost(&self) -> bool {
         match self {
-            Generator::Sequence(_) => false,
+            Generator::Sequence(sequence) => sequence.is_lost(),
             Generator::Timestamp(timestamp) => timestamp.is_lost(),
         }
     }

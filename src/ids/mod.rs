@@ -7,6 +7,7 @@ mod fence;
 pub mod generator;
 mod kinds;
 pub mod layout;
+pub mod moves;
 mod nodes;
 pub mod range;
 mod refill;

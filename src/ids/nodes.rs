@@ -12,7 +12,7 @@ use serde_json::Map;
 use super::fence::{Fence, KIND_TIMESTAMP, Subject};
 use super::timestamp::spec::Node;
 use crate::ids::layout::Layout;
-use crate::store::record::{decode, encode, fresh_token};
+use crate::store::record::{change, decode, encode, fresh_token};
 use crate::store::{FORMAT, GeneratorRecord, Key, Outcome, Store, StoreError, Versioned};
 
 /// Each attempt lost a race.
@@ -78,6 +78,7 @@ async fn put(
             owner: owner.to_owned(),
             token: fresh_token(),
             layout: Some(layout.to_string()),
+            moves: 0,
             unknown: Map::new(),
         },
     };
@@ -135,23 +136,10 @@ async fn bound_at(store: &dyn Store, key: &Key) -> Result<u64, StoreError> {
 
 /// Whose it is stays as it is. `false`: it was not below the tick.
 async fn raise_slot(store: &dyn Store, key: &Key, tick: u64) -> Result<bool, StoreError> {
-    for _ in 0..ATTEMPTS_MAX {
-        let Some(found) = store.load(key).await? else { return Ok(false) };
-        let record: GeneratorRecord = decode(key, &found.value)?;
-        if record.bound >= tick {
-            return Ok(false);
-        }
-        let record = GeneratorRecord { bound: tick, token: fresh_token(), ..record };
-        match store.compare_and_set(key, Some(found.revision), &encode(&record)).await {
-            Ok(Outcome::Written(_)) => return Ok(true),
-            Ok(Outcome::Conflict(_)) | Err(StoreError::UnknownOutcome { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(StoreError::Unavailable {
-        store: key.to_string(),
-        reason: format!("somebody else wrote it {ATTEMPTS_MAX} times in between"),
-    })
+    let raised = |slot: &GeneratorRecord| {
+        (slot.bound < tick).then(|| GeneratorRecord { bound: tick, token: fresh_token(), ..slot.clone() })
+    };
+    Ok(change(store, key, raised).await?.is_some())
 }
 
 /// The proxies that live, by name. A store for one proxy knows none.
@@ -171,7 +159,8 @@ mod tests {
     use crate::ids::layout::{Field, Layout, Moment, Part};
     use crate::ids::timestamp::spec::Node;
     use crate::store::memory::{Faults, MemoryStore};
-    use crate::store::{Key, StoreError};
+    use crate::store::record::{decode, encode};
+    use crate::store::{GeneratorRecord, Key, StoreError};
     use std::num::NonZeroU64;
     use std::sync::Arc;
 
@@ -198,6 +187,19 @@ mod tests {
         assert_eq!(auto(&store, "p3", &layout).await, Ok(1));
         assert_eq!(auto(&store, "p1", &layout).await, Ok(0), "its own again");
         assert_eq!(auto(&store, "p2", &layout).await, Ok(2));
+    }
+
+    #[tokio::test]
+    async fn who_takes_a_node_over_begins_where_it_ended() {
+        let layout = Preset::find("snowflake").unwrap().layout();
+        let store = MemoryStore::new();
+        assert_eq!(auto(&store, "p1", &layout).await, Ok(0));
+        let key = Key::slot(NAME, 0);
+        let slot: GeneratorRecord = decode(&key, &store.peek(&key).unwrap()).unwrap();
+        store.poke(&key, &encode(&GeneratorRecord { bound: 500, moves: 2, ..slot }));
+        assert_eq!(auto(&store, "p2", &layout).await, Ok(0));
+        let slot: GeneratorRecord = decode(&key, &store.peek(&key).unwrap()).unwrap();
+        assert_eq!((&*slot.owner, slot.bound, slot.moves), ("p2", 500, 2));
     }
 
     #[tokio::test]

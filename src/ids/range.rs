@@ -4,6 +4,9 @@ pub mod block;
 
 use std::num::NonZeroU64;
 
+/// The most ids that are taken at once: more than a statement of 64 MB can hold rows.
+pub(super) const RUN_MAX: u64 = 1 << 32;
+
 /// `count` ids: `first`, `first + step`, ... All of them fit in a `u64`; that is checked when the range is made.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "ids that are not used are lost"]

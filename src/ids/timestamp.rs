@@ -26,11 +26,12 @@ use rand::Rng;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::dispenser::RUN_MAX;
 use super::fence::{Fence, Subject};
 use super::generator::{OpenError, STORE_PATIENCE, TakeError};
 use super::layout::{Moment, Numbering};
+use super::moves::Moves;
 use super::nodes;
+use super::range::RUN_MAX;
 use super::range::block::IdBlock;
 use super::refill;
 use crate::store::{Store, StoreError};
@@ -121,7 +122,7 @@ impl Timestamp {
         let node = nodes::claim(&*store, name, owner, layout, spec.node).await.map_err(failed)?;
         let numbering = layout.numbering(node).map_err(|error| wrong(format!("node {node} {error}")))?;
         // Tick 0 holds the id 0, which asks the server for an id.
-        let tick_min = tick_above(&numbering, floor.max(numbering.id(numbering.first_of(1) - 1)));
+        let tick_min = numbering.tick_above(floor).map(|tick| tick.max(1));
         let tick_min = tick_min.ok_or_else(|| {
             wrong(format!("no id above {floor}, which a table holds, fits the layout; choose another one"))
         })?;
@@ -171,8 +172,8 @@ impl Timestamp {
     /// `n` ids, if they are reserved already.
     #[inline]
     pub fn try_take(&self, n: NonZeroU64) -> Option<IdBlock> {
-        match self.counter.take(&self.numbering, n) {
-            Some(first) => Some(self.block(first, n)),
+        match self.counter.take_run(&self.numbering, n) {
+            Some(first) => Some(self.run(first, n)),
             None => self.try_take_slowly(n),
         }
     }
@@ -182,6 +183,9 @@ impl Timestamp {
         if n.get() > RUN_MAX {
             return None;
         }
+        if let Some(first) = self.counter.take(&self.numbering, n) {
+            return Some(self.block(first, n));
+        }
         match self.attempt(n) {
             Attempt::Numbers(first) => Some(self.block(first, n)),
             Attempt::Wait | Attempt::Ended | Attempt::Closed | Attempt::Held(_) => None,
@@ -190,8 +194,8 @@ impl Timestamp {
 
     /// `n` ids, waiting up to `deadline` for the store, and for the clock where `max_ahead` says so.
     pub async fn take(&self, n: NonZeroU64, deadline: Duration) -> Result<IdBlock, TakeError> {
-        match self.counter.take(&self.numbering, n) {
-            Some(first) => Ok(self.block(first, n)),
+        match self.try_take(n) {
+            Some(block) => Ok(block),
             None => self.take_slowly(n, deadline).await,
         }
     }
@@ -224,11 +228,15 @@ impl Timestamp {
         }
     }
 
-    #[inline]
     fn block(&self, first: u64, n: NonZeroU64) -> IdBlock {
-        if n.get() > self.numbering.run_from(first) {
+        if !self.numbering.is_one_run(n) {
             self.in_several_runs.fetch_add(1, Ordering::Relaxed);
         }
+        self.run(first, n)
+    }
+
+    #[inline]
+    fn run(&self, first: u64, n: NonZeroU64) -> IdBlock {
         IdBlock::proved(self.numbering.id(first), self.numbering.spacing(), n)
     }
 
@@ -245,8 +253,7 @@ impl Timestamp {
         if let Some(first) = self.counter.take(&self.numbering, n) {
             return Attempt::Numbers(first);
         }
-        let first = self.numbering.fitting(self.counter.position(), n);
-        if self.numbering.end() < first.saturating_add(n.get()) {
+        if self.numbering.place(self.counter.next(), n).is_none() {
             return Attempt::Ended;
         }
         self.renewer.notify_one();
@@ -256,8 +263,8 @@ impl Timestamp {
     fn too_late(&self, n: NonZeroU64, waited: Duration) -> TakeError {
         let generator = self.name.clone();
         let state = self.state();
-        let end = self.numbering.fitting(self.counter.position(), n).saturating_add(n.get());
         if let Some(max_ahead) = self.spec.max_ahead
+            && let Some((_, end)) = self.numbering.place(self.counter.next(), n)
             && end <= self.numbering.first_of(state.reserve.end())
         {
             return TakeError::Ahead { generator, max_ahead, waited };
@@ -282,7 +289,7 @@ impl Timestamp {
         match state.watch.leap() {
             Some(leap) if !leapt_before => tracing::error!(
                 generator = %self.name, ?leap, max_forward = ?self.spec.max_forward,
-                "the clock leapt forward and is not followed: mend it, or accept it"
+                "the clock leapt forward and is not followed: mend it, or restart"
             ),
             None if leapt_before => tracing::info!(generator = %self.name, "the clock is followed again"),
             _ => {}
@@ -309,7 +316,7 @@ impl Timestamp {
                 0 => 0,
                 below => rand::thread_rng().gen_range(0..below),
             };
-            state.started = (now, self.numbering.first_of(now).saturating_add(start));
+            state.started = (now, self.numbering.start_of(now, start));
         }
         let reserved = self.numbering.first_of(state.reserve.end());
         let limit = match state.reserve.ahead() {
@@ -329,8 +336,8 @@ impl Timestamp {
         Duration::from_micros(self.spec.layout.tick_micros().get())
     }
 
-    /// Changes with every id.
-    fn position_taken(&self) -> u64 {
+    /// Changes with every id, and with the clock.
+    fn position(&self) -> u64 {
         self.counter.next()
     }
 
@@ -354,12 +361,12 @@ impl Timestamp {
 
     /// The last id that this node's layout has.
     pub fn id_max(&self) -> u64 {
-        self.numbering.id(self.numbering.end() - 1)
+        self.numbering.last_id()
     }
 
     /// Ids issued here from now on are above `floor`.
     pub fn raise_floor(&self, floor: u64) -> Result<(), TakeError> {
-        let tick = tick_above(&self.numbering, floor).ok_or_else(|| {
+        let tick = self.numbering.tick_above(floor).ok_or_else(|| {
             let (generator, end) = (self.name.clone(), self.spec.layout.end());
             TakeError::NoneAbove { generator, floor, end }
         })?;
@@ -377,9 +384,15 @@ impl Timestamp {
         Ok(())
     }
 
-    /// Whether its node is not its own any more, so that no more time can be reserved here.
+    /// This proxy has moved a table away from it.
+    pub async fn follow(&self, moves: &Moves) {
+        self.fence.lock().await.follow(moves);
+    }
+
+    /// Whether its node is not its own any more, or a table moved away while this proxy was not there: no more time can be
+    /// reserved here.
     pub fn is_lost(&self) -> bool {
-        matches!(self.state().trouble, Some(StoreError::NodeLost { .. } | StoreError::NodeGone { .. }))
+        self.state().trouble.as_ref().is_some_and(StoreError::needs_reopening)
     }
 
     /// What is reserved here and not issued is given up: the store is found to have gone back, and may have given it to
@@ -438,8 +451,7 @@ impl Timestamp {
     pub fn stats(&self) -> Stats {
         let state = self.state();
         let layout = &self.spec.layout;
-        let position =
-            layout.time_of(self.numbering.tick_of(self.counter.position().min(self.numbering.end())));
+        let position = layout.time_of(self.numbering.tick_of(self.counter.next().min(self.numbering.end())));
         let now = state.wall.micros();
         Stats {
             position,
@@ -463,12 +475,6 @@ impl Drop for Timestamp {
         self.renewer.notify_one();
         self.ticker.notify_one();
     }
-}
-
-/// The first tick all of whose ids are above this one; `None`: there is none.
-fn tick_above(numbering: &Numbering, id: u64) -> Option<u64> {
-    let tick = numbering.tick_from(numbering.above(id)?);
-    (tick < numbering.tick_of(numbering.end())).then_some(tick)
 }
 
 /// Ids that somebody waits for; also where the future is dropped.

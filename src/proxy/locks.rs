@@ -160,7 +160,9 @@ impl Inner {
 async fn get_lock(conn: &mut Conn, table: &str) -> Result<(), LockError> {
     let name = lock_name(table);
     let wait = Duration::from_secs(LOCK_TIMEOUT_SECONDS.into()) + ANSWER_TIMEOUT;
-    let get = conn.exec_first("SELECT GET_LOCK(?, ?)", (&name, LOCK_TIMEOUT_SECONDS));
+    // A lock that is taken twice must be given up twice.
+    let sql = "SELECT IF(IS_USED_LOCK(?)=CONNECTION_ID(),1,GET_LOCK(?,?))";
+    let get = conn.exec_first(sql, (&name, &name, LOCK_TIMEOUT_SECONDS));
     let taken: Option<Option<u8>> = answered(table, wait, get).await?;
     if taken.flatten() == Some(1) {
         return Ok(());

@@ -30,9 +30,6 @@ pub struct Seat<K: Eq + Hash + Clone> {
     key: K,
 }
 
-/// A connection's seats before it has said who it is.
-pub type AddressSeats = (Seat<()>, Option<Seat<IpAddr>>);
-
 impl Seats {
     pub fn new(limits: &Limits) -> Self {
         Seats {
@@ -49,13 +46,14 @@ impl Seats {
         self.users.max.store(limits.connections_per_user_max, Ordering::Relaxed);
     }
 
-    /// `None`: there are too many. A Unix socket has no address and counts in all only.
-    pub fn connection(&self, address: Option<IpAddr>) -> Option<AddressSeats> {
-        let seat = Counts::take(&self.all, ())?;
-        match address {
-            None => Some((seat, None)),
-            Some(address) => Some((seat, Some(Counts::take(&self.addresses, address)?))),
-        }
+    /// `None`: there are too many.
+    pub fn connection(&self) -> Option<Seat<()>> {
+        Counts::take(&self.all, ())
+    }
+
+    /// `None`: the address has too many.
+    pub fn address(&self, address: IpAddr) -> Option<Seat<IpAddr>> {
+        Counts::take(&self.addresses, address)
     }
 
     /// `None`: the user has too many.

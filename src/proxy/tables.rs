@@ -92,6 +92,8 @@ struct Backend {
     owner: String,
     /// That timestamps are made by.
     clock: Arc<dyn Clock>,
+    /// It is not compared with the backend's.
+    trusts_clock: bool,
     ddl: Arc<Ddl>,
     /// One table is looked up at a time, and none while a version gives way to the next: bindings are made under it.
     fetching: Arc<tokio::sync::Mutex<()>>,
@@ -126,7 +128,7 @@ impl Tables {
     async fn bind(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
         self.lock(rule, table).await?;
         let highest = self.highest(rule, table).await?;
-        self.bind_above(rule, table, highest).await
+        self.bind_above(rule, table, highest, None).await
     }
 
     /// `schema.table`: its key in the store, and what its lock is named after. Letter case that the backend does not tell
@@ -155,8 +157,14 @@ impl Tables {
         Ok(schema.highest_id(&rule.schema, table, &rule.column, id_max).await?)
     }
 
-    /// Binds a table that is locked, and holds ids up to `highest`.
-    async fn bind_above(&self, rule: &Rule, table: &str, highest: u64) -> Result<u64, TableError> {
+    /// Binds a table that is locked, and holds ids up to `highest`. `old`: a version that may have other generators open.
+    async fn bind_above(
+        &self,
+        rule: &Rule,
+        table: &str,
+        highest: u64,
+        old: Option<&Tables>,
+    ) -> Result<u64, TableError> {
         let name = self.bound_name(rule, table);
         let Backend { store, owner, .. } = &self.backend;
         let is_sequence = !self.is_timestamp(&rule.generator);
@@ -164,6 +172,11 @@ impl Tables {
         let bound = bound.map_err(|error| TableError::Bind { table: name.clone(), error })?;
         if let Some(from) = &bound.moved_from {
             tracing::info!(table = name, from, to = %rule.generator, floor = bound.floor, "the table has a new generator");
+            let named = |generator: &&Generator| generator.name() == from;
+            let others = old.into_iter().flat_map(|old| old.generators.values());
+            for generator in self.generators.values().chain(others).filter(named) {
+                generator.follow(&bound.moves).await;
+            }
         }
         Ok(bound.floor)
     }

@@ -49,6 +49,12 @@ pub struct MemoryStore {
     shared: Arc<Mutex<Shared>>,
 }
 
+/// See [`MemoryStore::copy`].
+pub struct StoreCopy {
+    records: BTreeMap<Key, Versioned<Json>>,
+    revision: u64,
+}
+
 struct Shared {
     records: BTreeMap<Key, Versioned<Json>>,
     revision: u64,
@@ -59,6 +65,7 @@ struct Shared {
     stopped: bool,
     /// Calls that still fail by [`Faults::away`].
     away_calls: u32,
+    era: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +99,7 @@ impl MemoryStore {
                 random: StdRng::seed_from_u64(seed),
                 stopped: false,
                 away_calls: 0,
+                era: 0,
             })),
         }
     }
@@ -99,6 +107,23 @@ impl MemoryStore {
     /// While away, every call fails at once.
     pub fn set_away(&self, away: bool) {
         self.lock().stopped = away;
+    }
+
+    /// All that stands, to be put back later.
+    pub fn copy(&self) -> StoreCopy {
+        let shared = self.lock();
+        StoreCopy { records: shared.records.clone(), revision: shared.revision }
+    }
+
+    pub fn put_back(&self, copy: &StoreCopy) {
+        let mut shared = self.lock();
+        shared.records.clone_from(&copy.records);
+        shared.revision = copy.revision;
+    }
+
+    /// As an operator does who raises all floors.
+    pub fn set_era(&self, era: u64) {
+        self.lock().era = era;
     }
 
     pub fn set_faults(&self, faults: Faults) {
@@ -255,6 +280,10 @@ impl Store for MemoryStore {
         };
         pause(after).await;
         answer
+    }
+
+    fn era(&self) -> u64 {
+        self.lock().era
     }
 }
 

@@ -205,6 +205,11 @@ pub enum StoreError {
          node any more"
     )]
     NodeGone { generator: String, node: u64 },
+    #[error(
+        "a table was moved away from {key} while this proxy was away: nothing is reserved there before its bindings are read \
+         again"
+    )]
+    TableMoved { key: Key },
     #[error("cannot open the store {}: {reason}; {remedy}", path.display())]
     Open { path: PathBuf, reason: String, remedy: String },
     /// A bound lower than one that was committed: a restored copy, or somebody wrote by hand.
@@ -228,5 +233,13 @@ impl StoreError {
     /// Whether the store may well answer when it is asked again, with nothing changed.
     pub fn passes(&self) -> bool {
         matches!(self, StoreError::Unavailable { .. } | StoreError::UnknownOutcome { .. })
+    }
+
+    /// Whether a generator can never reserve again, and must be opened anew.
+    pub fn needs_reopening(&self) -> bool {
+        matches!(
+            self,
+            StoreError::NodeLost { .. } | StoreError::NodeGone { .. } | StoreError::TableMoved { .. }
+        )
     }
 }

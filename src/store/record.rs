@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{FORMAT, Json, Key, StoreError};
+use super::{FORMAT, Json, Key, Outcome, Store, StoreError};
 
 /// `generators/SCHEMA.NAME`, and `slots/SCHEMA.NAME/NODE` of a timestamp generator's nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,8 +20,16 @@ pub struct GeneratorRecord {
     /// Of a timestamp generator: all that its ids depend on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
+    /// How often a table was moved away from it: who opened it before that reserves no more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub moves: u64,
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// `bindings/SCHEMA.TABLE`
@@ -96,6 +104,32 @@ pub fn decode<T: DeserializeOwned>(key: &Key, json: &[u8]) -> Result<T, StoreErr
 /// Never: strings, numbers and maps with string keys always serialize.
 pub fn encode<T: Serialize>(record: &T) -> Json {
     serde_json::to_vec(record).expect("strings, numbers and maps with string keys serialize")
+}
+
+/// Each attempt lost a race, or its answer.
+const ATTEMPTS_MAX: u32 = 64;
+
+/// Reads a record and writes what `change` makes of it, again where somebody else wrote it in between. Returns the record as it
+/// was, where it was changed; `None`: there is none, or `change` wants nothing of it.
+pub async fn change<T: DeserializeOwned + Serialize>(
+    store: &dyn Store,
+    key: &Key,
+    change: impl Fn(&T) -> Option<T>,
+) -> Result<Option<T>, StoreError> {
+    for _ in 0..ATTEMPTS_MAX {
+        let Some(found) = store.load(key).await? else { return Ok(None) };
+        let record = decode(key, &found.value)?;
+        let Some(next) = change(&record) else { return Ok(None) };
+        match store.compare_and_set(key, Some(found.revision), &encode(&next)).await {
+            Ok(Outcome::Written(_)) => return Ok(Some(record)),
+            Ok(Outcome::Conflict(_)) | Err(StoreError::UnknownOutcome { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(StoreError::Unavailable {
+        store: key.to_string(),
+        reason: format!("somebody else wrote it {ATTEMPTS_MAX} times in between"),
+    })
 }
 
 /// For a generator's record; unlike all others.

@@ -22,7 +22,7 @@ use toml::de::DeTable;
 
 pub use finding::{Finding, Findings, Severity};
 pub use leaf::{describe, nearest};
-pub use values::{ByteSize, Interval, OneOrMany, OrOff, Place, Secret, UtcTime};
+pub use values::{ByteSize, Interval, Network, OneOrMany, OrOff, Place, Secret, UtcTime};
 pub use walk::join;
 
 /// Errors of one file that are shown.

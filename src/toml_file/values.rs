@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +26,7 @@ impl Format {
 
 const UTC_TIME: &str = "utc-time";
 
-pub(super) const FORMATS: [Format; 5] = [
+pub(super) const FORMATS: [Format; 6] = [
     Format {
         name: UTC_TIME,
         describe: "a time such as \"2026-01-01T00:00:00Z\"",
@@ -44,6 +46,11 @@ pub(super) const FORMATS: [Format; 5] = [
         name: "address",
         describe: "an address, \"host:port\" or \"unix:/path\"",
         check: |text| text.parse::<Place>().map(drop),
+    },
+    Format {
+        name: "network",
+        describe: "an address or a network such as \"10.0.0.0/8\"",
+        check: |text| text.parse::<Network>().map(drop),
     },
     Format {
         name: "address-or-off",
@@ -232,6 +239,31 @@ impl fmt::Display for OrOff {
             OrOff::Off => f.write_str("off"),
             OrOff::At(address) => address.fmt(f),
         }
+    }
+}
+
+/// A network: "10.0.0.0/8"; or one address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Network(pub IpNet);
+
+string_of_format!(Network, "Network", "network");
+
+impl std::str::FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let network = text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
+        network.map(Network).ok_or_else(|| {
+            "is no network: write an address and how many of its bits count, as in \"10.0.0.0/8\", or one address"
+                .to_owned()
+        })
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -74,6 +74,12 @@ impl Writer<'_> {
             let sql = format!("{}{}", self.insert(), vec!["(?)"; rows].join(","));
             match client.prepare(&sql)? {
                 Ok(prepared) => statements.push((rows, prepared)),
+                // A proxy that has just started waits for etcd. The next connection prepares again.
+                Err(error) if error.code == NO_IDS => {
+                    self.campaign.ledger.note_refused();
+                    thread::sleep(PAUSE);
+                    return Ok(());
+                }
                 Err(error) => self.campaign.findings.note("a prepare that failed", || format!("{error:?}")),
             }
         }

@@ -144,8 +144,9 @@ fn members_of_etcd_die_and_hang_while_three_proxies_write() {
         }
     });
     println!("{} ids, at most {longest:?} from one to the next of a writer", told.len());
-    // An election takes a second or two of etcd's own, here on a machine that does other things too.
-    assert!(longest < Duration::from_secs(8), "{longest:?}");
+    // An election takes a second or two of etcd's own, and more of them follow on a machine that does other things too: how
+    // soon it goes on is measured by tests/chaos.
+    assert!(longest < Duration::from_secs(20), "{longest:?}");
     assert_eq!(count(server, DB), told.len());
 }
 
@@ -291,6 +292,14 @@ fn a_second_proxy_of_one_name_is_refused() {
     assert!(first.is_running());
 }
 
+/// The table has another generator.
+pub(crate) fn moved(rules: &str) -> String {
+    format!(
+        "{}[generators.h]\nkind = \"sequence\"\n",
+        rules.replace("generator = \"g\"", "generator = \"h\"")
+    )
+}
+
 /// The others have the old rules, and would go on issuing from the old generator.
 #[test]
 fn a_table_moves_to_another_generator_while_one_proxy_runs() {
@@ -302,11 +311,7 @@ fn a_table_moves_to_another_generator_while_one_proxy_runs() {
     let insert = "INSERT INTO t(a) VALUES(NULL)";
     let mut to_first = client(first.port, DB).unwrap();
     to_first.run(insert);
-    let moved = format!(
-        "{}[generators.h]\nkind = \"sequence\"\n",
-        rules(DB, 50).replace("generator = \"g\"", "generator = \"h\"")
-    );
-    first.write_rules("rules", &moved);
+    first.write_rules("rules", &moved(&rules(DB, 50)));
     let (in_force, log) = first.reload();
     assert!(!in_force && log.contains("only while one proxy runs: p2"), "{log}");
     to_first.run(insert);
@@ -318,4 +323,42 @@ fn a_table_moves_to_another_generator_while_one_proxy_runs() {
     assert!(in_force, "{log}");
     to_first.run(insert);
     assert_eq!(rows(&mut to_first, "SELECT COUNT(*) FROM t"), "4");
+}
+
+/// Its lease ran out, so nobody waited for it: of the old generator it issues what it had reserved, and then nothing.
+#[test]
+fn a_table_moves_while_a_proxy_is_frozen() {
+    const DB: &str = "fleet_frozen";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
+    make(server, DB, "");
+    let (first, second) = (member(server, &etcd, "p1", DB, 50), member(server, &etcd, "p2", DB, 50));
+    let insert = "INSERT INTO t(a) VALUES(NULL)";
+    let (mut to_first, mut to_second) = (client(first.port, DB).unwrap(), client(second.port, DB).unwrap());
+    to_first.run(insert);
+    to_second.run(insert);
+    second.signal("STOP");
+    std::thread::sleep(Duration::from_secs(9));
+    first.write_rules("rules", &moved(&rules(DB, 50)));
+    let (in_force, log) = first.reload();
+    assert!(in_force, "{log}");
+    for _ in 0..200 {
+        to_first.run(insert);
+    }
+    second.signal("CONT");
+    // What it had reserved is 150 at the most, and in a second it has looked at the binding.
+    let mut codes: Vec<u16> = (0..200).map(|_| code(&mut to_second, insert)).collect();
+    std::thread::sleep(Duration::from_secs(3));
+    codes.push(code(&mut to_second, insert));
+    assert!(codes.iter().all(|code| [0, 1467].contains(code)), "{codes:?}");
+    assert_eq!(codes.last(), Some(&1467), "{}", second.log());
+    let message = message(&mut to_second, insert);
+    assert!(message.contains("only while one proxy runs: p1"), "{message}");
+    second.write_rules("rules", &moved(&rules(DB, 50)));
+    let (in_force, log) = second.reload();
+    assert!(in_force, "{log}");
+    for client in [&mut to_first, &mut to_second] {
+        client.run(insert);
+    }
+    assert_eq!(rows(&mut to_first, "SELECT COUNT(*)-COUNT(DISTINCT id) FROM t"), "0");
 }

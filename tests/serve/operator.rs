@@ -44,8 +44,9 @@ fn refused(client: &mut Client) {
     }
 }
 
+/// How soon is no matter here, on a machine that does other things too.
 fn goes_on(client: &mut Client) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(30);
     while code(client, INSERT) != 0 {
         assert!(Instant::now() < end, "it does not go on");
         std::thread::sleep(Duration::from_millis(20));

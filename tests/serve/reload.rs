@@ -186,6 +186,42 @@ fn a_lock_is_given_up_with_its_rule() {
     });
 }
 
+/// Also one that was taken again and again, while another table's could not be had.
+#[test]
+fn a_lock_that_was_lost_is_given_up_once() {
+    let both = rules("reload_relock", "", &[("t", "id", "g"), ("u", "id", "g")]);
+    let of_t = rules("reload_relock", "", &[("t", "id", "g")]);
+    let of_u = rules("reload_relock", "", &[("u", "id", "g")]);
+    each_with("reload_relock", "ALTER TABLE u ADD PRIMARY KEY(id);", "", &both, |rig| {
+        let (mut client, mut direct) = (rig.client(), rig.direct());
+        assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(1)"), 0);
+        let name = |table| format!("CONCAT('rowstamp.',LEFT(SHA2('reload_relock.{table}',256),32))");
+        let holder = rows(&mut direct, &format!("SELECT IS_USED_LOCK({})", name("u")));
+        let other_holder = rows(&mut direct, &format!("SELECT IS_USED_LOCK({})", name("t")));
+        assert_eq!(holder, other_holder, "{}: one connection has both", rig.name());
+        direct.run(format!("KILL {holder}"));
+        assert_eq!(rows(&mut direct, &format!("SELECT GET_LOCK({},5)", name("u"))), "1", "{}", rig.name());
+        let wait = |what: &str, is: &mut dyn FnMut() -> bool| {
+            let end = Instant::now() + Duration::from_secs(20);
+            while !is() {
+                assert!(Instant::now() < end, "{}: {what}: {}", rig.name(), rig.proxy.log());
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        };
+        wait("lost", &mut || code(&mut client, "INSERT INTO t(a) VALUES(2)") == 1467);
+        // Each attempt waits 3 s for the lock of `u`.
+        std::thread::sleep(Duration::from_secs(8));
+        direct.run(format!("DO RELEASE_LOCK({})", name("u")));
+        wait("held again", &mut || code(&mut client, "INSERT INTO t(a) VALUES(3)") == 0);
+        rig.change(&of_u);
+        wait("given up", &mut || rig.proxy.log().contains("its lock is given up"));
+        let other = Proxy::start(&proxy::config(&rig.server.address()), &[("rules", &of_t)]);
+        wait("another proxy's", &mut || {
+            code(&mut other.client(), "INSERT INTO reload_relock.t(a) VALUES(4)") == 0
+        });
+    });
+}
+
 const WRITERS: u32 = 8;
 const RELOADS: u32 = 200;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::clock::{self, Clock};
-use crate::fleet::{client, config};
+use crate::fleet::{client, config, moved};
 use crate::reload::rules as sequences;
 use crate::rig::{Rig, code, each_with, insert_id, make, message, rows, server};
 use crate::support::etcd::Version;
@@ -294,6 +294,35 @@ fn a_proxy_that_lost_its_node_takes_another() {
     assert_eq!(rows(&mut of_other, "SELECT COUNT(*)-COUNT(DISTINCT id) FROM t"), "0");
 }
 
+/// As with sequences: `fleet::a_table_moves_while_a_proxy_is_frozen`.
+#[test]
+fn a_table_moves_while_a_node_is_frozen() {
+    const DB: &str = "timestamps_frozen";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
+    make(server, DB, "");
+    let [first, second] = ["p1", "p2"].map(|name| member(&etcd, name, DB, "advance = \"1s\""));
+    let insert = "INSERT INTO t(a) VALUES(NULL)";
+    let (mut to_first, mut to_second) = (client(first.port, DB).unwrap(), client(second.port, DB).unwrap());
+    let of_second = insert_id(&mut to_second, insert);
+    to_first.run(insert);
+    second.signal("STOP");
+    std::thread::sleep(Duration::from_secs(9));
+    first.write_rules("rules", &moved(&rules(DB, "advance = \"1s\"")));
+    let (in_force, log) = first.reload();
+    assert!(in_force, "{log}");
+    assert!(insert_id(&mut to_first, insert) > of_second);
+    second.signal("CONT");
+    let end = Instant::now() + Duration::from_secs(5);
+    while code(&mut to_second, insert) == 0 {
+        assert!(Instant::now() < end, "{}", second.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(code(&mut to_second, insert), 1467);
+    assert_eq!(rows(&mut to_first, "SELECT COUNT(*)-COUNT(DISTINCT id) FROM t"), "0");
+}
+
 /// A start with a wrong clock waits for it; a clock that goes wrong later is not followed.
 #[test]
 fn clocks_that_are_wrong() {
@@ -332,4 +361,13 @@ fn clocks_that_are_wrong() {
             assert!(apart < 2_000, "{by_seconds}: {apart} ms");
         }
     }
+    // The operator's word: this clock is the right one.
+    clock.set(3_600);
+    let rules = [("rules", &*rules(DB, "node = 9"))];
+    let mut proxy = Proxy::start_under(clock.under(&library), &proxy::config(&server.address()), &rules);
+    assert_eq!(code(&mut client(proxy.port, DB).unwrap(), insert), 1467);
+    proxy.restart_with(&["--trust-clock"]);
+    let id = insert_id(&mut client(proxy.port, DB).unwrap(), insert);
+    let ahead = tick(id) - tick_now();
+    assert!((3_590_000..3_610_000).contains(&ahead), "{ahead} ms");
 }

@@ -31,7 +31,8 @@ pub fn wait_until_quiet(client: &mut Client, database: &str) {
     );
     let end = Instant::now() + QUIET_DEADLINE;
     while client.run(&others)[0].cell(0, 0).as_deref() != Some("0") {
-        assert!(Instant::now() < end, "statements of connections long gone still run");
+        let list = "SELECT id, command, time, state, info FROM information_schema.processlist";
+        assert!(Instant::now() < end, "connections long gone are still there: {:?}", client.run(list));
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -61,6 +62,10 @@ impl Batch {
             _ => (3, true),
         };
         Batch { tokens: tokens.take(rows).collect(), is_prepared }
+    }
+
+    pub fn tokens(&self) -> &[u64] {
+        &self.tokens
     }
 
     /// As they were acknowledged. Their ids adjoin: what a driver tells its application of several rows.

@@ -81,8 +81,6 @@ impl Listing {
                 listing.suspect = listing.read(key, json);
             } else if let Some(slot) = name(Key::SLOTS)
                 && let Some((generator, node)) = slot.split_once('/')
-                // What hangs on a node's lease says who has it, no bound.
-                && !node.contains('/')
             {
                 let record = listing.read(key, json);
                 listing.slots.extend(record.map(|record| (generator.to_owned(), node.to_owned(), record)));

@@ -29,8 +29,8 @@ pub(super) async fn tick_above(
         // Within a tick ids of higher nodes are higher: those of the lowest count.
         let node = if layout.is_by_node() { layout.node_of(highest) } else { 0 };
         let numbering = layout.numbering(node)?;
-        if let Some(above) = numbering.above(highest) {
-            tick = tick.max(numbering.tick_from(above));
+        if let Some(above) = numbering.tick_above(highest) {
+            tick = tick.max(above);
         } else if up_to.is_none() {
             anyhow::bail!("{table_schema}.{table} holds the id {highest}, and the layout has none above it");
         }

@@ -2,7 +2,7 @@ mod etcd;
 
 use std::sync::Arc;
 
-use super::{Fence, Raise, raise_bound};
+use super::{Fence, Raise, Subject, raise_bound};
 use crate::store::memory::{Faults, MemoryStore};
 use crate::store::{GeneratorRecord, Key, StoreError, record};
 
@@ -111,4 +111,53 @@ async fn a_record_that_went_back_or_away_stops_all() {
         assert!(matches!(ten(&mut a).await, Err(StoreError::SteppedBack { .. })));
     }
     assert_eq!(record_of(&store).bound, 1, "nothing was written over it");
+}
+
+/// A copy was put back, and an operator has raised the floors: what stands counts, and nothing of what was known.
+#[tokio::test(start_paused = true)]
+async fn a_new_era_begins_with_what_stands() {
+    let store = Arc::new(MemoryStore::new());
+    let (mut a, mut b) = (fence(&store).await, fence(&store).await);
+    let copy = store.peek(&Key::generator(NAME)).unwrap();
+    assert_eq!(ten(&mut a).await, Ok(Raise::Raised { from: 1, to: 11 }));
+    assert_eq!(ten(&mut b).await, Ok(Raise::Raised { from: 11, to: 21 }));
+    store.poke(&Key::generator(NAME), &copy);
+    store.set_era(1);
+    assert_eq!(ten(&mut a).await, Ok(Raise::Raised { from: 1, to: 11 }));
+    assert_eq!(ten(&mut a).await, Ok(Raise::Raised { from: 11, to: 21 }));
+    assert_eq!(b.hand_back(15, 21).await, Ok(false), "these are another's by now");
+    assert_eq!(record_of(&store).bound, 21);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_another_took_is_not_raised() {
+    let store = Arc::new(MemoryStore::new());
+    let key = Key::slot(NAME, 3);
+    let subject = || Subject::node(NAME, 3, "l".to_owned());
+    let mut a = Fence::open_for(store.clone(), subject(), "p1", 1).await.unwrap();
+    assert_eq!(ten(&mut a).await, Ok(Raise::Raised { from: 1, to: 11 }));
+    let found: GeneratorRecord = record::decode(&key, &store.peek(&key).unwrap()).unwrap();
+    store.poke(&key, &record::encode(&GeneratorRecord { owner: "p2".to_owned(), ..found }));
+    let lost = StoreError::NodeLost { generator: NAME.to_owned(), node: 3, to: "p2".to_owned() };
+    assert_eq!(ten(&mut a).await, Err(lost));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_was_put_back_is_noticed_by_its_record() {
+    let store = Arc::new(MemoryStore::new());
+    let empty = store.copy();
+    let mut a = fence(&store).await;
+    let first = store.copy();
+    for _ in 0..5 {
+        store.poke(&Key::generator("shop.other"), b"{}");
+    }
+    assert_eq!(ten(&mut a).await, Ok(Raise::Raised { from: 1, to: 11 }));
+    // It has gone on since, and its bound is above what `a` knows.
+    store.put_back(&first);
+    let mut b = fence(&store).await;
+    assert_eq!(ten(&mut b).await, Ok(Raise::Raised { from: 1, to: 11 }));
+    assert_eq!(ten(&mut b).await, Ok(Raise::Raised { from: 11, to: 21 }));
+    assert!(matches!(ten(&mut a).await, Err(StoreError::SteppedBack { .. })));
+    store.put_back(&empty);
+    assert!(matches!(ten(&mut b).await, Err(StoreError::SteppedBack { .. })));
 }

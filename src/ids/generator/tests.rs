@@ -361,3 +361,26 @@ async fn a_record_of_another_kind_is_refused() {
         "{refused}"
     );
 }
+
+/// The refiller itself, before anybody tells of a recall.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_went_back_in_time_gives_no_more_ids() {
+    let store = Arc::new(MemoryStore::new());
+    let sequence = open(&store, by(10), 0, u64::MAX).await;
+    let copy = store.copy();
+    assert_eq!(first(&sequence, 1).await, 1);
+    settle().await;
+    let bound = stored(&store).bound;
+    store.put_back(&copy);
+    let mut last = 1;
+    let error = loop {
+        match sequence.take(n(1), SECOND).await {
+            Ok(range) => last = range.first(),
+            Err(error) => break error,
+        }
+        settle().await;
+    };
+    assert!(last > 1, "nobody had looked");
+    assert!(last < bound - 1, "given up with the rest of the reserve: {last} of {bound}");
+    assert!(matches!(&error, TakeError::StoreAway { reason, .. } if reason.contains("went back")), "{error}");
+}

@@ -1,48 +1,62 @@
-//! The ids of one node in their order, numbered: number = tick * ids of a tick + sequence.
+//! The ids of one node in their order, numbered. A number is an id without what all ids of the node have in common: it
+//! is the id's own bits, so that the next one is an addition away and the id an OR. Numbers have gaps where the ids have.
 
 use std::num::NonZeroU64;
 
 use super::{Layout, NodeError, Span, mask};
+use crate::ids::range::RUN_MAX;
 use crate::ids::range::block::Spacing;
 
-/// Numbers reach up to 2^63, so that sums with what one statement takes fit in a `u64`.
+/// Numbers reach up to 2^63, so that sums with a run's width fit in a `u64`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbering {
     /// What all ids of the node have in common.
     base: u64,
-    sequence_bits: u32,
+    /// More ids than these are several runs: those of a tick, or more than anybody may take where all ids are one run.
+    run_max: u64,
+    /// Of a number: where in its run it is.
+    run_mask: u64,
+    /// How far `run_max` numbers reach.
+    run_width: u64,
     sequence_shift: u32,
+    sequence_bits: u32,
     timestamp_shift: u32,
-    /// One behind the last number.
+    /// One behind the last tick.
     end: u64,
     spacing: Spacing,
 }
+
+/// How far a run reaches where all ids are one: sums with a number fit in a `u64`.
+const ENDLESS: u64 = 1 << 62;
 
 impl Layout {
     pub fn numbering(&self, node: u64) -> Result<Numbering, NodeError> {
         self.check_node(node)?;
         let sequence = self.sequence.unwrap_or(Span { shift: self.timestamp.shift, bits: 0 });
+        let (run_mask, run_width) = if self.is_contiguous() {
+            (0, ENDLESS)
+        } else {
+            (mask(self.timestamp.shift), 1 << (sequence.shift + sequence.bits))
+        };
         Ok(Numbering {
             base: self.constant | self.node.unwrap_or(Span::NONE).put(node),
-            sequence_bits: sequence.bits,
+            run_max: (run_width >> sequence.shift).min(RUN_MAX),
+            run_mask,
+            run_width,
             sequence_shift: sequence.shift,
+            sequence_bits: sequence.bits,
             timestamp_shift: self.timestamp.shift,
-            // Both fields fit in 63 bits.
-            end: (self.timestamp.max() + 1) << sequence.bits,
+            // The field fits in 63 bits.
+            end: (self.timestamp.max() + 1) << self.timestamp.shift,
             spacing: self.spacing(),
         })
     }
 }
 
 impl Numbering {
+    /// Behind the last number.
     pub fn end(&self) -> u64 {
         self.end
-    }
-
-    /// All ids of the node are one run.
-    #[inline]
-    fn is_contiguous(&self) -> bool {
-        self.spacing.ticks.is_none()
     }
 
     /// How the ids of one statement lie.
@@ -52,65 +66,103 @@ impl Numbering {
 
     /// The first number of a tick; of a tick behind the last one, the end.
     pub fn first_of(&self, tick: u64) -> u64 {
-        if tick > (self.end - 1) >> self.sequence_bits { self.end } else { tick << self.sequence_bits }
+        if tick > self.last_tick() { self.end } else { tick << self.timestamp_shift }
+    }
+
+    fn last_tick(&self) -> u64 {
+        self.tick_of(self.end - 1)
     }
 
     pub fn tick_of(&self, number: u64) -> u64 {
-        number >> self.sequence_bits
+        number >> self.timestamp_shift
     }
 
     /// The tick that begins at or behind a number.
     pub fn tick_from(&self, number: u64) -> u64 {
-        self.tick_of(number.saturating_add(mask(self.sequence_bits)))
+        self.tick_of(number.saturating_add(mask(self.timestamp_shift)))
     }
 
-    /// Where `count` numbers start that are to be taken from `first` on: in the next tick, if the rest of this one is too
-    /// short for them. All ids of a contiguous layout are one run, and there they start at `first`.
+    /// How many ticks so many ids fill.
+    pub fn ticks_of(&self, ids: u64) -> u64 {
+        ids.div_ceil(1 << self.sequence_bits)
+    }
+
+    /// How far `count` numbers of one run reach, which are at most a run's.
     #[inline]
-    pub fn fitting(&self, first: u64, count: NonZeroU64) -> u64 {
-        let last = mask(self.sequence_bits);
-        // What is before it in its tick, and the count: neither is near 2^63.
-        if self.is_contiguous() || (first & last) + (count.get() - 1) <= last || first & last == 0 {
-            first
-        } else {
-            (first | last) + 1
+    fn width(&self, count: u64) -> u64 {
+        debug_assert!(count <= self.run_max);
+        count.wrapping_shl(self.sequence_shift)
+    }
+
+    pub fn is_one_run(&self, count: NonZeroU64) -> bool {
+        count.get() <= self.run_max
+    }
+
+    /// The number of a tick whose sequence begins at `sequence`.
+    pub fn start_of(&self, tick: u64, sequence: u64) -> u64 {
+        self.first_of(tick).saturating_add(self.width(sequence))
+    }
+
+    /// Behind `count` numbers from `first` on, if they are one run. May be the end of a tick, where no number is.
+    #[inline]
+    pub fn run_end(&self, first: u64, count: NonZeroU64) -> Option<u64> {
+        if count.get() > self.run_max {
+            return None;
         }
+        // Neither a number nor an endless run is above 2^63.
+        let end = first + self.width(count.get());
+        // Where ticks are apart, at least one bit of the node or of another field lies between sequence and timestamp: so
+        // two runs' width, less one, does not wrap.
+        ((end - 1) & self.run_mask < self.run_width).then_some(end)
     }
 
-    /// Numbers from this one on whose ids follow each other by the step.
+    /// The first of `count` numbers that are to be taken from `from` on, and behind the last. They start in the next tick
+    /// if the rest of this one is too short for them. `None`: so many are not left.
     #[inline]
-    pub fn run_from(&self, number: u64) -> u64 {
-        let last = mask(self.sequence_bits);
-        if self.is_contiguous() { self.end - number } else { last - (number & last) + 1 }
+    pub fn place(&self, from: u64, count: NonZeroU64) -> Option<(u64, u64)> {
+        let (first, end) = if let Some(end) = self.run_end(from, count) {
+            (from, end)
+        } else {
+            let (per_tick, tick, count) = (1 << self.sequence_bits, 1 << self.timestamp_shift, count.get());
+            let first = self.tick_from(from).checked_mul(tick)?;
+            let ticks = (count / per_tick).checked_mul(tick)?;
+            (first, first.checked_add(ticks)?.checked_add(self.width(count % per_tick))?)
+        };
+        (end <= self.end).then_some((first, end))
     }
 
     /// The id of a number before the end.
     #[inline]
     pub fn id(&self, number: u64) -> u64 {
         debug_assert!(number < self.end);
-        if self.is_contiguous() {
-            return self.base | (number << self.sequence_shift);
-        }
-        let sequence = number & mask(self.sequence_bits);
-        self.base
-            | ((number >> self.sequence_bits) << self.timestamp_shift)
-            | (sequence << self.sequence_shift)
+        self.base | number
     }
 
-    /// The first number whose id is above `id`; `None`: there is none.
-    pub fn above(&self, id: u64) -> Option<u64> {
-        let (mut low, mut high) = (0, self.end);
+    /// The last id of a tick; of a tick behind the last one, the last of all.
+    pub fn last_id_of(&self, tick: u64) -> u64 {
+        self.id(self.start_of(tick.min(self.last_tick()), mask(self.sequence_bits)))
+    }
+
+    /// The last id of all.
+    pub fn last_id(&self) -> u64 {
+        self.last_id_of(self.last_tick())
+    }
+
+    /// The first tick all of whose ids are above `id`; `None`: there is none.
+    pub fn tick_above(&self, id: u64) -> Option<u64> {
+        let (mut low, mut high) = (0, self.last_tick() + 1);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.id(middle) > id { high = middle } else { low = middle + 1 }
+            if self.id(self.first_of(middle)) > id { high = middle } else { low = middle + 1 }
         }
-        Some(low).filter(|number| *number < self.end)
+        Some(low).filter(|tick| *tick <= self.last_tick())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::presets::{PRESETS, Preset};
+    use super::{Layout, Numbering};
     use proptest::prelude::*;
     use std::num::NonZeroU64;
 
@@ -118,47 +170,81 @@ mod tests {
         NonZeroU64::new(count).unwrap()
     }
 
+    fn numbering(preset: &str) -> Numbering {
+        Preset::find(preset).unwrap().layout().numbering(0).unwrap()
+    }
+
     #[test]
     fn where_a_run_starts() {
-        let check = |preset: &str, first: u64, count: u64, expect: u64| {
-            let numbering = Preset::find(preset).unwrap().layout().numbering(0).unwrap();
-            assert_eq!(numbering.fitting(first, n(count)), expect, "{preset} {first} {count}");
+        let check = |preset: &str, from: u64, count: u64, expect: Option<(u64, u64)>| {
+            assert_eq!(numbering(preset).place(from, n(count)), expect, "{preset} {from} {count}");
         };
-        check("snowflake", 0, 4096, 0);
-        check("snowflake", 1, 4095, 1);
-        check("snowflake", 1, 4096, 4096);
-        check("snowflake", 4095, 1, 4095);
-        check("snowflake", 4095, 2, 4096);
+        let tick = 1 << 22;
+        check("snowflake", 0, 4096, Some((0, 4096)));
+        check("snowflake", 1, 4095, Some((1, 4096)));
+        check("snowflake", 1, 4096, Some((tick, 2 * tick)));
+        check("snowflake", 4095, 1, Some((4095, 4096)));
+        check("snowflake", 4095, 2, Some((tick, tick + 2)));
+        check("snowflake", 4096, 1, Some((tick, tick + 1)));
         // More than a tick holds: from its beginning, so that there are as few runs as can be.
-        check("snowflake", 8192, 10_000, 8192);
-        check("snowflake", 8193, 10_000, 12_288);
-        check("snowflake", 1 << 63, 1, 1 << 63);
-        check("pd-tso", 262_143, 9, 262_143);
-        check("sonyflake", 255, 9, 255);
-        check("cockroach", 7, 9, 7);
+        check("snowflake", tick, 10_000, Some((tick, 3 * tick + 1808)));
+        check("snowflake", tick + 1, 8192, Some((2 * tick, 4 * tick)));
+        check("snowflake", (1 << 63) - tick, 4096, Some(((1 << 63) - tick, (1 << 63) - tick + 4096)));
+        check("snowflake", (1 << 63) - tick + 1, 4096, None);
+        check("snowflake", 1 << 63, 1, None);
+        check("snowflake", 0, u64::MAX, None);
+        // One bit lies between.
+        let narrow: Layout =
+            "timestamp 41 << 11, node 1 << 10, sequence 10 << 0, epoch 2020-01-01T00:00:00Z, tick 1000 us"
+                .parse()
+                .unwrap();
+        let narrow = narrow.numbering(0).unwrap();
+        assert_eq!(narrow.place(0, n(1024)), Some((0, 1024)));
+        assert_eq!(narrow.run_end(1024, n(1)), None);
+        assert_eq!(narrow.run_end(1024, n(1024)), None);
+        assert_eq!(narrow.place(1024, n(1024)), Some((2048, 4096)));
+        check("pd-tso", 262_143, 9, Some((262_143, 262_152)));
+        check("pd-tso", 0, u64::MAX, None);
+        // The sequence lies above 16 bits of node.
+        check("sonyflake", 255 << 16, 9, Some((255 << 16, 264 << 16)));
+        check("cockroach", 7 << 15, 9, Some((7 << 15, 16 << 15)));
     }
 
     proptest! {
         /// Ids ascend with their numbers, are those of the layout, and a run has its step.
         #[test]
-        fn numbers_are_ids(which in 0..PRESETS.len(), number: u64, node: u64) {
+        fn numbers_are_ids(which in 0..PRESETS.len(), tick: u64, sequence: u64, count in 1u64..100_000, node: u64) {
             let layout = PRESETS[which].layout();
             let node = (0..64).map(|bits| node >> bits).find(|node| layout.check_node(*node).is_ok()).unwrap_or(0);
             let numbering = layout.numbering(node).unwrap();
-            let number = number % (numbering.end() - 1);
-            let (tick, sequence) = (numbering.tick_of(number), number % layout.per_tick());
+            let (tick, sequence) = (tick % layout.last_tick(), sequence % layout.per_tick());
+            let number = numbering.start_of(tick, sequence);
             let id = numbering.id(number);
             prop_assert_eq!(Some(id), layout.compose(tick, node, sequence));
-            let next = numbering.id(number + 1);
-            prop_assert!(next > id);
-            if numbering.run_from(number) > 1 {
-                prop_assert_eq!(next - id, numbering.spacing().step.get());
-            }
-            prop_assert!(numbering.first_of(tick) <= number && number < numbering.first_of(tick + 1));
+            prop_assert_eq!(numbering.tick_of(number), tick);
             prop_assert_eq!(numbering.tick_from(number), tick + u64::from(sequence > 0));
-            prop_assert_eq!(numbering.above(id), Some(number + 1));
-            prop_assert_eq!(numbering.above(id - 1), Some(number));
+            prop_assert_eq!(numbering.tick_above(id), Some(tick + 1));
+            prop_assert_eq!(numbering.tick_above(numbering.id(numbering.first_of(tick)) - 1), Some(tick));
+            prop_assert_eq!(Some(numbering.last_id_of(tick)), layout.compose(tick, node, layout.per_tick().get() - 1));
+            prop_assert_eq!(numbering.ticks_of(count), count.div_ceil(layout.per_tick().get()));
+            // What follows is the next id, and where `count` ids lie is no secret to whoever composes them one by one.
+            let (first, end) = numbering.place(number, n(count)).unwrap();
+            let ids: Vec<_> = (0..count).map(|k| numbering.id(first) + numbering.spacing().offset(k).unwrap()).collect();
+            let last = numbering.tick_of(first);
+            prop_assert!(first >= number && (first == number || last == tick + 1));
+            for (k, id) in (0..count).zip(&ids).skip(usize::try_from(count.saturating_sub(9)).unwrap()) {
+                let nth = first_sequence(&numbering, first) + k;
+                let per_tick = layout.per_tick().get();
+                prop_assert_eq!(Some(*id), layout.compose(last + nth / per_tick, node, nth % per_tick));
+            }
+            let (next, _) = numbering.place(end, n(1)).unwrap();
+            prop_assert!(numbering.id(next) > *ids.last().unwrap());
+            prop_assert_eq!(numbering.run_end(number, n(count)).is_some(), first == number && numbering.is_one_run(n(count)));
         }
+    }
+
+    fn first_sequence(numbering: &Numbering, number: u64) -> u64 {
+        (number - numbering.first_of(numbering.tick_of(number))) / numbering.start_of(0, 1).max(1)
     }
 
     #[test]
@@ -168,10 +254,12 @@ mod tests {
             let numbering = layout.numbering(0).unwrap();
             assert_eq!(numbering.first_of(u64::MAX), numbering.end());
             assert_eq!(numbering.tick_of(numbering.end() - 1), layout.last_tick());
-            let last = numbering.id(numbering.end() - 1);
+            let last = numbering.last_id();
+            assert_eq!(Some(last), layout.compose(layout.last_tick(), 0, layout.per_tick().get() - 1));
+            assert_eq!(numbering.last_id_of(u64::MAX), last);
             assert!(last <= i64::MAX.unsigned_abs());
-            assert_eq!(numbering.above(last), None);
-            assert_eq!(numbering.above(u64::MAX), None);
+            assert_eq!(numbering.tick_above(last), None);
+            assert_eq!(numbering.tick_above(u64::MAX), None);
         }
     }
 }

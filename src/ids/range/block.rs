@@ -54,6 +54,7 @@ impl IdBlock {
     }
 
     /// For a caller that has proved that the last id fits.
+    #[inline]
     pub(crate) fn proved(first: u64, spacing: Spacing, count: NonZeroU64) -> Self {
         debug_assert!(Self::new(first, spacing, count).is_some());
         IdBlock { first, count, spacing }

@@ -147,15 +147,13 @@ impl Timestamp {
             return None;
         }
         let now = self.spec.layout.tick_at(state.watch.time());
-        let position = self.counter.position();
         let used = self.numbering.tick_of(self.counter.next());
         // Each that waits may have to start at a tick of its own; who does not get its ids now asks again.
-        let waited_for = self.numbering.tick_from(state.reserve.waited_for).saturating_add(1);
-        let reaches = self.numbering.tick_of(position).saturating_add(waited_for);
+        let waited_for = self.numbering.ticks_of(state.reserve.waited_for).saturating_add(1);
+        let reaches = used.saturating_add(waited_for);
         let is_short = state.reserve.is_waited_for() && state.reserve.end() < reaches;
         let is_due = state.reserve.is_due(now, used);
-        (is_short || is_due)
-            .then(|| state.reserve.target(now, used.max(self.numbering.tick_of(position)), waited_for))
+        (is_short || is_due).then(|| state.reserve.target(now, used, waited_for))
     }
 
     fn failed(&self, error: StoreError) -> Refill {

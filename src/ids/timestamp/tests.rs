@@ -362,6 +362,8 @@ async fn a_start_waits_for_a_clock_that_is_right() {
         let error = generator.take(n(1), SECOND).await.unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
         assert_eq!(generator.try_take(n(1)), None);
+        // Whoever wakes the task that reserves: it looks for itself.
+        generator.renewer.notify_one();
         after(3_000).await;
         clock.jump(-seconds);
     }
@@ -426,6 +428,21 @@ async fn at_its_end_a_layout_has_no_ids_and_none_is_negative() {
     let generator = try_open(&store, of_layout(short(10)), 0, 0, &clock).await.unwrap();
     assert!(matches!(generator.take(n(1), SECOND).await, Err(TakeError::EndOfLife { .. })));
     assert_eq!(generator.try_take(n(1)), None);
+}
+
+/// A table that is bound later holds an id of the future: ids go on above it, and so ahead of the clock.
+#[tokio::test(start_paused = true)]
+async fn a_floor_that_is_raised_holds_for_what_is_reserved_already() {
+    let (generator, ..) = rig(by("snowflake")).await;
+    let layout = generator.spec().layout.clone();
+    let (id, ..) = first(&generator, 1).await;
+    let tick = layout.decode(id).unwrap().ticks;
+    for (ahead_millis, node) in [(5_000, 900), (1_000, 0), (600_000, 3)] {
+        let floor = layout.compose(tick + ahead_millis, node, 17).unwrap();
+        generator.raise_floor(floor).unwrap();
+        let (id, ..) = first(&generator, 3).await;
+        assert!(id > floor, "{id} {floor}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

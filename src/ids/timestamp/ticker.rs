@@ -34,10 +34,9 @@ async fn run(generator: Weak<Timestamp>, wake: Arc<Notify>, period: Duration) {
         while quiet < IDLE {
             tokio::time::sleep(period).await;
             let Some(generator) = generator.upgrade() else { return };
+            quiet = if generator.position() == seen { quiet + period } else { Duration::ZERO };
             generator.look();
-            let next = generator.position_taken();
-            quiet = if next == seen { quiet + period } else { Duration::ZERO };
-            seen = next;
+            seen = generator.position();
         }
         let Some(generator) = generator.upgrade() else { return };
         if !generator.sleep(seen) {

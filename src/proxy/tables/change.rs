@@ -63,41 +63,29 @@ impl Tables {
         tables.open_timestamps(None).await?;
         tables.read_views().await?;
         let live = tables.survey(None).await?;
+        // Before their tables are bound: a table that moves away meanwhile takes them along (`ids/moves`).
         for spec in rules.generators() {
-            let mut floor = 0;
-            for one in live.iter().filter(|one| one.rule.generator == spec.name) {
-                if let Fit::New { highest } = one.fit {
-                    floor = floor.max(tables.bind_above(&one.rule, &one.table, highest).await?);
-                }
-            }
-            match &spec.kind {
-                GeneratorKind::Sequence(sequence) => {
-                    let max = max_of(spec, sequence, &live);
-                    let opened = tables.open_sequence(spec, sequence, floor, max).await?;
-                    tables.generators.insert(spec.name.clone(), opened);
-                }
-                GeneratorKind::Timestamp(_) => {
-                    if let Some(generator) = tables.generators.get(&spec.name) {
-                        generator.raise_floor(floor, FLOOR_DEADLINE).await?;
-                    }
-                }
+            if let GeneratorKind::Sequence(sequence) = &spec.kind {
+                let max = max_of(spec, sequence, &live);
+                let opened = tables.open_sequence(spec, sequence, max).await?;
+                tables.generators.insert(spec.name.clone(), opened);
             }
         }
-        tables.know_all(live);
-        Ok(tables)
+        let next = Next { tables, live };
+        next.bind(None).await?;
+        next.tables.know_all(next.live);
+        Ok(next.tables)
     }
 
     async fn open_sequence(
         &self,
         spec: &GeneratorSpec,
         sequence: &SequenceSpec,
-        floor: u64,
         max: u64,
     ) -> Result<Generator, TableError> {
         let Backend { store, owner, .. } = &self.backend;
         let name = spec.name.to_string();
-        let opened =
-            Sequence::open(store.clone(), &name, owner, SequenceSpec::clone(sequence), floor, max).await;
+        let opened = Sequence::open(store.clone(), &name, owner, SequenceSpec::clone(sequence), 0, max).await;
         match opened {
             Ok(sequence) => Ok(Generator::Sequence(sequence)),
             Err(error) => Err(TableError::Open { origin: spec.origin.clone(), error }),
@@ -130,7 +118,7 @@ impl Tables {
         let (name, timestamp) = (spec.name.to_string(), timestamp.clone());
         match Timestamp::open(store.clone(), &name, owner, timestamp, 0, clock.clone()).await {
             Ok(timestamp) => {
-                if self.backend.schema.is_some() {
+                if self.backend.schema.is_some() && !self.backend.trusts_clock {
                     timestamp.hold();
                     self.compare_clock(&timestamp).await;
                 }
@@ -203,9 +191,10 @@ impl Tables {
         matches!(spec.map(|spec| &spec.kind), Some(GeneratorKind::Timestamp(_)))
     }
 
-    /// Whether the table is bound here as `next` would bind it by `rule`.
+    /// Whether the table is bound here as `next` would bind it by `rule`, and nobody has moved it since.
     fn binds_as(&self, next: &Tables, rule: &Rule, table: &str) -> bool {
         self.is_bound(&rule.schema, table)
+            && !self.generators.get(&rule.generator).is_some_and(Generator::is_lost)
             && matches!(self.rules.find(self.backend.case, &rule.schema, table), Ok(Some(mine))
                 if mine.generator == rule.generator
                     && mine.column == rule.column
@@ -254,11 +243,11 @@ impl Next {
             let max = max_of(spec, sequence, &live);
             let kept = old.generators.get(&spec.name).filter(|open| {
                 matches!(open, Generator::Sequence(open)
-                    if open.spec() == sequence && open.max() == sequence.last_id(max))
+                    if open.spec() == sequence && open.max() == sequence.last_id(max) && !open.is_lost())
             });
             let generator = match kept {
                 Some(kept) => kept.clone(),
-                None => tables.open_sequence(spec, sequence, 0, max).await?,
+                None => tables.open_sequence(spec, sequence, max).await?,
             };
             tables.generators.insert(spec.name.clone(), generator);
         }
@@ -273,7 +262,7 @@ impl Next {
     /// Binds what is to be bound; the caller has retired `old` and holds `fetching`. With the version come the generators that
     /// it has not got, to be closed before it is used.
     pub(super) async fn bound(self, old: &Tables) -> Result<(Tables, Vec<Leaving>), TableError> {
-        let new_to = self.bind().await?;
+        let new_to = self.bind(Some(old)).await?;
         let Next { tables, live } = self;
         let mut leaving = Vec::new();
         for (name, generator) in &old.generators {
@@ -294,11 +283,11 @@ impl Next {
     }
 
     /// Returns the generators that have a table which they had not before.
-    async fn bind(&self) -> Result<HashSet<GeneratorName>, TableError> {
+    async fn bind(&self, old: Option<&Tables>) -> Result<HashSet<GeneratorName>, TableError> {
         let mut new_to = HashSet::new();
         for one in &self.live {
             let Fit::New { highest } = one.fit else { continue };
-            let floor = self.tables.bind_above(&one.rule, &one.table, highest).await?;
+            let floor = self.tables.bind_above(&one.rule, &one.table, highest, old).await?;
             if let Some(generator) = self.tables.generators.get(&one.rule.generator) {
                 generator.raise_floor(floor, FLOOR_DEADLINE).await?;
             }

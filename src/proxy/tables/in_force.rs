@@ -48,20 +48,22 @@ impl Drop for Handover<'_> {
 }
 
 impl InForce {
-    /// Binds every table that the rules name and the backend has, and opens the generators above them.
+    /// Binds every table that the rules name and the backend has, and opens the generators above them. `trusts_clock`: this
+    /// machine's clock is right, whatever the backend's says.
     pub async fn open(
         rules: Arc<RuleSet>,
         schema: Option<Schema>,
         store: Arc<dyn Store>,
         locks: Option<TableLocks>,
         owner: String,
+        trusts_clock: bool,
     ) -> Result<InForce, TableError> {
         let case = match &schema {
             Some(schema) => schema.name_case().await?,
             None => NameCase::Sensitive,
         };
         let (clock, ddl, fetching) = (Arc::new(SystemClock::new()), Arc::new(Ddl::default()), Arc::default());
-        let backend = Backend { case, schema, store, locks, owner, clock, ddl, fetching };
+        let backend = Backend { case, schema, store, locks, owner, clock, trusts_clock, ddl, fetching };
         let (tables, is_waiting) = match Tables::open(rules.clone(), backend.clone()).await {
             Ok(tables) => (tables, false),
             Err(error) if error.passes() => {

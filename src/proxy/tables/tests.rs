@@ -29,7 +29,7 @@ fn rules(keys: &str, generator: &str) -> Arc<RuleSet> {
 
 async fn opened(rules: Arc<RuleSet>) -> (InForce, Arc<MemoryStore>) {
     let store = Arc::new(MemoryStore::new());
-    (InForce::open(rules, None, store.clone(), None, "me".into()).await.unwrap(), store)
+    (InForce::open(rules, None, store.clone(), None, "me".into(), false).await.unwrap(), store)
 }
 
 /// The generator of a table, which is looked up as a statement would.
@@ -107,7 +107,8 @@ async fn a_change_that_fails_leaves_what_was() {
 async fn tables_are_opened_once_the_store_answers_again() {
     let store = Arc::new(MemoryStore::new());
     store.set_away(true);
-    let in_force = InForce::open(rules("", "g"), None, store.clone(), None, "me".into()).await.unwrap();
+    let in_force =
+        InForce::open(rules("", "g"), None, store.clone(), None, "me".into(), false).await.unwrap();
     let now = in_force.now();
     now.fetch("s", "t", false).await;
     let lookup = now.lookup("s", "t");
@@ -157,7 +158,7 @@ fn check_handover(keys: &str, to: &str, is_bound: bool, fail: impl Fn(&MemorySto
     runtime.block_on(async {
         let store = Arc::new(MemoryStore::new());
         let panics = Arc::new(Panics { store: store.clone(), is_on: AtomicBool::default() });
-        let opened = InForce::open(rules("", "g"), None, panics.clone(), None, "me".into()).await;
+        let opened = InForce::open(rules("", "g"), None, panics.clone(), None, "me".into(), false).await;
         let in_force = Arc::new(opened.unwrap());
         let old = in_force.now();
         let (_, last) = take(&generator(&old, "t").await, 7).await.unwrap();

@@ -99,6 +99,7 @@ fn record(max_id: u64) -> Versioned<Json> {
         owner: String::new(),
         token: String::new(),
         layout: None,
+        moves: 0,
         unknown: Map::new(),
     };
     Versioned { revision: Revision(max_id), value: encode(&record) }
