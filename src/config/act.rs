@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use super::keys::ConfigFile;
 use super::{Account, Config, Environment, LogSettings, RewriteSettings, StoreSettings};
 use crate::address::Address;
-use crate::proxy::settings::{Backend, BackendTls, BackendTlsMode, Limits, ListenTls, Settings, TlsIdentity};
+use crate::proxy::settings::{
+    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ProxyProtocol, Settings, TlsIdentity,
+};
 use crate::toml_file::{ByteSize, Findings, OneOrMany, Secret, Source};
 
 /// MySQL's own limit of max_allowed_packet.
@@ -65,6 +67,7 @@ impl Act<'_> {
             name: keys.proxy.name.clone().unwrap_or_else(|| default_name(&listen)),
             listen,
             listen_is_written: self.source.is_written("listen.address"),
+            listen_proxy: self.listen_proxy(),
             listen_tls: self.listen_tls(),
             limits: self.limits(),
             state_path: self.source.resolve(&keys.state.path),
@@ -77,6 +80,30 @@ impl Act<'_> {
             Address::Unix(path) => Address::Unix(self.source.resolve(path)),
             tcp @ Address::Tcp { .. } => tcp.clone(),
         }
+    }
+
+    fn listen_proxy(&mut self) -> ListenProxy {
+        let listen = &self.source.keys.listen;
+        let (mode, from) = (listen.proxy_protocol, &listen.proxy_protocol_from);
+        if mode != ProxyProtocol::Off && listen.address.0.is_unix() {
+            self.error(
+                "listen.proxy_protocol",
+                "is for TCP, and listen.address is a Unix socket; write \"off\"",
+            );
+        }
+        if mode != ProxyProtocol::Off && from.is_empty() {
+            self.error(
+                "listen.proxy_protocol_from",
+                "is empty, so nobody may send a header; list the addresses of the load balancers",
+            );
+        }
+        if mode == ProxyProtocol::Off && !from.is_empty() {
+            self.error(
+                "listen.proxy_protocol_from",
+                "does nothing while listen.proxy_protocol is \"off\"; write \"optional\" or \"required\" there, or remove it",
+            );
+        }
+        ListenProxy { mode, from: from.iter().map(|network| network.0).collect() }
     }
 
     fn listen_tls(&mut self) -> ListenTls {
@@ -109,6 +136,7 @@ impl Act<'_> {
         }
         Some(Backend {
             addresses: addresses.iter().map(|place| self.address(&place.0)).collect(),
+            send_proxy: backend.send_proxy,
             tls: settings,
             connect_timeout: backend.connect_timeout.0,
         })

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
-use crate::proxy::settings::{BackendTlsMode, ListenTlsMode, Verify};
-use crate::toml_file::{ByteSize, Interval, OneOrMany, OrOff, Place, Secret};
+use crate::proxy::settings::{BackendTlsMode, ListenTlsMode, ProxyProtocol, SendProxy, Verify};
+use crate::toml_file::{ByteSize, Interval, Network, OneOrMany, OrOff, Place, Secret};
 
 /// rowstamp.toml: where Rowstamp listens, what it stands in front of, and where its ids are kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,11 +32,11 @@ pub struct ConfigFile {
 pub struct Listen {
     /// "host:port" (port 0: any) or "unix:/path".
     pub address: Place,
-    /// PROXY protocol in front of connections, v1 or v2 (not in this version).
+    /// PROXY protocol, v1 or v2, in front of connections: not read, read where a load balancer sends it, or demanded.
     pub proxy_protocol: ProxyProtocol,
-    /// Addresses that may send it (not in this version).
+    /// The load balancers that may send it: addresses or networks.
     #[schemars(example = ["10.0.0.0/8"])]
-    pub proxy_protocol_from: Vec<String>,
+    pub proxy_protocol_from: Vec<Network>,
     pub tls: ListenTls,
 }
 
@@ -49,14 +49,6 @@ impl Default for Listen {
             tls: ListenTls::default(),
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ProxyProtocol {
-    Off,
-    Optional,
-    Required,
 }
 
 /// TLS of the connections from applications.
@@ -90,7 +82,7 @@ pub struct Backend {
     /// "host:port" or "unix:/path", or a list of them that is tried in order.
     #[schemars(example = &"127.0.0.1:3306")]
     pub address: Option<OneOrMany<Place>>,
-    /// Tell the server the client's address by PROXY protocol (not in this version).
+    /// Tell the server the client's address by PROXY protocol; MariaDB reads it from proxy_protocol_networks, MySQL does not.
     pub send_proxy: SendProxy,
     pub tls: BackendTls,
     /// How long one address may take to answer.
@@ -109,14 +101,6 @@ impl Default for Backend {
             control: None,
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SendProxy {
-    Off,
-    V1,
-    V2,
 }
 
 /// TLS of the connections to the server.

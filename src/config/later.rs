@@ -1,17 +1,14 @@
 //! Keys that are known and whose feature is not in this version: refused where they are set, never silently ignored.
 
-use super::keys::{ConfigFile, OnDoubt, ProxyProtocol, SendProxy};
+use super::keys::{ConfigFile, OnDoubt};
 use crate::toml_file::{Finding, OrOff, Source};
 
 pub(super) fn not_in_this_version(source: &Source<ConfigFile>) -> Vec<Finding> {
     let keys = &source.keys;
-    let (listen, admin) = (&keys.listen, &keys.admin);
+    let admin = &keys.admin;
     let defaults = ConfigFile::default();
     let remove = "remove the key";
     let rows = [
-        ("listen.proxy_protocol", listen.proxy_protocol != ProxyProtocol::Off, "write \"off\""),
-        ("listen.proxy_protocol_from", !listen.proxy_protocol_from.is_empty(), remove),
-        ("backend.send_proxy", keys.backend.send_proxy != SendProxy::Off, "write \"off\""),
         ("rewrite.on_doubt", keys.rewrite.on_doubt != OnDoubt::Refuse, "write \"refuse\""),
         ("admin.address", !matches!(admin.address, None | Some(OrOff::Off)), "write \"off\""),
         ("admin.users", !admin.users.is_empty(), "remove the users"),

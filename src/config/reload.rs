@@ -16,7 +16,10 @@ pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
     }
     keep!("listen.address", proxy.listen);
     acting.proxy.listen_is_written = old.proxy.listen_is_written;
+    keep!("listen.proxy_protocol", proxy.listen_proxy.mode);
+    keep!("listen.proxy_protocol_from", proxy.listen_proxy.from);
     keep!("backend.address", proxy.backend.addresses);
+    keep!("backend.send_proxy", proxy.backend.send_proxy);
     keep!("backend.control", control);
     keep!("store.*", store.kind);
     keep!("proxy.name", proxy.name);

@@ -100,9 +100,6 @@ fn what_is_written_acts() {
 #[test]
 fn keys_of_later_versions() {
     for (line, key, remedy) in [
-        ("listen.proxy_protocol = 'optional'", "listen.proxy_protocol", "write \"off\""),
-        ("listen.proxy_protocol_from = ['::/0']", "listen.proxy_protocol_from", "remove the key"),
-        ("backend.send_proxy = 'v2'", "backend.send_proxy", "write \"off\""),
         ("rewrite.on_doubt = 'forward'", "rewrite.on_doubt", "write \"refuse\""),
         ("admin.address = '127.0.0.1:6032'", "admin.address", "write \"off\""),
         ("admin.users = [{ name = 'dba' }]", "admin.users", "remove the users"),
@@ -143,6 +140,24 @@ fn what_must_go_together() {
         "listen.tls.ca = 'none'",
         &[
             "error: rowstamp.toml:3: listen.tls.ca: none cannot be read: No such file or directory (os error 2)",
+        ],
+    );
+    check_line(
+        "listen.proxy_protocol = 'optional'",
+        &[
+            "error: rowstamp.toml:3: listen.proxy_protocol_from: is empty, so nobody may send a header; list the addresses of the load balancers",
+        ],
+    );
+    check_line(
+        "listen.proxy_protocol_from = ['10.0.0.0/8']",
+        &[
+            "error: rowstamp.toml:3: listen.proxy_protocol_from: does nothing while listen.proxy_protocol is \"off\"; write \"optional\" or \"required\" there, or remove it",
+        ],
+    );
+    check_line(
+        "listen = { address = 'unix:s', proxy_protocol = 'required', proxy_protocol_from = ['::1', '10.0.0.0/8'] }",
+        &[
+            "error: rowstamp.toml:3: listen.proxy_protocol: is for TCP, and listen.address is a Unix socket; write \"off\"",
         ],
     );
     check_line(

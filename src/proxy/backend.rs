@@ -66,12 +66,13 @@ pub fn os_user() -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::{connect, os_user};
-    use crate::proxy::settings::{Backend, BackendTls, BackendTlsMode};
+    use crate::proxy::settings::{Backend, BackendTls, BackendTlsMode, SendProxy};
     use std::time::Duration;
 
     fn backend(addresses: &[String]) -> Backend {
         Backend {
             addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+            send_proxy: SendProxy::Off,
             tls: BackendTls { mode: BackendTlsMode::Disabled, ca: None, identity: None },
             connect_timeout: Duration::from_millis(300),
         }

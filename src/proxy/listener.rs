@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::login::LoginError;
+use super::proxy_protocol::{self, ProxyProtocolError};
 use super::relay::err_packet;
 use super::session::{self, SessionError, Shared};
 use super::stream::Stream;
@@ -72,13 +72,10 @@ impl Listener {
         }
     }
 
-    async fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
+    async fn accept(&self) -> io::Result<Stream> {
         match self {
-            Listener::Tcp(listener) => {
-                let (socket, peer) = listener.accept().await?;
-                Ok((Stream::tcp(socket)?, Some(peer.ip())))
-            }
-            Listener::Unix { listener, .. } => Ok((Stream::unix(listener.accept().await?.0), None)),
+            Listener::Tcp(listener) => Stream::tcp(listener.accept().await?.0),
+            Listener::Unix { listener, .. } => Ok(Stream::unix(listener.accept().await?.0)),
         }
     }
 }
@@ -110,8 +107,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
     hurry: impl Future<Output = ()>,
 ) {
-    let welcome =
-        |sessions: &mut JoinSet<()>, client, address| welcome(sessions, client, address, &shared.load());
+    let welcome = |sessions: &mut JoinSet<()>, client| welcome(sessions, client, &shared.load());
     let mut sessions = accept(&listener, welcome, stop).await;
     drop(listener);
     draining.send_replace(true);
@@ -133,7 +129,7 @@ pub async fn serve(
 /// Accepts clients until `stop` resolves; returns the sessions that live then. `welcome` gives each a task.
 async fn accept(
     listener: &Listener,
-    welcome: impl Fn(&mut JoinSet<()>, Stream, Option<IpAddr>),
+    welcome: impl Fn(&mut JoinSet<()>, Stream),
     stop: impl Future<Output = ()>,
 ) -> JoinSet<()> {
     let mut sessions = JoinSet::new();
@@ -142,7 +138,7 @@ async fn accept(
         tokio::select! {
             () = &mut stop => return sessions,
             accepted = listener.accept() => match accepted {
-                Ok((client, address)) => welcome(&mut sessions, client, address),
+                Ok(client) => welcome(&mut sessions, client),
                 Err(error) => {
                     tracing::warn!(%error, "a client could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -153,19 +149,31 @@ async fn accept(
     }
 }
 
-fn welcome(sessions: &mut JoinSet<()>, mut client: Stream, address: Option<IpAddr>, shared: &Shared) {
-    let Some(seats) = shared.login.seats.connection(address) else {
-        sessions.spawn(async move {
-            // The client may be slow to take it; it gets a moment, not a seat.
-            let refusal = err_packet(&Refusal::TooManyConnections, 0);
-            let _ = tokio::time::timeout(ACCEPT_PAUSE, client.write_all(&refusal)).await;
-        });
+fn welcome(sessions: &mut JoinSet<()>, mut client: Stream, shared: &Shared) {
+    let Some(seat) = shared.login.seats.connection() else {
+        sessions.spawn(async move { refuse(&mut client, &Refusal::TooManyConnections).await });
         return;
     };
     let shared = shared.clone();
     sessions.spawn(async move {
-        let _seats = seats;
-        match session::run(client, shared).await {
+        let _seat = seat;
+        let settings = &shared.login.settings;
+        let asking = proxy_protocol::ends_of(&mut client, &settings.listen_proxy);
+        let ends = match tokio::time::timeout(settings.limits.handshake_timeout, asking).await {
+            Ok(Ok(ends)) => ends,
+            Ok(Err(ProxyProtocolError::Io(error))) => return tracing::debug!(%error, "no login"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a connection was refused");
+                return refuse(&mut client, &Refusal::BadHandshake(error.to_string())).await;
+            }
+            Err(_) => return refuse(&mut client, &Refusal::Timeout).await,
+        };
+        let address = ends.map(|ends| ends.client.ip());
+        let seat_of_address = address.map(|address| shared.login.seats.address(address));
+        if let Some(None) = seat_of_address {
+            return refuse(&mut client, &Refusal::TooManyConnections).await;
+        }
+        match session::run(client, ends, shared).await {
             Ok(end) => tracing::debug!(?end, ?address, "session ended"),
             // Port scans and health checks come and go.
             Err(SessionError::Login(LoginError::Client(error))) => {
@@ -177,6 +185,11 @@ fn welcome(sessions: &mut JoinSet<()>, mut client: Stream, address: Option<IpAdd
             Err(error) => tracing::warn!(%error, ?address, "session ended"),
         }
     });
+}
+
+/// The client may be slow to take it; it gets a moment.
+async fn refuse(client: &mut Stream, refusal: &Refusal) {
+    let _ = tokio::time::timeout(ACCEPT_PAUSE, client.write_all(&err_packet(refusal, 0))).await;
 }
 
 /// A panic ends its own session only; the hook has logged where it was.
@@ -201,7 +214,7 @@ mod tests {
         let listener = Listener::Tcp(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap());
         let address: SocketAddr = listener.address().parse().unwrap();
         let nth = AtomicUsize::new(0);
-        let welcome = |sessions: &mut tokio::task::JoinSet<()>, mut client: super::Stream, _| {
+        let welcome = |sessions: &mut tokio::task::JoinSet<()>, mut client: super::Stream| {
             let nth = nth.fetch_add(1, Ordering::Relaxed);
             sessions.spawn(async move {
                 assert_ne!(nth, 1, "the second session panics");

@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 
 use super::backend::{self, ConnectError};
 use super::packet_io::{PAYLOAD_BYTES_MAX, ReadError, Side};
+use super::proxy_protocol::{self, Ends};
 use super::seats::{Seat, Seats};
 use super::settings::Settings;
 use super::stream::Stream;
@@ -173,10 +174,10 @@ impl LoginError {
 }
 
 /// Runs one login within `limits.handshake_timeout`. On an error the client has been told and the connections are closed.
-pub async fn run(client: Stream, context: &LoginContext) -> Result<LoggedIn, LoginError> {
+pub async fn run(client: Stream, ends: Option<Ends>, context: &LoginContext) -> Result<LoggedIn, LoginError> {
     let mut client = Side::new(client);
     let limit = context.settings.limits.handshake_timeout;
-    let result = timeout(limit, attempt(&mut client, context)).await;
+    let result = timeout(limit, attempt(&mut client, ends, context)).await;
     match result.unwrap_or(Err(LoginError::Timeout)) {
         Ok(server) => server.logged_in(client),
         Err(error) => {
@@ -231,8 +232,14 @@ fn lost() -> LoginError {
     LoginError::Client(io::ErrorKind::NotConnected.into())
 }
 
-async fn attempt(client: &mut Side, context: &LoginContext) -> Result<Established, LoginError> {
-    let (stream, address) = backend::connect(&context.settings.backend).await?;
+async fn attempt(
+    client: &mut Side,
+    ends: Option<Ends>,
+    context: &LoginContext,
+) -> Result<Established, LoginError> {
+    let backend = &context.settings.backend;
+    let (mut stream, address) = backend::connect(backend).await?;
+    proxy_protocol::send(&mut stream, backend.send_proxy, ends).await.map_err(LoginError::Server)?;
     let mut server = Side::new(stream);
     let greeting = greeting(client, &mut server).await?;
     let shown = greeting.shown(context.tls.listen.acceptor().is_some());
@@ -424,9 +431,15 @@ impl Exchange<'_> {
         loop {
             tokio::select! {
                 biased;
-                payload = self.server.read() => {
-                    return Ok(relay.from_server(&payload.map_err(LoginError::of_server)?)?);
-                }
+                payload = self.server.read() => match payload {
+                    Ok(payload) => return Ok(relay.from_server(&payload)?),
+                    Err(error @ ReadError::OutOfOrder { .. }) => {
+                        let last_word = self.server.last_word().await;
+                        let last_word = last_word.ok_or_else(|| LoginError::of_server(error))?;
+                        return Ok(Step::Failed(last_word.to_vec()));
+                    }
+                    Err(error) => return Err(LoginError::of_server(error)),
+                },
                 payload = self.client.read(), if !self.client_held => match payload {
                     Ok(payload) => return Ok(relay.from_client(&payload)?),
                     // Commands are numbered from 0, answers are not.

@@ -1,6 +1,6 @@
 //! The proxy: listener, sessions, login, the pump.
 //!
-//! `listener` accepts; `login` takes a connection to a logged-in client with a backend of its own; `session` serves it:
+//! `listener` accepts, `proxy_protocol` says whom; `login` takes a connection to a logged-in client with a backend of its own; `session` serves it:
 //! `pump` moves bytes between the sockets and the two lanes (`lane`), `upstream` understands the client's commands,
 //! `downstream` the backend's answers, matched by the queue of what is `outstanding`. Statements that may insert into a
 //! ruled table go through `ruled`, `execute` and `bulk`; what the client learns of its ids is in `inserts`.
@@ -20,6 +20,7 @@ pub mod login;
 mod named;
 mod outstanding;
 mod packet_io;
+pub mod proxy_protocol;
 mod pump;
 mod relay;
 mod ruled;

@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use zeroize::Zeroizing;
 
 use super::stream::Stream;
+use crate::mysql::error::parse_err;
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 
 /// Of a packet before the login is done.
@@ -78,6 +79,13 @@ impl Side {
         self.header_bytes = 0;
         self.packet_nr = self.packet_nr.wrapping_add(1);
         Ok(std::mem::take(&mut self.payload))
+    }
+
+    /// The payload of a packet that was out of order, if it is an error: MariaDB that has read a PROXY protocol header and does
+    /// not let the client's host in says so before it is asked.
+    pub(super) async fn last_word(&mut self) -> Option<Zeroizing<Vec<u8>>> {
+        self.packet_nr = Header::parse(&self.header)?.packet_nr;
+        self.read().await.ok().filter(|payload| parse_err(payload).is_some())
     }
 
     /// Sends one payload as the next packet.

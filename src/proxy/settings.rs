@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ pub struct Settings {
     pub listen: Address,
     /// Whether the address was written in the file: then it must be had, else its being taken is a warning.
     pub listen_is_written: bool,
+    pub listen_proxy: ListenProxy,
     pub listen_tls: ListenTls,
     pub backend: Backend,
     pub limits: Limits,
@@ -20,6 +22,36 @@ pub struct Settings {
     pub name: String,
     /// Folder of local marks and of the self-signed certificate; made on first start.
     pub state_path: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProxyProtocol {
+    /// What clients send is theirs.
+    Off,
+    /// A header is read where one of the addresses sends it.
+    Optional,
+    /// Only the addresses may connect, and send one.
+    Required,
+}
+
+/// PROXY protocol in front of clients' connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenProxy {
+    pub mode: ProxyProtocol,
+    /// Whose word is taken.
+    pub from: Vec<IpNet>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SendProxy {
+    /// Nothing is sent.
+    Off,
+    /// As text.
+    V1,
+    /// In binary.
+    V2,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -74,6 +106,7 @@ pub struct BackendTls {
 pub struct Backend {
     /// Tried in order at each connect; never empty.
     pub addresses: Vec<Address>,
+    pub send_proxy: SendProxy,
     pub tls: BackendTls,
     pub connect_timeout: Duration,
 }

@@ -23,6 +23,7 @@ mod names;
 mod operator;
 mod pipeline;
 mod prepared;
+mod proxy_protocol;
 mod reload;
 mod remembered;
 mod reprepared;

@@ -18,6 +18,8 @@ pub struct Proxy {
     dir: PathBuf,
     /// Words in front of the program's.
     under: Vec<String>,
+    /// Behind `serve --config FILE`.
+    flags: Vec<String>,
     keeper: Option<Keeper>,
 }
 
@@ -42,7 +44,7 @@ impl Proxy {
         let dir = temporary_folder("proxy");
         fs::create_dir(dir.join("rules")).expect("a folder for rules");
         fs::write(dir.join("rowstamp.toml"), config).expect("the configuration is written");
-        let mut proxy = Proxy { port: 0, pid: 0, dir, under, keeper: None };
+        let mut proxy = Proxy { port: 0, pid: 0, dir, under, flags: Vec::new(), keeper: None };
         for (name, text) in rules {
             proxy.write_rules(name, text);
         }
@@ -121,11 +123,18 @@ impl Proxy {
         self.launch();
     }
 
+    /// As `restart`, with another command line behind `serve`.
+    pub fn restart_with(&mut self, flags: &[&str]) {
+        self.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        self.restart();
+    }
+
     fn launch(&mut self) {
         let _ = fs::remove_file(self.dir.join("log"));
         let config = self.dir.join("rowstamp.toml").display().to_string();
         let mut line = self.under.clone();
         line.extend([binary(), "serve".to_owned(), "--config".to_owned(), config]);
+        line.extend_from_slice(&self.flags);
         let keeper = Keeper::start(&self.dir, &line);
         let end = Instant::now() + START_DEADLINE;
         self.port = loop {

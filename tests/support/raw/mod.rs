@@ -48,6 +48,8 @@ pub struct Options {
     pub extended: u32,
     /// How long each answer may take, from the login's on.
     pub timeout: Duration,
+    /// What a load balancer sends in front of all else.
+    pub proxy_header: Vec<u8>,
 }
 
 impl Default for Options {
@@ -59,6 +61,7 @@ impl Default for Options {
             capabilities: CLIENT_DEPRECATE_EOF,
             extended: 0,
             timeout: TIMEOUT,
+            proxy_header: Vec::new(),
         }
     }
 }
@@ -106,6 +109,7 @@ impl Client {
             local_file: Vec::new(),
             attributes: Vec::new(),
         };
+        client.write_bytes(&options.proxy_header)?;
         let greeting = client.read_packet()?;
         client.capabilities = wanted(options) & client.read_greeting(&greeting)?;
         client.extended &= options.extended;
