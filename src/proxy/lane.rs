@@ -10,6 +10,7 @@
 //! [`Lane::out`] takes what is sent in their place. Order is kept because bytes are only understood while `out` is
 //! empty, and `out` is only filled while nothing accepted waits.
 
+use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -20,6 +21,27 @@ use crate::mysql::packet::{HEADER_BYTES, Header, packets_of, put_packets};
 
 /// What a lane holds without having been asked for more. One read fetches at most this.
 pub(super) const LANE_BYTES: usize = 16 * 1024;
+
+/// Buffers that a thread keeps for lanes that will read.
+const SPARE_MAX: usize = 64;
+
+thread_local! {
+    /// Of this thread, each [`LANE_BYTES`] long. A lane that waits with nothing in it has none of its own: most sessions are idle,
+    /// and to borrow one is cheaper than to allocate it.
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+fn borrow_spare() -> Vec<u8> {
+    SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; LANE_BYTES])
+}
+
+fn give_back(buffer: Vec<u8>) {
+    SPARE.with_borrow_mut(|spare| {
+        if spare.len() < SPARE_MAX {
+            spare.push(buffer);
+        }
+    });
+}
 
 /// Room that big statements have taken is given back after so many small ones: bulk inserts come in rows.
 const ROOMY_FILLS_MAX: u8 = 8;
@@ -186,13 +208,32 @@ impl Lane {
         self.make_room(wanted);
         let room = self.bytes.get_mut(self.end..).unwrap_or_default();
         let mut buf = ReadBuf::new(room);
-        ready!(Pin::new(from).poll_read(cx, &mut buf))?;
+        let Poll::Ready(read) = Pin::new(from).poll_read(cx, &mut buf) else {
+            if self.start == self.end && self.bytes.len() == LANE_BYTES {
+                (self.start, self.ready, self.end) = (0, 0, 0);
+                give_back(std::mem::take(&mut self.bytes));
+            }
+            return Poll::Pending;
+        };
+        read?;
         let n = buf.filled().len();
         self.end += n;
         Poll::Ready(Ok(n))
     }
 
+    /// [`Lane::poll_fill`] while nothing of the window can be understood yet; not more than a lane holds anyhow.
+    pub(super) fn poll_fill_ahead<R: AsyncRead + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut R,
+    ) -> Poll<io::Result<usize>> {
+        if self.end - self.start >= LANE_BYTES { Poll::Pending } else { self.poll_fill(cx, from, 0) }
+    }
+
     fn make_room(&mut self, wanted: usize) {
+        if self.bytes.is_empty() {
+            self.bytes = borrow_spare();
+        }
         let held = self.end - self.start;
         let size = LANE_BYTES.max(wanted.saturating_add(self.ready - self.start));
         if held == 0 {
@@ -210,7 +251,7 @@ impl Lane {
         if self.bytes.len() < size {
             // Doubling, so that a payload that is announced big costs memory only as it comes.
             let step = size.min((self.bytes.len() * 2).max(LANE_BYTES)).max(held + 1);
-            if self.end == self.bytes.len() || self.bytes.is_empty() {
+            if self.end == self.bytes.len() {
                 self.bytes.resize(step, 0);
             }
         }
@@ -294,5 +335,26 @@ mod tests {
         lane.skip(LANE_BYTES - 3);
         assert_eq!(fill(&mut lane, b"yz", 5), 2);
         assert_eq!(lane.window(), [1, 1, 1, b'y', b'z']);
+    }
+
+    #[test]
+    fn a_lane_that_waits_has_no_buffer() {
+        let mut lane = Lane::default();
+        let wait = |lane: &mut Lane| {
+            let (mut never, _other_end) = tokio::io::duplex(1);
+            let polled = lane.poll_fill(&mut Context::from_waker(Waker::noop()), &mut never, 5);
+            assert!(polled.is_pending());
+        };
+        wait(&mut lane);
+        assert_eq!(lane.bytes.capacity(), 0);
+        fill(&mut lane, b"abc", 5);
+        assert_eq!(lane.bytes.len(), LANE_BYTES);
+        wait(&mut lane);
+        assert_eq!(lane.window(), b"abc", "it waits for more of a packet");
+        lane.skip(3);
+        wait(&mut lane);
+        assert_eq!((lane.bytes.capacity(), lane.window()), (0, &b""[..]));
+        fill(&mut lane, b"de", 5);
+        assert_eq!(lane.window(), b"de");
     }
 }

@@ -26,6 +26,8 @@ pub(super) enum Outcome {
 pub(super) enum Timeout {
     Idle,
     Write,
+    /// The client is gone, and the server has said nothing for the write timeout.
+    Gone,
 }
 
 /// Bytes that one turn of the pump has moved.
@@ -77,6 +79,7 @@ impl Watchdog {
         }
         let (limit, deadline) = match (self.client_owes, self.server_owes) {
             (None, None) if relay.outstanding.is_empty() => (Timeout::Idle, self.moved_at + self.idle),
+            (None, None) if relay.client_has_ended => (Timeout::Gone, self.moved_at + self.write),
             // The server may take as long as it likes for what it was asked; keepalive tells whether it is there.
             (None, None) => return Poll::Pending,
             (Some(since), None) | (None, Some(since)) => (Timeout::Write, since + self.write),
@@ -176,7 +179,17 @@ where
             Step::Event(event) => return Turn::Out(Outcome::Event(event)),
             Step::SendFirst | Step::Hold if !lane.is_clear() => None,
             Step::Moved | Step::SendFirst => continue,
-            Step::Hold => return Turn::Held,
+            Step::Hold if side == Side::Backend || relay.client_has_ended => return Turn::Held,
+            // Read on all the same: else nobody would notice that the client is gone.
+            Step::Hold => match lane.poll_fill_ahead(cx, from) {
+                Poll::Pending => return Turn::Held,
+                Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(side, error)),
+                Poll::Ready(Ok(n)) => {
+                    *read += n;
+                    relay.client_has_ended = n == 0;
+                    continue;
+                }
+            },
             Step::More(wanted) => Some(wanted),
         };
         match lane.poll_send(cx, to, sent) {

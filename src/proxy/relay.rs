@@ -42,6 +42,8 @@ pub(super) struct Relay {
     pub(super) select: Option<Box<Job>>,
     /// A packet of ours for the backend, as soon as the client's lane is between two commands.
     pub(super) injection: Vec<u8>,
+    /// Its end was read while its lane was held: behind what is in the window nothing comes.
+    pub(super) client_has_ended: bool,
 }
 
 /// Where the client's lane stands.

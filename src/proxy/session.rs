@@ -13,6 +13,7 @@ use super::lane::Lane;
 use super::login::{LoggedIn, LoginContext, LoginError};
 use super::named::Held;
 use super::outstanding::{Note, Queue};
+use super::proxy_protocol::Ends;
 use super::pump::{Outcome, Timeout, Watchdog, poll_pump};
 use super::relay::{DownState, Event, Relay, Side, UpState, Violation, err_packet};
 use super::seats::Seat;
@@ -94,8 +95,8 @@ struct Sockets {
 }
 
 /// Logs a client in and serves it to its end.
-pub async fn run(client: Stream, shared: Shared) -> Result<End, SessionError> {
-    let logged_in = login::run(client, &shared.login).await?;
+pub async fn run(client: Stream, ends: Option<Ends>, shared: Shared) -> Result<End, SessionError> {
+    let logged_in = login::run(client, ends, &shared.login).await?;
     let (mut session, mut sockets) = Session::new(logged_in, shared);
     loop {
         match session.serve(&mut sockets).await {
@@ -155,6 +156,7 @@ impl Session {
             statement_bytes_max: shared.login.settings.limits.statement_bytes_max,
             select: None,
             injection: Vec::new(),
+            client_has_ended: false,
         };
         let identity =
             change_user::Identity { nonce: login.nonce, sides: login.sides, address: login.address };
@@ -187,7 +189,9 @@ impl Session {
                     return self.take_change_user().map(Served::ChangeUser);
                 }
                 Outcome::Event(event) => self.handle(event, &mut sockets.client).await?,
-                Outcome::Closed(Side::Client) => return Ok(Served::Ended(End::Client)),
+                Outcome::Closed(Side::Client) | Outcome::TimedOut(Timeout::Gone) => {
+                    return Ok(Served::Ended(End::Client));
+                }
                 Outcome::Closed(Side::Backend) if self.relay.outstanding.is_empty() => {
                     return Ok(Served::Ended(End::Backend));
                 }

@@ -8,7 +8,8 @@ use rowstamp::address::Address;
 use rowstamp::proxy::login::{self, KeyCell, LoginContext};
 use rowstamp::proxy::seats::Seats;
 use rowstamp::proxy::settings::{
-    Backend, BackendTls, BackendTlsMode, Limits, ListenTls, ListenTlsMode, Settings,
+    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, ProxyProtocol,
+    SendProxy, Settings,
 };
 use rowstamp::proxy::stream::Stream;
 use rowstamp::proxy::tls::Tls;
@@ -79,7 +80,7 @@ async fn session(
     context: LoginContext,
     report: std::sync::mpsc::Sender<Result<String, String>>,
 ) {
-    let mut session = match login::run(client, &context).await {
+    let mut session = match login::run(client, None, &context).await {
         Ok(session) => session,
         Err(error) => return drop(report.send(Err(error.to_string()))),
     };
@@ -93,9 +94,11 @@ fn settings(backend: Address, listen: ListenTlsMode, backend_tls: BackendTlsMode
     Settings {
         listen: Address::Tcp { host: "127.0.0.1".into(), port: 0 },
         listen_is_written: true,
+        listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
         listen_tls: ListenTls { mode: listen, identity: None, client_ca: None },
         backend: Backend {
             addresses: vec![backend],
+            send_proxy: SendProxy::Off,
             tls: BackendTls { mode: backend_tls, ca: None, identity: None },
             connect_timeout: Duration::from_secs(5),
         },

@@ -23,7 +23,8 @@ use crate::proxy::pump::{Outcome, Watchdog, poll_pump};
 use crate::proxy::ruled::Verdict;
 use crate::proxy::seats::Seats;
 use crate::proxy::settings::{
-    Backend, BackendTls, BackendTlsMode, Limits, ListenTls, ListenTlsMode, Settings, Verify,
+    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, ProxyProtocol,
+    SendProxy, Settings, Verify,
 };
 use crate::proxy::statements::{Kept, Source};
 use crate::proxy::stream::Stream;
@@ -104,9 +105,11 @@ fn settings(folder: &std::path::Path) -> Settings {
     Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         listen_is_written: true,
+        listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
         listen_tls: ListenTls { mode: ListenTlsMode::Disabled, identity: None, client_ca: None },
         backend: Backend {
             addresses: vec!["127.0.0.1:1".parse().unwrap()],
+            send_proxy: SendProxy::Off,
             tls: BackendTls { mode: BackendTlsMode::Disabled, ca: None, identity: None },
             connect_timeout: Duration::from_secs(1),
         },
@@ -143,7 +146,7 @@ impl Rig {
         std::fs::write(rules.join("s.toml"), RULES).unwrap();
         let (rules, _) = crate::rules::load(&rules).unwrap();
         let store = Arc::new(MemoryStore::new());
-        let tables = InForce::open(Arc::new(rules), None, store, None, "me".into()).await.unwrap();
+        let tables = InForce::open(Arc::new(rules), None, store, None, "me".into(), false).await.unwrap();
         let settings = settings(folder.path());
         let (_, draining) = watch::channel(false);
         let login = LoginContext {
