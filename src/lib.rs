@@ -13,6 +13,7 @@
 //! * [`rewrite`]: shape + rule -> plan; plan + range -> bytes or parameters. Pure.
 //! * [`schema`]: the columns of live tables, read through the control account.
 //! * [`proxy`]: listener, sessions, login, the pump.
+//! * [`takeover`]: one process in the place of another.
 //! * [`config`]: what was written in rowstamp.toml -> what can act.
 //! * [`cli`]: one file a command.
 
@@ -27,4 +28,5 @@ pub mod rules;
 pub mod schema;
 pub mod sql;
 pub mod store;
+pub mod takeover;
 pub mod toml_file;

@@ -53,7 +53,7 @@ stop() {
 spawn() {
     local log=$1
     shift
-    "$@" >"$log" 2>&1 </dev/null &
+    "$@" >>"$log" 2>&1 </dev/null &
     SPAWNED_PID=$!
     SPAWNED+=("$SPAWNED_PID")
 }
@@ -151,9 +151,14 @@ rowstamp_binary() {
     [ -x "$ROWSTAMP_BIN" ] || die "no binary at $ROWSTAMP_BIN"
 }
 
-# start_rowstamp FOLDER: the proxy before DB_PORT, with the rules of FOLDER/rules; sets PROXY_PORT, PROXY_PID.
+listens_behind() { tail -n "+$1" "$2" | grep -q 'listening on'; } # LINE LOG
+
+# start_rowstamp FOLDER [FLAG...]: the proxy before DB_PORT, with the rules of FOLDER/rules; sets PROXY_PORT, PROXY_PID. With --takeover
+# the process before goes on in the same log.
 start_rowstamp() {
-    local folder=$1
+    local folder=$1 lines=0
+    shift
+    if [[ " $* " == *" --takeover "* ]]; then lines=$(wc -l <"$folder/rowstamp.log"); else : >"$folder/rowstamp.log"; fi
     PROXY_PORT=${PROXY_PORT:-$(free_port)}
     cat >"$folder/rowstamp.toml" <<TOML
 [listen]
@@ -171,7 +176,7 @@ path = "rules"
 address = "off"
 TOML
     chmod 600 "$folder/rowstamp.toml"
-    spawn "$folder/rowstamp.log" "$ROWSTAMP_BIN" serve --config "$folder/rowstamp.toml"
+    spawn "$folder/rowstamp.log" "$ROWSTAMP_BIN" serve --config "$folder/rowstamp.toml" "$@"
     PROXY_PID=$SPAWNED_PID
-    wait_for "the proxy" "$PROXY_PID" "$folder/rowstamp.log" grep -q 'listening on' "$folder/rowstamp.log"
+    wait_for "the proxy" "$PROXY_PID" "$folder/rowstamp.log" listens_behind "$((lines + 1))" "$folder/rowstamp.log"
 }

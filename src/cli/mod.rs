@@ -6,6 +6,7 @@ pub mod explain;
 pub mod reload;
 pub mod serve;
 pub mod store;
+mod takeover;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
@@ -16,12 +15,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
+use super::ConfigArg;
 use super::reload::Reloader;
-use super::{ConfigArg, store};
+use super::takeover::{self, Place};
 use crate::config::keys::{LogFormat, LogLevel};
 use crate::config::{Config, Loaded, LogSettings, StoreKind};
 use crate::proxy::backend;
-use crate::proxy::listener::{self, Listener};
+use crate::proxy::listener::{Listener, Server};
 use crate::proxy::locks::TableLocks;
 use crate::proxy::login::{KeyCell, LoginContext};
 use crate::proxy::seats::Seats;
@@ -44,6 +44,10 @@ pub struct ServeArgs {
     /// Make timestamp ids by this machine's clock at once, however far the backend's is from it
     #[arg(long)]
     pub trust_clock: bool,
+    /// Take the place of the process that runs with this configuration: it hands over its listening socket and its ids, and ends
+    /// with its last session
+    #[arg(long)]
+    pub takeover: bool,
 }
 
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
@@ -54,15 +58,14 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(path, config, rules, args.trust_clock, set_log_level))?;
+    runtime.block_on(serve(args, config, rules, set_log_level))?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn serve(
-    path: &Path,
+    args: &ServeArgs,
     config: Config,
     rules: RuleSet,
-    trusts_clock: bool,
     set_log_level: SetLogLevel,
 ) -> anyhow::Result<()> {
     // Before anything is opened: a signal that comes now must end the process cleanly too.
@@ -71,13 +74,22 @@ async fn serve(
     let hangup = signal(SignalKind::hangup())?;
     let settings = Arc::new(config.proxy.clone());
     let tls = Arc::new(Tls::new(&settings)?);
-    let store = store::open(&config).await?;
-    let tables = Arc::new(tables(&config, store.clone(), rules, trusts_clock).await?);
+    // All that can fail before the other process gives its place.
+    let schema = match super::control(&config) {
+        Some(control) => Some(Schema::connect(&control).await?),
+        None => None,
+    };
+    let offered = if args.takeover { takeover::ask(&settings).await? } else { None };
+    let store = takeover::open_store(&config, offered.is_some()).await?;
+    let tables = Arc::new(tables(&config, schema, store.clone(), rules, args.trust_clock).await?);
     tokio::spawn(watch_schema(Arc::downgrade(&tables)));
     if let Some(recalls) = store.recalls() {
         tokio::spawn(watch_store(recalls, Arc::downgrade(&tables)));
     }
-    let listener = Listener::bind(&settings.listen, settings.listen_is_written).await?;
+    let (listener, offered) = match offered {
+        Some((offered, listener)) => (listener, Some(offered)),
+        None => (Listener::bind(&settings.listen, settings.listen_is_written).await?, None),
+    };
     let (draining, drain) = watch::channel(false);
     let login = LoginContext {
         seats: Arc::new(Seats::new(&settings.limits)),
@@ -95,10 +107,12 @@ async fn serve(
         draining: drain,
     };
     let shared = Arc::new(ArcSwap::from_pointee(shared));
-    let reloader = Reloader::new(path.to_owned(), config, shared.clone(), set_log_level);
+    let mut place = Place::new(&config, tables.clone(), store.clone());
+    place.open(offered).await?;
+    let reloader = Reloader::new(args.config.config.clone(), config, shared.clone(), set_log_level);
     let reloads = tokio::spawn(reload_at(hangup, reloader));
     tracing::info!("listening on {}", listener.address());
-    let stop = async {
+    let mut stop = async || {
         let name = tokio::select! {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
@@ -106,7 +120,24 @@ async fn serve(
         tracing::info!("{name}: no new clients");
     };
     let shared_at_end = shared.clone();
-    listener::serve(listener, shared, draining, stop, second_signal()).await;
+    let mut server = Server::new(listener, shared, draining);
+    let is_handed = loop {
+        let offer = server
+            .accept(async {
+                tokio::select! { () = stop() => None, offer = place.offer() => Some(offer) }
+            })
+            .await;
+        let Some(offer) = offer else { break false };
+        if place.hand(offer, server.listener()).await {
+            break true;
+        }
+    };
+    drop(place);
+    if is_handed {
+        server.outlive(stop(), second_signal()).await;
+    } else {
+        server.drain(second_signal()).await;
+    }
     // A reload that is cut off leaves nothing open but generators that have issued nothing.
     reloads.abort();
     let _ = reloads.await;
@@ -196,14 +227,11 @@ async fn watch_store(mut recalls: watch::Receiver<u64>, tables: Weak<InForce>) {
 
 async fn tables(
     config: &Config,
+    schema: Option<Schema>,
     store: Arc<dyn Store>,
     rules: RuleSet,
     trusts_clock: bool,
 ) -> anyhow::Result<InForce> {
-    let schema = match super::control(config) {
-        Some(control) => Some(Schema::connect(&control).await?),
-        None => None,
-    };
     // A store that several proxies write keeps them apart by itself.
     let locks = match config.store.kind {
         StoreKind::Embedded { .. } => schema.clone().map(TableLocks::new),

@@ -67,6 +67,10 @@ pub enum TakeError {
     Clock { generator: String, held: Held },
     #[error("generator {generator}: {wanted} ids at once, at most {most}; insert in smaller statements")]
     TooMany { generator: String, wanted: u64, most: u64 },
+    #[error("generator {generator} is not open")]
+    NotOpen { generator: String },
+    #[error("generator {generator}: another process has taken over, and gave no ids: {reason}")]
+    Successor { generator: String, reason: String },
     #[error("generator {generator} is closed: this proxy is stopping, or its rules changed; try again")]
     Closed { generator: String },
 }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +29,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub enum Listener {
     Tcp(TcpListener),
-    Unix { listener: UnixListener, path: PathBuf },
+    Unix {
+        listener: UnixListener,
+        /// Removed when it is dropped; `None`: another process listens on.
+        path: Option<PathBuf>,
+        address: String,
+    },
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +74,35 @@ impl Listener {
     pub fn address(&self) -> String {
         match self {
             Listener::Tcp(listener) => listener.local_addr().map(|a| a.to_string()).unwrap_or_default(),
-            Listener::Unix { path, .. } => format!("unix:{}", path.display()),
+            Listener::Unix { address, .. } => address.clone(),
+        }
+    }
+
+    /// The socket of a process that listens at `address`.
+    pub fn inherit(socket: OwnedFd, address: &Address) -> io::Result<Listener> {
+        Ok(match address {
+            Address::Tcp { .. } => {
+                let listener = std::net::TcpListener::from(socket);
+                listener.set_nonblocking(true)?;
+                Listener::Tcp(TcpListener::from_std(listener)?)
+            }
+            Address::Unix(path) => {
+                let listener = std::os::unix::net::UnixListener::from(socket);
+                listener.set_nonblocking(true)?;
+                Listener::unix(UnixListener::from_std(listener)?, path)
+            }
+        })
+    }
+
+    fn unix(listener: UnixListener, path: &Path) -> Listener {
+        let address = format!("unix:{}", path.display());
+        Listener::Unix { listener, path: Some(path.to_owned()), address }
+    }
+
+    /// Another process listens on the same socket: its file stays when this one is dropped.
+    pub fn leave(&mut self) {
+        if let Listener::Unix { path, .. } = self {
+            *path = None;
         }
     }
 
@@ -82,7 +116,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Listener::Unix { path, .. } = self {
+        if let Listener::Unix { path: Some(path), .. } = self {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -94,51 +128,105 @@ async fn bind_unix(path: &Path) -> io::Result<Listener> {
     if is_socket && tokio::net::UnixStream::connect(path).await.is_err() {
         std::fs::remove_file(path)?;
     }
-    let listener = UnixListener::bind(path)?;
-    Ok(Listener::Unix { listener, path: path.to_owned() })
+    Ok(Listener::unix(UnixListener::bind(path)?, path))
 }
 
-/// Serves until `stop` resolves, then lets sessions end where nothing is lost by it, for at most the drain timeout.
-/// `hurry` ends the wait at once. A session keeps the `shared` that it began with.
-pub async fn serve(
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix { listener, .. } => listener.as_fd(),
+        }
+    }
+}
+
+/// A listener and the sessions of those who came. A session keeps the `shared` that it began with.
+pub struct Server {
     listener: Listener,
     shared: Arc<ArcSwap<Shared>>,
     draining: watch::Sender<bool>,
-    stop: impl Future<Output = ()>,
+    sessions: JoinSet<()>,
+}
+
+impl Server {
+    pub fn new(listener: Listener, shared: Arc<ArcSwap<Shared>>, draining: watch::Sender<bool>) -> Server {
+        Server { listener, shared, draining, sessions: JoinSet::new() }
+    }
+
+    pub fn listener(&self) -> &Listener {
+        &self.listener
+    }
+
+    /// Accepts clients until `stop` resolves.
+    pub async fn accept<T>(&mut self, stop: impl Future<Output = T>) -> T {
+        let shared = &self.shared;
+        let welcome = |sessions: &mut JoinSet<()>, client| welcome(sessions, client, &shared.load());
+        accept(&self.listener, &mut self.sessions, welcome, stop).await
+    }
+
+    /// Another process accepts: sessions go on for the drain timeout, or until `stop` resolves; then as [`Server::drain`].
+    pub async fn outlive(mut self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
+        let drain_timeout = self.drain_timeout();
+        self.listener.leave();
+        let Server { listener, draining, mut sessions, .. } = self;
+        drop(listener);
+        tracing::info!(sessions = sessions.len(), timeout = ?drain_timeout, "clients are another process's; sessions go on");
+        tokio::select! {
+            () = all_ended(&mut sessions) => {}
+            () = stop => {}
+            () = tokio::time::sleep(drain_timeout) => {}
+        }
+        end(sessions, &draining, drain_timeout, hurry).await;
+    }
+
+    /// Lets sessions end where nothing is lost by it, for at most the drain timeout. `hurry` ends the wait at once.
+    pub async fn drain(self, hurry: impl Future<Output = ()>) {
+        let drain_timeout = self.drain_timeout();
+        let Server { listener, draining, sessions, .. } = self;
+        drop(listener);
+        end(sessions, &draining, drain_timeout, hurry).await;
+    }
+
+    fn drain_timeout(&self) -> Duration {
+        self.shared.load().login.settings.limits.drain_timeout
+    }
+}
+
+async fn end(
+    mut sessions: JoinSet<()>,
+    draining: &watch::Sender<bool>,
+    drain_timeout: Duration,
     hurry: impl Future<Output = ()>,
 ) {
-    let welcome = |sessions: &mut JoinSet<()>, client| welcome(sessions, client, &shared.load());
-    let mut sessions = accept(&listener, welcome, stop).await;
-    drop(listener);
     draining.send_replace(true);
-    let drain_timeout = shared.load().login.settings.limits.drain_timeout;
     tracing::info!(sessions = sessions.len(), timeout = ?drain_timeout, "draining");
-    let all_ended = async {
-        while let Some(ended) = sessions.join_next().await {
-            note_panic(ended);
-        }
-    };
     tokio::select! {
-        () = all_ended => tracing::info!("all sessions have ended"),
+        () = all_ended(&mut sessions) => tracing::info!("all sessions have ended"),
         () = hurry => tracing::warn!("a second signal: ending at once"),
         () = tokio::time::sleep(drain_timeout) => tracing::warn!("limits.drain_timeout is over: ending"),
     }
     sessions.shutdown().await;
 }
 
-/// Accepts clients until `stop` resolves; returns the sessions that live then. `welcome` gives each a task.
-async fn accept(
+async fn all_ended(sessions: &mut JoinSet<()>) {
+    while let Some(ended) = sessions.join_next().await {
+        note_panic(ended);
+    }
+}
+
+/// Accepts clients until `stop` resolves. `welcome` gives each a task.
+async fn accept<T>(
     listener: &Listener,
+    sessions: &mut JoinSet<()>,
     welcome: impl Fn(&mut JoinSet<()>, Stream),
-    stop: impl Future<Output = ()>,
-) -> JoinSet<()> {
-    let mut sessions = JoinSet::new();
+    stop: impl Future<Output = T>,
+) -> T {
     tokio::pin!(stop);
     loop {
         tokio::select! {
-            () = &mut stop => return sessions,
+            stopped = &mut stop => return stopped,
             accepted = listener.accept() => match accepted {
-                Ok(client) => welcome(&mut sessions, client),
+                Ok(client) => welcome(sessions, client),
                 Err(error) => {
                     tracing::warn!(%error, "a client could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -234,7 +322,7 @@ mod tests {
                 client.read_exact(&mut byte).await.unwrap();
             }
         };
-        accept(&listener, welcome, clients).await;
+        accept(&listener, &mut tokio::task::JoinSet::new(), welcome, clients).await;
         assert_eq!(nth.load(Ordering::Relaxed), 3);
     }
 }

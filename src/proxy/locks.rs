@@ -77,6 +77,16 @@ impl TableLocks {
         Ok(())
     }
 
+    /// Gives up all locks: another process takes them.
+    pub async fn give_up(&self) {
+        let mut held = self.inner.held.lock().await;
+        held.tables.clear();
+        // The locks end with it. A server that does not answer notices by itself.
+        if let Some(conn) = held.conn.take() {
+            let _ = tokio::time::timeout(ANSWER_TIMEOUT, conn.disconnect()).await;
+        }
+    }
+
     /// Gives up the locks of all tables but those to `keep`.
     pub async fn keep(&self, keep: impl Fn(&str) -> bool) {
         let mut held = self.inner.held.lock().await;

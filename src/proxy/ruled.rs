@@ -380,15 +380,14 @@ impl Session {
         target: &Target,
         values: &[i128],
     ) -> Result<(), Refusal> {
-        let Some(generator) = tables.generator(target) else { return Ok(()) };
         if target.rule.explicit != Explicit::Advance {
             return Ok(());
         }
         let mut values: Vec<u64> = values.iter().filter_map(|&value| u64::try_from(value).ok()).collect();
         values.sort_unstable_by(|a, b| b.cmp(a));
         for value in values {
-            match generator
-                .advance_past(value, self.shared.id_deadline)
+            match tables
+                .advance_past(target, value, self.shared.id_deadline)
                 .await
                 .map_err(|error| no_id(&error))?
             {
@@ -398,7 +397,7 @@ impl Session {
                 Advanced::TooFar => {
                     tracing::warn!(
                         table = format!("{}.{}", target.rule.schema, target.table),
-                        generator = generator.name(),
+                        generator = %target.rule.generator,
                         "an id that a client wrote lies more than 1e9 above the generator's bound: it is stored, and not followed"
                     );
                 }
@@ -408,16 +407,10 @@ impl Session {
     }
 
     pub(super) async fn take(&self, tables: &Tables, target: &Target, ids: u32) -> Result<IdBlock, Refusal> {
-        let Some(generator) = tables.generator(target) else {
-            return Err(Refusal::NoId(format!("generator {} is not open", target.rule.generator)));
-        };
         let Some(n) = NonZeroU64::new(u64::from(ids)) else {
             return Err(Refusal::NoId("a statement without ids".into()));
         };
-        let range = match generator.try_take(n) {
-            Some(range) => range,
-            None => generator.take(n, self.shared.id_deadline).await.map_err(|error| no_id(&error))?,
-        };
+        let range = tables.take(target, n, self.shared.id_deadline).await.map_err(|error| no_id(&error))?;
         let highest = highest_of(target);
         if range.last() > highest {
             return Err(Refusal::NoId(format!(

@@ -17,7 +17,6 @@ use crate::ids::range::block::Spacing;
 use crate::ids::sequence::Seed;
 use crate::ids::timestamp::clock::Clock;
 use crate::ids::{Generator, OpenError, TakeError};
-use crate::rewrite::plan::Target;
 use crate::rules::RuleSet;
 use crate::rules::model::{GeneratorName, NameCase, Origin, Rule};
 use crate::schema::{LiveTable, Schema, SchemaError};
@@ -28,12 +27,14 @@ mod column;
 mod in_force;
 mod lookup;
 mod refresh;
+mod successor;
 mod through;
 
 pub(super) use column::{highest_of, id_shape};
 pub use in_force::InForce;
 pub use lookup::SHAPE_AGE_MAX;
 pub use refresh::REFRESH_INTERVAL;
+pub use successor::{Asked, Successor};
 
 /// Why a ruled table cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +47,8 @@ pub enum TableError {
     Open { origin: Origin, error: OpenError },
     #[error("generator {0} is not open: the store was away when this proxy started, and is not back yet")]
     NotOpen(GeneratorName),
+    #[error("another process has taken over: reload that one")]
+    Yielded,
     #[error(transparent)]
     Floor(#[from] TakeError),
     #[error(transparent)]
@@ -89,6 +92,8 @@ struct Backend {
     store: Arc<dyn Store>,
     /// `None`: the store itself keeps other proxies off.
     locks: Option<TableLocks>,
+    /// Issues ids in this process's stead; there are no generators then.
+    successor: Option<Arc<dyn Successor>>,
     owner: String,
     /// That timestamps are made by.
     clock: Arc<dyn Clock>,
@@ -185,11 +190,11 @@ impl Tables {
         !self.rules.is_empty()
     }
 
-    pub(super) fn generator(&self, target: &Target) -> Option<&Generator> {
-        self.generators.get(&target.rule.generator)
-    }
-
     async fn raise_floor(&self, rule: &Rule, table: &str) -> Result<(), TableError> {
+        if self.backend.successor.is_some() {
+            // It binds what it issues ids for.
+            return Ok(());
+        }
         // A table that is not bound must not count as one that is.
         let Some(generator) = self.generators.get(&rule.generator) else {
             return Err(TableError::NotOpen(rule.generator.clone()));

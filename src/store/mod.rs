@@ -8,6 +8,7 @@
 pub(crate) mod conformance;
 pub mod embedded;
 pub mod etcd;
+pub mod gate;
 pub mod late;
 pub mod memory;
 pub mod mysql;

@@ -33,4 +33,5 @@ mod sizes;
 mod state;
 mod swaps;
 mod tables;
+mod takeover;
 mod timestamps;

@@ -129,18 +129,45 @@ impl Proxy {
         self.restart();
     }
 
+    /// A second process takes over; returns the first, which goes on in the same log until its last session has ended.
+    pub fn take_over(&mut self) -> Before {
+        let before = self.keeper.take().expect("the proxy was started");
+        self.start_process(&["--takeover"]);
+        Before(Some(before))
+    }
+
+    /// A process of the same configuration that is expected to end by itself: what it said.
+    pub fn attempt(&self, flags: &[&str]) -> String {
+        let output = std::process::Command::new(binary())
+            .args(["serve", "--config"])
+            .arg(self.dir.join("rowstamp.toml"))
+            .args(flags)
+            .output()
+            .expect("the proxy's program runs");
+        assert!(!output.status.success(), "it was to fail");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
     fn launch(&mut self) {
         let _ = fs::remove_file(self.dir.join("log"));
+        self.start_process(&[]);
+    }
+
+    /// Its log is what the file holds behind that of the processes before it.
+    fn start_process(&mut self, flags: &[&str]) {
         let config = self.dir.join("rowstamp.toml").display().to_string();
         let mut line = self.under.clone();
         line.extend([binary(), "serve".to_owned(), "--config".to_owned(), config]);
         line.extend_from_slice(&self.flags);
+        line.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        let begun = fs::metadata(self.dir.join("log")).map_or(0, |log| log.len());
+        let begun = usize::try_from(begun).expect("a log in memory");
         let keeper = Keeper::start(&self.dir, &line);
         let end = Instant::now() + START_DEADLINE;
         self.port = loop {
             // Asked before the log is read, so that the last words of a proxy that ended are seen.
             let running = keeper.is_running();
-            let log = keeper.log();
+            let log = keeper.log().split_off(begun);
             if let Some(port) = listening_port(&log) {
                 break port;
             }
@@ -149,6 +176,29 @@ impl Proxy {
         };
         self.pid = keeper.pid;
         self.keeper = Some(keeper);
+    }
+}
+
+/// A process that another has taken over from. Dropped, it is killed.
+pub struct Before(Option<Keeper>);
+
+impl Before {
+    pub fn is_running(&self) -> bool {
+        self.0.as_ref().is_some_and(Keeper::is_running)
+    }
+
+    /// Whether it ends by itself in time.
+    pub fn ends_within(&self, deadline: Duration) -> bool {
+        self.0.as_ref().is_none_or(|keeper| keeper.wait(deadline))
+    }
+}
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        // The folder is the process's that took over.
+        if let Some(keeper) = self.0.take() {
+            keeper.end_keeping_folder();
+        }
     }
 }
 

@@ -233,8 +233,12 @@ impl Tables {
 
 impl Next {
     /// Makes all that may fail and that nobody sees. The old version serves on.
-    pub(super) async fn make(old: &Tables, rules: Arc<RuleSet>) -> Result<Next, TableError> {
-        let mut tables = Tables::new(rules.clone(), old.backend.clone());
+    pub(super) async fn make(
+        old: &Tables,
+        rules: Arc<RuleSet>,
+        backend: Backend,
+    ) -> Result<Next, TableError> {
+        let mut tables = Tables::new(rules.clone(), backend);
         tables.open_timestamps(Some(old)).await?;
         tables.read_views().await?;
         let live = tables.survey(Some(old)).await?;

@@ -22,10 +22,10 @@ use crate::store::Store;
 pub struct InForce {
     now: ArcSwap<Tables>,
     /// The store was not there when the rules were read: none of their generators is open.
-    is_waiting: AtomicBool,
-    backend: Backend,
+    pub(super) is_waiting: AtomicBool,
+    pub(super) backend: Backend,
     /// One change at a time.
-    changing: tokio::sync::Mutex<()>,
+    pub(super) changing: tokio::sync::Mutex<()>,
     /// Versions that gave way, while a statement that is under way holds them.
     past: Mutex<Vec<Weak<Tables>>>,
 }
@@ -41,8 +41,7 @@ struct Handover<'a> {
 impl Drop for Handover<'_> {
     fn drop(&mut self) {
         if let Some(tables) = self.tables.take() {
-            self.in_force.now.store(Arc::new(tables));
-            self.in_force.past().push(Arc::downgrade(self.old));
+            self.in_force.replace(self.old, tables);
         }
     }
 }
@@ -63,7 +62,9 @@ impl InForce {
             None => NameCase::Sensitive,
         };
         let (clock, ddl, fetching) = (Arc::new(SystemClock::new()), Arc::new(Ddl::default()), Arc::default());
-        let backend = Backend { case, schema, store, locks, owner, clock, trusts_clock, ddl, fetching };
+        let successor = None;
+        let backend =
+            Backend { case, schema, store, locks, successor, owner, clock, trusts_clock, ddl, fetching };
         let (tables, is_waiting) = match Tables::open(rules.clone(), backend.clone()).await {
             Ok(tables) => (tables, false),
             Err(error) if error.passes() => {
@@ -89,7 +90,10 @@ impl InForce {
     pub async fn change(&self, rules: Arc<RuleSet>) -> Result<(), TableError> {
         let _one_at_a_time = self.changing.lock().await;
         let old = self.now();
-        let next = Next::make(&old, rules).await?;
+        if old.backend.successor.is_some() {
+            return Err(TableError::Yielded);
+        }
+        let next = Next::make(&old, rules, self.backend.clone()).await?;
         self.succeed(&old, next).await?;
         if self.is_waiting.swap(false, Ordering::AcqRel) {
             tracing::info!("the store is there: ids are issued");
@@ -108,6 +112,11 @@ impl InForce {
             generator.close().await;
         }
         Ok(())
+    }
+
+    pub(super) fn replace(&self, old: &Arc<Tables>, next: Tables) {
+        self.now.store(Arc::new(next));
+        self.past().push(Arc::downgrade(old));
     }
 
     /// The version that comes behind `retired`. `None`: it takes longer than `deadline`.

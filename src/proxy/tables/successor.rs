@@ -1,0 +1,162 @@
+//! Ids from the process that took over, and for the one before (`takeover`).
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::change::Next;
+use super::{Backend, InForce, TableError, Tables};
+use crate::ids::generator::Advanced;
+use crate::ids::range::block::{IdBlock, Spacing};
+use crate::ids::{Generator, TakeError};
+use crate::rewrite::plan::{Lookup, Target};
+
+/// The process that issues ids in this one's stead.
+#[async_trait]
+pub trait Successor: Send + Sync + 'static {
+    async fn take(&self, target: &Target, n: NonZeroU64, deadline: Duration) -> Result<IdBlock, TakeError>;
+
+    /// As [`Generator::advance_past`].
+    async fn advance_past(&self, target: &Target, id: u64, deadline: Duration)
+    -> Result<Advanced, TakeError>;
+}
+
+/// What another process's rules say of a table.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    pub schema: &'a str,
+    pub table: &'a str,
+    pub column: &'a str,
+    pub generator: &'a str,
+    pub spacing: Spacing,
+}
+
+impl Asked<'_> {
+    fn agrees(&self, target: &Target) -> bool {
+        target.view.is_none()
+            && target.rule.column == self.column
+            && target.rule.generator.to_string() == self.generator
+            && target.spacing == self.spacing
+    }
+}
+
+impl Tables {
+    /// `n` ids for a statement that inserts into `target`.
+    pub(in crate::proxy) async fn take(
+        &self,
+        target: &Target,
+        n: NonZeroU64,
+        deadline: Duration,
+    ) -> Result<IdBlock, TakeError> {
+        if let Some(successor) = &self.backend.successor {
+            return successor.take(target, n, deadline).await;
+        }
+        let generator = self.generator(target)?;
+        match generator.try_take(n) {
+            Some(block) => Ok(block),
+            None => generator.take(n, deadline).await,
+        }
+    }
+
+    /// As [`Generator::advance_past`].
+    pub(in crate::proxy) async fn advance_past(
+        &self,
+        target: &Target,
+        id: u64,
+        deadline: Duration,
+    ) -> Result<Advanced, TakeError> {
+        match &self.backend.successor {
+            Some(successor) => successor.advance_past(target, id, deadline).await,
+            None => self.generator(target)?.advance_past(id, deadline).await,
+        }
+    }
+
+    pub(super) fn generator(&self, target: &Target) -> Result<&Generator, TakeError> {
+        let name = &target.rule.generator;
+        self.generators.get(name).ok_or_else(|| TakeError::NotOpen { generator: name.to_string() })
+    }
+}
+
+impl InForce {
+    /// From here on this process makes no ids: its generators are closed, its tables' locks given up, and statements take
+    /// their ids from `successor`. The store has no more calls from here.
+    pub async fn yield_to(&self, successor: Arc<dyn Successor>) {
+        let _one_at_a_time = self.changing.lock().await;
+        let _nothing_is_bound = self.backend.fetching.lock().await;
+        let old = self.now();
+        let backend = Backend { successor: Some(successor), locks: None, ..self.backend.clone() };
+        let mut tables = Tables::new(old.rules.clone(), backend);
+        tables.views = old.views.clone();
+        old.retire();
+        self.replace(&old, tables);
+        self.is_waiting.store(false, Ordering::Release);
+        for generator in old.generators.values() {
+            generator.close().await;
+        }
+        if let Some(locks) = &self.backend.locks {
+            locks.give_up().await;
+        }
+    }
+
+    /// Behind [`InForce::yield_to`]: the successor has ended without taking over, and the store is open again.
+    pub async fn take_back(&self) -> Result<(), TableError> {
+        let _one_at_a_time = self.changing.lock().await;
+        let old = self.now();
+        let next = Next::make(&old, old.rules.clone(), self.backend.clone()).await?;
+        self.succeed(&old, next).await
+    }
+
+    /// Whether another process issues ids in this one's stead.
+    pub fn has_yielded(&self) -> bool {
+        self.now().backend.successor.is_some()
+    }
+
+    /// Ids for a session of the process before this one.
+    pub async fn take_for(
+        &self,
+        asked: &Asked<'_>,
+        n: NonZeroU64,
+        deadline: Duration,
+    ) -> Result<IdBlock, String> {
+        loop {
+            let (tables, target) = self.target(asked).await?;
+            let taken = tables.take(&target, n, deadline).await;
+            if !tables.is_retired() {
+                return taken.map_err(|error| error.to_string());
+            }
+            self.after(&tables, deadline).await.ok_or("the rules are being changed; try again")?;
+        }
+    }
+
+    /// [`Tables::advance_past`] for a session of the process before this one.
+    pub async fn pass_for(&self, asked: &Asked<'_>, id: u64, deadline: Duration) -> Result<Advanced, String> {
+        loop {
+            let (tables, target) = self.target(asked).await?;
+            let advanced = tables.advance_past(&target, id, deadline).await;
+            if !tables.is_retired() {
+                return advanced.map_err(|error| error.to_string());
+            }
+            self.after(&tables, deadline).await.ok_or("the rules are being changed; try again")?;
+        }
+    }
+
+    async fn target(&self, asked: &Asked<'_>) -> Result<(Arc<Tables>, Arc<Target>), String> {
+        let Asked { schema, table, .. } = *asked;
+        let tables = self.now();
+        let mut found = tables.lookup(schema, table);
+        if let Lookup::Unknown = found {
+            tables.fetch(schema, table, false).await;
+            found = tables.lookup(schema, table);
+        }
+        match found {
+            Lookup::Ruled(target) if asked.agrees(&target) => Ok((tables, target)),
+            Lookup::Away(reason) | Lookup::Refused(reason) => Err(reason),
+            _ => Err(format!(
+                "the process that took over has another rule for {schema}.{table}: connect again"
+            )),
+        }
+    }
+}

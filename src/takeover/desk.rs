@@ -1,0 +1,173 @@
+//! The process that issues ids, as others find it: who is to take over, and who did not end yet and needs ids.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::socket::{Lines, SOCKET, TakeoverError, is_ours, listen};
+use super::wire::{PROTOCOL, Passed, Reply, Request};
+use crate::ids::generator::Advanced;
+use crate::proxy::tables::InForce;
+
+/// How long the other process may take between two lines of a takeover. It opens the store and every ruled table, and waits some
+/// seconds for a lock that is not free yet.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Another process that asks for this one's place.
+pub struct Offer {
+    lines: Lines,
+    /// Where it is to listen, as its configuration says.
+    pub address: String,
+}
+
+impl Offer {
+    pub async fn refuse(mut self, reason: String) {
+        // Who does not hear it sees the connection's end.
+        let _ = self.lines.send(&Reply::Refused { reason }).await;
+    }
+
+    /// The store is given up: the other process opens it. `Ok` when it is ready.
+    pub async fn hand(&mut self, listener: impl AsFd) -> io::Result<()> {
+        self.lines.send_with(&Reply::Handed, listener).await?;
+        match timeout(PATIENCE, self.lines.next()).await {
+            Ok(Ok(Some(Request::Ready))) => self.lines.send(&Reply::Done).await,
+            Ok(Ok(Some(_))) => Err(io::ErrorKind::InvalidData.into()),
+            Ok(Ok(None)) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+/// The place of a process that has given up its store.
+pub struct Offered(Lines);
+
+impl Offered {
+    /// Asks the process that has `folder` as its `state.path`; with its place comes its listening socket. `None`: there is none.
+    pub async fn ask(folder: &Path, address: String) -> Result<Option<(Offered, OwnedFd)>, TakeoverError> {
+        let path = folder.join(SOCKET);
+        let mut lines = match Lines::connect(&path).await {
+            Ok(lines) => lines,
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(TakeoverError::Socket { path, error }),
+        };
+        let asked = async {
+            lines.send(&Request::TakeOver { protocol: PROTOCOL, address }).await?;
+            lines.next_with().await
+        };
+        let answer = timeout(PATIENCE, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        match answer.map_err(|error| TakeoverError::Socket { path, error })? {
+            (Some(Reply::Handed), Some(listener)) => Ok(Some((Offered(lines), listener))),
+            (Some(Reply::Refused { reason }), _) => Err(TakeoverError::Refused(reason)),
+            _ => Err(TakeoverError::GoneAway),
+        }
+    }
+
+    /// The store and the tables are open, and [`Desk::open`] has been called. Behind `Ok` this process serves.
+    pub async fn ready(mut self) -> Result<(), TakeoverError> {
+        let told = async {
+            self.0.send(&Request::Ready).await?;
+            self.0.next().await
+        };
+        match timeout(PATIENCE, told).await {
+            Ok(Ok(Some(Reply::Done))) => Ok(()),
+            _ => Err(TakeoverError::GoneAway),
+        }
+    }
+}
+
+/// Answers at the socket until it is dropped.
+pub struct Desk {
+    serving: JoinHandle<()>,
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl Desk {
+    /// Takes the place of any other process at the socket.
+    pub fn open(
+        folder: &Path,
+        tables: Arc<InForce>,
+        offers: mpsc::Sender<Offer>,
+    ) -> Result<Desk, TakeoverError> {
+        let opened = listen(folder);
+        let listener = opened.map_err(|error| TakeoverError::Socket { path: folder.join(SOCKET), error })?;
+        Ok(Desk { serving: tokio::spawn(accept(listener, tables, offers)) })
+    }
+
+    /// Whether a process answers at the socket of this `state.path`.
+    pub async fn is_taken(folder: &Path) -> Option<PathBuf> {
+        let path = folder.join(SOCKET);
+        UnixStream::connect(&path).await.is_ok().then_some(path)
+    }
+}
+
+async fn accept(listener: UnixListener, tables: Arc<InForce>, offers: mpsc::Sender<Offer>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) if is_ours(&stream) => {
+                let (tables, offers) = (Arc::clone(&tables), offers.clone());
+                tokio::spawn(async move {
+                    if let Err(error) = answer(Lines::new(stream), &tables, &offers).await {
+                        tracing::debug!(%error, "the takeover's socket");
+                    }
+                });
+            }
+            Ok(_) => tracing::warn!("another user's process came to the takeover's socket: it was sent away"),
+            Err(error) => {
+                tracing::warn!(%error, "the takeover's socket");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn answer(mut lines: Lines, tables: &InForce, offers: &mpsc::Sender<Offer>) -> io::Result<()> {
+    while let Some(request) = lines.next().await? {
+        let reply = match request {
+            Request::TakeOver { protocol, address } if protocol == PROTOCOL => {
+                // Whoever would receive it ends: then so does the connection.
+                let _ = offers.send(Offer { lines, address }).await;
+                return Ok(());
+            }
+            Request::TakeOver { protocol, .. } => Reply::Refused {
+                reason: format!(
+                    "it is of a version that hands over by protocol {PROTOCOL}, not {protocol}; stop it with SIGTERM, then \
+                     start the new one"
+                ),
+            },
+            Request::Ready => Reply::Refused { reason: "nothing was handed over".to_owned() },
+            Request::Take { target, n, deadline_ms } => {
+                match tables.take_for(&target.asked(), n, Duration::from_millis(deadline_ms)).await {
+                    Ok(block) => Reply::Ids { first: block.first() },
+                    Err(reason) => Reply::Refused { reason },
+                }
+            }
+            Request::Pass { target, id, deadline_ms } => {
+                match tables.pass_for(&target.asked(), id, Duration::from_millis(deadline_ms)).await {
+                    Ok(Advanced::Past) => Reply::Passed(Passed::Past),
+                    Ok(Advanced::Elsewhere) => Reply::Passed(Passed::Elsewhere),
+                    Ok(Advanced::TooFar) => Reply::Passed(Passed::TooFar),
+                    Err(reason) => Reply::Refused { reason },
+                }
+            }
+        };
+        lines.send(&reply).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The process that took over, as the one before asks it for ids.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::socket::{Lines, SOCKET};
+use super::wire::{Named, Passed, Reply, Request};
+use crate::ids::generator::{Advanced, TakeError};
+use crate::ids::range::block::IdBlock;
+use crate::proxy::tables::Successor;
+use crate::rewrite::plan::Target;
+
+pub struct Heir {
+    path: PathBuf,
+    state: watch::Sender<State>,
+    /// Connections that nobody uses just now.
+    idle: Mutex<Vec<Lines>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It opens the store.
+    Opens,
+    Issues,
+    /// It ended before it issued: this process issues itself again.
+    Ended,
+}
+
+impl Heir {
+    /// `folder`: `state.path` of both processes.
+    pub fn new(folder: &Path) -> Heir {
+        Heir { path: folder.join(SOCKET), state: watch::Sender::new(State::Opens), idle: Mutex::default() }
+    }
+
+    /// It has the store and the tables: ids may be asked for.
+    pub fn issues(&self) {
+        self.state.send_replace(State::Issues);
+    }
+
+    /// Nobody is to ask it any more.
+    pub fn has_ended(&self) {
+        self.state.send_replace(State::Ended);
+    }
+
+    async fn ask(&self, target: &Target, request: &Request, until: Instant) -> Result<Reply, TakeError> {
+        let lost =
+            |reason: String| TakeError::Successor { generator: target.rule.generator.to_string(), reason };
+        let asking = async {
+            let mut state = self.state.subscribe();
+            // The sender is this heir's own.
+            let state = state.wait_for(|state| *state != State::Opens).await;
+            if !state.is_ok_and(|state| *state == State::Issues) {
+                return Err("it ended before it served".to_owned());
+            }
+            match self.exchange(request).await {
+                Ok(Reply::Refused { reason }) => Err(reason),
+                Ok(reply) => Ok(reply),
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        match timeout_at(until, asking).await {
+            Ok(answer) => answer.map_err(lost),
+            Err(_) => Err(lost("it does not answer".to_owned())),
+        }
+    }
+
+    /// Dropped half-way, it drops its connection too: no answer is taken for another's.
+    async fn exchange(&self, request: &Request) -> io::Result<Reply> {
+        let idle = self.idle().pop();
+        if let Some(mut lines) = idle
+            && let Ok(reply) = exchange_on(&mut lines, request).await
+        {
+            self.idle().push(lines);
+            return Ok(reply);
+        }
+        // Where its end has come, another process has its place. Ids that were asked for twice are a gap.
+        self.idle().clear();
+        let mut lines = Lines::connect(&self.path).await?;
+        let reply = exchange_on(&mut lines, request).await?;
+        self.idle().push(lines);
+        Ok(reply)
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Lines>> {
+        // A list is right whatever panicked while it was locked.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn exchange_on(lines: &mut Lines, request: &Request) -> io::Result<Reply> {
+    lines.send(request).await?;
+    lines.next().await?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+fn named(target: &Target) -> Named {
+    let spacing = target.spacing;
+    Named {
+        schema: target.rule.schema.clone(),
+        table: target.table.clone(),
+        column: target.rule.column.clone(),
+        generator: target.rule.generator.to_string(),
+        step: spacing.step,
+        ticks: spacing.ticks.map(|ticks| (ticks.ids, ticks.distance)),
+    }
+}
+
+fn odd(target: &Target) -> TakeError {
+    TakeError::Successor {
+        generator: target.rule.generator.to_string(),
+        reason: "its answer is not understood".to_owned(),
+    }
+}
+
+#[async_trait]
+impl Successor for Heir {
+    async fn take(&self, target: &Target, n: NonZeroU64, deadline: Duration) -> Result<IdBlock, TakeError> {
+        let until = Instant::now() + deadline;
+        let request = Request::Take { target: named(target), n, deadline_ms: millis(deadline) };
+        match self.ask(target, &request, until).await? {
+            Reply::Ids { first } => IdBlock::new(first, target.spacing, n).ok_or_else(|| odd(target)),
+            _ => Err(odd(target)),
+        }
+    }
+
+    async fn advance_past(
+        &self,
+        target: &Target,
+        id: u64,
+        deadline: Duration,
+    ) -> Result<Advanced, TakeError> {
+        let until = Instant::now() + deadline;
+        let request = Request::Pass { target: named(target), id, deadline_ms: millis(deadline) };
+        match self.ask(target, &request, until).await? {
+            Reply::Passed(Passed::Past) => Ok(Advanced::Past),
+            Reply::Passed(Passed::Elsewhere) => Ok(Advanced::Elsewhere),
+            Reply::Passed(Passed::TooFar) => Ok(Advanced::TooFar),
+            _ => Err(odd(target)),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,137 @@
+//! The lines of a takeover's socket.
+
+use std::num::NonZeroU64;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::range::block::{Spacing, Ticks};
+use crate::proxy::tables::Asked;
+
+/// Grows when a line is not understood as before.
+pub(super) const PROTOCOL: u32 = 1;
+
+/// A line to the process that issues ids.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Request {
+    /// `address`: where the new process is to listen.
+    TakeOver {
+        protocol: u32,
+        address: String,
+    },
+    /// Behind [`Reply::Handed`]: the new process has all that it needs.
+    Ready,
+    Take {
+        target: Named,
+        n: NonZeroU64,
+        deadline_ms: u64,
+    },
+    /// Later ids are above `id`.
+    Pass {
+        target: Named,
+        id: u64,
+        deadline_ms: u64,
+    },
+}
+
+/// A line of the process that was asked.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Reply {
+    /// The listening socket comes with this line.
+    Handed,
+    /// All is the new process's.
+    Done,
+    /// The first of the ids that were asked for.
+    Ids {
+        first: u64,
+    },
+    /// What became of an id that a client wrote.
+    Passed(Passed),
+    Refused {
+        reason: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Passed {
+    Past,
+    Elsewhere,
+    TooFar,
+}
+
+/// A table and what a process's rules say of it: both processes must have the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Named {
+    pub schema: String,
+    pub table: String,
+    pub column: String,
+    pub generator: String,
+    pub step: NonZeroU64,
+    /// Ids of a tick, and from one tick to the next.
+    pub ticks: Option<(NonZeroU64, NonZeroU64)>,
+}
+
+impl Named {
+    pub(super) fn asked(&self) -> Asked<'_> {
+        let ticks = self.ticks.map(|(ids, distance)| Ticks { ids, distance });
+        Asked {
+            schema: &self.schema,
+            table: &self.table,
+            column: &self.column,
+            generator: &self.generator,
+            spacing: Spacing { step: self.step, ticks },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use super::{Named, Passed, Reply, Request};
+
+    /// Another version of Rowstamp reads them.
+    #[test]
+    fn lines() {
+        let n = |n| NonZeroU64::new(n).unwrap();
+        let target = Named {
+            schema: "shop".into(),
+            table: "orders".into(),
+            column: "id".into(),
+            generator: "shop.g".into(),
+            step: n(1),
+            ticks: Some((n(4096), n(1 << 22))),
+        };
+        let named = r#"{"schema":"shop","table":"orders","column":"id","generator":"shop.g","step":1,"ticks":[4096,4194304]}"#;
+        for (request, text) in [
+            (
+                Request::TakeOver { protocol: 1, address: "127.0.0.1:6446".into() },
+                r#"{"take_over":{"protocol":1,"address":"127.0.0.1:6446"}}"#.to_owned(),
+            ),
+            (Request::Ready, r#""ready""#.to_owned()),
+            (
+                Request::Take { target: target.clone(), n: n(3), deadline_ms: 1000 },
+                format!(r#"{{"take":{{"target":{named},"n":3,"deadline_ms":1000}}}}"#),
+            ),
+            (
+                Request::Pass { target, id: 7, deadline_ms: 1000 },
+                format!(r#"{{"pass":{{"target":{named},"id":7,"deadline_ms":1000}}}}"#),
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&request).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), request);
+        }
+        for (reply, text) in [
+            (Reply::Handed, r#""handed""#),
+            (Reply::Done, r#""done""#),
+            (Reply::Ids { first: u64::MAX }, r#"{"ids":{"first":18446744073709551615}}"#),
+            (Reply::Passed(Passed::TooFar), r#"{"passed":"too_far"}"#),
+            (Reply::Refused { reason: "\n".into() }, r#"{"refused":{"reason":"\n"}}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&reply).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Reply>(text).unwrap(), reply);
+        }
+    }
+}
