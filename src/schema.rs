@@ -6,51 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts, Row, SslOpts};
+use mysql_async::{Conn, Row};
 
-use crate::address::Address;
+use self::account::Account;
 use crate::ids::layout::Moment;
 use crate::ids::range::block::{Spacing, Ticks};
 use crate::rules::model::{ColumnShape, NameCase, Rule, TableShape};
 use crate::rules::{Ambiguous, RuleSet};
 
-/// Rowstamp's own account on the backend.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Control {
-    pub addresses: Vec<Address>,
-    pub user: String,
-    pub password: String,
-    pub tls: ControlTls,
-}
+mod account;
+mod primary;
 
-/// How the control connection protects itself; certificates are verified where the backend's mode says so.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ControlTls {
-    Never,
-    /// Where the server offers it.
-    Preferred,
-    Always {
-        ca: Option<std::path::PathBuf>,
-        verifies_name: bool,
-    },
-}
-
-impl Control {
-    /// How to connect, in the order in which it is tried.
-    pub fn servers(&self) -> Vec<Opts> {
-        let one = |address| self.tls.attempts().into_iter().map(move |tls| options(self, address, tls));
-        self.addresses.iter().flat_map(one).collect()
-    }
-}
-
-impl std::fmt::Debug for Control {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Control")
-            .field("user", &self.user)
-            .field("addresses", &self.addresses)
-            .finish_non_exhaustive()
-    }
-}
+pub use account::{Control, ControlTls};
+pub use primary::Primary;
 
 /// What a name is to the backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,11 +70,10 @@ pub enum SchemaError {
     Locked { table: String },
 }
 
-/// A connection pool of the control account.
+/// The control account, and its connections.
 #[derive(Debug, Clone)]
 pub struct Schema {
-    pool: Pool,
-    user: String,
+    account: Account,
     timeout: Duration,
 }
 
@@ -126,18 +93,10 @@ const BINDING_LOCK_SECONDS: u32 = 5;
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Schema {
-    /// Connects once, so that a wrong password shows at the start.
+    /// Connects once, so that a wrong password shows at the start. Needs a Tokio runtime, which it uses until it is dropped.
     pub async fn connect(control: &Control) -> Result<Schema, SchemaError> {
-        let mut last = None;
-        for server in control.servers() {
-            let schema =
-                Schema { pool: Pool::new(server), user: control.user.clone(), timeout: QUERY_TIMEOUT };
-            match schema.conn().await {
-                Ok(_) => return Ok(schema),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or(SchemaError::Timeout(QUERY_TIMEOUT)))
+        let account = Account::open(control, QUERY_TIMEOUT).await?;
+        Ok(Schema { account, timeout: QUERY_TIMEOUT })
     }
 
     async fn conn(&self) -> Result<Conn, SchemaError> {
@@ -146,10 +105,12 @@ impl Schema {
 
     /// A connection of one's own: for locks, which belong to their connection.
     pub async fn own_connection(&self, limit: Duration) -> Result<Conn, SchemaError> {
-        let connected = tokio::time::timeout(limit, self.pool.get_conn()).await;
-        connected
-            .map_err(|_| SchemaError::Timeout(limit))?
-            .map_err(|error| SchemaError::Connect { user: self.user.clone(), error: error.to_string() })
+        self.account.connection(limit).await
+    }
+
+    /// Which of the backend's addresses is connected to first.
+    pub fn primary(&self) -> &Primary {
+        self.account.primary()
     }
 
     async fn rows(&self, sql: &str, params: Vec<mysql_async::Value>) -> Result<Vec<Row>, SchemaError> {
@@ -408,45 +369,6 @@ fn holds_text(data_type: &str) -> bool {
 /// Of a text column: whether the value is what an id of ours looks like.
 fn is_digits(column: &str) -> String {
     format!("CONVERT({column} USING utf8mb4) REGEXP '^[0-9]{{1,19}}$'")
-}
-
-impl ControlTls {
-    /// What is tried in turn.
-    fn attempts(&self) -> Vec<Option<SslOpts>> {
-        let unverified = || {
-            SslOpts::default().with_danger_accept_invalid_certs(true).with_danger_skip_domain_validation(true)
-        };
-        match self {
-            ControlTls::Never => vec![None],
-            ControlTls::Preferred => vec![Some(unverified()), None],
-            ControlTls::Always { ca: None, .. } => vec![Some(unverified())],
-            ControlTls::Always { ca: Some(ca), verifies_name } => {
-                let tls = SslOpts::default()
-                    .with_root_certs(vec![ca.clone().into()])
-                    .with_danger_skip_domain_validation(!verifies_name);
-                vec![Some(tls)]
-            }
-        }
-    }
-}
-
-fn options(control: &Control, address: &Address, tls: Option<SslOpts>) -> Opts {
-    let constraints = PoolConstraints::new(0, 4).unwrap_or_default();
-    let options = OptsBuilder::default()
-        .user(Some(control.user.clone()))
-        .pass(Some(control.password.clone()))
-        .prefer_socket(false)
-        .stmt_cache_size(0)
-        .pool_opts(PoolOpts::default().with_constraints(constraints));
-    match address {
-        Address::Tcp { host, port } => {
-            options.ip_or_hostname(host.clone()).tcp_port(*port).ssl_opts(tls).into()
-        }
-        // A Unix socket needs no TLS: nobody listens in between.
-        Address::Unix(path) => {
-            options.socket(Some(path.to_string_lossy().into_owned())).prefer_socket(true).into()
-        }
-    }
 }
 
 fn column(row: &Row) -> Option<ColumnShape> {

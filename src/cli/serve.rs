@@ -79,6 +79,7 @@ async fn serve(
         Some(control) => Some(Schema::connect(&control).await?),
         None => None,
     };
+    let primary = schema.as_ref().map(|schema| schema.primary().clone()).unwrap_or_default();
     let offered = if args.takeover { takeover::ask(&settings).await? } else { None };
     let store = takeover::open_store(&config, offered.is_some()).await?;
     let tables = Arc::new(tables(&config, schema, store.clone(), rules, args.trust_clock).await?);
@@ -97,6 +98,7 @@ async fn serve(
         tls,
         own_key: Arc::new(KeyCell::default()),
         os_user: backend::os_user(),
+        primary,
     };
     let verifier = Verifier::new(config.rewrite.verify);
     let shared = Shared {

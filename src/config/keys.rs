@@ -79,7 +79,7 @@ impl Default for ListenTls {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["address"]))]
 pub struct Backend {
-    /// "host:port" or "unix:/path", or a list of them that is tried in order.
+    /// "host:port" or "unix:/path", or a list of them: with a control account the one that can be written to comes first, else they are tried in order.
     #[schemars(example = &"127.0.0.1:3306")]
     pub address: Option<OneOrMany<Place>>,
     /// Tell the server the client's address by PROXY protocol; MariaDB reads it from proxy_protocol_networks, MySQL does not.

@@ -23,10 +23,12 @@ fn describe(attempts: &[(Address, io::Error)]) -> String {
     texts.join("; ")
 }
 
-/// The first address that answers, each given the timeout for itself.
-pub async fn connect(backend: &Backend) -> Result<(Stream, &Address), ConnectError> {
+/// The first address that answers, each given the timeout for itself: the one in the place `primary`, then all others in their
+/// order.
+pub async fn connect(backend: &Backend, primary: usize) -> Result<(Stream, &Address), ConnectError> {
     let mut attempts = Vec::new();
-    for address in &backend.addresses {
+    let others = backend.addresses.iter().enumerate().filter(|(nth, _)| *nth != primary);
+    for address in backend.addresses.get(primary).into_iter().chain(others.map(|(_, address)| address)) {
         match connect_to(address, backend.connect_timeout).await {
             Ok(stream) => return Ok((stream, address)),
             Err(error) => attempts.push((address.clone(), error)),
@@ -38,7 +40,7 @@ pub async fn connect(backend: &Backend) -> Result<(Stream, &Address), ConnectErr
 async fn connect_to(address: &Address, limit: Duration) -> io::Result<Stream> {
     let connecting = async {
         match address {
-            Address::Tcp { host, port } => Stream::tcp(TcpStream::connect((host.as_str(), *port)).await?),
+            Address::Tcp { host, port } => Stream::server(TcpStream::connect((host.as_str(), *port)).await?),
             Address::Unix(path) => UnixStream::connect(path).await.map(Stream::unix),
         }
     };
@@ -83,10 +85,12 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let open = listener.local_addr().unwrap().to_string();
         let both = backend(&["unix:/nowhere/s".into(), open.clone()]);
-        let (stream, address) = connect(&both).await.unwrap();
-        assert_eq!((address.to_string(), stream.is_secure()), (open.clone(), false));
+        for primary in [0, 1, 2] {
+            let (stream, address) = connect(&both, primary).await.unwrap();
+            assert_eq!((address.to_string(), stream.is_secure()), (open.clone(), false));
+        }
         drop(listener);
-        let error = connect(&both).await.unwrap_err().to_string();
+        let error = connect(&both, 0).await.unwrap_err().to_string();
         assert!(error.contains("unix:/nowhere/s: No such file") && error.contains(&open), "{error}");
     }
 

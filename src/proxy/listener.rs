@@ -108,7 +108,7 @@ impl Listener {
 
     async fn accept(&self) -> io::Result<Stream> {
         match self {
-            Listener::Tcp(listener) => Stream::tcp(listener.accept().await?.0),
+            Listener::Tcp(listener) => Stream::client(listener.accept().await?.0),
             Listener::Unix { listener, .. } => Ok(Stream::unix(listener.accept().await?.0)),
         }
     }

@@ -56,6 +56,8 @@ struct Inner {
 #[derive(Default)]
 struct Held {
     conn: Option<Conn>,
+    /// The server that it is with, as [`Primary::get`](crate::schema::Primary::get) numbers them.
+    server: usize,
     tables: BTreeSet<String>,
 }
 
@@ -117,7 +119,10 @@ impl Inner {
     async fn lock_one(&self, held: &mut Held, table: &str) -> Result<(), LockError> {
         let conn = match &mut held.conn {
             Some(conn) => conn,
-            none => none.insert(self.schema.own_connection(ANSWER_TIMEOUT).await?),
+            none => {
+                held.server = self.schema.primary().get();
+                none.insert(self.schema.own_connection(ANSWER_TIMEOUT).await?)
+            }
         };
         let locked = get_lock(conn, table).await;
         if let Err(LockError::Query { .. } | LockError::Timeout { .. }) = &locked {
@@ -132,7 +137,10 @@ impl Inner {
         if held.tables.is_empty() {
             return;
         }
+        // A lock on another server than sessions write to keeps nobody off.
+        let is_there = held.server == self.schema.primary().get();
         let alive = match &mut held.conn {
+            _ if !is_there => false,
             Some(conn) => {
                 tokio::time::timeout(ANSWER_TIMEOUT, conn.ping()).await.is_ok_and(|ping| ping.is_ok())
             }

@@ -23,6 +23,7 @@ use crate::mysql::error::{Refusal, parse_err};
 use crate::mysql::handshake::{self, ClientResponse, Greeting, ServerVersion};
 use crate::mysql::ok::OkPacket;
 use crate::mysql::reader::Malformed;
+use crate::schema::Primary;
 
 /// What every login of this proxy needs.
 #[derive(Clone)]
@@ -33,6 +34,8 @@ pub struct LoginContext {
     pub seats: Arc<Seats>,
     /// [`backend::os_user`]: nobody logs in under this name over a Unix socket.
     pub os_user: Option<Vec<u8>>,
+    /// Which address is tried first.
+    pub primary: Primary,
 }
 
 /// The RSA key that plain clients of a secure server are shown: made when the first one asks, and kept while the process
@@ -238,7 +241,7 @@ async fn attempt(
     context: &LoginContext,
 ) -> Result<Established, LoginError> {
     let backend = &context.settings.backend;
-    let (mut stream, address) = backend::connect(backend).await?;
+    let (mut stream, address) = backend::connect(backend, context.primary.get()).await?;
     proxy_protocol::send(&mut stream, backend.send_proxy, ends).await.map_err(LoginError::Server)?;
     let mut server = Side::new(stream);
     let greeting = greeting(client, &mut server).await?;

@@ -17,6 +17,12 @@ const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 6;
 
+/// Behind this, bytes that nobody has acknowledged end the connection (TCP_USER_TIMEOUT); the kernel by itself sends them again
+/// for 15 minutes, with a transaction open on the server. It also ends a peer that takes nothing, as `limits.write_timeout` does.
+const CLIENT_USER_TIMEOUT: Duration = Duration::from_mins(2);
+/// Longer: a server takes nothing for a while where it waits for a lock in the middle of a LOAD DATA LOCAL.
+const SERVER_USER_TIMEOUT: Duration = Duration::from_mins(5);
+
 /// A socket without TLS, or under it.
 #[derive(Debug)]
 pub enum Socket {
@@ -35,21 +41,29 @@ pub enum Stream {
 }
 
 impl Socket {
-    /// Sets TCP_NODELAY (without it a prepare waits 40 ms for the delayed ACK) and keepalive.
-    pub fn tcp(stream: TcpStream) -> io::Result<Self> {
+    /// Sets TCP_NODELAY (without it a prepare waits 40 ms for the delayed ACK), keepalive and the user timeout.
+    fn tcp(stream: TcpStream, user_timeout: Duration) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let keepalive = TcpKeepalive::new()
             .with_time(KEEPALIVE_IDLE)
             .with_interval(KEEPALIVE_INTERVAL)
             .with_retries(KEEPALIVE_PROBES);
-        SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+        let socket = SockRef::from(&stream);
+        socket.set_tcp_keepalive(&keepalive)?;
+        socket.set_tcp_user_timeout(Some(user_timeout))?;
         Ok(Socket::Tcp(stream))
     }
 }
 
 impl Stream {
-    pub fn tcp(stream: TcpStream) -> io::Result<Self> {
-        Socket::tcp(stream).map(Stream::Plain)
+    /// Accepted from a client.
+    pub fn client(stream: TcpStream) -> io::Result<Self> {
+        Socket::tcp(stream, CLIENT_USER_TIMEOUT).map(Stream::Plain)
+    }
+
+    /// Connected to a server.
+    pub fn server(stream: TcpStream) -> io::Result<Self> {
+        Socket::tcp(stream, SERVER_USER_TIMEOUT).map(Stream::Plain)
     }
 
     pub fn unix(stream: UnixStream) -> Self {
@@ -121,3 +135,27 @@ macro_rules! delegate {
 
 delegate!(Socket: Tcp | Unix);
 delegate!(Stream: Plain | ClientTls | ServerTls);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use socket2::SockRef;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::{Socket, Stream};
+
+    #[tokio::test]
+    async fn what_the_kernel_is_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connected = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let accepted = listener.accept().await.unwrap().0;
+        let (client, server) = (Stream::client(accepted).unwrap(), Stream::server(connected).unwrap());
+        for (stream, minutes) in [(client, 2), (server, 5)] {
+            let Stream::Plain(Socket::Tcp(stream)) = stream else { panic!("plain TCP") };
+            let socket = SockRef::from(&stream);
+            assert!(socket.tcp_nodelay().unwrap() && socket.keepalive().unwrap());
+            assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_mins(minutes)));
+        }
+    }
+}

@@ -46,6 +46,7 @@ impl Proxy {
             settings: Arc::new(settings),
             own_key: Arc::new(KeyCell::default()),
             os_user: None,
+            primary: rowstamp::schema::Primary::default(),
         };
         change(&mut context);
         let runtime =
@@ -60,7 +61,7 @@ impl Proxy {
         runtime.spawn(async move {
             loop {
                 let stream = tokio::select! {
-                    accepted = tcp.accept() => Stream::tcp(accepted.unwrap().0).unwrap(),
+                    accepted = tcp.accept() => Stream::client(accepted.unwrap().0).unwrap(),
                     accepted = unix.accept() => Stream::unix(accepted.unwrap().0),
                 };
                 tokio::spawn(session(stream, context.clone(), report.clone()));

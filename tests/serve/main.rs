@@ -23,6 +23,7 @@ mod names;
 mod operator;
 mod pipeline;
 mod prepared;
+mod primary;
 mod proxy_protocol;
 mod reload;
 mod remembered;

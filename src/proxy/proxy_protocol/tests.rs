@@ -13,7 +13,7 @@ fn listen(mode: ProxyProtocol, from: &str) -> ListenProxy {
 async fn pair() -> (TcpStream, Stream) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    (client, Stream::tcp(listener.accept().await.unwrap().0).unwrap())
+    (client, Stream::client(listener.accept().await.unwrap().0).unwrap())
 }
 
 fn ends(client: &str, proxy: &str) -> Ends {
@@ -142,7 +142,7 @@ async fn what_is_sent_is_what_is_read() {
     for version in [SendProxy::V1, SendProxy::V2] {
         for expect in addresses {
             let (client, mut server) = pair().await;
-            send(&mut Stream::tcp(client).unwrap(), version, expect).await.unwrap();
+            send(&mut Stream::server(client).unwrap(), version, expect).await.unwrap();
             let told = ends_of(&mut server, &listen(ProxyProtocol::Required, "127.0.0.0/8")).await.unwrap();
             assert_eq!(told.filter(|_| expect.is_some()), expect, "{version:?}");
         }

@@ -32,6 +32,7 @@ use crate::proxy::tables::InForce;
 use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
 use crate::rules::RuleSet;
+use crate::schema::Primary;
 use crate::store::memory::MemoryStore;
 
 const RULES: &str = r#"
@@ -155,6 +156,7 @@ impl Rig {
             settings: Arc::new(settings),
             own_key: Arc::new(KeyCell::default()),
             os_user: None,
+            primary: Primary::default(),
         };
         let (near, peer) = UnixStream::pair().unwrap();
         let (server, _) = UnixStream::pair().unwrap();
