@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need on Debian bookworm, only what is missing: a C compiler, MariaDB 10.11, etcd, protoc (Debian's
-# own), and a Debian sid root with MySQL 9. Works as root and as an ordinary user with sudo. Starts no service.
+# own), and a Debian sid root with MySQL 9 and MariaDB 11.8. Works as root and as an ordinary user with sudo. Starts no service.
 #
 #   tests/install.sh                    what `cargo test` needs
 #   tests/install.sh PROGRAM...         these alone: sysbench (tests/sysbench.sh, benches/relay.sh), haproxy (benches/relay.sh),
@@ -12,6 +12,8 @@
 set -euo pipefail
 
 sid_root=${ROWSTAMP_SID_ROOT:-/var/tmp/rowstamp-sid}
+# Their packages conflict with MySQL's: unpacked beside them, not installed.
+mariadb_11_packages="mariadb-server-core mariadb-server mariadb-client-core libmariadb3"
 sid_packages=mysql-server-core,mysql-client-core,mysql-router,etcd-server,etcd-client
 policy=/usr/sbin/policy-rc.d
 # Daemons live in sbin, which an ordinary user's PATH lacks.
@@ -168,6 +170,25 @@ make_sid_root() {
     skipped "MySQL 9: debootstrap failed with ${mirror:-the default mirror}"
 }
 
+# In opt/mariadb of the sid root: parsec, which MariaDB 10.11 lacks.
+unpack_mariadb_11() {
+    local place=$sid_root/opt/mariadb package
+    [[ -x $sid_root/usr/sbin/mysqld && ! -e $place ]] || return 0
+    can_be_root || { skipped "MariaDB 11.8: neither root nor sudo"; return; }
+    as_root rm -rf "$sid_root/opt/mariadb.tmp"
+    as_root mkdir -p "$sid_root/opt/mariadb.tmp/packages"
+    # shellcheck disable=SC2086 # a list of words
+    if as_root chroot "$sid_root" sh -c "cd /opt/mariadb.tmp/packages && apt-get download -q $mariadb_11_packages" >&2; then
+        for package in "$sid_root"/opt/mariadb.tmp/packages/*.deb; do
+            as_root dpkg -x "$package" "$sid_root/opt/mariadb.tmp" || { skipped "MariaDB 11.8: $package"; return; }
+        done
+        as_root rm -rf "$sid_root/opt/mariadb.tmp/packages"
+        as_root mv -T "$sid_root/opt/mariadb.tmp" "$place"
+    else
+        skipped "MariaDB 11.8: its packages cannot be fetched"
+    fi
+}
+
 # check_required PROGRAM...
 check_required() {
     local program failed=0
@@ -194,6 +215,7 @@ main() {
     install_packages "${packages[@]}"
     install_components
     make_sid_root
+    unpack_mariadb_11
     check_required cc kill mariadbd mariadb-install-db mariadb etcd protoc
 }
 

@@ -6,7 +6,7 @@ use mysql_async::prelude::Queryable;
 use rowstamp::proxy::settings::{BackendTlsMode, ListenTlsMode};
 
 use super::proxy::Proxy;
-use super::servers::{Kind, Server, mysql_client};
+use super::servers::{Kind, Server, mariadb_11_client, mysql_client};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Transport {
@@ -20,6 +20,7 @@ const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Tls, Transport::U
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Client {
     MariaDb,
+    MariaDb11,
     MySql9,
     MySqlAsync,
 }
@@ -41,6 +42,11 @@ fn log_in(client: Client, transport: Transport, proxy: &Proxy, login: (&str, &st
     if client == Client::MySql9 {
         words = mysql_client().unwrap();
         words.push("--get-server-public-key".to_owned());
+    }
+    if client == Client::MariaDb11 {
+        words = mariadb_11_client().unwrap();
+        // It takes a certificate that nobody signed only from the server itself, which signs it with the password.
+        words.push("--disable-ssl-verify-server-cert".to_owned());
     }
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
@@ -163,6 +169,22 @@ fn mariadb() {
     assert_eq!((logins > 0, &wrong[..]), (true, &[][..]), "{} of {logins}", wrong.len());
     // Only MariaDB's own client has this plugin.
     let (logins, wrong) = matrix(&server, &["ed"], &[Client::MariaDb], SELECT_MARIADB, None);
+    assert_eq!((logins > 0, &wrong[..]), (true, &[][..]), "{} of {logins}", wrong.len());
+}
+
+#[test]
+fn mariadb_11() {
+    let Some(server) = Server::start(Kind::MariaDb11) else { return };
+    let made = server.sql(
+        "CREATE DATABASE d; CREATE USER native IDENTIFIED BY 'secret'; GRANT ALL ON *.* TO native; \
+         CREATE USER ed IDENTIFIED VIA ed25519 USING PASSWORD('secret'); GRANT ALL ON *.* TO ed; \
+         CREATE USER parsec IDENTIFIED VIA parsec USING PASSWORD('secret'); GRANT ALL ON *.* TO parsec",
+    );
+    assert!(made.status.success(), "{made:?}");
+    let (logins, wrong) = matrix(&server, &["native"], &clients(), SELECT_MARIADB, None);
+    assert_eq!((logins > 0, &wrong[..]), (true, &[][..]), "{} of {logins}", wrong.len());
+    let users = ["native", "ed", "parsec"];
+    let (logins, wrong) = matrix(&server, &users, &[Client::MariaDb11], SELECT_MARIADB, None);
     assert_eq!((logins > 0, &wrong[..]), (true, &[][..]), "{} of {logins}", wrong.len());
 }
 

@@ -1,5 +1,6 @@
 //! Private servers, and the command-line clients of both vendors.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -7,6 +8,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     MariaDb,
+    /// MariaDB 11.8 of the sid root.
+    MariaDb11,
     MySql9,
 }
 
@@ -23,7 +26,6 @@ impl Server {
     pub(crate) fn start(kind: Kind) -> Option<Server> {
         let Some(daemon) = daemon(kind) else {
             // Past the capture of the test's output, which would hide it.
-            use std::io::Write;
             let _ = writeln!(std::io::stderr(), "SKIPPED: {kind:?} is not on this machine");
             return None;
         };
@@ -35,10 +37,13 @@ impl Server {
         let socket = dir.path().join("s");
         command.arg(format!("--datadir={}", data.display())).arg(format!("--socket={}", socket.display()));
         command.arg(format!("--port={port}")).args(["--bind-address=127.0.0.1", "--skip-name-resolve"]);
-        if kind == Kind::MariaDb {
+        if kind != Kind::MySql9 {
             let (cert, key) = certificate(dir.path());
             command.arg(format!("--ssl-cert={}", cert.display())).arg(format!("--ssl-key={}", key.display()));
             command.arg("--plugin-load-add=auth_ed25519");
+        }
+        if kind == Kind::MariaDb11 {
+            command.arg("--plugin-load-add=auth_parsec");
         }
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
@@ -83,6 +88,14 @@ pub(crate) fn mysql_client() -> Option<Vec<String>> {
     Some(words)
 }
 
+/// MariaDB 11.8's, if it is here.
+pub(crate) fn mariadb_11_client() -> Option<Vec<String>> {
+    let mut words = in_sid_root("opt/mariadb/usr/bin/mariadb")?;
+    words.push("--no-defaults".to_owned());
+    words.push(format!("--plugin-dir={}/usr/lib/x86_64-linux-gnu/libmariadb3/plugin", mariadb_11_place()));
+    Some(words)
+}
+
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -91,6 +104,7 @@ fn daemon(kind: Kind) -> Option<Vec<String>> {
     let root_user = rowstamp::proxy::backend::os_user().is_some_and(|user| user == b"root");
     let mut daemon = match kind {
         Kind::MariaDb => vec!["/usr/sbin/mariadbd".to_owned()],
+        Kind::MariaDb11 => in_sid_root("opt/mariadb/usr/sbin/mariadbd")?,
         Kind::MySql9 => in_sid_root("usr/sbin/mysqld")?,
     };
     if !Path::new(&daemon[0]).exists() {
@@ -105,7 +119,16 @@ fn daemon(kind: Kind) -> Option<Vec<String>> {
         daemon.extend([format!("--basedir={root}/usr"), format!("--plugin-dir={root}/usr/lib/mysql/plugin")]);
         daemon.push("--mysqlx=OFF".to_owned());
     }
+    if kind == Kind::MariaDb11 {
+        let place = mariadb_11_place();
+        daemon.push(format!("--plugin-dir={place}/usr/lib/mysql/plugin"));
+        daemon.push(format!("--lc-messages-dir={place}/usr/share/mariadb"));
+    }
     Some(daemon)
+}
+
+fn mariadb_11_place() -> String {
+    format!("{}/opt/mariadb", sid_root().display())
 }
 
 fn initialise(kind: Kind, daemon: &[String], data: &Path) {
@@ -115,10 +138,26 @@ fn initialise(kind: Kind, daemon: &[String], data: &Path) {
             .args(["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal", &data])
             .args(daemon.iter().filter(|argument| argument.starts_with("--user")))
             .output(),
+        Kind::MariaDb11 => bootstrap(daemon, &data),
         Kind::MySql9 => line(daemon).args(["--initialize-insecure", &data]).output(),
     };
     let output = output.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What mariadb-install-db does, whose programs need another loader here. A statement must not share its line with another.
+fn bootstrap(daemon: &[String], data: &str) -> std::io::Result<Output> {
+    std::fs::create_dir(data.trim_start_matches("--datadir="))?;
+    let mut script = "create database mysql;\nuse mysql;\nSET @auth_root_socket=NULL;\nSET @skip_auth_anonymous_users=1;\n"
+        .to_owned();
+    for part in ["mariadb_system_tables", "mariadb_performance_tables", "mariadb_system_tables_data"] {
+        script += &std::fs::read_to_string(format!("{}/usr/share/mariadb/{part}.sql", mariadb_11_place()))?;
+    }
+    let mut command = line(daemon);
+    command.args(["--bootstrap", data]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    child.stdin.take().unwrap().write_all(script.as_bytes())?;
+    child.wait_with_output()
 }
 
 fn line(words: &[String]) -> Command {
@@ -140,7 +179,7 @@ fn in_sid_root(program: &str) -> Option<Vec<String>> {
         vec![
             format!("{root}/lib64/ld-linux-x86-64.so.2"),
             "--library-path".to_owned(),
-            format!("{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib/mysql/private"),
+            format!("{root}/opt/mariadb/usr/lib/x86_64-linux-gnu:{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib/mysql/private"),
             format!("{root}/{program}"),
         ]
     })
