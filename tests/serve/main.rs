@@ -29,6 +29,7 @@ mod reload;
 mod remembered;
 mod reprepared;
 mod rig;
+mod rogue;
 mod select;
 mod sizes;
 mod state;
