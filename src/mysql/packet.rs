@@ -2,6 +2,8 @@
 //! several packets; the first one shorter than that ends it.
 //! Source: MySQL manual, "MySQL Packets".
 
+use std::borrow::Cow;
+
 /// Bytes in front of every payload.
 pub const HEADER_BYTES: usize = 4;
 /// A packet of this length is followed by another one of the same payload.
@@ -59,9 +61,52 @@ pub fn packets_of(payload_bytes: usize) -> usize {
     payload_bytes / PAYLOAD_BYTES_MAX + 1
 }
 
+/// Whether a command's whole payload is in a window, and how much of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whole {
+    Needs { window_bytes: usize },
+    Is { window_bytes: usize, packets: usize },
+}
+
+/// Follows the headers of the first payload in a window.
+pub fn whole_payload(window: &[u8]) -> Whole {
+    let (mut at, mut packets) = (0, 0);
+    loop {
+        let Some(header) = window.get(at..).and_then(Header::parse) else {
+            return Whole::Needs { window_bytes: at + HEADER_BYTES };
+        };
+        at += header.packet_bytes();
+        packets += 1;
+        if window.len() < at {
+            return Whole::Needs { window_bytes: at };
+        }
+        if !header.continues() {
+            return Whole::Is { window_bytes: at, packets };
+        }
+    }
+}
+
+/// The payload that [`whole_payload`] found: borrowed where it is one packet, put together where it is several.
+pub fn payload_of(window: &[u8], window_bytes: usize) -> Cow<'_, [u8]> {
+    let window = window.get(..window_bytes).unwrap_or(window);
+    if window_bytes < PAYLOAD_BYTES_MAX {
+        return window.get(HEADER_BYTES..).unwrap_or_default().into();
+    }
+    let mut payload = Vec::with_capacity(window_bytes);
+    let mut rest = window;
+    while let Some(header) = Header::parse(rest) {
+        let (packet, tail) = rest.split_at(header.packet_bytes().min(rest.len()));
+        payload.extend_from_slice(packet.get(HEADER_BYTES..).unwrap_or_default());
+        rest = tail;
+    }
+    payload.into()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, packets_of, put_packets};
+    use super::{
+        HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, Whole, packets_of, payload_of, put_packets, whole_payload,
+    };
 
     #[test]
     fn payloads_around_the_edge() {
@@ -76,5 +121,27 @@ mod tests {
             assert_eq!((first.packet_nr, first.continues()), (255, packets > 1));
         }
         assert_eq!(Header::parse(&[1, 2, 3]), None);
+    }
+
+    #[test]
+    fn payloads_of_one_and_of_several_packets() {
+        for len in [1, 100, PAYLOAD_BYTES_MAX - 1, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX + 5] {
+            let payload = vec![3; len];
+            let mut window = Vec::new();
+            put_packets(&mut window, 0, &payload);
+            let packets = len / PAYLOAD_BYTES_MAX + 1;
+            window.extend_from_slice(&[1, 0, 0, 0, 14]);
+            let window_bytes = len + 4 * packets;
+            assert_eq!(whole_payload(&window), Whole::Is { window_bytes, packets });
+            assert_eq!(payload_of(&window, window_bytes), payload);
+            assert_eq!(
+                whole_payload(&window[..len + 3]),
+                Whole::Needs {
+                    // All of it, but where the second packet is empty and its header was cut off.
+                    window_bytes: if len <= PAYLOAD_BYTES_MAX { len + 4 } else { window_bytes }
+                }
+            );
+        }
+        assert_eq!(whole_payload(&[]), Whole::Needs { window_bytes: 4 });
     }
 }

@@ -20,13 +20,13 @@ use super::seats::Seat;
 use super::statements::{Again, Statements};
 use super::stream::Stream;
 use super::tables::InForce;
-use super::upstream::{Whole, payload_of, whole_payload};
 use super::verifier::Verifier;
 use super::view::View;
 use super::{change_user, login};
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
+use crate::mysql::packet::{Whole, payload_of, whole_payload};
 use crate::mysql::prepared::{LAST_PREPARED, statement_id};
 use crate::mysql::response::Forms;
 use crate::sql::dialect::{Server, ServerKind};
@@ -97,6 +97,11 @@ struct Sockets {
 /// Logs a client in and serves it to its end.
 pub async fn run(client: Stream, ends: Option<Ends>, shared: Shared) -> Result<End, SessionError> {
     let logged_in = login::run(client, ends, &shared.login).await?;
+    serve(logged_in, shared).await
+}
+
+/// Serves a client that has logged in.
+pub async fn serve(logged_in: LoggedIn, shared: Shared) -> Result<End, SessionError> {
     let (mut session, mut sockets) = Session::new(logged_in, shared);
     loop {
         match session.serve(&mut sockets).await {
