@@ -95,6 +95,11 @@ impl Command {
         )
     }
 
+    /// Whether anything comes back, be it an exchange of its own.
+    pub fn is_answered(self) -> bool {
+        !matches!(self, Command::Quit | Command::StmtSendLongData | Command::StmtClose)
+    }
+
     pub fn reply(self) -> Reply {
         use Command as C;
         match self {

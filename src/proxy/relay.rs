@@ -55,7 +55,7 @@ pub(super) enum UpState {
     /// Before a packet that continues a passing payload.
     Continued,
     /// Inside a payload that is too long to be read and may not pass.
-    Discarding { left: usize, continues: bool, packets: usize },
+    Discarding { command: Command, left: usize, continues: bool, packets: usize },
     /// The client sends a file for LOAD DATA LOCAL: `left` bytes of the present packet.
     File { left: usize, continues: bool },
 }

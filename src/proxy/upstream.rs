@@ -54,7 +54,9 @@ impl Relay {
                     Step::Moved
                 }
             },
-            UpState::Discarding { left, continues, packets } => self.discard(left, continues, packets),
+            UpState::Discarding { command, left, continues, packets } => {
+                self.discard(command, left, continues, packets)
+            }
             UpState::File { left, continues } => self.file(left, continues),
         }
     }
@@ -334,30 +336,32 @@ impl Relay {
         if command == Command::StmtPrepare {
             self.statements.refuse_last();
         }
-        self.discard_from(header, 1)
+        self.discard_from(command, header, 1)
     }
 
-    fn discard_from(&mut self, header: Header, packets: usize) -> Step {
-        self.up_state =
-            UpState::Discarding { left: header.packet_bytes(), continues: header.continues(), packets };
+    fn discard_from(&mut self, command: Command, header: Header, packets: usize) -> Step {
+        let (left, continues) = (header.packet_bytes(), header.continues());
+        self.up_state = UpState::Discarding { command, left, continues, packets };
         Step::Moved
     }
 
-    /// Drops a payload that is too long to be read, then answers it.
-    fn discard(&mut self, left: usize, continues: bool, packets: usize) -> Step {
+    /// Drops a payload that is too long to be read, then answers it, if the client expects an answer.
+    fn discard(&mut self, command: Command, left: usize, continues: bool, packets: usize) -> Step {
         let left = left - self.up.skip(left);
-        self.up_state = UpState::Discarding { left, continues, packets };
+        self.up_state = UpState::Discarding { command, left, continues, packets };
         if left > 0 {
             return Step::More(1);
         }
         if !continues {
             self.up_state = UpState::Boundary;
-            self.answer(&Refusal::PacketTooBig { bytes_max: self.statement_bytes_max }, packets);
+            if command.is_answered() {
+                self.answer(&Refusal::PacketTooBig { bytes_max: self.statement_bytes_max }, packets);
+            }
             return Step::Moved;
         }
         match Header::parse(self.up.window()) {
             None => Step::More(HEADER_BYTES),
-            Some(header) => self.discard_from(header, packets + 1),
+            Some(header) => self.discard_from(command, header, packets + 1),
         }
     }
 

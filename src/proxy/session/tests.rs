@@ -454,6 +454,39 @@ async fn too_long_a_statement_is_answered_in_its_turn() {
     }
 }
 
+/// Blobs go ahead of an execution, and of one that is refused too. No client waits for an answer to them.
+#[tokio::test]
+async fn too_long_a_command_that_has_no_answer_gets_none() {
+    let [asks, told] = learns(CLASSIC);
+    let blob = [b'x'; 2 * STATEMENT_BYTES_MAX];
+    let unknown = err_packet(&Refusal::UnknownStatement(u32::MAX), 1);
+    let why = "rowstamp: the value for id does not show whether it is NULL or zero; write a number, NULL, or leave the \
+               column out";
+    let refusal = err_packet(&Refusal::Statement(why.into()), 1);
+    let too_big = err_packet(&Refusal::PacketTooBig { bytes_max: STATEMENT_BYTES_MAX }, 1);
+    let script = [
+        Client(all(&[
+            prepare(REFUSED),
+            stmt(0x18, u32::MAX, &blob),
+            execute(u32::MAX),
+            stmt(0x19, u32::MAX, &blob),
+            stmt(0x1A, u32::MAX, &blob),
+            q("SELECT 2"),
+        ])),
+        asks,
+        told,
+        ToServer(q("SELECT 2")),
+        ToClient(all(&[refusal, unknown, too_big])),
+        Server(ok(1, 0, 0, 2)),
+        ToClient(ok(1, 0, 0, 2)),
+    ];
+    for seed in 0..50 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let cut = &mut |_| random.gen_range(1..1500);
+        play(CLASSIC, &script, 0, &format!("seed {seed}"), cut).await;
+    }
+}
+
 #[tokio::test]
 async fn payloads_at_the_edge_pass_in_both_directions() {
     for bytes in PAYLOAD_BYTES_MAX - 2..=PAYLOAD_BYTES_MAX + 2 {
