@@ -10,7 +10,8 @@ usage() {
 Usage: tests/fuzz.sh [SECONDS [TARGET...]]
        tests/fuzz.sh --pack TARGET [FOLDER...]
 
-Builds the fuzz targets and runs each for SECONDS (60): lexer, insert_shape, splice, prepared, or those that are named.
+Builds the fuzz targets and runs each for SECONDS (60): lexer, insert_shape, splice, prepared, packets, handshake,
+responses, commands, or those that are named.
 Installs cargo-fuzz where it is missing. An input that fails is printed as a line for fuzz/seeds, and kept in
 fuzz/target/artifacts. What a run finds of new ways through the code stays in fuzz/target/corpus, for the next one.
 Ends with "N passed, N failed, N skipped", a target each, and with 1 if anything failed.
@@ -21,8 +22,8 @@ TEXT
 }
 
 CARGO_FUZZ_VERSION=0.13.2
-ALL=(lexer insert_shape splice prepared)
-# A statement of a few lines; longer ones go no other ways.
+ALL=(lexer insert_shape splice prepared packets handshake responses commands)
+# A statement of a few lines, or a few packets; longer inputs go no other ways.
 INPUT_BYTES_MAX=600
 
 is_target() {
@@ -58,8 +59,16 @@ build() {
     binaries=$binaries/$(rustc -vV | sed -n 's/^host: //p')/release
 }
 
+# Words of what the target's inputs hold.
+dictionary() { # TARGET
+    case $1 in
+        packets | handshake | responses) echo dictionaries/wire.dict ;;
+        *) echo dictionaries/sql.dict ;;
+    esac
+}
+
 run() { # TARGET FLAG... FOLDER...
-    "$binaries/$1" -dict=dictionaries/sql.dict -max_len=$INPUT_BYTES_MAX -timeout=30 -rss_limit_mb=2048 \
+    "$binaries/$1" -dict="$(dictionary "$1")" -max_len=$INPUT_BYTES_MAX -timeout=30 -rss_limit_mb=2048 \
         -artifact_prefix="target/artifacts/$1-" "${@:2}"
 }
 
