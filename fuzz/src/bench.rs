@@ -1,4 +1,5 @@
-//! Where sessions run: one thread, a clock that only moves while all wait, and peers that are bytes to be sent and bytes that
+//! Where sessions run: one thread, a clock that only moves while all wait, and peers that are bytes to be sent and
+//! bytes that
 //! came.
 
 use std::ffi::OsString;

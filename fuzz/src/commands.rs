@@ -1,4 +1,5 @@
-//! A client's commands, to a server that answers as it should: what no rule concerns comes to the server byte for byte and in
+//! A client's commands, to a server that answers as it should: what no rule concerns comes to the server byte for
+//! byte and in
 //! order, however it is sliced, and each command gets its answer: the server's own, or an error of ours.
 
 use std::time::Duration;
@@ -244,7 +245,8 @@ impl Play<'_> {
         assert_eq!(nth, self.server.answered.len(), "the server got what the client did not send");
     }
 
-    /// Whether what arrived is what was sent. A statement of the proxy's own may be the server's last one, so that the client's
+    /// Whether what arrived is what was sent. A statement of the proxy's own may be the server's last one, so that
+    /// the client's
     /// last one is named by its id.
     fn is_same(&self, arrived: &[u8], sent: &Sent) -> bool {
         let payload = &sent.payload[..];
