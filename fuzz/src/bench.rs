@@ -1,6 +1,5 @@
 //! Where sessions run: one thread, a clock that only moves while all wait, and peers that are bytes to be sent and
-//! bytes that
-//! came.
+//! bytes that came.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -21,6 +20,7 @@ use rowstamp::proxy::tables::InForce;
 use rowstamp::proxy::tls::Tls;
 use rowstamp::proxy::verifier::Verifier;
 use rowstamp::rules::RuleSet;
+use rowstamp::schema::Primary;
 use rowstamp::store::memory::MemoryStore;
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
@@ -103,6 +103,7 @@ async fn shared(rules: RuleSet) -> Shared {
             settings: Arc::new(settings),
             own_key: Arc::new(KeyCell::default()),
             os_user: None,
+            primary: Primary::default(),
         },
         tables: Arc::new(tables.expect("a store in memory is there")),
         id_deadline: Duration::from_secs(1),

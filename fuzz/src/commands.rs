@@ -1,6 +1,5 @@
 //! A client's commands, to a server that answers as it should: what no rule concerns comes to the server byte for
-//! byte and in
-//! order, however it is sliced, and each command gets its answer: the server's own, or an error of ours.
+//! byte and in order, however it is sliced, and each command gets its answer: the server's own, or an error of ours.
 
 use std::time::Duration;
 

@@ -1,6 +1,5 @@
 //! The first packet of a login through the proxy: however it is sliced, the login comes out the same, and what the
-//! client has
-//! sent behind it is its first command.
+//! client has sent behind it is its first command.
 
 use rowstamp::mysql::capabilities::Capabilities as C;
 use rowstamp::mysql::handshake::{ClientResponse, Greeting};

@@ -1,7 +1,6 @@
 //! Packets out of a stream: payloads are put together the same however it is sliced, from no more bytes than they
-//! take, and
-//! written again they are the same bytes. So are the first packets of a login, and a PROXY protocol header in front
-//! of it.
+//! take, and written again they are the same bytes. So are the first packets of a login, and a PROXY protocol header
+//! in front of it.
 
 use rowstamp::mysql::packet::{
     HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, Whole, packets_of, payload_of, put_packets, whole_payload,

@@ -50,7 +50,7 @@ async fn seen(slices: &[&[u8]]) -> Seen {
     client.set_zero_linger().unwrap();
     server.set_zero_linger().unwrap();
     let own = Ends { client: client.local_addr().unwrap(), proxy: server.local_addr().unwrap() };
-    let mut server = Stream::tcp(server).unwrap();
+    let mut server = Stream::server(server).unwrap();
     let from = vec![IpAddr::V4(Ipv4Addr::LOCALHOST).into()];
     let listen = ListenProxy { mode: ProxyProtocol::Required, from };
     let writing = async {
