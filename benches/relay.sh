@@ -7,7 +7,7 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$HERE/tests/servers.sh"
 
 RELAYS=(direct haproxy router rowstamp)
-WORKLOADS=(point-select read-write insert-text insert-prepared insert-1000 result-100mb)
+WORKLOADS=(point-select point-select-8 point-select-64 read-write insert-text insert-prepared insert-1000 result-100mb connect)
 ROUNDS=3 SECONDS_EACH=5 THREADS=16 RELAY_THREADS=2
 ROWS=100000  # of the table that is read
 
@@ -15,12 +15,13 @@ usage() {
     cat <<USAGE
 benches/relay.sh [options]: prints a markdown table, medians of the rounds; progress goes to stderr
 
-  --rounds N        rounds, the relays taking turns within each (default $ROUNDS)
+  --rounds N        rounds, the relays taking turns within each, every other round the other way round (default $ROUNDS)
   --seconds N       of each measurement (default $SECONDS_EACH)
-  --threads N       of sysbench (default $THREADS; the result set is read by one)
+  --threads N       of sysbench (default $THREADS; the result set is read by one, point-select-8 and -64 have 8 and 64)
   --only LIST       of: ${RELAYS[*]}   (comma between; ratios need haproxy)
   --workloads LIST  of: ${WORKLOADS[*]}
-  --raw FILE        keeps every measurement: workload, relay, round, queries/s, p95 ms, CPU us/query, steal %
+  --pairs           prints every round's ratio of Rowstamp to HAProxy beneath the table
+  --raw FILE        keeps every measurement: workload, relay, round, queries/s, p99 ms, CPU us/query, steal %
   --help
 
 Each relay has $RELAY_THREADS threads and plain connections; their configurations are in benches/relay/. Installs sysbench
@@ -31,9 +32,11 @@ USAGE
 
 parse() {
     local raw=
+    PAIRS=no
     while [ $# -gt 0 ]; do
         case $1 in
             --help | -h) usage; exit 0 ;;
+            --pairs) PAIRS=yes; shift; continue ;;
             --rounds | --seconds | --threads | --only | --workloads | --raw)
                 [ $# -ge 2 ] || { say "$1 wants a value"; exit 2; } ;;
             *) say "unknown option $1"; usage >&2; exit 2 ;;
@@ -95,11 +98,13 @@ command_of() {
     local insert="benches/relay/insert.lua --table=TABLE"
     case $1 in
         point-select) echo "oltp_point_select --table-size=$ROWS --threads=$THREADS" ;;
+        point-select-*) echo "oltp_point_select --table-size=$ROWS --threads=${1##*-}" ;;
         read-write) echo "oltp_read_write --table-size=$ROWS --threads=$THREADS" ;;
         insert-text) echo "$insert --db-ps-mode=disable --threads=$THREADS" ;;
         insert-prepared) echo "$insert --db-ps-mode=auto --threads=$THREADS" ;;
         insert-1000) echo "$insert --rows=1000 --threads=$THREADS" ;;
         result-100mb) echo "benches/relay/result.lua --threads=1" ;;
+        connect) echo "benches/relay/connect.lua --threads=$THREADS" ;;
     esac
 }
 
@@ -177,17 +182,17 @@ measure() {
     out=$RUN_FOLDER/out
     host_before=$(host_ticks)
     cpu_before=$(cpu_us "${PID[$2]:-}")
-    bench "${PORT[$2]}" "${command[@]}" --time="$SECONDS_EACH" --rand-seed="$3" run >"$out" 2>&1 \
+    bench "${PORT[$2]}" "${command[@]}" --time="$SECONDS_EACH" --percentile=99 --rand-seed="$3" run >"$out" 2>&1 \
         || { tail -n 20 "$out" >&2; die "$1 through $2 failed"; }
     cpu_after=$(cpu_us "${PID[$2]:-}")
     awk -v OFS='\t' -v head="$1 $2 $3" -v cpu="$((cpu_after - cpu_before))" -v host="$host_before $(host_ticks)" '
         $1 == "total:" { queries = $2 }
         $1 == "queries:" { gsub(/[(]/, "", $3); rate = $3 }
-        /95th percentile/ { p95 = $3 }
+        /99th percentile/ { p99 = $3 }
         END {
             split(head, h, " "); split(host, t, " ")
             steal = t[4] > t[2] ? 100 * (t[3] - t[1]) / (t[4] - t[2]) : 0
-            print h[1], h[2], h[3], rate, p95, cpu / queries, steal
+            print h[1], h[2], h[3], rate, p99, cpu / queries, steal
         }' "$out" >>"$RAW"
     tail -n 1 "$RAW" >&2
 }
@@ -202,6 +207,7 @@ report() {
     echo
     local workload
     for workload in "${WORKLOADS[@]}"; do echo "    $workload: $(command_of "$workload")"; done
+    [ "$PAIRS" = no ] || { echo; awk -F '\t' -f "$HERE/benches/relay/pairs.awk" "$RAW"; }
 }
 
 parse "$@"
@@ -219,7 +225,11 @@ load
 for relay in "${RELAYS[@]}"; do start_relay "$relay"; done
 for ((round = 1; round <= ROUNDS; round++)); do
     for workload in "${WORKLOADS[@]}"; do
-        for relay in "${RELAYS[@]}"; do measure "$workload" "$relay" "$round"; done
+        for ((turn = 0; turn < ${#RELAYS[@]}; turn++)); do
+            nth=$turn
+            ((round % 2)) || nth=$((${#RELAYS[@]} - 1 - turn))
+            measure "$workload" "${RELAYS[nth]}" "$round"
+        done
     done
 done
 report

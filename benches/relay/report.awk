@@ -1,4 +1,4 @@
-# Raw measurements (workload, relay, round, queries/s, p95 ms, CPU us/query, steal %) to a markdown table of medians, in the
+# Raw measurements (workload, relay, round, queries/s, p99 ms, CPU us/query, steal %) to a markdown table of medians, in the
 # order in which workloads and relays first appear.
 
 function median(key, column,    n, i, j, t, v) {
@@ -25,8 +25,8 @@ function ratio(number, yardstick) { return number > 0 && yardstick > 0 ? sprintf
 }
 
 END {
-    print "| workload | relay | queries/s | to HAProxy | p95 ms | CPU us/query | to HAProxy | steal % |"
-    print "|---|---|--:|--:|--:|--:|--:|--:|"
+    print "| workload | relay | queries/s | to HAProxy | p99 ms | to HAProxy | CPU us/query | to HAProxy | steal % |"
+    print "|---|---|--:|--:|--:|--:|--:|--:|--:|"
     for (w = 1; w <= workload_count; w++) {
         yardstick = workloads[w] SUBSEP "haproxy"
         for (r = 1; r <= relay_count; r++) {
@@ -36,8 +36,9 @@ END {
             cpu = median(key, 6)
             rate_shown = shown(rate)
             if (workloads[w] == "result-100mb") rate_shown = rate_shown sprintf(" (%d MB/s)", rate * 100 + 0.5)
-            printf "| %s | %s | %s | %s | %s | %s | %s | %.1f |\n", workloads[w], relays[r], rate_shown,
+            printf "| %s | %s | %s | %s | %s | %s | %s | %s | %.1f |\n", workloads[w], relays[r], rate_shown,
                 ratio(rate, count[yardstick] ? median(yardstick, 4) : 0), shown(median(key, 5)),
+                ratio(median(key, 5), count[yardstick] ? median(yardstick, 5) : 0),
                 relays[r] == "direct" ? "-" : shown(cpu), ratio(cpu, count[yardstick] ? median(yardstick, 6) : 0), median(key, 7)
         }
     }

@@ -128,6 +128,10 @@ pub(super) struct Own {
     pub(super) definitions: Vec<Vec<u8>>,
 }
 
+/// Commands that a client may send ahead of their answers; more wait in its lane, and then in its own socket. An entry takes some
+/// hundred bytes, a command no more than four.
+const ENTRIES_MAX: usize = 1024;
+
 /// First in, first out.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
@@ -154,6 +158,11 @@ impl Queue {
             self.entries.shrink_to(8);
         }
         entry
+    }
+
+    /// Whether the client's next command must wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() >= ENTRIES_MAX
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -145,6 +145,10 @@ fn belonging(header: &[u8], ahead: &[u8]) -> Belongs {
 
 fn told(parsed: &HeaderResult<'_>) -> Result<Told, ProxyProtocolError> {
     let ends = match parsed {
+        // The crate takes a blank for the carriage return.
+        HeaderResult::V1(Ok(header)) if !header.header.ends_with("\r\n") => {
+            return Err(malformed(&"it does not end with CR LF"));
+        }
         HeaderResult::V1(header) => match header.as_ref().map_err(|error| malformed(error))?.addresses {
             v1::Addresses::Tcp4(ip) => Some((
                 SocketAddr::from((ip.source_address, ip.source_port)),

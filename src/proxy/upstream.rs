@@ -36,6 +36,7 @@ impl Relay {
             return Step::SendFirst;
         }
         match self.up_state {
+            UpState::Boundary if self.outstanding.is_full() => Step::Hold,
             UpState::Boundary => self.command(),
             UpState::Passing { left, continues } => {
                 let left = left - self.up.accept(left);

@@ -1,7 +1,7 @@
 //! One process takes the place of another (`rowstamp serve --takeover`) while clients connect and insert.
 //!
-//! The process that runs listens on a Unix socket in `state.path`. What goes over it are lines of JSON, [`Request`]s and
-//! [`Reply`]s; the way of a takeover is
+//! The process that runs listens on a Unix socket in `state.path`. What goes over it are lines of JSON, requests and
+//! replies (`wire`); the way of a takeover is
 //!
 //! | the new process | the one that runs |
 //! |---|---|

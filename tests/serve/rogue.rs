@@ -128,6 +128,31 @@ fn a_server_that_sends_without_end_is_read_no_faster_than_its_client() {
     drop(stream);
 }
 
+/// Empty packets, which are answered with 1047 each, behind a query that takes its time.
+#[test]
+fn commands_without_end_ahead_of_their_answers() {
+    const COMMANDS: usize = 300_000;
+    each("rogue_pipeline", "", |rig| {
+        let before = memory_kib(rig.proxy.pid);
+        let mut client = rig.client();
+        client.next_response();
+        client.write_bytes(&packet(0, b"\x03SELECT SLEEP(1.5)")).unwrap();
+        let mut writer = client.try_clone_stream();
+        let writing = std::thread::spawn(move || writer.write_all(&vec![0; 4 * COMMANDS]));
+        std::thread::sleep(Duration::from_secs(1));
+        let grown = memory_kib(rig.proxy.pid).saturating_sub(before);
+        assert!(grown < 8_000, "{}: {grown} KiB for {COMMANDS} commands that wait", rig.name());
+        assert_eq!(client.read_outcomes(false).unwrap()[0].rows().len(), 1, "{}", rig.name());
+        for nth in 0..COMMANDS {
+            client.next_response();
+            let answer = client.read_packet().unwrap();
+            assert_eq!(answer[..3], [0xFF, 0x17, 0x04], "{}: {nth}", rig.name());
+        }
+        writing.join().unwrap().unwrap();
+        assert_eq!(rows(&mut client, "SELECT 5"), "5", "{}", rig.name());
+    });
+}
+
 #[test]
 fn what_odd_clients_send() {
     each("rogue_clients", "", |rig| {

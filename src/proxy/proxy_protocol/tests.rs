@@ -85,6 +85,7 @@ async fn what_is_no_header() {
     refused(b"\x20\0\0\x01login", "no PROXY protocol header").await;
     refused(b"GET / HTTP/1.1\r\n\r\n", "no PROXY protocol header").await;
     refused(b"PROXY TCP4 192.0.2.1\r\n", "cannot be read").await;
+    refused(b"PROXY UNKNOWN \n", "CR LF").await;
     refused(b"PROXY TCP4 192.0.2.256 10.0.0.2 1 2\r\n", "cannot be read").await;
     refused(&[b"PROXY TCP4 ", &b"1"[..].repeat(200)[..]].concat(), "cannot be read").await;
     refused(b"PROXY TCP4 192.0.2.1 10.0", "unexpected end").await;

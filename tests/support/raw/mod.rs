@@ -339,6 +339,11 @@ impl Client {
         self.stream.write_all(bytes)
     }
 
+    /// Its socket once more, for a thread that only writes.
+    pub fn try_clone_stream(&self) -> TcpStream {
+        self.stream.try_clone().expect("a second handle of a socket")
+    }
+
     /// Whether the peer has closed, at the end of all that it still sent.
     pub fn is_closed(&mut self) -> bool {
         let mut bytes = [0; 4096];
