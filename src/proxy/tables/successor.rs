@@ -131,7 +131,7 @@ impl InForce {
         }
     }
 
-    /// [`Tables::advance_past`] for a session of the process before this one.
+    /// Of an id that a client of the process before this one wrote itself.
     pub async fn pass_for(&self, asked: &Asked<'_>, id: u64, deadline: Duration) -> Result<Advanced, String> {
         loop {
             let (tables, target) = self.target(asked).await?;
