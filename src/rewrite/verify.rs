@@ -204,7 +204,13 @@ fn tokens(text: &[u8], dialect: &Dialect) -> Option<Vec<TokenWithSpan>> {
         }),
         _ => false,
     };
-    if tokens.iter().any(is_bare_at) {
+    // To the server `0x0a_word` is a name.
+    let is_glued = |pair: &[TokenWithSpan]| {
+        matches!(pair, [number, word]
+            if matches!(number.token, Token::HexStringLiteral(_) | Token::Number(..))
+                && matches!(word.token, Token::Word(Word { quote_style: None, .. })))
+    };
+    if tokens.iter().any(is_bare_at) || tokens.windows(2).any(is_glued) {
         return None;
     }
     if ansi_quotes {

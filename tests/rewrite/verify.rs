@@ -168,6 +168,7 @@ fn what_it_reads_otherwise_than_the_server_is_not_judged() {
         ("", "insert into t partition (p0) (a) values(1)"),
         ("", "insert into t set a=2 end"),
         ("", "insert into t set a=+ returning +b"),
+        ("", "insert into t set a=0x0returning b"),
         ("", "insert into t(a) values(@)"),
         ("", "insert into t(a, id) values(@, null)"),
         ("", "insert into t(a, id) values(@`x`, null)"),
