@@ -87,7 +87,8 @@ async fn serve(
     if let Some(recalls) = store.recalls() {
         tokio::spawn(watch_store(recalls, Arc::downgrade(&tables)));
     }
-    let (listener, offered) = match offered {
+    let listen = settings.listen.clone();
+    let (mut listener, offered) = match offered {
         Some((offered, listener)) => (listener, Some(offered)),
         None => (Listener::bind(&settings.listen, settings.listen_is_written).await?, None),
     };
@@ -111,6 +112,7 @@ async fn serve(
     let shared = Arc::new(ArcSwap::from_pointee(shared));
     let mut place = Place::new(&config, tables.clone(), store.clone());
     place.open(offered).await?;
+    listener.adopt(&listen);
     let reloader = Reloader::new(args.config.config.clone(), config, shared.clone(), set_log_level);
     let reloads = tokio::spawn(reload_at(hangup, reloader));
     tracing::info!("listening on {}", listener.address());

@@ -78,7 +78,7 @@ impl Listener {
         }
     }
 
-    /// The socket of a process that listens at `address`.
+    /// The socket of a process that listens at `address`. Its file is that process's until [`Listener::adopt`].
     pub fn inherit(socket: OwnedFd, address: &Address) -> io::Result<Listener> {
         Ok(match address {
             Address::Tcp { .. } => {
@@ -89,9 +89,18 @@ impl Listener {
             Address::Unix(path) => {
                 let listener = std::os::unix::net::UnixListener::from(socket);
                 listener.set_nonblocking(true)?;
-                Listener::unix(UnixListener::from_std(listener)?, path)
+                let mut inherited = Listener::unix(UnixListener::from_std(listener)?, path);
+                inherited.leave();
+                inherited
             }
         })
+    }
+
+    /// From here on the socket's file goes with this process.
+    pub fn adopt(&mut self, address: &Address) {
+        if let (Listener::Unix { path, .. }, Address::Unix(at)) = (self, address) {
+            *path = Some(at.clone());
+        }
     }
 
     fn unix(listener: UnixListener, path: &Path) -> Listener {
@@ -292,10 +301,29 @@ fn note_panic(ended: Result<(), tokio::task::JoinError>) {
 #[cfg(test)]
 mod tests {
     use super::{Listener, accept};
+    use crate::address::Address;
     use std::net::{Ipv4Addr, SocketAddr};
+    use std::os::fd::AsFd;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
+
+    /// A process that is handed a socket, and fails, must not take its file away from the one that serves on.
+    #[tokio::test]
+    async fn an_inherited_sockets_file_stays_until_it_is_adopted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let address = Address::Unix(path.clone());
+        let serving = Listener::bind(&address, true).await.unwrap();
+        let inherited =
+            || Listener::inherit(serving.as_fd().try_clone_to_owned().unwrap(), &address).unwrap();
+        drop(inherited());
+        assert!(tokio::net::UnixStream::connect(&path).await.is_ok());
+        let mut adopted = inherited();
+        adopted.adopt(&address);
+        drop(adopted);
+        assert!(!path.exists());
+    }
 
     #[tokio::test]
     async fn a_panic_ends_its_own_session_only() {
