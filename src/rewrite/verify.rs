@@ -204,13 +204,15 @@ fn tokens(text: &[u8], dialect: &Dialect) -> Option<Vec<TokenWithSpan>> {
         }),
         _ => false,
     };
+    // It takes the last two names of `shop.1.id` for one.
+    let is_dotted = |token: &TokenWithSpan| matches!(&token.token, Token::Word(Word { value, quote_style: None, .. }) if value.contains('.'));
     // To the server `0x0a_word` is a name.
     let is_glued = |pair: &[TokenWithSpan]| {
         matches!(pair, [number, word]
             if matches!(number.token, Token::HexStringLiteral(_) | Token::Number(..))
                 && matches!(word.token, Token::Word(Word { quote_style: None, .. })))
     };
-    if tokens.iter().any(is_bare_at) || tokens.windows(2).any(is_glued) {
+    if tokens.iter().any(|token| is_bare_at(token) || is_dotted(token)) || tokens.windows(2).any(is_glued) {
         return None;
     }
     if ansi_quotes {
