@@ -195,24 +195,21 @@ fn tokens(text: &[u8], dialect: &Dialect) -> Option<Vec<TokenWithSpan>> {
     }
     let text = characters(text, dialect.charset)?;
     let mut tokens = Tokenizer::new(&MySqlDialect {}, &text).tokenize_with_location().ok()?;
-    // To the server `@` alone is a user's variable, and the name behind it may stand in quotes; sqlparser takes the next
-    // character for its name, whatever it is.
-    let is_bare_at = |token: &TokenWithSpan| match &token.token {
+    // To the server `@` alone is a user's variable, and the name behind it may stand in quotes; a name ends in front of it.
+    // sqlparser takes the next character for the variable's name, whatever it is, `a@b` for a name, and the last two names of
+    // `shop.1.id` for one.
+    let is_cut_otherwise = |token: &TokenWithSpan| match &token.token {
         Token::AtSign => true,
-        Token::Word(Word { value, quote_style: None, .. }) => value.strip_prefix('@').is_some_and(|name| {
-            !name.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '@'))
-        }),
+        Token::Word(Word { value, quote_style: None, .. }) => !is_plain_name(value),
         _ => false,
     };
-    // It takes the last two names of `shop.1.id` for one.
-    let is_dotted = |token: &TokenWithSpan| matches!(&token.token, Token::Word(Word { value, quote_style: None, .. }) if value.contains('.'));
     // To the server `0x0a_word` is a name.
     let is_glued = |pair: &[TokenWithSpan]| {
         matches!(pair, [number, word]
             if matches!(number.token, Token::HexStringLiteral(_) | Token::Number(..))
                 && matches!(word.token, Token::Word(Word { quote_style: None, .. })))
     };
-    if tokens.iter().any(|token| is_bare_at(token) || is_dotted(token)) || tokens.windows(2).any(is_glued) {
+    if tokens.iter().any(is_cut_otherwise) || tokens.windows(2).any(is_glued) {
         return None;
     }
     if ansi_quotes {
@@ -225,6 +222,12 @@ fn tokens(text: &[u8], dialect: &Dialect) -> Option<Vec<TokenWithSpan>> {
         }
     }
     Some(tokens)
+}
+
+/// `name`, `@name` or `@@name`.
+fn is_plain_name(word: &str) -> bool {
+    let name = word.strip_prefix('@').map_or(word, |rest| rest.strip_prefix('@').unwrap_or(rest));
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$'))
 }
 
 /// Bytes that are no UTF-8 are a character each, where no byte of a character looks like a sign.
