@@ -170,6 +170,7 @@ fn what_it_reads_otherwise_than_the_server_is_not_judged() {
         ("", "insert into t set a=+ returning +b"),
         ("", "insert into t set a=0x0returning b"),
         ("", "insert into t set a=+b+ returning@@sql_mode"),
+        ("", "insert into t set a=-@@#b"),
         ("", "insert into t(a) values(@)"),
         ("", "insert into t(a,shop.1.id) values(1,default(t.id))"),
         ("", "insert into t(a, id) values(@, null)"),
