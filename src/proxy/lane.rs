@@ -157,6 +157,9 @@ impl Lane {
         to: &mut W,
         sent: &mut usize,
     ) -> Poll<io::Result<()>> {
+        if self.is_clear() && !self.unflushed {
+            return Poll::Ready(Ok(()));
+        }
         if self.is_sink {
             self.start = self.ready;
             self.out.clear();

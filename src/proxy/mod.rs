@@ -9,6 +9,7 @@ pub mod backend;
 mod bulk;
 mod change_user;
 mod downstream;
+mod drain;
 mod execute;
 mod glances;
 mod hidden;

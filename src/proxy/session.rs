@@ -9,6 +9,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
 use zeroize::Zeroizing;
 
+use super::drain::Drain;
 use super::lane::Lane;
 use super::login::{LoggedIn, LoginContext, LoginError};
 use super::named::Held;
@@ -172,23 +173,14 @@ impl Session {
     async fn serve(&mut self, sockets: &mut Sockets) -> Result<Served, SessionError> {
         let limits = &self.shared.login.settings.limits;
         let mut watchdog = Watchdog::new(limits.idle_timeout, limits.write_timeout);
-        let mut draining = self.shared.draining.clone();
-        let mut is_draining = *draining.borrow();
+        let mut drain = Drain::new(&self.shared.draining);
         loop {
             let (relay, client, server) = (&mut self.relay, &mut sockets.client, &mut sockets.server);
             let pump = poll_fn(|cx| match poll_pump(cx, relay, client, server, &mut watchdog) {
-                Poll::Pending if is_draining && relay.is_idle() => Poll::Ready(None),
+                Poll::Pending if drain.has_begun(cx) && relay.is_idle() => Poll::Ready(None),
                 polled => polled.map(Some),
             });
-            let outcome = tokio::select! {
-                biased;
-                outcome = pump => outcome,
-                () = begins(&mut draining), if !is_draining => {
-                    is_draining = true;
-                    continue;
-                }
-            };
-            let Some(outcome) = outcome else { return Ok(Served::Ended(End::Drained)) };
+            let Some(outcome) = pump.await else { return Ok(Served::Ended(End::Drained)) };
             match outcome {
                 Outcome::Event(Event::Command(Command::ChangeUser)) => {
                     return self.take_change_user().map(Served::ChangeUser);
@@ -364,13 +356,6 @@ impl Relay {
         if let Some(reply) = self.insert_reply() {
             reply.answered(smallest);
         }
-    }
-}
-
-/// Resolves when the proxy begins to drain.
-async fn begins(draining: &mut watch::Receiver<bool>) {
-    if draining.wait_for(|draining| *draining).await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 
