@@ -55,7 +55,7 @@ impl Session {
                     place.copy_from_slice(&id.to_le_bytes());
                 }
                 let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
-                let note = Note::Statements { inserts: reply.into_iter().collect(), effects: Arc::default() };
+                let note = Note::Statements { inserts: reply.into_iter().collect(), effects: None };
                 self.relay.owe(Command::StmtBulkExecute.reply(), false, nr_shift, note);
             }
         }

@@ -390,8 +390,10 @@ impl Relay {
             self.view.take_status(status);
         }
         if let Note::Statements { effects, inserts } = entry.note {
-            self.view.take_effects(&effects, succeeded, entry.results);
-            self.view.names.take(&effects, (!succeeded).then_some(entry.results));
+            if let Some(effects) = effects {
+                self.view.take_effects(&effects, succeeded, entry.results);
+                self.view.names.take(&effects, (!succeeded).then_some(entry.results));
+            }
             // It was counted with.
             let counted_from = inserts.iter().find_map(InsertReply::counted_from).filter(|_| !succeeded);
             if counted_from.is_some() {

@@ -90,7 +90,7 @@ impl Session {
                 }
                 let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
                 let inserts = reply.into_iter().collect();
-                let note = Note::Statements { inserts, effects: Arc::default() };
+                let note = Note::Statements { inserts, effects: None };
                 self.relay.owe(Command::StmtExecute.reply(), false, nr_shift, note);
             }
         }

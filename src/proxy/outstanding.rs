@@ -43,7 +43,8 @@ pub(super) enum Note {
     /// to the session.
     Statements {
         inserts: Vec<InsertReply>,
-        effects: Arc<Effects>,
+        /// `None`: nothing.
+        effects: Option<Arc<Effects>>,
     },
     /// A statement is being prepared that reads what the one before it left behind (ROW_COUNT and its like), and perhaps the
     /// insert id too.
@@ -57,8 +58,18 @@ pub(super) enum Note {
 }
 
 impl Note {
+    /// Of a packet without ruled INSERTs.
     pub(super) fn effects(effects: Arc<Effects>) -> Note {
-        Note::Statements { inserts: Vec::new(), effects }
+        Note::Statements { inserts: Vec::new(), effects: Some(effects) }
+    }
+
+    /// Allocates nothing where nothing is done to the session.
+    pub(super) fn statements(inserts: Vec<InsertReply>, effects: Effects) -> Note {
+        let effects = (!effects.is_nothing()).then(|| Arc::new(effects));
+        if inserts.is_empty() && effects.is_none() {
+            return Note::Nothing;
+        }
+        Note::Statements { inserts, effects }
     }
 }
 
@@ -71,7 +82,7 @@ impl Forward {
 
     /// Whether the text shows all that changes in the session's state.
     pub(super) fn explains_report(&self) -> bool {
-        matches!(&self.note, Note::Statements { effects, .. } if effects.explains_report)
+        matches!(&self.note, Note::Statements { effects: Some(effects), .. } if effects.explains_report)
     }
 
     /// Whether the client wrote no parameter at all, so that it expects no end of them either.

@@ -116,7 +116,7 @@ impl Session {
             }
             Verdict::Pass(effects) => {
                 let may_change_session = !effects.leave_session();
-                self.pass(command, window_bytes, may_change_session, Note::effects(Arc::new(effects)));
+                self.pass(command, window_bytes, may_change_session, Note::statements(Vec::new(), effects));
             }
             Verdict::Refuse(refusal) => self.refuse(&refusal, window_bytes, packets),
             Verdict::AskTemporary { schema, table } => {
@@ -169,7 +169,7 @@ impl Session {
             self.relay.view.take_owed_insert_id();
         }
         let may_change_session = !plan.effects.leave_session();
-        let note = Note::Statements { inserts, effects: Arc::new(plan.effects) };
+        let note = Note::statements(inserts, plan.effects);
         self.relay.owe(command.reply(), may_change_session, nr_shift, note);
     }
 
@@ -352,8 +352,8 @@ impl Session {
         for insert in &plan.inserts {
             self.follow_explicit(tables, &insert.target, &insert.explicit).await?;
         }
-        let mut ranges = Vec::new();
-        let mut inserts = Vec::new();
+        let mut ranges = Vec::with_capacity(plan.inserts.len());
+        let mut inserts = Vec::with_capacity(plan.inserts.len());
         let found_rows = self.relay.found_rows();
         for insert in &plan.inserts {
             if insert.ids > 0 {

@@ -214,7 +214,7 @@ impl Session {
         let (ids, found_rows) = (Ids::from(&range), self.relay.found_rows());
         let reply = InsertReply::selected(insert, select, ids, found_rows, before_first, tables);
         let nr_shift = self.relay.send_later(&payload, job.packets);
-        let note = Note::Statements { inserts: vec![reply], effects: Arc::default() };
+        let note = Note::Statements { inserts: vec![reply], effects: None };
         self.relay.owe(job.command().reply(), false, nr_shift, note);
         job.block = block;
         job.tries += 1;

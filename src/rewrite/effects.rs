@@ -42,6 +42,15 @@ pub struct Effects {
 }
 
 impl Effects {
+    /// Whether there is nothing to be said of it.
+    pub fn is_nothing(&self) -> bool {
+        self.leave_session()
+            && !self.explains_report
+            && self.hidden_insert.is_none()
+            && self.inserts_into.is_none()
+            && self.shadow.is_empty()
+    }
+
     /// Whether a later statement is read just as this one was.
     pub fn leave_session(&self) -> bool {
         !(self.ddl || self.opaque || self.tracking || self.routine)
