@@ -1,7 +1,7 @@
 //! The ruled tables under one version of the rules: rule, columns and generator of each, found by the name in a statement.
 //! `in_force` has the version that counts, `change` makes the next one.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -75,7 +75,7 @@ const FLOOR_DEADLINE: Duration = Duration::from_secs(5);
 pub struct Tables {
     rules: Arc<RuleSet>,
     backend: Backend,
-    generators: HashMap<GeneratorName, Generator>,
+    generators: BTreeMap<GeneratorName, Generator>,
     /// By schema and table as `case` compares them.
     known: ArcSwap<Known>,
     views: Views,
@@ -115,7 +115,7 @@ impl Tables {
         Tables {
             rules,
             backend,
-            generators: HashMap::new(),
+            generators: BTreeMap::new(),
             known: ArcSwap::default(),
             views: Views::default(),
             retired: AtomicBool::new(false),

@@ -1,6 +1,6 @@
 //! Views of ruled tables: an INSERT through one reaches the table.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
@@ -15,7 +15,7 @@ pub(super) mod definition;
 /// compares them.
 #[derive(Debug, Default)]
 pub(super) struct Views {
-    ruled: ArcSwap<HashMap<String, HashSet<String>>>,
+    ruled: ArcSwap<BTreeMap<String, BTreeSet<String>>>,
     /// How often DDL had been seen when they were read.
     ddl: AtomicU64,
 }
@@ -50,27 +50,26 @@ impl Views {
     }
 }
 
-fn ruled(rules: &RuleSet, case: NameCase, views: &[ViewText]) -> HashMap<String, HashSet<String>> {
-    let fold = |name: &str| match case {
-        NameCase::Sensitive => name.to_owned(),
-        NameCase::Insensitive => name.to_lowercase(),
-    };
-    let mut found: HashMap<String, HashSet<String>> = HashMap::new();
+fn ruled(rules: &RuleSet, case: NameCase, views: &[ViewText]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     // A view of a view of a table takes one more round for each step.
     loop {
-        let before: usize = found.values().map(HashSet::len).sum();
+        let before: usize = found.values().map(BTreeSet::len).sum();
         for view in views {
             // Without SHOW VIEW the definition is empty: it may be of any table.
             let is_ruled = view.definition.is_empty()
                 || definition::names_in(&view.definition).iter().any(|(schema, table)| {
                     !matches!(rules.find(case, schema, table), Ok(None))
-                        || found.get(&fold(schema)).is_some_and(|names| names.contains(&fold(table)))
+                        || found
+                            .get(&*case.folded(schema))
+                            .is_some_and(|names| names.contains(&*case.folded(table)))
                 });
             if is_ruled {
-                found.entry(fold(&view.schema)).or_default().insert(fold(&view.name));
+                let schema = case.folded(&view.schema).into_owned();
+                found.entry(schema).or_default().insert(case.folded(&view.name).into_owned());
             }
         }
-        if found.values().map(HashSet::len).sum::<usize>() == before {
+        if found.values().map(BTreeSet::len).sum::<usize>() == before {
             return found;
         }
     }

@@ -187,10 +187,11 @@ impl Context<'_> {
     fn listed_place(&self, lexer: &Lexer<'_>, names: &[Token]) -> Planning<Option<u32>> {
         let mut place = None;
         for (i, &token) in names.iter().enumerate() {
-            let Some(column) = name::decode(lexer.text(), token, self.dialect.charset) else {
+            let column = self.target.id_column();
+            let Some(is_id) = name::names_column(lexer.text(), token, self.dialect.charset, column) else {
                 return unreadable("a column's name");
             };
-            if name::same_column(&column, self.target.id_column()) {
+            if is_id {
                 if place.is_some() {
                     // The server's own error, 1110.
                     return unreadable("a column that is named twice");

@@ -1,5 +1,6 @@
 //! Rules as they act: immutable, shared by all sessions, swapped whole on a reload.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -123,6 +124,18 @@ impl GeneratorKind {
 pub enum NameCase {
     Sensitive,
     Insensitive,
+}
+
+impl NameCase {
+    /// A name as it is compared. Called for each INSERT: allocates nothing for names in lower case or compared as they are.
+    pub fn folded(self, name: &str) -> Cow<'_, str> {
+        let is_folded =
+            |c: char| if c.is_ascii() { !c.is_ascii_uppercase() } else { c.to_lowercase().eq([c]) };
+        match self {
+            NameCase::Insensitive if !name.chars().all(is_folded) => Cow::Owned(name.to_lowercase()),
+            NameCase::Sensitive | NameCase::Insensitive => Cow::Borrowed(name),
+        }
+    }
 }
 
 /// A column of a live table, as far as a rewrite must know it.

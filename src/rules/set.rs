@@ -1,7 +1,6 @@
 //! All rules in force, and the one of a table.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::rules::model::{GeneratorName, GeneratorSpec, NameCase, Rule};
@@ -32,12 +31,12 @@ pub struct RuleSet {
     insensitive: Index,
 }
 
-type Index = HashMap<String, SchemaRules>;
+type Index = BTreeMap<String, SchemaRules>;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 struct SchemaRules {
     /// More than one only where names differ in case and the server does not care.
-    exact: HashMap<String, Vec<Arc<Rule>>>,
+    exact: BTreeMap<String, Vec<Arc<Rule>>>,
     patterns: Vec<(String, Arc<Rule>)>,
 }
 
@@ -50,17 +49,16 @@ impl RuleSet {
         let rules: Vec<_> = rules.into_iter().map(Arc::new).collect();
         RuleSet {
             generators: generators.into_iter().map(|spec| (spec.name.clone(), spec)).collect(),
-            sensitive: index(&rules, str::to_owned),
-            insensitive: index(&rules, str::to_lowercase),
+            sensitive: index(&rules, NameCase::Sensitive),
+            insensitive: index(&rules, NameCase::Insensitive),
             rules,
         }
     }
 
-    /// The rule of a table; an exact name beats a pattern. Called for each INSERT: allocates nothing for names in lower
-    /// case or compared as they are.
+    /// The rule of a table; an exact name beats a pattern.
     pub fn find(&self, case: NameCase, schema: &str, table: &str) -> Result<Option<&Arc<Rule>>, Ambiguous> {
-        let Some(of_schema) = self.index(case).get(&*folded(case, schema)) else { return Ok(None) };
-        let folded_table = folded(case, table);
+        let Some(of_schema) = self.index(case).get(&*case.folded(schema)) else { return Ok(None) };
+        let folded_table = case.folded(table);
         let mut found: &mut dyn Iterator<Item = &Arc<Rule>> = &mut of_schema
             .patterns
             .iter()
@@ -106,11 +104,11 @@ impl RuleSet {
     }
 }
 
-fn index(rules: &[Arc<Rule>], fold: impl Fn(&str) -> String) -> Index {
+fn index(rules: &[Arc<Rule>], case: NameCase) -> Index {
     let mut index = Index::new();
     for rule in rules {
-        let of_schema = index.entry(fold(&rule.schema)).or_default();
-        let table = fold(&rule.table);
+        let of_schema = index.entry(case.folded(&rule.schema).into_owned()).or_default();
+        let table = case.folded(&rule.table).into_owned();
         if pattern::is_pattern(&table) {
             of_schema.patterns.push((table, Arc::clone(rule)));
         } else {
@@ -118,14 +116,6 @@ fn index(rules: &[Arc<Rule>], fold: impl Fn(&str) -> String) -> Index {
         }
     }
     index
-}
-
-fn folded(case: NameCase, name: &str) -> Cow<'_, str> {
-    let is_folded = |c: char| if c.is_ascii() { !c.is_ascii_uppercase() } else { c.to_lowercase().eq([c]) };
-    match case {
-        NameCase::Insensitive if !name.chars().all(is_folded) => Cow::Owned(name.to_lowercase()),
-        NameCase::Sensitive | NameCase::Insensitive => Cow::Borrowed(name),
-    }
 }
 
 #[cfg(test)]

@@ -41,6 +41,15 @@ pub fn same_column(a: &str, b: &str) -> bool {
     a.chars().flat_map(fold).eq(b.chars().flat_map(fold))
 }
 
+/// Whether a token names this column; `None` as of [`decode`].
+pub fn names_column(text: &[u8], token: Token, charset: ClientCharset, column: &str) -> Option<bool> {
+    let bytes = token.span.of(text);
+    if token.kind == TokenKind::Word && bytes.is_ascii() && column.is_ascii() {
+        return Some(bytes.eq_ignore_ascii_case(column.as_bytes()));
+    }
+    decode(text, token, charset).map(|name| same_column(&name, column))
+}
+
 /// The server folds one character to one; Rust makes two of U+0130.
 fn fold(c: char) -> impl Iterator<Item = char> {
     let c = if c == '\u{130}' { 'i' } else { c };

@@ -201,10 +201,8 @@ impl InForce {
 
     /// Whether two names are one to the backend.
     pub(in crate::proxy) fn is_same_name(&self, a: &str, b: &str) -> bool {
-        match self.backend.case {
-            NameCase::Sensitive => a == b,
-            NameCase::Insensitive => a.to_lowercase() == b.to_lowercase(),
-        }
+        let case = self.backend.case;
+        case.folded(a) == case.folded(b)
     }
 
     /// DDL was seen: every shape is read again when it is needed.

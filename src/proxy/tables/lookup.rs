@@ -1,5 +1,6 @@
 //! What a name in a statement means: a ruled table's columns as they were read last, a view of one, or nothing of ours.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use super::column::column;
 use super::{TableError, Tables};
 use crate::proxy::locks::TableLocks;
 use crate::rewrite::plan::{Lookup, Target};
-use crate::rules::model::{Mode, NameCase, Rule, TableShape};
+use crate::rules::model::{Mode, Rule, TableShape};
 use crate::rules::pattern::is_pattern;
 use crate::schema::{LiveTable, SchemaError, TableKind};
 
@@ -30,7 +31,9 @@ impl Ddl {
     }
 }
 
-pub(super) type Known = BTreeMap<(String, String), Entry>;
+/// Schema and table as the backend compares them.
+pub(super) type Name<'a> = (Cow<'a, str>, Cow<'a, str>);
+pub(super) type Known = BTreeMap<Name<'static>, Entry>;
 
 #[derive(Clone)]
 pub(super) struct Entry {
@@ -45,35 +48,47 @@ pub(super) struct Entry {
 }
 
 impl Tables {
-    pub(super) fn key(&self, schema: &str, table: &str) -> (String, String) {
-        match self.backend.case {
-            NameCase::Sensitive => (schema.to_owned(), table.to_owned()),
-            NameCase::Insensitive => (schema.to_lowercase(), table.to_lowercase()),
-        }
+    fn folded<'a>(&self, schema: &'a str, table: &'a str) -> Name<'a> {
+        (self.backend.case.folded(schema), self.backend.case.folded(table))
+    }
+
+    pub(super) fn key(&self, schema: &str, table: &str) -> Name<'static> {
+        let (schema, table) = self.folded(schema, table);
+        (schema.into_owned().into(), table.into_owned().into())
     }
 
     /// What a name in a statement means; never waits.
     pub(in crate::proxy) fn lookup(&self, schema: &str, table: &str) -> Lookup {
+        let known = self.known.load();
+        let name = self.folded(schema, table);
+        let is_current = |entry: &&Entry| self.backend.schema.is_none() || self.is_fresh(entry);
+        let Some(entry) = known.get(&name).filter(is_current) else {
+            return self.not_known(schema, table, &name);
+        };
+        if let Some(away) = self.away() {
+            return away;
+        }
+        // A line that all sessions read is written only once.
+        if !entry.is_used.load(Ordering::Relaxed) {
+            entry.is_used.store(true, Ordering::Relaxed);
+        }
+        entry.lookup.clone()
+    }
+
+    /// Of a name that nothing is known of, or not any more.
+    fn not_known(&self, schema: &str, table: &str, name: &Name<'_>) -> Lookup {
         match self.rules.find(self.backend.case, schema, table) {
-            Ok(None) if !self.views.are_read_at(self.backend.ddl.seen()) => return Lookup::Unknown,
-            Ok(None) if !self.is_view(schema, table) => return Lookup::NotRuled,
-            Ok(Some(rule)) if rule.mode == Mode::Off => return Lookup::NotRuled,
-            Err(ambiguous) => return Lookup::Refused(ambiguous.to_string()),
-            Ok(_) => {}
+            Ok(None) if !self.views.are_read_at(self.backend.ddl.seen()) => Lookup::Unknown,
+            Ok(None) if !self.views.contains(&name.0, &name.1) => Lookup::NotRuled,
+            Ok(Some(rule)) if rule.mode == Mode::Off => Lookup::NotRuled,
+            Err(ambiguous) => Lookup::Refused(ambiguous.to_string()),
+            Ok(_) => self.away().unwrap_or(Lookup::Unknown),
         }
-        if let Some(reason) = self.backend.locks.as_ref().and_then(TableLocks::lost) {
-            return Lookup::Away(reason);
-        }
-        match self.known.load().get(&self.key(schema, table)) {
-            Some(entry) if self.backend.schema.is_none() || self.is_fresh(entry) => {
-                // A line that all sessions read is written only once.
-                if !entry.is_used.load(Ordering::Relaxed) {
-                    entry.is_used.store(true, Ordering::Relaxed);
-                }
-                entry.lookup.clone()
-            }
-            _ => Lookup::Unknown,
-        }
+    }
+
+    /// What ruled names mean while the tables' locks are lost.
+    fn away(&self) -> Option<Lookup> {
+        self.backend.locks.as_ref().and_then(TableLocks::lost).map(Lookup::Away)
     }
 
     /// Whether the table that `target` was planned for is ruled and shaped as it was then.
@@ -93,10 +108,8 @@ impl Tables {
 
     /// Whether a name without a rule is a view that mentions a table with one.
     fn is_view(&self, schema: &str, name: &str) -> bool {
-        match self.backend.case {
-            NameCase::Sensitive => self.views.contains(schema, name),
-            NameCase::Insensitive => self.views.contains(&schema.to_lowercase(), &name.to_lowercase()),
-        }
+        let (schema, name) = self.folded(schema, name);
+        self.views.contains(&schema, &name)
     }
 
     /// Reads the views afresh; those made past this proxy are seen when this is called from time to time.
@@ -145,7 +158,7 @@ impl Tables {
 
     /// Whether the table was bound under these rules.
     pub(super) fn is_bound(&self, schema: &str, table: &str) -> bool {
-        self.known.load().get(&self.key(schema, table)).is_some_and(|entry| entry.is_bound)
+        self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.is_bound)
     }
 
     /// [`Tables::is_bound`] by [`Tables::bound_name`].

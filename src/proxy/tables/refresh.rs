@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Tables;
-use super::lookup::Known;
+use super::lookup::{Known, Name};
 use crate::rewrite::plan::{Lookup, Target};
 use crate::schema::{SchemaError, TableKind};
 
@@ -79,7 +79,7 @@ impl Tables {
     }
 
     /// It is read again before it is used again.
-    fn outdate(&self, key: &(String, String)) {
+    fn outdate(&self, key: &Name<'static>) {
         self.known.rcu(|known| {
             let mut known = Known::clone(known);
             if let Some(entry) = known.get_mut(key) {

@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
         Reader {
             scope: Scope { column: wants.column, table: wants.table },
             id_place: wants.id_place.unwrap_or(u32::MAX),
-            rows: Vec::new(),
+            rows: Vec::with_capacity(1),
             integers: Vec::new(),
             traits: Traits::default(),
             later: Traits::default(),

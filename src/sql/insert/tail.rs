@@ -101,12 +101,15 @@ fn assignment(
     if !(equals.is_punct(b'=') || equals.kind == TokenKind::Assign) {
         return Ok(None);
     }
-    let Some(name) = name::decode(lexer.text(), path.last, lexer.dialect().charset) else { return Ok(None) };
+    let charset = lexer.dialect().charset;
+    let Some(is_id) = name::names_column(lexer.text(), path.last, charset, scope.column) else {
+        return Ok(None);
+    };
     let value = expression::read(lexer, scope, Ends::InAssignments)?;
     if value.tokens == 0 {
         return Ok(None);
     }
-    Ok(Some((name::same_column(&name, scope.column), value)))
+    Ok(Some((is_id, value)))
 }
 
 pub(super) fn classify(
