@@ -7,6 +7,7 @@ pub mod reload;
 pub mod serve;
 pub mod store;
 mod takeover;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,7 +33,7 @@ pub struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the proxy. SIGHUP reads the files again, SIGTERM drains.
+    /// Run the proxy. Changed rules act by themselves, SIGHUP reads all files again, SIGTERM drains.
     Serve(serve::ServeArgs),
     /// Validate the configuration and the rules.
     Check(ConfigArg),

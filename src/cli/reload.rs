@@ -1,7 +1,7 @@
 //! The files read again while the proxy serves: all of them act, or none.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
@@ -11,6 +11,7 @@ use crate::config::{Config, LoadError, Loaded};
 use crate::proxy::session::Shared;
 use crate::proxy::tables::TableError;
 use crate::proxy::tls::{Tls, TlsError};
+use crate::rules::Mark;
 use crate::toml_file::{Findings, Severity};
 
 /// Why nothing was changed.
@@ -36,11 +37,23 @@ pub struct Reloaded {
     pub waiting: Vec<&'static str>,
 }
 
+/// What came of a reload, as the log has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    InForce,
+    /// Until the files are mended.
+    Refused,
+    /// The files are right: what they need was not to be had.
+    TryAgain,
+}
+
 /// Reads the files again when it is told to.
 pub struct Reloader {
     config_path: PathBuf,
     /// What acts. Held while files are read: one reload at a time.
     acting: tokio::sync::Mutex<Config>,
+    /// The rules' files as they were read last, whatever came of it.
+    read: Mutex<Mark>,
     /// What new sessions get.
     shared: Arc<ArcSwap<Shared>>,
     set_log_level: Box<dyn Fn(LogLevel) + Send + Sync>,
@@ -49,19 +62,38 @@ pub struct Reloader {
 impl Reloader {
     pub fn new(
         config_path: PathBuf,
-        acting: Config,
+        (acting, read): (Config, Mark),
         shared: Arc<ArcSwap<Shared>>,
         set_log_level: Box<dyn Fn(LogLevel) + Send + Sync>,
     ) -> Self {
-        Reloader { config_path, acting: tokio::sync::Mutex::new(acting), shared, set_log_level }
+        let (acting, read) = (tokio::sync::Mutex::new(acting), Mutex::new(read));
+        Reloader { config_path, acting, read, shared, set_log_level }
+    }
+
+    /// The folder whose changes are taken up by themselves. `None`: they are not, or another process has taken over.
+    pub(super) async fn watched(&self) -> Option<PathBuf> {
+        let rules = self.acting.lock().await.rules.clone();
+        (rules.watch && !self.shared.load().tables.has_yielded()).then_some(rules.path)
+    }
+
+    /// The rules' files as they were read last.
+    pub(super) fn read(&self) -> Mark {
+        self.last_read().clone()
+    }
+
+    fn last_read(&self) -> std::sync::MutexGuard<'_, Mark> {
+        // A mark is right whatever panicked while it was locked.
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads and checks everything first; what fails leaves everything as it was.
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
         let mut acting = self.acting.lock().await;
-        let path = self.config_path.clone();
-        let Loaded { config, rules, warnings } =
-            tokio::task::spawn_blocking(move || super::load(&path)).await??;
+        let (path, folder) = (self.config_path.clone(), acting.rules.path.clone());
+        let read = move || (Mark::of(&folder), super::load(&path));
+        let (before, loaded) = tokio::task::spawn_blocking(read).await?;
+        *self.last_read() = loaded.as_ref().map_or(before, |loaded| loaded.mark.clone());
+        let Loaded { config, rules, warnings, .. } = loaded?;
         let (config, waiting) = reloaded(&acting, config);
         let settings = Arc::new(config.proxy.clone());
         let for_tls = settings.clone();
@@ -83,7 +115,7 @@ impl Reloader {
     }
 
     /// [`Reloader::reload`], and the log says how it went; `cause` is what asked for it.
-    pub async fn reload_and_tell(&self, cause: &str) {
+    pub(super) async fn reload_and_tell(&self, cause: &str) -> Told {
         match self.reload().await {
             Ok(Reloaded { rules, generators, warnings, waiting }) => {
                 for warning in &warnings {
@@ -93,6 +125,7 @@ impl Reloader {
                     tracing::warn!("{key} has changed: it keeps its value until a restart");
                 }
                 tracing::info!(rules, generators, "{cause}: the files are in force");
+                Told::InForce
             }
             Err(error) => {
                 match &error {
@@ -109,6 +142,10 @@ impl Reloader {
                 tracing::error!(
                     "{cause}: nothing is changed, the rules and settings from before stay in force"
                 );
+                match error {
+                    ReloadError::Tables(error) if error.may_pass() => Told::TryAgain,
+                    _ => Told::Refused,
+                }
             }
         }
     }

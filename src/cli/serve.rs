@@ -13,11 +13,13 @@ use arc_swap::ArcSwap;
 use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
 use super::ConfigArg;
 use super::reload::Reloader;
 use super::takeover::{self, Place};
+use super::watch::watch_rules;
 use crate::config::keys::{LogFormat, LogLevel};
 use crate::config::{Config, Loaded, LogSettings, StoreKind};
 use crate::proxy::backend;
@@ -30,7 +32,7 @@ use crate::proxy::settings::Verify;
 use crate::proxy::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX};
 use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
-use crate::rules::RuleSet;
+use crate::rules::{Mark, RuleSet};
 use crate::schema::Schema;
 use crate::store::Store;
 
@@ -52,19 +54,19 @@ pub struct ServeArgs {
 
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let path = &*args.config.config;
-    let Loaded { config, rules, warnings } = super::load(path)?;
+    let Loaded { config, rules, mark, warnings } = super::load(path)?;
     let set_log_level = log_to_stderr(&config.log);
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(args, config, rules, set_log_level))?;
+    runtime.block_on(serve(args, (config, mark), rules, set_log_level))?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn serve(
     args: &ServeArgs,
-    config: Config,
+    (config, mark): (Config, Mark),
     rules: RuleSet,
     set_log_level: SetLogLevel,
 ) -> anyhow::Result<()> {
@@ -113,8 +115,11 @@ async fn serve(
     let mut place = Place::new(&config, tables.clone(), store.clone());
     place.open(offered).await?;
     listener.adopt(&listen);
-    let reloader = Reloader::new(args.config.config.clone(), config, shared.clone(), set_log_level);
-    let reloads = tokio::spawn(reload_at(hangup, reloader));
+    let acting = (config, mark);
+    let reloader = Arc::new(Reloader::new(args.config.config.clone(), acting, shared.clone(), set_log_level));
+    let mut reloads = JoinSet::new();
+    reloads.spawn(reload_at(hangup, reloader.clone()));
+    reloads.spawn(watch_rules(reloader));
     tracing::info!("listening on {}", listener.address());
     let mut stop = async || {
         let name = tokio::select! {
@@ -143,8 +148,7 @@ async fn serve(
         server.drain(second_signal()).await;
     }
     // A reload that is cut off leaves nothing open but generators that have issued nothing.
-    reloads.abort();
-    let _ = reloads.await;
+    reloads.shutdown().await;
     let verifier = shared_at_end.load().verifier.clone();
     if verifier.mode != Verify::Off {
         let [agreed, not_verified, refused] = verifier.counted();
@@ -163,7 +167,7 @@ async fn serve(
 }
 
 /// Signals that come while files are read count as one.
-async fn reload_at(mut hangup: Signal, reloader: Reloader) {
+async fn reload_at(mut hangup: Signal, reloader: Arc<Reloader>) {
     while hangup.recv().await.is_some() {
         if caught(reloader.reload_and_tell("SIGHUP")).await.is_err() {
             tracing::error!(
@@ -174,7 +178,7 @@ async fn reload_at(mut hangup: Signal, reloader: Reloader) {
 }
 
 /// A panic in it is an error, which the panic's own message has told of.
-async fn caught<F: Future>(future: F) -> std::thread::Result<F::Output> {
+pub(super) async fn caught<F: Future>(future: F) -> std::thread::Result<F::Output> {
     let mut future = pin!(future);
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
         Ok(polled) => polled.map(Ok),

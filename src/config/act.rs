@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::keys::ConfigFile;
-use super::{Account, Config, Environment, LogSettings, RewriteSettings, StoreSettings};
+use super::{Account, Config, Environment, LogSettings, RewriteSettings, RulesSettings, StoreSettings};
 use crate::address::Address;
 use crate::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ProxyProtocol, Settings, TlsIdentity,
@@ -35,7 +35,7 @@ pub(super) fn config(
         proxy: proxy?,
         control,
         store: StoreSettings { kind: store, deadline: keys.store.deadline.0 },
-        rules_path: source.resolve(&keys.rules.path),
+        rules: RulesSettings { path: source.resolve(&keys.rules.path), watch: keys.rules.watch },
         rewrite: RewriteSettings { verify: keys.rewrite.verify, on_doubt: keys.rewrite.on_doubt },
         log: LogSettings { level: keys.log.level, format: keys.log.format },
     })

@@ -242,7 +242,7 @@ pub struct Rules {
     /// Folder; every *.toml in it is a rules file.
     #[schemars(length(min = 1))]
     pub path: PathBuf,
-    /// Take up changed files by itself (not in this version: changes wait for SIGHUP).
+    /// Take up changed files of that folder by itself, as SIGHUP does, once they have come to rest for a second.
     pub watch: bool,
 }
 

@@ -17,7 +17,7 @@ use crate::ids::layout::Moment;
 use crate::ids::sequence::Seed;
 use crate::proxy::settings::{Settings, TlsIdentity, Verify};
 use crate::rules::model::GeneratorKind;
-use crate::rules::{self, RuleSet};
+use crate::rules::{self, Mark, RuleSet};
 use crate::toml_file::{self, Finding, Findings, Secret, Severity};
 
 use keys::{ConfigFile, LogFormat, LogLevel, OnDoubt};
@@ -29,8 +29,7 @@ pub struct Config {
     /// Rowstamp's own account on the backend.
     pub control: Option<Account>,
     pub store: StoreSettings,
-    /// Folder of the rules files.
-    pub rules_path: PathBuf,
+    pub rules: RulesSettings,
     pub rewrite: RewriteSettings,
     pub log: LogSettings,
 }
@@ -81,6 +80,13 @@ pub struct EtcdTls {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RulesSettings {
+    /// Folder of the rules files.
+    pub path: PathBuf,
+    pub watch: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RewriteSettings {
     pub verify: Verify,
     pub on_doubt: OnDoubt,
@@ -97,6 +103,8 @@ pub struct LogSettings {
 pub struct Loaded {
     pub config: Config,
     pub rules: RuleSet,
+    /// The rules' files from before they were read.
+    pub mark: Mark,
     pub warnings: Findings,
 }
 
@@ -124,7 +132,9 @@ pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded, LoadErr
     let Some(source) = read else { return Err(LoadError::Findings(findings.sorted())) };
     findings.extend(later::not_in_this_version(&source));
     let config = act::config(&source, environment, &mut findings);
-    let rules = match rules::load(&source.resolve(&source.keys.rules.path)) {
+    let folder = source.resolve(&source.keys.rules.path);
+    let mark = Mark::of(&folder);
+    let rules = match rules::load(&folder) {
         Ok((rules, warnings)) => {
             findings.extend(warnings);
             let has_control = source.keys.backend.control.is_some();
@@ -140,7 +150,7 @@ pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded, LoadErr
     let findings = findings.sorted();
     match (config, rules) {
         (Some(config), Some(rules)) if !findings.has_errors() => {
-            Ok(Loaded { config, rules, warnings: findings })
+            Ok(Loaded { config, rules, mark, warnings: findings })
         }
         _ => Err(LoadError::Findings(findings)),
     }

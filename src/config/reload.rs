@@ -62,7 +62,7 @@ mod tests {
             new.proxy.limits.connections_max == 7
         });
         check(&format!("{server}[rules]\npath = \"others\"\n"), &[], |new| {
-            new.rules_path.ends_with("others")
+            new.rules.path.ends_with("others")
         });
         check(&format!("{server}[store]\ndeadline = \"2s\"\npath = \"x.redb\"\n"), &["store.*"], |new| {
             new.store.deadline.as_secs() == 2

@@ -64,7 +64,7 @@ fn loaded(line: &str) -> (TempDir, Loaded) {
 
 #[test]
 fn defaults_act() {
-    let (folder, Loaded { config, rules, warnings }) = loaded("");
+    let (folder, Loaded { config, rules, warnings, .. }) = loaded("");
     let at = |name: &str| folder.path().join(name);
     assert_eq!((warnings.to_string(), rules.rules().len()), (String::new(), 1));
     let proxy = &config.proxy;
@@ -77,7 +77,7 @@ fn defaults_act() {
         (BackendTlsMode::Preferred, Duration::from_secs(5))
     );
     assert_eq!((proxy.limits.connections_max, proxy.limits.statement_bytes_max), (10_000, 64 << 20));
-    assert_eq!((proxy.state_path.clone(), config.rules_path), (at("rowstamp.state"), at("rules")));
+    assert_eq!((proxy.state_path.clone(), config.rules.path), (at("rowstamp.state"), at("rules")));
     assert_eq!(config.store.kind, StoreKind::Embedded { path: at("rowstamp.redb") });
     assert_eq!(config.store.deadline, Duration::from_secs(1));
 }

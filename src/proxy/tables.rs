@@ -65,6 +65,11 @@ impl TableError {
             _ => false,
         }
     }
+
+    /// Whether the rules may be put in force later as they are: another machine was away, or another proxy not gone yet.
+    pub fn may_pass(&self) -> bool {
+        self.passes() || matches!(self, TableError::Schema(_) | TableError::Lock(_))
+    }
 }
 
 /// How long a generator's floor may take to reach the store.

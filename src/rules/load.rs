@@ -34,7 +34,7 @@ pub fn load(folder: &Path) -> Result<(RuleSet, Findings), Findings> {
 }
 
 /// Sorted, so that findings and ties come in the same order everywhere.
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
+pub(super) fn files_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let cannot =
         |error: std::io::Error| format!("cannot be read: {error}; make the folder, or mend rules.path");
     let mut files = Vec::new();

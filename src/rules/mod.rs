@@ -1,7 +1,7 @@
 //! Which table's column is filled by which generator.
 //!
 //! [`keys`] is what may be written, [`load()`] reads and links the files, [`model`] is what acts, [`set`] finds the rule of
-//! a table, [`pattern`] matches names.
+//! a table, [`pattern`] matches names, `watch` tells when files have changed.
 
 pub mod keys;
 mod life;
@@ -11,7 +11,9 @@ pub mod pattern;
 pub mod set;
 mod spec;
 mod timestamp;
+mod watch;
 
 pub use life::short_lived;
 pub use load::load;
 pub use set::{Ambiguous, RuleSet};
+pub use watch::{Mark, Watch};

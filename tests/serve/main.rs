@@ -37,3 +37,4 @@ mod swaps;
 mod tables;
 mod takeover;
 mod timestamps;
+mod watch;
