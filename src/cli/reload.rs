@@ -11,8 +11,11 @@ use crate::config::{Config, LoadError, Loaded};
 use crate::proxy::session::Shared;
 use crate::proxy::tables::TableError;
 use crate::proxy::tls::{Tls, TlsError};
-use crate::rules::Mark;
+use crate::rules::{Change, Mark, changes};
 use crate::toml_file::{Findings, Severity};
+
+/// Rules that have come, gone or changed and are named in the log, each in a line; of more it says how many.
+const CHANGES_TOLD_MAX: usize = 100;
 
 /// Why nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +35,8 @@ pub enum ReloadError {
 pub struct Reloaded {
     pub rules: usize,
     pub generators: usize,
+    /// Of the rules.
+    pub changes: Vec<Change>,
     pub warnings: Findings,
     /// Keys that were changed and act after a restart only.
     pub waiting: Vec<&'static str>,
@@ -100,6 +105,7 @@ impl Reloader {
         let tls = tokio::task::spawn_blocking(move || Tls::new(&for_tls)).await??;
         let (rule_count, generators) = (rules.rules().len(), rules.generators().len());
         let shared = self.shared.load_full();
+        let changes = changes(&shared.tables.rules(), &rules);
         shared.tables.change(Arc::new(rules)).await?;
         // From here on nothing fails.
         shared.login.seats.limit(&settings.limits);
@@ -111,18 +117,24 @@ impl Reloader {
         self.shared.store(Arc::new(next));
         (self.set_log_level)(config.log.level);
         *acting = config;
-        Ok(Reloaded { rules: rule_count, generators, warnings, waiting })
+        Ok(Reloaded { rules: rule_count, generators, changes, warnings, waiting })
     }
 
     /// [`Reloader::reload`], and the log says how it went; `cause` is what asked for it.
     pub(super) async fn reload_and_tell(&self, cause: &str) -> Told {
         match self.reload().await {
-            Ok(Reloaded { rules, generators, warnings, waiting }) => {
+            Ok(Reloaded { rules, generators, changes, warnings, waiting }) => {
                 for warning in &warnings {
                     tracing::warn!("{warning}");
                 }
                 for key in waiting {
                     tracing::warn!("{key} has changed: it keeps its value until a restart");
+                }
+                for change in changes.iter().take(CHANGES_TOLD_MAX) {
+                    tracing::info!("{cause}: {change}");
+                }
+                if let Some(more @ 1..) = changes.len().checked_sub(CHANGES_TOLD_MAX) {
+                    tracing::info!("{cause}: and {more} more changes of the rules");
                 }
                 tracing::info!(rules, generators, "{cause}: the files are in force");
                 Told::InForce

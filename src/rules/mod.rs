@@ -1,8 +1,9 @@
 //! Which table's column is filled by which generator.
 //!
 //! [`keys`] is what may be written, [`load()`] reads and links the files, [`model`] is what acts, [`set`] finds the rule of
-//! a table, [`pattern`] matches names, `watch` tells when files have changed.
+//! a table, [`pattern`] matches names, `watch` tells when files have changed, `changes` what.
 
+mod changes;
 pub mod keys;
 mod life;
 mod load;
@@ -13,6 +14,7 @@ mod spec;
 mod timestamp;
 mod watch;
 
+pub use changes::{Change, changes};
 pub use life::short_lived;
 pub use load::load;
 pub use set::{Ambiguous, RuleSet};

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::reload::rules;
@@ -68,6 +69,12 @@ fn changed_rules_act_and_bad_ones_do_not() {
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(2)"), 2, "{}", rig.name());
         rig.put_rules(&by_h);
         rig.wait_for(IN_FORCE, 2);
+        for told in [
+            "table watch_change.t is new: column id",
+            "table watch_change.t has changed: generator watch_change.g -> watch_change.h",
+        ] {
+            assert_eq!(rig.count(&format!("rules.watch: {told}")), 1, "{told}: {}", rig.proxy.log());
+        }
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(3)"), 1_000_000_001, "{}", rig.name());
         // What SIGHUP has read is not read again.
         rig.change(&by_g);
@@ -83,15 +90,27 @@ fn a_file_is_read_once_it_is_written() {
     let before = rules(db, "", &[("t", "id", "g")]);
     each_with(db, "", "", &before, |rig| {
         let after = rules(db, "", &[("u", "id", "g"), ("t", "id", "h")]);
-        let mut file = fs::File::create(rig.proxy.dir().join("rules/rules.toml")).unwrap();
+        let is_written = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (is_written, this) = (&is_written, &*rig);
+            let inserts = scope.spawn(move || {
+                let mut client = this.client();
+                let mut ids = 0;
+                while !is_written.load(Ordering::Relaxed) {
+                    ids += 1;
+                    let id = insert_id(&mut client, &format!("INSERT INTO t(a) VALUES({ids})"));
+                    assert_eq!(id, ids, "{}: the rules from before act", this.name());
+                }
+            });
+            let mut file = fs::File::create(this.proxy.dir().join("rules/rules.toml")).unwrap();
+            for piece in after.as_bytes().chunks(2) {
+                file.write_all(piece).unwrap();
+                std::thread::sleep(Duration::from_millis(30));
+            }
+            is_written.store(true, Ordering::Relaxed);
+            inserts.join().unwrap();
+        });
         let mut client = rig.client();
-        for (nth, piece) in after.as_bytes().chunks(2).enumerate() {
-            file.write_all(piece).unwrap();
-            let id = insert_id(&mut client, &format!("INSERT INTO t(a) VALUES({nth})"));
-            assert_eq!(id, nth as u64 + 1, "{}: the rules from before act", rig.name());
-            std::thread::sleep(Duration::from_millis(30));
-        }
-        drop(file);
         rig.wait_for(IN_FORCE, 1);
         assert_eq!(rig.count(REFUSED), 0, "{}", rig.proxy.log());
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(-1)"), 1_000_000_001, "{}", rig.name());

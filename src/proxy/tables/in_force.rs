@@ -86,6 +86,10 @@ impl InForce {
         self.now.load_full()
     }
 
+    pub fn rules(&self) -> Arc<RuleSet> {
+        self.now().rules.clone()
+    }
+
     /// Puts `rules` in force for every statement that comes from now on, or fails and leaves those that were.
     pub async fn change(&self, rules: Arc<RuleSet>) -> Result<(), TableError> {
         let _one_at_a_time = self.changing.lock().await;
