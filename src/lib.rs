@@ -13,11 +13,13 @@
 //! * [`rewrite`]: shape + rule -> plan; plan + range -> bytes or parameters. Pure.
 //! * [`schema`]: the columns of live tables, read through the control account.
 //! * [`proxy`]: listener, sessions, login, the pump.
+//! * [`admin`]: what operators see and do while a proxy runs.
 //! * [`takeover`]: one process in the place of another.
 //! * [`config`]: what was written in rowstamp.toml -> what can act.
 //! * [`cli`]: one file a command.
 
 pub mod address;
+pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod ids;

@@ -1,0 +1,326 @@
+//! One running proxy, as the console and the HTTP server see it and act on it.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use zeroize::Zeroizing;
+
+/// Rows are as they are now; nothing in them is a secret, a literal of a statement or a bound value.
+#[async_trait]
+pub trait Desk: Send + Sync + 'static {
+    fn about(&self) -> About;
+
+    /// Whether new clients are served as they should be; `/readyz` is 200 where all are fine.
+    fn checks(&self) -> Vec<Check>;
+
+    /// In the order of files and lines.
+    fn rules(&self) -> Vec<RuleRow>;
+
+    /// By name.
+    fn generators(&self) -> Vec<GeneratorRow>;
+
+    /// By id.
+    fn sessions(&self) -> Vec<SessionRow>;
+
+    /// The proxies that live on the same store, by name. Asks the store.
+    async fn proxies(&self) -> Result<Vec<ProxyRow>, DeskError>;
+
+    /// The nodes of timestamp generators, by generator and number. Asks the store.
+    async fn slots(&self) -> Result<Vec<SlotRow>, DeskError>;
+
+    /// What `rowstamp check --online` finds. Asks the backend.
+    async fn findings(&self) -> Result<Vec<FindingRow>, DeskError>;
+
+    /// Every key, by name; secrets as `***`.
+    fn config(&self) -> Vec<ConfigRow>;
+
+    /// All that is counted and measured, by name.
+    fn metrics(&self) -> Vec<Metric>;
+
+    /// What would be sent for a statement, as `rowstamp explain` prints it; nothing is issued.
+    async fn explain(&self, statement: &[u8], database: Option<&str>) -> Result<String, DeskError>;
+
+    /// Reads the files again; `dry_run`: all is checked and nothing changed.
+    async fn reload(&self, dry_run: bool) -> Result<Reload, DeskError>;
+
+    /// Ids that a sequence issues from now on, here and on every other proxy, are at least `to`.
+    async fn raise(&self, generator: &str, to: u64) -> Result<Raised, DeskError>;
+
+    /// On this proxy no ids are taken of the generator (1467) until it goes on. `false`: so it was already.
+    fn pause(&self, generator: &str, is_paused: bool) -> Result<bool, DeskError>;
+
+    /// As SIGTERM does.
+    fn drain(&self);
+
+    /// Ends a session at once, whatever it does.
+    fn kill(&self, session: u64) -> Result<(), DeskError>;
+
+    /// Who may log in to the console.
+    fn users(&self) -> Arc<[User]>;
+}
+
+/// Why something was not done or cannot be shown: the culprit and the remedy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeskError {
+    /// What was asked for is not there, or not possible.
+    #[error("{0}")]
+    Wrong(String),
+    /// The store, the backend or a file was not to be had, or is not as it should be.
+    #[error("{0}")]
+    Failed(String),
+}
+
+#[derive(Debug, Clone)]
+pub struct About {
+    /// Of Rowstamp.
+    pub version: &'static str,
+    /// `proxy.name`
+    pub name: String,
+    /// Where applications connect to.
+    pub listen: String,
+    /// The backend's addresses, in their order.
+    pub backends: Vec<String>,
+    /// `store.kind`
+    pub store: &'static str,
+    pub since: SystemTime,
+    pub is_draining: bool,
+}
+
+/// One thing that must be so for new clients to be served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// A word: "listener", "backend", "store", "generators".
+    pub name: &'static str,
+    /// `Some`: it is not so, and this is why.
+    pub trouble: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleRow {
+    pub schema: String,
+    /// A name or a pattern.
+    pub table: String,
+    pub column: String,
+    /// `schema.name`
+    pub generator: String,
+    /// The keys as rules files write them.
+    pub explicit: &'static str,
+    pub insert_id: &'static str,
+    pub mode: &'static str,
+    pub unavailable: &'static str,
+    /// `file:line`
+    pub origin: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Sequence,
+    Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GeneratorState {
+    /// Issues ids.
+    Open,
+    /// By an operator.
+    Paused,
+    /// Its reserve lasts, but the store does not answer, or the like: why.
+    Troubled(String),
+    /// Issues none: why.
+    Stopped(String),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct GeneratorRow {
+    /// `schema.name`
+    pub name: String,
+    pub kind: Kind,
+    pub state: GeneratorState,
+    /// Ids, since this process opened it.
+    pub issued: u64,
+    /// Ids a second, over the last seconds.
+    pub per_second: f64,
+    /// Ids that can be issued without the store. `None`: its reserve is time.
+    pub reserved_ids: Option<u64>,
+    /// How long the reserve lasts at the present rate. `None`: nothing is taken just now.
+    pub reserved_for: Option<Duration>,
+    /// Of a sequence: the committed bound as last seen; ids are below.
+    pub bound: Option<u64>,
+    /// The last id that it may issue, by its `max` and the columns' types.
+    pub max: u64,
+    /// Share of its ids, 0 to 1, that are used up; of a timestamp generator, of its layout's time.
+    pub used: f64,
+    /// Of a timestamp generator: which node this proxy is.
+    pub node: Option<u64>,
+    /// Of a timestamp generator: how far its ids are ahead of the clock.
+    pub ahead: Option<Duration>,
+    /// Of a timestamp generator: the clock leapt by so much and is not followed.
+    pub leap: Option<Duration>,
+    /// Rules that name it.
+    pub rules: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionState {
+    /// Not logged in yet.
+    Login,
+    /// The next word is the client's.
+    Idle,
+    /// The backend's.
+    Busy,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRow {
+    /// Of this proxy; what KILL takes.
+    pub id: u64,
+    pub state: SessionState,
+    /// Empty before the login.
+    pub user: String,
+    /// The client's; empty over a Unix socket.
+    pub client: String,
+    /// At the login.
+    pub database: String,
+    /// The server's id of its connection; 0 before the login.
+    pub connection: u32,
+    pub is_tls: bool,
+    pub age: Duration,
+    /// Commands of the client.
+    pub commands: u64,
+    /// Statements that ids were put into.
+    pub rewritten: u64,
+    /// Statements that this proxy refused.
+    pub refused: u64,
+    pub ids: u64,
+    pub bytes_from_client: u64,
+    pub bytes_to_client: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxyRow {
+    pub name: String,
+    pub address: String,
+    pub version: String,
+    /// As the store has it, in UTC.
+    pub since: String,
+    /// This one.
+    pub is_self: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotRow {
+    /// `schema.name`
+    pub generator: String,
+    pub node: u64,
+    /// `proxy.name`
+    pub owner: String,
+    /// Whether that proxy lives.
+    pub is_live: bool,
+    /// Up to which time it has reserved, in UTC.
+    pub reserved: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FindingRow {
+    /// "error", "warning" or "note"
+    pub severity: &'static str,
+    pub code: String,
+    /// What it is about: `schema.table.column`, a routine, a file and line.
+    pub place: String,
+    pub why: String,
+    pub remedy: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigRow {
+    pub key: String,
+    pub value: String,
+    pub default: String,
+    /// Takes effect on a reload; else on a restart.
+    pub is_reloaded: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Only grows.
+    Counter,
+    Gauge,
+    /// Buckets of how long something took.
+    Histogram,
+}
+
+/// The base units of Prometheus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// A number of things, which the name tells.
+    Count,
+    Seconds,
+    Bytes,
+    /// 0 to 1.
+    Ratio,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Metric {
+    /// As Prometheus has it, without the `_total` of counters and the `_bucket` of histograms: "rowstamp_ids_issued".
+    pub name: &'static str,
+    pub help: &'static str,
+    pub kind: MetricKind,
+    pub unit: Unit,
+    /// None: there is nothing to be told of it now.
+    pub samples: Vec<Sample>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    pub labels: Vec<(&'static str, String)>,
+    /// Of a histogram the sum.
+    pub value: f64,
+    /// Of a histogram: each bucket's upper end, the last one infinite, and how many were at most that.
+    pub buckets: Vec<(f64, u64)>,
+}
+
+/// What a reload did, or, as a dry run, would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reload {
+    pub is_dry_run: bool,
+    pub rules: usize,
+    pub generators: usize,
+    /// Of the rules, a line each.
+    pub changes: Vec<String>,
+    /// Keys of rowstamp.toml that have changed and act.
+    pub settings: Vec<String>,
+    /// Keys that have changed and wait for a restart.
+    pub waiting: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raised {
+    pub generator: String,
+    /// Bounds: before and now.
+    pub from: u64,
+    pub to: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// SHOW and EXPLAIN.
+    Read,
+    Write,
+}
+
+/// Of the console.
+#[derive(Clone)]
+pub struct User {
+    pub name: String,
+    pub password: Zeroizing<String>,
+    pub role: Role,
+}
+
+impl std::fmt::Debug for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("User").field("name", &self.name).field("role", &self.role).finish_non_exhaustive()
+    }
+}

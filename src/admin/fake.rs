@@ -1,0 +1,220 @@
+//! A desk without a proxy, for tests of what stands before it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+
+use super::desk::{
+    About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Kind, Metric,
+    MetricKind, ProxyRow, Raised, Reload, Role, RuleRow, Sample, SessionRow, SessionState, SlotRow, Unit,
+    User,
+};
+
+/// What was done is noted, a line each.
+#[derive(Default)]
+pub(crate) struct FakeDesk {
+    pub(crate) done: Mutex<Vec<String>>,
+    /// Whatever asks the store or the backend fails.
+    pub(crate) is_away: bool,
+}
+
+impl FakeDesk {
+    fn note(&self, what: String) {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+
+    fn asked<T>(&self, rows: Vec<T>) -> Result<Vec<T>, DeskError> {
+        if self.is_away {
+            Err(DeskError::Failed("the store (etcd) does not answer".into()))
+        } else {
+            Ok(rows)
+        }
+    }
+}
+
+/// The generators "shop.events" and "shop.orders".
+fn generator(name: &str, kind: Kind) -> GeneratorRow {
+    let is_sequence = kind == Kind::Sequence;
+    GeneratorRow {
+        name: name.into(),
+        kind,
+        state: GeneratorState::Open,
+        issued: 1_234,
+        per_second: 2.5,
+        reserved_ids: is_sequence.then_some(8_766),
+        reserved_for: Some(Duration::from_secs(3_506)),
+        bound: is_sequence.then_some(10_001),
+        max: i64::MAX.unsigned_abs(),
+        used: 0.25,
+        node: (!is_sequence).then_some(3),
+        ahead: (!is_sequence).then_some(Duration::from_millis(12)),
+        leap: None,
+        rules: 1,
+    }
+}
+
+#[async_trait]
+impl Desk for FakeDesk {
+    fn about(&self) -> About {
+        About {
+            version: "0.0.1",
+            name: "db1:3307".into(),
+            listen: "127.0.0.1:3307".into(),
+            backends: vec!["127.0.0.1:3306".into()],
+            store: "etcd",
+            since: SystemTime::UNIX_EPOCH,
+            is_draining: false,
+        }
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        let trouble = self.is_away.then(|| "it does not answer".to_owned());
+        vec![Check { name: "listener", trouble: None }, Check { name: "store", trouble }]
+    }
+
+    fn rules(&self) -> Vec<RuleRow> {
+        vec![RuleRow {
+            schema: "shop".into(),
+            table: "orders".into(),
+            column: "id".into(),
+            generator: "shop.orders".into(),
+            explicit: "advance",
+            insert_id: "session",
+            mode: "on",
+            unavailable: "refuse",
+            origin: "rules/shop.toml:7".into(),
+        }]
+    }
+
+    fn generators(&self) -> Vec<GeneratorRow> {
+        vec![generator("shop.events", Kind::Timestamp), generator("shop.orders", Kind::Sequence)]
+    }
+
+    fn sessions(&self) -> Vec<SessionRow> {
+        vec![SessionRow {
+            id: 7,
+            state: SessionState::Idle,
+            user: "app".into(),
+            client: "10.0.0.5:50123".into(),
+            database: "shop".into(),
+            connection: 41,
+            is_tls: true,
+            age: Duration::from_secs(61),
+            commands: 20,
+            rewritten: 5,
+            refused: 1,
+            ids: 9,
+            bytes_from_client: 4_096,
+            bytes_to_client: 65_536,
+        }]
+    }
+
+    async fn proxies(&self) -> Result<Vec<ProxyRow>, DeskError> {
+        self.asked(vec![ProxyRow {
+            name: "db1:3307".into(),
+            address: "127.0.0.1:3307".into(),
+            version: "0.0.1".into(),
+            since: "2026-11-22 10:00:00".into(),
+            is_self: true,
+        }])
+    }
+
+    async fn slots(&self) -> Result<Vec<SlotRow>, DeskError> {
+        self.asked(vec![SlotRow {
+            generator: "shop.events".into(),
+            node: 3,
+            owner: "db1:3307".into(),
+            is_live: true,
+            reserved: "2026-11-22 10:01:00".into(),
+        }])
+    }
+
+    async fn findings(&self) -> Result<Vec<FindingRow>, DeskError> {
+        self.asked(vec![FindingRow {
+            severity: "warning",
+            code: "no-unique-key".into(),
+            place: "shop.orders.id".into(),
+            why: "no unique key".into(),
+            remedy: "ALTER TABLE shop.orders ADD UNIQUE (id)".into(),
+        }])
+    }
+
+    fn config(&self) -> Vec<ConfigRow> {
+        vec![ConfigRow {
+            key: "listen.address".into(),
+            value: "127.0.0.1:3307".into(),
+            default: "127.0.0.1:3307".into(),
+            is_reloaded: false,
+        }]
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let labelled = |value, generator: &str| Sample {
+            labels: vec![("generator", generator.to_owned())],
+            value,
+            buckets: Vec::new(),
+        };
+        vec![Metric {
+            name: "rowstamp_ids_issued",
+            help: "Ids taken from a generator.",
+            kind: MetricKind::Counter,
+            unit: Unit::Count,
+            samples: vec![labelled(1_234.0, "shop.events"), labelled(1_234.0, "shop.orders")],
+        }]
+    }
+
+    async fn explain(&self, statement: &[u8], database: Option<&str>) -> Result<String, DeskError> {
+        self.asked(vec![()])?;
+        Ok(format!("{database:?} {}", String::from_utf8_lossy(statement)))
+    }
+
+    async fn reload(&self, is_dry_run: bool) -> Result<Reload, DeskError> {
+        self.asked(vec![()])?;
+        self.note(format!("reload dry_run={is_dry_run}"));
+        Ok(Reload {
+            is_dry_run,
+            rules: 1,
+            generators: 2,
+            changes: vec!["table shop.t is new: column id".into()],
+            settings: vec![],
+            waiting: vec!["store.path".into()],
+            warnings: vec![],
+        })
+    }
+
+    async fn raise(&self, generator: &str, to: u64) -> Result<Raised, DeskError> {
+        self.asked(vec![()])?;
+        if generator != "shop.orders" {
+            return Err(DeskError::Wrong(format!("there is no sequence {generator:?}: SHOW GENERATORS")));
+        }
+        self.note(format!("raise {generator} {to}"));
+        Ok(Raised { generator: generator.into(), from: 10_001, to })
+    }
+
+    fn pause(&self, generator: &str, is_paused: bool) -> Result<bool, DeskError> {
+        if !["shop.orders", "shop.events"].contains(&generator) {
+            return Err(DeskError::Wrong(format!("there is no generator {generator:?}: SHOW GENERATORS")));
+        }
+        self.note(format!("pause {generator} {is_paused}"));
+        Ok(true)
+    }
+
+    fn drain(&self) {
+        self.note("drain".into());
+    }
+
+    fn kill(&self, session: u64) -> Result<(), DeskError> {
+        if session != 7 {
+            return Err(DeskError::Wrong(format!("there is no session {session}: SHOW SESSIONS")));
+        }
+        self.note(format!("kill {session}"));
+        Ok(())
+    }
+
+    fn users(&self) -> Arc<[User]> {
+        let user =
+            |name: &str, role| User { name: name.into(), password: format!("secret-{name}").into(), role };
+        [user("dba", Role::Write), user("guest", Role::Read)].into()
+    }
+}

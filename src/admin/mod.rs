@@ -1,0 +1,13 @@
+//! What operators see and do while a proxy runs: the console (a MySQL-protocol port) and the HTTP server, both over [`Desk`].
+//!
+//! Neither knows the proxy: `cli` makes the desk of the parts that run, and tests make one of their own.
+
+mod desk;
+#[cfg(test)]
+pub(crate) mod fake;
+
+pub use desk::{
+    About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Kind, Metric,
+    MetricKind, ProxyRow, Raised, Reload, Role, RuleRow, Sample, SessionRow, SessionState, SlotRow, Unit,
+    User,
+};
