@@ -7,7 +7,9 @@
 //! No label has values without bound: names of generators and of ruled tables come from the rules, the rest are words.
 
 mod rows;
+pub(crate) mod text;
 
+pub(crate) use rows::{headroom, word_of};
 pub use rows::{of_about, of_checks, of_generators};
 
 use super::desk::{Metric, MetricKind, Sample, Unit};
@@ -251,6 +253,10 @@ catalogue! {
 impl<const LABELS: usize> Family<LABELS> {
     const fn entry(&'static self) -> Entry {
         Entry { name: self.name, help: self.help, kind: self.kind, unit: self.unit, labels: &self.labels }
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.name
     }
 
     /// Values of a counter or gauge, each by its labels' values in their order.

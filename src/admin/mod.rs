@@ -5,7 +5,9 @@
 mod desk;
 #[cfg(test)]
 pub(crate) mod fake;
+pub mod http;
 pub mod metrics;
+pub mod status;
 
 pub use desk::{
     About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Kind, Metric,

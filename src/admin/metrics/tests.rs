@@ -28,7 +28,11 @@ fn names_are_as_prometheus_advises() {
             assert!(!name.ends_with(taken), "{name}: {taken} is the format's to add");
         }
         assert!(entry.kind != MetricKind::Histogram || entry.unit == Unit::Seconds, "{name}");
-        assert!(entry.help.ends_with('.') && !entry.help.contains('\n'), "{name}: {}", entry.help);
+        assert!(
+            entry.help.ends_with('.') && !entry.help.contains(['\n', '"', '\\']),
+            "{name}: {}",
+            entry.help
+        );
     }
 }
 

@@ -1,0 +1,102 @@
+//! The HTTP server: metrics, health, and the page. It only shows: there is nothing that GET and HEAD do not read, and no
+//! request changes anything.
+
+mod connections;
+mod fleet;
+mod guard;
+mod rates;
+mod site;
+mod socket;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::desk::Desk;
+use crate::address::Address;
+use socket::Socket;
+
+/// Between two attempts to have an address that another process has.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpSettings {
+    pub address: Address,
+    /// It stands in the configuration, so it must be had.
+    pub is_written: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("http.address {address}: {error}; {remedy}")]
+pub struct HttpError {
+    address: Address,
+    error: io::Error,
+    remedy: &'static str,
+}
+
+impl HttpError {
+    fn new(address: &Address, error: io::Error) -> HttpError {
+        let remedy = match error.kind() {
+            io::ErrorKind::AddrInUse => "stop what listens there, set another address, or write \"off\"",
+            io::ErrorKind::PermissionDenied => {
+                "it needs a port or a folder that this user may use; set another address, or write \"off\""
+            }
+            _ => "correct it, or write \"off\"",
+        };
+        HttpError { address: address.clone(), error, remedy }
+    }
+}
+
+/// A server that runs. Dropped, it gives its address free at once.
+#[derive(Debug)]
+pub struct Http {
+    _tasks: JoinSet<()>,
+}
+
+/// Serves `desk`. An address that cannot be had is an error where it `is_written`; else, or where another process is about to
+/// give it up (`waits`), it is a warning, and tried again until it is there.
+pub async fn serve(settings: &HttpSettings, desk: Arc<dyn Desk>, waits: bool) -> Result<Http, HttpError> {
+    let address = settings.address.clone();
+    let bound = match Socket::bind(&address).await {
+        Ok(socket) => Some(socket),
+        Err(error) => {
+            let is_ours_to_come = waits && error.kind() == io::ErrorKind::AddrInUse;
+            let error = HttpError::new(&address, error);
+            if settings.is_written && !is_ours_to_come {
+                return Err(error);
+            }
+            if is_ours_to_come {
+                tracing::info!(
+                    "http.address {address} is the other process's until it has ended; waiting for it"
+                );
+            } else {
+                tracing::warn!("{error}; trying again, and serving no metrics meanwhile");
+            }
+            None
+        }
+    };
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let socket = match bound {
+            Some(socket) => socket,
+            None => bind_in_time(&address).await,
+        };
+        tracing::info!("metrics and the page: {}", socket.shown());
+        site::run(socket, &address, desk).await;
+    });
+    Ok(Http { _tasks: tasks })
+}
+
+async fn bind_in_time(address: &Address) -> Socket {
+    loop {
+        tokio::time::sleep(RETRY_PAUSE).await;
+        if let Ok(socket) = Socket::bind(address).await {
+            return socket;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

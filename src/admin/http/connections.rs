@@ -1,0 +1,90 @@
+//! Connections, and what one may take: a monitoring port must not be what brings a proxy down.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+
+use super::socket::{Peer, Socket};
+
+/// More wait in the kernel until one has ended.
+const CONNECTIONS_MAX: usize = 64;
+/// For a request's line and headers, from when it may begin; so it also ends connections that are idle.
+const HEADER_DEADLINE: Duration = Duration::from_secs(20);
+const HEADER_BYTES_MAX: usize = 16 << 10;
+const HEADERS_MAX: usize = 64;
+/// Then it is closed behind the answer that is under way. Readers that come every few seconds connect anew once a minute.
+const CONNECTION_AGE_MAX: Duration = Duration::from_secs(60);
+/// In which that answer must have been taken.
+const GOODBYE: Duration = Duration::from_secs(5);
+/// After a failed accept (out of file descriptors, most often).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Until it is dropped, and all connections with it.
+pub(super) async fn accept(socket: &Socket, router: &Router) {
+    let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            next = next(socket, &seats) => match next {
+                Ok((peer, seat)) => {
+                    connections.spawn(talk(peer, seat, router.clone()));
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "an HTTP client could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn next(socket: &Socket, seats: &Arc<Semaphore>) -> io::Result<(Peer, OwnedSemaphorePermit)> {
+    let seat = Arc::clone(seats).acquire_owned().await.map_err(io::Error::other)?;
+    Ok((socket.accept().await?, seat))
+}
+
+async fn talk(peer: Peer, _seat: OwnedSemaphorePermit, router: Router) {
+    match peer {
+        Peer::Tcp(stream) => talk_over(stream, router).await,
+        Peer::Unix(stream) => talk_over(stream, router).await,
+    }
+}
+
+async fn talk_over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router) {
+    let mut settings = http1::Builder::new();
+    settings
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_DEADLINE)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .max_headers(HEADERS_MAX);
+    let connection = settings.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut connection = pin!(connection);
+    let ended = within(CONNECTION_AGE_MAX, connection.as_mut()).await;
+    if !ended {
+        connection.as_mut().graceful_shutdown();
+        within(GOODBYE, connection).await;
+    }
+}
+
+/// Whether it came to its end, good or bad: what a client does wrong is told to it alone.
+async fn within(time: Duration, connection: impl Future<Output = hyper::Result<()>>) -> bool {
+    match tokio::time::timeout(time, connection).await {
+        Ok(Ok(())) => true,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "an HTTP connection ended");
+            true
+        }
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,78 @@
+//! How fast counters grow: looked at once a second, told over the last ten.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::admin::desk::Metric;
+use crate::admin::metrics::{BYTES, STATEMENTS, STATEMENTS_REFUSED};
+use crate::admin::status::Rates;
+
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const LOOKS_MAX: usize = 11;
+
+#[derive(Debug, Default)]
+pub(super) struct Looks(Mutex<VecDeque<(Instant, Counts)>>);
+
+type Counts = BTreeMap<(&'static str, String), f64>;
+
+impl Looks {
+    pub(super) fn look(&self, at: Instant, metrics: &[Metric]) {
+        let watched = [STATEMENTS.name(), STATEMENTS_REFUSED.name(), BYTES.name()];
+        let samples = metrics
+            .iter()
+            .filter(|metric| watched.contains(&metric.name))
+            .flat_map(|metric| metric.samples.iter().map(|sample| (metric.name, sample)));
+        let counts = samples.filter_map(|(name, sample)| {
+            let (_, label) = sample.labels.first()?;
+            Some(((name, label.clone()), sample.value))
+        });
+        // Every look is whole, whatever panicked while it was locked.
+        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        looks.push_back((at, counts.collect()));
+        if looks.len() > LOOKS_MAX {
+            looks.pop_front();
+        }
+    }
+
+    pub(super) fn rates(&self) -> Rates {
+        let looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some((from, before)), Some((to, now))) = (looks.front(), looks.back()) else {
+            return Rates::new();
+        };
+        let seconds = to.duration_since(*from).as_secs_f64();
+        if seconds <= 0.0 {
+            return Rates::new();
+        }
+        let rate = |key, count: &f64| (count - before.get(key).copied().unwrap_or_default()) / seconds;
+        now.iter().map(|(key, count)| (key.clone(), rate(key, count))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Looks;
+    use crate::admin::metrics::{BYTES, IDS_ISSUED, STATEMENTS};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn over_the_last_ten_seconds() {
+        let (looks, begin) = (Looks::default(), Instant::now());
+        assert!(looks.rates().is_empty());
+        for second in 0..30_u32 {
+            let passed = if second < 20 { 0.0 } else { f64::from(second - 19) * 5.0 };
+            let mut metrics = vec![STATEMENTS.of([(["passed"], passed)]), IDS_ISSUED.of([(["s.g"], 9.0)])];
+            if second == 29 {
+                metrics.push(BYTES.of([(["to_client"], 30.0)]));
+            }
+            looks.look(begin + Duration::from_secs(second.into()), &metrics);
+            if second == 0 {
+                assert!(looks.rates().is_empty(), "one look shows no rate");
+            }
+        }
+        let rate = |name, label: &str| looks.rates().get(&(name, label.to_owned())).copied();
+        assert_eq!(rate("rowstamp_statements", "passed"), Some(5.0));
+        assert_eq!(rate("rowstamp_traffic_bytes", "to_client"), Some(3.0), "it was not there before");
+        assert_eq!(rate("rowstamp_ids_issued", "s.g"), None, "generators know their own");
+    }
+}

@@ -1,0 +1,110 @@
+//! What is at which path.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header::{self, HeaderMap};
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Router, middleware};
+use serde::Serialize;
+
+use super::connections::accept;
+use super::fleet::Fleet;
+use super::guard::{Hosts, guard, text};
+use super::rates::{LOOK_INTERVAL, Looks};
+use super::socket::Socket;
+use crate::address::Address;
+use crate::admin::desk::Desk;
+use crate::admin::metrics::text::{Format, encode};
+use crate::admin::status::{CheckStatus, Status, is_ready};
+
+const PAGE: &str = include_str!("../page/index.html");
+const SCRIPT: &str = include_str!("../page/page.js");
+const PLOTS: &str = include_str!("../page/plots.js");
+const STYLE: &str = include_str!("../page/page.css");
+
+struct Site {
+    desk: Arc<dyn Desk>,
+    fleet: Fleet,
+    looks: Looks,
+}
+
+/// Until it is dropped.
+pub(super) async fn run(socket: Socket, address: &Address, desk: Arc<dyn Desk>) {
+    let site = Arc::new(Site { desk, fleet: Fleet::default(), looks: Looks::default() });
+    let router = router(site.clone(), Hosts::of(address));
+    tokio::join!(look_on(&site), accept(&socket, &router));
+}
+
+async fn look_on(site: &Site) {
+    let mut ticks = tokio::time::interval(LOOK_INTERVAL);
+    loop {
+        let at = ticks.tick().await.into_std();
+        site.looks.look(at, &site.desk.metrics());
+    }
+}
+
+fn router(site: Arc<Site>, hosts: Hosts) -> Router {
+    let asset =
+        |kind: &'static str, text: &'static str| get(async move || ([(header::CONTENT_TYPE, kind)], text));
+    Router::new()
+        .route("/", asset("text/html; charset=utf-8", PAGE))
+        .route("/page.js", asset("text/javascript; charset=utf-8", SCRIPT))
+        .route("/plots.js", asset("text/javascript; charset=utf-8", PLOTS))
+        .route("/page.css", asset("text/css; charset=utf-8", STYLE))
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(async || text(StatusCode::OK, "ok")))
+        .route("/readyz", get(ready))
+        .route("/status.json", get(status))
+        .fallback(nothing_there)
+        .layer(middleware::from_fn_with_state(hosts, guard))
+        .with_state(site)
+}
+
+async fn nothing_there(uri: Uri) -> Response {
+    let why = format!(
+        "there is no {}; there are / (the page), /metrics, /healthz, /readyz and /status.json",
+        uri.path()
+    );
+    text(StatusCode::NOT_FOUND, &why)
+}
+
+async fn metrics(State(site): State<Arc<Site>>, headers: HeaderMap) -> Response {
+    let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let format = Format::accepted(&accepts.collect::<Vec<_>>().join(","));
+    match encode(site.desk.metrics(), format) {
+        Ok(body) => ([(header::CONTENT_TYPE, format.content_type())], body).into_response(),
+        Err(error) => {
+            text(StatusCode::INTERNAL_SERVER_ERROR, &format!("the metrics cannot be written: {error}"))
+        }
+    }
+}
+
+/// Whether new clients should be sent here.
+#[derive(Serialize)]
+struct Ready {
+    ready: bool,
+    checks: Vec<CheckStatus>,
+}
+
+async fn ready(State(site): State<Arc<Site>>) -> Response {
+    let checks = site.desk.checks();
+    let ready = is_ready(&checks);
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    json(status, &Ready { ready, checks: checks.into_iter().map(CheckStatus::from).collect() })
+}
+
+async fn status(State(site): State<Arc<Site>>) -> Response {
+    let desk = &*site.desk;
+    let fleet = site.fleet.look(desk).await;
+    json(StatusCode::OK, &Status::of(desk, fleet, &site.looks.rates()))
+}
+
+fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    match serde_json::to_string(value) {
+        Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body + "\n").into_response(),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("this cannot be written: {error}")),
+    }
+}

@@ -1,0 +1,110 @@
+// Small plots of the last ten minutes, as SVG.
+
+const SVG = "http://www.w3.org/2000/svg";
+export const SPAN_MS = 10 * 60 * 1000;
+
+function make(name, attributes, parent) {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  parent?.append(element);
+  return element;
+}
+
+// The next of 1, 2, 5, 10, ... that is not below.
+function nice(max) {
+  if (!(max > 0)) return 1;
+  const power = 10 ** Math.floor(Math.log10(max));
+  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= max * 0.999);
+}
+
+// Runs of neighbours that are known; a gap is where nothing was measured.
+function runs(points) {
+  const all = [[]];
+  for (const point of points) {
+    if (point[1] === null) all.push([]);
+    else all[all.length - 1].push(point);
+  }
+  return all.filter((run) => run.length);
+}
+
+// series: [{ points: [[milliseconds, number or null]], name, kind }], kind being a class. options: now, format, label, bare
+// (a line and nothing else), dots (what was measured now and then), from (how old the first may be).
+export function plot(place, series, options) {
+  place.data = { series, options };
+  if (!place.observed) {
+    place.observed = new ResizeObserver(() => draw(place));
+    place.observed.observe(place);
+    place.addEventListener("pointermove", (event) => {
+      place.pointer = event.clientX - place.getBoundingClientRect().left;
+      draw(place);
+    });
+    place.addEventListener("pointerleave", () => {
+      place.pointer = null;
+      draw(place);
+    });
+  }
+  draw(place);
+}
+
+function draw(place) {
+  const { series, options } = place.data;
+  const { clientWidth: width, clientHeight: height } = place;
+  if (!width || !height) return;
+  const values = series.flatMap(({ points }) => points.map((point) => point[1])).filter((value) => value !== null);
+  const top = nice(Math.max(0, ...values));
+  const [left, right, above, below] = options.bare ? [1, 1, 3, 2] : [0, 0, 14, 3];
+  const x = (time) => left + (1 - (options.now - time) / SPAN_MS) * (width - left - right);
+  const y = (value) => above + (1 - value / top) * (height - above - below);
+  const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": described(series, options, values) });
+  if (!options.bare) {
+    for (const value of [0, top / 2, top]) {
+      make("line", { class: "grid", x1: 0, x2: width, y1: y(value), y2: y(value) }, svg);
+    }
+    make("text", { class: "scale", x: 0, y: above - 4 }, svg).textContent = options.format(top);
+  }
+  series.forEach(({ points, kind = "" }, nth) => {
+    for (const run of runs(points)) {
+      const path = run.map(([time, value], at) => `${at ? "L" : "M"}${x(time).toFixed(1)},${y(value).toFixed(1)}`).join("");
+      if (nth === 0 && run.length > 1 && !options.dots) {
+        const [first, last] = [run[0][0], run[run.length - 1][0]];
+        make("path", { class: `area ${kind}`, d: `${path}L${x(last).toFixed(1)},${y(0)}L${x(first).toFixed(1)},${y(0)}Z` }, svg);
+      }
+      if (run.length > 1) make("path", { class: `line ${kind}`, d: path }, svg);
+      if (options.dots || run.length === 1) {
+        for (const [time, value] of run) make("circle", { class: "dot", cx: x(time), cy: y(value), r: 2 }, svg);
+      }
+    }
+  });
+  place.replaceChildren(svg);
+  point(place, svg, { x, y, width, height });
+}
+
+function described(series, options, values) {
+  if (!values.length) return `${options.label}: nothing was measured yet`;
+  const of = ({ points, name }) => {
+    const last = points.findLast((each) => each[1] !== null);
+    return last ? `${name ? `${name} ` : ""}${options.format(last[1])}` : "";
+  };
+  const now = series.map(of).filter(Boolean).join(", ");
+  return `${options.label}, last ten minutes: now ${now}; at most ${options.format(Math.max(...values))}`;
+}
+
+// The values under the pointer.
+function point(place, svg, { x, width, height }) {
+  if (place.pointer == null) return;
+  const { series, options } = place.data;
+  const nearest = (points) => points
+    .filter((each) => each[1] !== null)
+    .reduce((best, each) => (best && Math.abs(x(best[0]) - place.pointer) <= Math.abs(x(each[0]) - place.pointer) ? best : each), null);
+  const found = series.map(({ points, name }) => ({ name, at: nearest(points) })).filter(({ at }) => at);
+  if (!found.length) return;
+  const at = x(found[0].at[0]);
+  make("line", { class: "hair", x1: at, x2: at, y1: 0, y2: height }, svg);
+  const tip = document.createElement("span");
+  tip.className = "tip";
+  const texts = found.map(({ name, at: [, value] }) => `${name ? `${name} ` : ""}${options.format(value)}`);
+  tip.textContent = `${new Date(found[0].at[0]).toLocaleTimeString("en-GB")}  ${texts.join(" · ")}`;
+  place.append(tip);
+  const room = width - tip.offsetWidth;
+  tip.style.left = `${Math.max(0, Math.min(room, at - tip.offsetWidth / 2))}px`;
+}
