@@ -5,6 +5,7 @@ pub mod decode;
 pub mod explain;
 pub mod reload;
 pub mod serve;
+pub mod status;
 pub mod store;
 mod takeover;
 mod watch;
@@ -39,6 +40,8 @@ enum Command {
     Check(ConfigArg),
     /// Show what would be sent for a statement, issuing nothing.
     Explain(explain::ExplainArgs),
+    /// Show a running proxy on one screen: generators, rates, reserve, sessions, checks.
+    Status(status::StatusArgs),
     /// Take timestamp ids apart: when, where and as which of its tick each was made.
     Decode(decode::DecodeArgs),
     /// Look into the store of bounds, and raise them, without serving.
@@ -59,6 +62,7 @@ pub fn run(line: CommandLine) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(&args),
         Command::Check(arg) => check::run(&arg.config),
         Command::Explain(args) => explain::run(&args),
+        Command::Status(args) => status::run(&args),
         Command::Decode(args) => decode::run(&args),
         Command::Store(command) => store::run(&command),
     }

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use super::keys::ConfigFile;
 use super::{Account, Config, Environment, LogSettings, RewriteSettings, RulesSettings, StoreSettings};
 use crate::address::Address;
+use crate::admin::http::HttpSettings;
 use crate::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ProxyProtocol, Settings, TlsIdentity,
 };
-use crate::toml_file::{ByteSize, Findings, OneOrMany, Secret, Source};
+use crate::toml_file::{ByteSize, Findings, OneOrMany, OrOff, Secret, Source};
 
 /// MySQL's own limit of max_allowed_packet.
 const STATEMENT_BYTES_MAX: u64 = 1 << 30;
@@ -37,8 +38,22 @@ pub(super) fn config(
         store: StoreSettings { kind: store, deadline: keys.store.deadline.0 },
         rules: RulesSettings { path: source.resolve(&keys.rules.path), watch: keys.rules.watch },
         rewrite: RewriteSettings { verify: keys.rewrite.verify, on_doubt: keys.rewrite.on_doubt },
+        http: http(source),
         log: LogSettings { level: keys.log.level, format: keys.log.format },
     })
+}
+
+pub(super) fn http(source: &Source<ConfigFile>) -> Option<HttpSettings> {
+    let OrOff::At(address) = &source.keys.http.address else { return None };
+    let is_written = source.is_written("http.address");
+    Some(HttpSettings { address: resolved(source, address), is_written })
+}
+
+fn resolved(source: &Source<ConfigFile>, address: &Address) -> Address {
+    match address {
+        Address::Unix(path) => Address::Unix(source.resolve(path)),
+        tcp @ Address::Tcp { .. } => tcp.clone(),
+    }
 }
 
 pub(super) struct Act<'a> {
@@ -76,10 +91,7 @@ impl Act<'_> {
     }
 
     fn address(&self, address: &Address) -> Address {
-        match address {
-            Address::Unix(path) => Address::Unix(self.source.resolve(path)),
-            tcp @ Address::Tcp { .. } => tcp.clone(),
-        }
+        resolved(self.source, address)
     }
 
     fn listen_proxy(&mut self) -> ListenProxy {

@@ -355,7 +355,7 @@ pub enum AdminRole {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
-    /// /metrics, /healthz and /readyz, or "off" (not in this version: nothing listens here yet).
+    /// Metrics, health, and a page to look at: "host:port", "unix:/path" or "off". Nobody is asked for a password, and nothing can be changed there.
     pub address: OrOff,
 }
 

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::address::Address;
+use crate::admin::http::HttpSettings;
 use crate::ids::layout::Moment;
 use crate::ids::sequence::Seed;
 use crate::proxy::settings::{Settings, TlsIdentity, Verify};
@@ -31,6 +32,8 @@ pub struct Config {
     pub store: StoreSettings,
     pub rules: RulesSettings,
     pub rewrite: RewriteSettings,
+    /// `None`: nothing is served.
+    pub http: Option<HttpSettings>,
     pub log: LogSettings,
 }
 
@@ -153,6 +156,18 @@ pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded, LoadErr
             Ok(Loaded { config, rules, mark, warnings: findings })
         }
         _ => Err(LoadError::Findings(findings)),
+    }
+}
+
+/// Where the process of this configuration serves its status; `None`: nowhere. The rules may be broken, and passwords away.
+pub fn http_address(path: &Path) -> Result<Option<Address>, LoadError> {
+    if !path.try_exists().unwrap_or(true) {
+        return Err(LoadError::NoFile(path.to_owned()));
+    }
+    let mut findings = Findings::default();
+    match toml_file::read::<ConfigFile>(path, &mut findings) {
+        Some(source) => Ok(act::http(&source).map(|http| http.address)),
+        None => Err(LoadError::Findings(findings.sorted())),
     }
 }
 

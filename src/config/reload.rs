@@ -24,6 +24,7 @@ pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
     keep!("store.*", store.kind);
     keep!("proxy.name", proxy.name);
     keep!("state.path", proxy.state_path);
+    keep!("http.address", http);
     keep!("log.format", log.format);
     (acting, waiting)
 }
@@ -67,6 +68,7 @@ mod tests {
         check(&format!("{server}[store]\ndeadline = \"2s\"\npath = \"x.redb\"\n"), &["store.*"], |new| {
             new.store.deadline.as_secs() == 2
         });
+        check(&format!("{server}[http]\naddress = \"off\"\n"), &["http.address"], |new| new.http.is_some());
         // The default name hangs on the address.
         let text =
             format!("{server}[listen]\naddress = \"127.0.0.1:1\"\n[listen.tls]\nmode = \"required\"\n");

@@ -80,6 +80,30 @@ fn defaults_act() {
     assert_eq!((proxy.state_path.clone(), config.rules.path), (at("rowstamp.state"), at("rules")));
     assert_eq!(config.store.kind, StoreKind::Embedded { path: at("rowstamp.redb") });
     assert_eq!(config.store.deadline, Duration::from_secs(1));
+    let http = config.http.unwrap();
+    assert_eq!((http.address.to_string(), http.is_written), ("127.0.0.1:9187".into(), false));
+}
+
+#[test]
+fn where_the_status_is() {
+    for (line, expect) in [
+        ("", Some(("127.0.0.1:9187", false))),
+        ("http.address = '127.0.0.1:9187'", Some(("127.0.0.1:9187", true))),
+        ("http.address = '0.0.0.0:9999'", Some(("0.0.0.0:9999", true))),
+        ("http.address = 'unix:http.sock'", Some(("unix:FOLDER/http.sock", true))),
+        ("http.address = 'off'", None),
+    ] {
+        let (folder, Loaded { config, .. }) = loaded(line);
+        let expect = expect.map(|(address, is_written)| {
+            (address.replace("FOLDER", &folder.path().display().to_string()), is_written)
+        });
+        let found = config.http.map(|http| (http.address.to_string(), http.is_written));
+        assert_eq!(found, expect, "{line}");
+        // It is found without the rules and the passwords.
+        fs::remove_dir_all(folder.path().join("rules")).unwrap();
+        let address = super::http_address(&folder.path().join("rowstamp.toml")).unwrap();
+        assert_eq!(address.map(|address| address.to_string()), expect.map(|(address, _)| address), "{line}");
+    }
 }
 
 #[test]
@@ -103,14 +127,12 @@ fn keys_of_later_versions() {
         ("rewrite.on_doubt = 'forward'", "rewrite.on_doubt", "write \"refuse\""),
         ("admin.address = '127.0.0.1:6032'", "admin.address", "write \"off\""),
         ("admin.users = [{ name = 'dba' }]", "admin.users", "remove the users"),
-        ("http.address = '127.0.0.1:9999'", "http.address", "write \"off\""),
         ("log.audit = 'x'", "log.audit", "remove the key"),
     ] {
         let text = format!("error: rowstamp.toml:3: {key}: is not in this version of Rowstamp; {remedy}");
         check_line(line, &[&text]);
     }
     for accepted in [
-        "http.address = '127.0.0.1:9187'",
         "admin.address = 'off'",
         "rules.watch = false",
         "store.prefix = '/rowstamp'",

@@ -21,9 +21,17 @@ use crate::admin::metrics::text::{Format, encode};
 use crate::admin::status::{CheckStatus, Status, is_ready};
 
 const PAGE: &str = include_str!("../page/index.html");
-const SCRIPT: &str = include_str!("../page/page.js");
-const PLOTS: &str = include_str!("../page/plots.js");
 const STYLE: &str = include_str!("../page/page.css");
+pub(super) const SCRIPTS: [(&str, &str); 8] = [
+    ("/dom.js", include_str!("../page/dom.js")),
+    ("/generators.js", include_str!("../page/generators.js")),
+    ("/numbers.js", include_str!("../page/numbers.js")),
+    ("/page.js", include_str!("../page/page.js")),
+    ("/past.js", include_str!("../page/past.js")),
+    ("/plots.js", include_str!("../page/plots.js")),
+    ("/tables.js", include_str!("../page/tables.js")),
+    ("/tiles.js", include_str!("../page/tiles.js")),
+];
 
 struct Site {
     desk: Arc<dyn Desk>,
@@ -49,10 +57,12 @@ async fn look_on(site: &Site) {
 fn router(site: Arc<Site>, hosts: Hosts) -> Router {
     let asset =
         |kind: &'static str, text: &'static str| get(async move || ([(header::CONTENT_TYPE, kind)], text));
-    Router::new()
+    let script =
+        |router: Router<_>, (path, text)| router.route(path, asset("text/javascript; charset=utf-8", text));
+    SCRIPTS
+        .into_iter()
+        .fold(Router::new(), script)
         .route("/", asset("text/html; charset=utf-8", PAGE))
-        .route("/page.js", asset("text/javascript; charset=utf-8", SCRIPT))
-        .route("/plots.js", asset("text/javascript; charset=utf-8", PLOTS))
         .route("/page.css", asset("text/css; charset=utf-8", STYLE))
         .route("/metrics", get(metrics))
         .route("/healthz", get(async || text(StatusCode::OK, "ok")))

@@ -286,16 +286,19 @@ async fn a_unix_socket() {
 #[test]
 fn the_page_needs_nothing_from_elsewhere() {
     let page = include_str!("../page/index.html");
-    for (name, text) in [
-        ("index.html", page),
-        ("page.js", include_str!("../page/page.js")),
-        ("plots.js", include_str!("../page/plots.js")),
-        ("page.css", include_str!("../page/page.css")),
-    ] {
+    let others = [("/", page), ("/page.css", include_str!("../page/page.css"))];
+    for (name, text) in site::SCRIPTS.into_iter().chain(others) {
         // The name of a namespace, which nobody fetches.
         let text = text.replace("http://www.w3.org/2000/svg", "");
         for foreign in ["http:", "https:", "//cdn", "@import", "innerHTML", "eval("] {
             assert!(!text.contains(foreign), "{name} has {foreign}");
+        }
+    }
+    // What one script imports is served.
+    for (name, text) in site::SCRIPTS {
+        for import in text.lines().filter_map(|line| line.strip_prefix("import ")?.split('"').nth(1)) {
+            let path = import.strip_prefix('.').unwrap();
+            assert!(site::SCRIPTS.iter().any(|(served, _)| *served == path), "{name} imports {import}");
         }
     }
     // The policy forbids them, so they would do nothing.

@@ -1,7 +1,11 @@
 // Small plots of the last ten minutes, as SVG.
 
+import { duration } from "./numbers.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 export const SPAN_MS = 10 * 60 * 1000;
+// What is younger than this is drawn as if it were so old: two points are no line.
+const SPAN_MIN_MS = 60 * 1000;
 
 function make(name, attributes, parent) {
   const element = document.createElementNS(SVG, name);
@@ -10,9 +14,16 @@ function make(name, attributes, parent) {
   return element;
 }
 
-// The next of 1, 2, 5, 10, ... that is not below.
-function nice(max) {
+const MINUTE = 60, HOUR = 3600, DAY = 86400;
+const TIMES = [10, 15, 30, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 20 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY];
+
+// The next round number that is not below.
+function nice(max, format) {
   if (!(max > 0)) return 1;
+  if (format === duration && max > 5) {
+    const time = TIMES.find((each) => each >= max * 0.999);
+    if (time) return time;
+  }
   const power = 10 ** Math.floor(Math.log10(max));
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= max * 0.999);
 }
@@ -28,7 +39,7 @@ function runs(points) {
 }
 
 // series: [{ points: [[milliseconds, number or null]], name, kind }], kind being a class. options: now, format, label, bare
-// (a line and nothing else), dots (what was measured now and then), from (how old the first may be).
+// (a line and nothing else), dots (what was measured now and then).
 export function plot(place, series, options) {
   place.data = { series, options };
   if (!place.observed) {
@@ -51,9 +62,11 @@ function draw(place) {
   const { clientWidth: width, clientHeight: height } = place;
   if (!width || !height) return;
   const values = series.flatMap(({ points }) => points.map((point) => point[1])).filter((value) => value !== null);
-  const top = nice(Math.max(0, ...values));
+  const top = nice(Math.max(0, ...values), options.format);
   const [left, right, above, below] = options.bare ? [1, 1, 3, 2] : [0, 0, 14, 3];
-  const x = (time) => left + (1 - (options.now - time) / SPAN_MS) * (width - left - right);
+  const oldest = Math.min(...series.flatMap(({ points }) => points.slice(0, 1).map(([time]) => time)));
+  const span = Math.max(SPAN_MIN_MS, Math.min(SPAN_MS, options.now - oldest));
+  const x = (time) => left + (1 - (options.now - time) / span) * (width - left - right);
   const y = (value) => above + (1 - value / top) * (height - above - below);
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": described(series, options, values) });
   if (!options.bare) {
@@ -61,6 +74,8 @@ function draw(place) {
       make("line", { class: "grid", x1: 0, x2: width, y1: y(value), y2: y(value) }, svg);
     }
     make("text", { class: "scale", x: 0, y: above - 4 }, svg).textContent = options.format(top);
+    const from = make("text", { class: "scale", x: width, y: above - 4, "text-anchor": "end" }, svg);
+    from.textContent = `last ${duration(Math.round(span / 1000))}`;
   }
   series.forEach(({ points, kind = "" }, nth) => {
     for (const run of runs(points)) {
@@ -86,7 +101,7 @@ function described(series, options, values) {
     return last ? `${name ? `${name} ` : ""}${options.format(last[1])}` : "";
   };
   const now = series.map(of).filter(Boolean).join(", ");
-  return `${options.label}, last ten minutes: now ${now}; at most ${options.format(Math.max(...values))}`;
+  return `${options.label}: now ${now}; at most ${options.format(Math.max(...values))}`;
 }
 
 // The values under the pointer.

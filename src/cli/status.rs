@@ -1,0 +1,92 @@
+//! `rowstamp status`: a running proxy on one screen, as its HTTP server tells it.
+
+mod client;
+mod screen;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::{ConfigArg, EXIT_FOUND, Usage};
+use crate::address::Address;
+use crate::admin::status::{FORMAT, Status};
+use crate::config;
+
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
+/// To the upper left corner, and the screen empty from there (ECMA-48: CUP, ED).
+const CLEAR: &str = "\x1b[H\x1b[J";
+
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// As one JSON object, as /status.json has it.
+    #[arg(long)]
+    pub json: bool,
+    /// Again every two seconds, until it is ended.
+    #[arg(long)]
+    pub watch: bool,
+}
+
+pub(super) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    let address = config::http_address(&args.config.config)?;
+    let Some(address) = address else {
+        return Err(
+            Usage("http.address is \"off\": there is nobody to ask; give it an address".into()).into()
+        );
+    };
+    if matches!(address, Address::Tcp { port: 0, .. }) {
+        return Err(Usage("http.address has port 0, so nobody knows the port; write one".into()).into());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        if args.watch { watch(&address, args.json).await } else { once(&address, args.json).await }
+    })
+}
+
+async fn once(address: &Address, json: bool) -> anyhow::Result<ExitCode> {
+    let answer = client::ask(address).await?;
+    let status = read(&answer)?;
+    let mut out = io::stdout().lock();
+    if json {
+        out.write_all(&answer)?;
+    } else {
+        out.write_all(screen::screen(&status).as_bytes())?;
+    }
+    Ok(ExitCode::from(if status.ready { 0 } else { EXIT_FOUND }))
+}
+
+async fn watch(address: &Address, json: bool) -> anyhow::Result<ExitCode> {
+    let clears = !json && io::stdout().is_terminal();
+    loop {
+        let shown = match client::ask(address).await {
+            Ok(answer) if json => String::from_utf8_lossy(&answer).into_owned(),
+            Ok(answer) => screen::screen(&read(&answer)?),
+            // It may be about to start, or to be taken over.
+            Err(error) => {
+                eprintln!("{}error: {error}", if clears { CLEAR } else { "" });
+                String::new()
+            }
+        };
+        if !shown.is_empty() {
+            let mut out = io::stdout().lock();
+            write!(out, "{}{shown}", if clears { CLEAR } else { "" })?;
+            out.flush()?;
+        }
+        tokio::time::sleep(WATCH_INTERVAL).await;
+    }
+}
+
+fn read(answer: &[u8]) -> anyhow::Result<Status> {
+    let other = "what answers at http.address is no rowstamp, or one of another version";
+    let status: Status = serde_json::from_slice(answer).context(other)?;
+    anyhow::ensure!(
+        status.format == FORMAT,
+        "{other}: its status has format {}, not {FORMAT}",
+        status.format
+    );
+    Ok(status)
+}

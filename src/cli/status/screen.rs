@@ -1,0 +1,313 @@
+//! A status as text, aligned.
+
+use std::fmt::Write as _;
+
+use crate::admin::status::{Counted, GeneratorStatus, Status, Timed};
+
+const NONE: &str = "-";
+
+pub(super) fn screen(status: &Status) -> String {
+    let parts = [
+        head(status),
+        troubles(status),
+        generators(status),
+        columns(&[statements(status), sessions(status), store(status)]),
+        fleet(status),
+    ];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+fn head(status: &Status) -> String {
+    let about = &status.about;
+    let state = match (about.draining, status.ready) {
+        (true, _) => "draining",
+        (false, true) => "ready",
+        (false, false) => "NOT READY",
+    };
+    format!(
+        "{}  {state}, up {}, rowstamp {}\n{} before {}, store {}, {} rules\n",
+        about.name,
+        duration((status.now - about.since).max(0.0).floor()),
+        about.version,
+        about.listen,
+        about.backends.join(", "),
+        about.store,
+        status.rules.count,
+    )
+}
+
+fn troubles(status: &Status) -> String {
+    let checks = status
+        .checks
+        .iter()
+        .filter_map(|check| Some(format!("{}: {}\n", check.name, check.trouble.as_ref()?)));
+    let generators = status.generators.iter().filter_map(|generator| {
+        Some(format!("{} is {}: {}\n", generator.name, generator.state, generator.trouble.as_ref()?))
+    });
+    let rules = (status.rules.good == Some(false)).then(|| {
+        "the rules that were read last have errors (the log has them); older rules act\n".to_owned()
+    });
+    let fine: Vec<_> =
+        status.checks.iter().filter(|check| check.trouble.is_none()).map(|check| &*check.name).collect();
+    let fine = if fine.is_empty() { String::new() } else { format!("fine: {}\n", fine.join(", ")) };
+    checks.chain(generators).chain(rules).collect::<String>() + &fine
+}
+
+fn generators(status: &Status) -> String {
+    let head =
+        ["GENERATOR", "STATE", "IDS/S", "ISSUED", "RESERVE", "LASTS", "IDS LEFT", "USED", "NODE", "AHEAD"];
+    let rows = status.generators.iter().map(generator);
+    if status.generators.is_empty() {
+        return "no generators\n".to_owned();
+    }
+    table(&[head.map(str::to_owned).to_vec()].into_iter().chain(rows).collect::<Vec<_>>(), 2)
+}
+
+fn generator(row: &GeneratorStatus) -> Vec<String> {
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+    let ahead = match (row.leap_seconds, row.ahead_seconds) {
+        (Some(leap), _) => format!("leapt {}", duration(leap)),
+        (None, ahead) => or_none(ahead.map(duration)),
+    };
+    vec![
+        row.name.clone(),
+        row.state.clone(),
+        rate(row.per_second),
+        grouped(&row.issued.to_string()),
+        row.reserved_ids.map_or_else(|| "time".to_owned(), |ids| grouped(&ids.to_string())),
+        or_none(row.reserved_seconds.map(duration)),
+        or_none(row.headroom_ids.as_deref().map(grouped)),
+        percent(row.used),
+        or_none(row.node.map(|node| node.to_string())),
+        ahead,
+    ]
+}
+
+fn statements(status: &Status) -> String {
+    let mut rows = vec![["STATEMENTS", "/S", "IN ALL"].map(str::to_owned).to_vec()];
+    let row = |(name, counted): (&String, &Counted)| {
+        vec![name.replace('_', " "), rate(counted.per_second), grouped(&whole(counted.total))]
+    };
+    rows.extend(status.statements.iter().map(row));
+    let refused = status.refused.iter().filter(|(_, counted)| counted.total > 0.0);
+    rows.extend(refused.map(|(name, counted)| row((&format!("  {name}"), counted))));
+    table(&rows, 1)
+}
+
+fn sessions(status: &Status) -> String {
+    let sessions = &status.sessions;
+    let of_now = [("busy", sessions.busy), ("idle", sessions.idle), ("logging in", sessions.login)];
+    let since = [
+        ("opened", sessions.opened),
+        ("turned away", sessions.refused),
+        ("logins refused", sessions.logins_refused),
+    ];
+    let mut rows = vec![["SESSIONS", ""].map(str::to_owned).to_vec()];
+    rows.extend(of_now.map(|(name, count)| vec![name.to_owned(), grouped(&count.to_string())]));
+    rows.extend(since.map(|(name, count)| vec![name.to_owned(), grouped(&whole(count))]));
+    table(&rows, 1)
+}
+
+fn store(status: &Status) -> String {
+    let mut rows = vec![["TIMES", "CALLS", "MEAN"].map(str::to_owned).to_vec()];
+    let of_proxy = [("rewrite", &status.rewrite), ("wait for ids", &status.id_wait)];
+    rows.extend(of_proxy.map(|(name, timed)| times(name, timed)));
+    rows.extend(status.store.iter().map(|(name, timed)| times(&format!("store {name}"), timed)));
+    rows.push(vec!["store failures".to_owned(), grouped(&whole(status.store_failures)), String::new()]);
+    table(&rows, 1)
+}
+
+fn times(name: &str, timed: &Timed) -> Vec<String> {
+    let calls = timed.count.to_string();
+    let mean =
+        calls.parse::<f64>().ok().filter(|calls| *calls > 0.0).map(|calls| duration(timed.seconds / calls));
+    vec![name.to_owned(), grouped(&calls), mean.unwrap_or_else(|| NONE.to_owned())]
+}
+
+fn fleet(status: &Status) -> String {
+    if let Some(trouble) = &status.fleet.trouble {
+        return format!("the proxies on this store are not known: {trouble}\n");
+    }
+    let mut rows = vec![["PROXY", "ADDRESS", "VERSION", "SINCE (UTC)"].map(str::to_owned).to_vec()];
+    rows.extend(status.fleet.proxies.iter().map(|proxy| {
+        let name = if proxy.is_self { format!("{} (this one)", proxy.name) } else { proxy.name.clone() };
+        vec![name, proxy.address.clone(), proxy.version.clone(), proxy.since.clone()]
+    }));
+    if rows.len() == 1 { String::new() } else { table(&rows, 4) }
+}
+
+/// Columns two blanks apart; the first `words` of them begin on the left, the others end on the right.
+fn table(rows: &[Vec<String>], words: usize) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width_of = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<_> = (0..columns).map(|column| width_of(column).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(
+            |(at, (cell, &width))| {
+                if at < words { format!("{cell:width$}") } else { format!("{cell:>width$}") }
+            },
+        );
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Blocks side by side.
+fn columns(blocks: &[String]) -> String {
+    let blocks: Vec<Vec<&str>> = blocks.iter().map(|block| block.lines().collect()).collect();
+    let rows = blocks.iter().map(Vec::len).max().unwrap_or(0);
+    let mut out = String::new();
+    for row in 0..rows {
+        let mut line = String::new();
+        let mut begin = 0;
+        for block in &blocks {
+            let width = block.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+            let gap = begin - line.chars().count().min(begin);
+            let _ = write!(line, "{}{}", " ".repeat(gap), block.get(row).copied().unwrap_or(""));
+            begin += width + 4;
+        }
+        out += line.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+/// `1234567` -> `1,234,567`
+fn grouped(digits: &str) -> String {
+    let length = digits.len();
+    let separated = digits.chars().enumerate().flat_map(|(at, digit)| {
+        let is_between = at > 0 && (length - at).is_multiple_of(3);
+        is_between.then_some(',').into_iter().chain([digit])
+    });
+    separated.collect()
+}
+
+fn whole(count: f64) -> String {
+    format!("{count:.0}")
+}
+
+fn rate(per_second: f64) -> String {
+    if per_second == 0.0 || per_second >= 100.0 {
+        return grouped(&whole(per_second));
+    }
+    if per_second < 1.0 { format!("{per_second:.2}") } else { format!("{per_second:.1}") }
+}
+
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        none if none <= 0.0 => "0 %".to_owned(),
+        little if little < 0.01 => "< 0.01 %".to_owned(),
+        some => format!("{some:.2} %"),
+    }
+}
+
+/// In the two units that tell most.
+fn duration(seconds: f64) -> String {
+    const UNITS: [(f64, &str); 5] =
+        [(31_536_000.0, "y"), (86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s")];
+    if seconds <= 0.0 {
+        return "0 s".to_owned();
+    }
+    if seconds < 1.0 {
+        let (number, unit) = if seconds < 1e-3 { (seconds * 1e6, "us") } else { (seconds * 1e3, "ms") };
+        return if number < 10.0 { format!("{number:.1} {unit}") } else { format!("{number:.0} {unit}") };
+    }
+    if seconds < 120.0 {
+        return if seconds < 10.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") };
+    }
+    let mut units = UNITS.iter().skip_while(|(length, _)| seconds < *length);
+    let Some((length, unit)) = units.next() else { return format!("{seconds:.0} s") };
+    let first = (seconds / length).floor();
+    let rest = units.next().map(|(short, word)| (((seconds - first * length) / short).floor(), word));
+    let first_shown = grouped(&whole(first));
+    match rest {
+        Some((rest, word)) if rest > 0.0 && first < 100.0 => format!("{first_shown} {unit} {rest:.0} {word}"),
+        _ => format!("{first_shown} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{duration, grouped, percent, rate, screen};
+    use crate::admin::fake::FakeDesk;
+    use crate::admin::status::{CheckStatus, FleetStatus, Rates, Status};
+
+    fn status() -> Status {
+        let mut status = Status::of(&FakeDesk::default(), FleetStatus::default(), &Rates::new());
+        status.about.since = status.now - 3_700.0;
+        status
+    }
+
+    #[test]
+    fn one_screen() {
+        let expect = "\
+db1:3307  ready, up 1 h 1 min, rowstamp 0.0.1
+127.0.0.1:3307 before 127.0.0.1:3306, store etcd, 1 rules
+
+fine: listener, store
+
+GENERATOR    STATE  IDS/S  ISSUED  RESERVE      LASTS                   IDS LEFT     USED  NODE  AHEAD
+shop.events  open     2.5   1,234     time  58 min 26 s                          -  25.00 %     3  12 ms
+shop.orders  open     2.5   1,234    8,766  58 min 26 s  9,223,372,036,854,765,807  25.00 %     -      -
+";
+        let shown = screen(&status());
+        let tables = shown.split("\n\n").take(3).collect::<Vec<_>>().join("\n\n");
+        let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(squeezed(&tables), squeezed(expect), "{shown}");
+        let [head, events, orders] =
+            [0, 1, 2].map(|nth| tables.lines().skip(6).nth(nth).unwrap().chars().count());
+        assert!(head == events && events == orders, "aligned:\n{shown}");
+        assert!(shown.lines().all(|line| line.len() <= 120), "{shown}");
+        assert!(
+            shown.contains("SESSIONS") && shown.contains("idle                 1") || shown.contains("idle"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_first() {
+        let mut status = status();
+        status.ready = false;
+        status.checks =
+            vec![CheckStatus { name: "store".into(), trouble: Some("it does not answer".into()) }];
+        status.generators[0].state = "stopped".into();
+        status.generators[0].trouble = Some("its layout ended".into());
+        status.fleet.trouble = Some("the store does not answer".into());
+        let shown = screen(&status);
+        for told in [
+            "db1:3307  NOT READY, up",
+            "\nstore: it does not answer\nshop.events is stopped: its layout ended\n",
+            "the proxies on this store are not known: the store does not answer\n",
+        ] {
+            assert!(shown.contains(told), "{told}\n{shown}");
+        }
+    }
+
+    #[test]
+    fn numbers() {
+        for (digits, expect) in [("0", "0"), ("999", "999"), ("1000", "1,000"), ("1234567", "1,234,567")] {
+            assert_eq!(grouped(digits), expect);
+        }
+        for (seconds, expect) in [
+            (0.0, "0 s"),
+            (4.2e-5, "42 us"),
+            (0.0012, "1.2 ms"),
+            (0.25, "250 ms"),
+            (9.96, "10.0 s"),
+            (59.0, "59 s"),
+            (150.0, "2 min 30 s"),
+            (3_600.0, "1 h"),
+            (277_200.0, "3 d 5 h"),
+            (3.2e9, "101 y"),
+        ] {
+            assert_eq!(duration(seconds), expect, "{seconds}");
+        }
+        for (share, expect) in [(0.0, "0 %"), (1e-9, "< 0.01 %"), (0.25, "25.00 %"), (1.0, "100.00 %")] {
+            assert_eq!(percent(share), expect);
+        }
+        for (per_second, expect) in [(0.0, "0"), (0.25, "0.25"), (12.34, "12.3"), (1234.5, "1,234")] {
+            assert_eq!(rate(per_second), expect);
+        }
+    }
+}
