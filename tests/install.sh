@@ -4,7 +4,7 @@
 #
 #   tests/install.sh                    what `cargo test` needs
 #   tests/install.sh PROGRAM...         these alone: sysbench (tests/sysbench.sh, benches/relay.sh), haproxy (benches/relay.sh),
-#                                       ip, nft, faketime (tests/chaos.sh)
+#                                       ip, nft, faketime (tests/chaos.sh), chromium, node (tests/page.sh)
 #
 #   ROWSTAMP_SID_ROOT       where the sid root lives (default /var/tmp/rowstamp-sid)
 #   ROWSTAMP_DEBIAN_MIRROR  where it is fetched from (default: the mirror that apt uses)
@@ -74,6 +74,7 @@ named_packages() {
         case $program in
             ip) echo iproute2 ;;
             nft) echo nftables ;;
+            node) echo nodejs ;;
             *) printf '%s\n' "$program" ;;
         esac
     done

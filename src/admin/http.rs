@@ -49,44 +49,54 @@ impl HttpError {
     }
 }
 
+/// An address that this process has, or is to have.
+#[derive(Debug)]
+pub struct Listening {
+    address: Address,
+    /// `None`: not yet.
+    socket: Option<Socket>,
+}
+
 /// A server that runs. Dropped, it gives its address free at once.
 #[derive(Debug)]
 pub struct Http {
     _tasks: JoinSet<()>,
 }
 
-/// Serves `desk`. An address that cannot be had is an error where it `is_written`; else, or where another process is about to
-/// give it up (`waits`), it is a warning, and tried again until it is there.
-pub async fn serve(settings: &HttpSettings, desk: Arc<dyn Desk>, waits: bool) -> Result<Http, HttpError> {
+/// Takes the address. One that cannot be had is an error where it `is_written`; else, or where it is taken and another process
+/// is about to give it up (`waits`), it is a warning, and tried again until it is there.
+pub async fn listen(settings: &HttpSettings, waits: bool) -> Result<Listening, HttpError> {
     let address = settings.address.clone();
-    let bound = match Socket::bind(&address).await {
-        Ok(socket) => Some(socket),
-        Err(error) => {
-            let is_ours_to_come = waits && error.kind() == io::ErrorKind::AddrInUse;
-            let error = HttpError::new(&address, error);
-            if settings.is_written && !is_ours_to_come {
-                return Err(error);
-            }
-            if is_ours_to_come {
-                tracing::info!(
-                    "http.address {address} is the other process's until it has ended; waiting for it"
-                );
-            } else {
-                tracing::warn!("{error}; trying again, and serving no metrics meanwhile");
-            }
-            None
-        }
+    let error = match Socket::bind(&address).await {
+        Ok(socket) => return Ok(Listening { address, socket: Some(socket) }),
+        Err(error) => error,
     };
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move {
-        let socket = match bound {
-            Some(socket) => socket,
-            None => bind_in_time(&address).await,
-        };
-        tracing::info!("metrics and the page: {}", socket.shown());
-        site::run(socket, &address, desk).await;
-    });
-    Ok(Http { _tasks: tasks })
+    let is_taken = error.kind() == io::ErrorKind::AddrInUse;
+    let error = HttpError::new(&address, error);
+    if waits && is_taken {
+        tracing::info!("http.address {address} is taken, by the process before this one: waiting for it");
+    } else if settings.is_written {
+        return Err(error);
+    } else {
+        tracing::warn!("{error}; trying again, and serving no metrics meanwhile");
+    }
+    Ok(Listening { address, socket: None })
+}
+
+impl Listening {
+    pub fn serve(self, desk: Arc<dyn Desk>) -> Http {
+        let Listening { address, socket } = self;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let socket = match socket {
+                Some(socket) => socket,
+                None => bind_in_time(&address).await,
+            };
+            tracing::info!("metrics and the page: {}", socket.shown());
+            site::run(socket, &address, desk).await;
+        });
+        Http { _tasks: tasks }
+    }
 }
 
 async fn bind_in_time(address: &Address) -> Socket {

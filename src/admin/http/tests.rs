@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 
 use super::socket::Socket;
-use super::{Http, HttpSettings, serve, site};
+use super::{Http, HttpSettings, listen, site};
 use crate::address::Address;
 use crate::admin::fake::FakeDesk;
 use crate::admin::status::Status;
@@ -205,7 +205,7 @@ fn settings(address: &str, is_written: bool) -> HttpSettings {
 }
 
 async fn serve_fake(settings: &HttpSettings, waits: bool) -> Result<Http, super::HttpError> {
-    serve(settings, Arc::new(FakeDesk::default()), waits).await
+    Ok(listen(settings, waits).await?.serve(Arc::new(FakeDesk::default())))
 }
 
 async fn answers(port: u16) -> bool {
@@ -305,4 +305,53 @@ fn the_page_needs_nothing_from_elsewhere() {
     for inline in ["style=", "<style", "<script>", "onclick", "javascript:"] {
         assert!(!page.contains(inline), "index.html has {inline}");
     }
+}
+
+/// The paths of a JSON value's fields: `a.b`, of the elements of a list `a[].b`, of a map's own keys `a.*`.
+fn paths(at: &str, value: &Value, all: &mut std::collections::BTreeSet<String>) {
+    const MAPS: [&str; 4] = ["statements", "refused", "traffic", "store"];
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let name = if MAPS.contains(&at) { "*" } else { name };
+                let path = if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
+                paths(&path, value, all);
+            }
+        }
+        Value::Array(values) if values.iter().any(Value::is_object) => {
+            values.iter().for_each(|value| paths(&format!("{at}[]"), value, all));
+        }
+        _ => drop(all.insert(at.to_owned())),
+    }
+}
+
+#[tokio::test]
+async fn the_shape_of_the_status_is_documented() {
+    let rig = rig(FakeDesk { is_away: true, ..FakeDesk::default() }).await;
+    let mut status: Status = serde_json::from_str(&rig.get("/status.json").await.1).unwrap();
+    // What the fake desk has none of.
+    for counted in [&mut status.statements, &mut status.refused, &mut status.traffic] {
+        counted.insert("x".into(), crate::admin::status::Counted::default());
+    }
+    status.store.insert("x".into(), crate::admin::status::Timed::default());
+    status.fleet.proxies.push(crate::admin::status::ProxyStatus {
+        name: "x".into(),
+        address: "x".into(),
+        version: "x".into(),
+        since: "x".into(),
+        is_self: false,
+    });
+    let mut all = std::collections::BTreeSet::new();
+    paths("", &serde_json::to_value(&status).unwrap(), &mut all);
+    assert!(all.contains("fleet.proxies[].self") && all.contains("generators[].headroom_ids"), "{all:?}");
+    let text = include_str!("../../../docs/metrics.md");
+    let (_, rest) = text.split_once("<!-- status: begin -->\n").unwrap();
+    let (table, _) = rest.split_once("<!-- status: end -->").unwrap();
+    let told: std::collections::BTreeSet<_> = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .flat_map(|line| line.split(" | ").next().unwrap().split(", "))
+        .map(|name| name.trim_matches('`').to_owned())
+        .collect();
+    assert_eq!(told, all);
 }

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# The page at / of http.address in a headless Chromium, before a proxy with a private MariaDB: it is clicked through, and what it
+# shows is compared with /status.json. About a minute and a half.
+set -uo pipefail
+
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=tests/servers.sh
+. "$HERE/tests/servers.sh"
+
+SHOTS='' LOAD=40
+
+usage() {
+    cat <<USAGE
+tests/page.sh [options]: a line for each check, then "N passed, N failed, N skipped"; ends with 1 if any failed
+
+  --shots FOLDER    write the screenshots page.png, page-dark.png and page-phone.png there, as docs/ has them
+  --load SECONDS    of INSERTs, which the plots then show (default $LOAD)
+
+  ROWSTAMP_BIN      a built rowstamp; else \`cargo build --release\` makes one
+USAGE
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+        --help | -h) usage; exit 0 ;;
+        --shots | --load) [ $# -ge 2 ] || { say "$1 wants a value"; exit 2; } ;;
+        *) say "unknown option $1"; usage >&2; exit 2 ;;
+    esac
+    case $1 in
+        --shots) SHOTS=$(mkdir -p "$2" && cd "$2" && pwd) ;;
+        --load) LOAD=$2 ;;
+    esac
+    shift 2
+done
+
+# feed TABLE ROWS PAUSE: INSERTs, until nobody reads them.
+feed() {
+    local rows='' nth
+    for ((nth = 0; nth < $2; nth++)); do rows+="${rows:+,}($nth)"; done
+    while echo "INSERT INTO $1 (a) VALUES $rows;"; do sleep "$3"; done 2>/dev/null
+}
+
+LOADS=()
+load() { # TABLE ROWS PAUSE
+    mariadb --no-defaults --host=127.0.0.1 --port="$PROXY_PORT" --user="$APP_USER" --password="$APP_PASSWORD" shop \
+        < <(feed "$@") >/dev/null 2>>"$RUN_FOLDER/load.log" &
+    LOADS+=("$!")
+    SPAWNED+=("$!")
+}
+
+ask() { mariadb --no-defaults --host=127.0.0.1 --port="$PROXY_PORT" --user="$APP_USER" --password="$APP_PASSWORD" shop -e "$1"; }
+
+"$HERE/tests/install.sh" chromium node >&2 || true
+for program in chromium node; do
+    if ! command -v "$program" >/dev/null; then
+        echo "SKIPPED: the page: there is no $program on this machine (Debian: apt-get install chromium nodejs)"
+        echo "0 passed, 0 failed, 1 skipped"
+        exit 0
+    fi
+done
+
+clean_up_at_end
+rowstamp_binary "$HERE"
+start_mariadb --innodb-buffer-pool-size=64M --innodb-flush-log-at-trx-commit=0
+db <<'SQL'
+CREATE DATABASE shop;
+CREATE TABLE shop.orders (id INT UNSIGNED NOT NULL PRIMARY KEY, a INT);
+CREATE TABLE shop.order_items (id BIGINT NOT NULL PRIMARY KEY, a INT);
+CREATE TABLE shop.events (id BIGINT NOT NULL PRIMARY KEY, a INT);
+CREATE TABLE shop.returns (id BIGINT NOT NULL PRIMARY KEY, a INT);
+SQL
+mkdir -p "$RUN_FOLDER/proxy/rules"
+cat >"$RUN_FOLDER/proxy/rules/shop.toml" <<'TOML'
+schema = "shop"
+[generators.orders]
+kind = "sequence"
+start = 900000000
+[generators.order_items]
+kind = "sequence"
+batch = 2000
+[generators.events]
+kind = "timestamp"
+layout = "snowflake"
+[generators.returns]
+kind = "sequence"
+[tables.orders]
+column = "id"
+generator = "orders"
+[tables.order_items]
+column = "id"
+generator = "order_items"
+[tables.events]
+column = "id"
+generator = "events"
+[tables.returns]
+column = "id"
+generator = "returns"
+TOML
+PROXY_PORT='' HTTP_ADDRESS=127.0.0.1:$(free_port)
+start_rowstamp "$RUN_FOLDER/proxy"
+load orders 3 0.02
+load order_items 12 0.05
+load order_items 2 0.01
+load events 1 0.02
+ask "INSERT INTO returns (a) VALUES (1), (2)"
+ask "INSERT INTO returns (id, a) VALUES (1 + NULL, 1)" 2>/dev/null && die "an expression for an id was taken"
+ROWSTAMP_SHOTS=$SHOTS ROWSTAMP_LOAD=$LOAD ROWSTAMP_LOAD_PIDS="${LOADS[*]}" \
+    node "$HERE/tests/page/clicks.mjs" "http://$HTTP_ADDRESS/" "$PROXY_PID"
+status=$?
+[ "$status" = 0 ] || tail -n 5 "$RUN_FOLDER/proxy/rowstamp.log" >&2
+exit "$status"

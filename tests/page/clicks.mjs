@@ -1,0 +1,187 @@
+// Clicks through the page as tests/page.sh has it, and compares what it shows with /status.json.
+// clicks.mjs URL PID-OF-THE-PROXY; ROWSTAMP_LOAD_PIDS insert until they are killed.
+
+import { Browser } from "./browser.mjs";
+
+const [url, proxy] = process.argv.slice(2);
+const shots = process.env.ROWSTAMP_SHOTS;
+const loadSeconds = Number(process.env.ROWSTAMP_LOAD ?? 40);
+
+let [passed, failed] = [0, 0];
+
+async function check(what, test) {
+  try {
+    await test();
+    passed += 1;
+    console.log(`ok      ${what}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAILED  ${what}: ${error.message}`);
+  }
+}
+
+function same(found, expected, what = "") {
+  const [a, b] = [JSON.stringify(found), JSON.stringify(expected)];
+  if (a !== b) throw new Error(`${what} found ${a}, expected ${b}`);
+}
+
+const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+const status = async () => (await fetch(`${url}status.json`)).json();
+const separated = (digits) => String(digits).replace(/\B(?=(\d{3})+$)/g, ",");
+
+const browser = new Browser("chromium");
+const page = await browser.open(url);
+
+const texts = (selector) => page.value(`[...document.querySelectorAll(${JSON.stringify(selector)})].map((each) => each.textContent)`);
+const names = () => page.value("[...document.querySelectorAll('#generators tbody tr[data-name]')].map((each) => each.dataset.name)");
+const cell = (name, key) => page.value(`document.querySelector("tr[data-name='${name}'] [data-cell=${key}]").textContent`);
+const clear = () => page.value("(() => { const f = document.querySelector('#filter'); f.value = ''; f.dispatchEvent(new Event('input')); })()");
+
+async function shoot(name) {
+  if (shots) await page.shoot(`${shots}/${name}.png`);
+}
+
+// The row of a generator's details with that head.
+const detail = (name, head) => page.value(`(() => {
+  const heads = [...document.querySelectorAll("tr[data-of='${name}'] dt")];
+  return heads.find((dt) => dt.textContent === ${JSON.stringify(head)})?.nextElementSibling.textContent ?? null;
+})()`);
+
+async function run() {
+  await page.look({ width: 1280, height: 900 });
+  await page.until("!document.querySelector('main').hidden", "the page shows the proxy");
+
+  await check("it is ready, and all checks are told", async () => {
+    const told = await status();
+    same(await texts("#ready"), ["ready"]);
+    same(await page.value("[...document.querySelectorAll('#checks li')].map((each) => each.dataset.check)"), told.checks.map((each) => each.name));
+    same(await texts("#name"), [told.about.name]);
+  });
+
+  await check("generators are there, by name", async () => {
+    same(await names(), ["shop.events", "shop.order_items", "shop.orders", "shop.returns"]);
+  });
+
+  await check("ids a second are shown while they are taken", async () => {
+    await page.until("Number(document.querySelector('[data-tile=ids] .value').firstChild.textContent.replaceAll(',', '')) > 50", "a rate of ids");
+    const taken = (await status()).generators.find((each) => each.name === "shop.order_items").per_second;
+    if (!(taken > 20)) throw new Error(`the proxy tells ${taken} a second`);
+  });
+
+  // The screenshots, with something in the plots.
+  await sleep(loadSeconds);
+  await page.click("tr[data-name='shop.orders'] button");
+  await page.until("document.querySelector(\"tr[data-of='shop.orders'] svg .line\")", "the plots of a generator");
+  await shoot("page");
+  await page.look({ width: 1280, height: 900, dark: true });
+  const colours = "getComputedStyle(document.body).backgroundColor";
+  await check("dark where the reader wants it dark", async () => {
+    same(await page.value(colours), "rgb(14, 19, 25)");
+    await shoot("page-dark");
+    await page.look({ width: 1280, height: 900 });
+    same(await page.value(colours), "rgb(244, 246, 248)");
+  });
+  await check("a telephone shows it all, one under the other", async () => {
+    await page.look({ width: 390, height: 844, phone: true });
+    await page.value("new Promise((resolve) => setTimeout(resolve, 300))");
+    same(await page.value("document.documentElement.scrollWidth"), 390, "its width");
+    await shoot("page-phone");
+    await page.look({ width: 1280, height: 900 });
+  });
+  await check("plots have the last minutes", async () => {
+    const length = await page.value("document.querySelector('[data-tile=ids] .line').getTotalLength()");
+    if (!(length > 100)) throw new Error(`a line of ${length} pixels`);
+    await page.point("[data-tile=ids] .plot");
+    await page.until("document.querySelector('[data-tile=ids] .tip')?.textContent.match(/^\\d\\d:\\d\\d:\\d\\d  [\\d,.]+$/)", "the value under the pointer");
+  });
+
+  for (const pid of process.env.ROWSTAMP_LOAD_PIDS.split(" ")) process.kill(Number(pid));
+  // Rates are of the last ten seconds.
+  await page.until("document.querySelector('[data-tile=ids] .value').firstChild.textContent === '0'", "rates of nothing", 40);
+
+  await check("a generator's numbers are those of /status.json", async () => {
+    const orders = (await status()).generators.find((each) => each.name === "shop.orders");
+    same(await detail("shop.orders", "Issued since the start"), separated(orders.issued), "issued");
+    same(await detail("shop.orders", "Bound in the store"), separated(orders.bound), "bound");
+    same(await detail("shop.orders", "Last id it may issue"), "4,294,967,295", "max");
+    same(await cell("shop.orders", "headroom"), separated(orders.headroom_ids), "headroom");
+    same(await cell("shop.orders", "reserve"), separated(orders.reserved_ids), "reserve");
+    same(BigInt(orders.headroom_ids) === BigInt(orders.max) - BigInt(orders.bound) + 1n, true, "headroom from the bound");
+    if (orders.issued < 100) throw new Error(`only ${orders.issued} ids`);
+  });
+
+  await check("statements and refusals are those of /status.json", async () => {
+    const told = await status();
+    const shown = Object.fromEntries(await page.value("[...document.querySelectorAll('#statements tbody tr')].map((tr) => [tr.cells[0].textContent, tr.cells[2].textContent])"));
+    same(shown.rewritten, separated(told.statements.rewritten.total), "rewritten");
+    same(shown.refused, separated(told.statements.refused.total), "refused");
+    same(told.statements.refused.total >= 1, true, "one was refused");
+    const reasons = await page.value("[...document.querySelectorAll('#refused tbody tr')].map((tr) => tr.cells[0].textContent)");
+    same(reasons.includes("unsupported"), true, `among ${reasons}`);
+  });
+
+  await check("a second click on a name folds it, Enter on it opens it again", async () => {
+    await page.click("tr[data-name='shop.orders'] button");
+    same(await page.value("document.querySelectorAll('tr.details').length"), 0, "details");
+    await page.value("document.querySelector(\"tr[data-name='shop.orders'] button\").focus()");
+    await page.key("Enter", "Enter", "\r");
+    same(await page.value("document.activeElement.getAttribute('aria-expanded')"), "true", "expanded, and it has the focus yet");
+    same(await page.value("document.querySelectorAll('tr.details').length"), 1, "details");
+  });
+
+  await check("a click on a column sorts, another one turns it round", async () => {
+    const left = (each) => BigInt(each.headroom_ids ?? -1);
+    const told = (await status()).generators.sort((a, b) => (left(a) < left(b) ? 1 : left(a) > left(b) ? -1 : a.name < b.name ? -1 : 1));
+    await page.click("[data-sort=headroom]");
+    same(await names(), told.map((each) => each.name), "most first");
+    same(await page.value("document.querySelector('[data-sort=headroom]').parentElement.getAttribute('aria-sort')"), "descending");
+    await page.click("[data-sort=headroom]");
+    const least = (await names())[0];
+    same(least, "shop.events", "what has no such number comes first");
+    await page.click("[data-sort=name]");
+    same(await names(), ["shop.events", "shop.order_items", "shop.orders", "shop.returns"], "by name again");
+  });
+
+  await check("the filter finds by name, kind and state", async () => {
+    await page.click("#filter");
+    await page.type("ORDER");
+    same(await names(), ["shop.order_items", "shop.orders"]);
+    same(await texts("#shown"), ["2 of 4"]);
+    await clear();
+    await page.click("#filter");
+    await page.type("timestamp");
+    same(await names(), ["shop.events"]);
+    await clear();
+    await page.click("#filter");
+    await page.type("nothing like it");
+    same([await names(), await texts("#none")], [[], ["No generator is like that."]]);
+    await clear();
+    same((await names()).length, 4);
+  });
+
+  await check("nothing went wrong in it, and it asked for nothing from elsewhere", async () => {
+    same(page.troubles(), []);
+    same(page.requests().filter((each) => !each.startsWith(url) && !each.startsWith("data:")), []);
+  });
+
+  await check("it says plainly when the proxy is away, and goes on when it is back", async () => {
+    process.kill(Number(proxy), "SIGSTOP");
+    try {
+      await page.until("!document.querySelector('#away').hidden && document.querySelector('#ready').textContent === 'away'", "the proxy is away", 20);
+    } finally {
+      process.kill(Number(proxy), "SIGCONT");
+    }
+    await page.until("document.querySelector('#away').hidden && document.querySelector('#ready').textContent === 'ready'", "it is back", 20);
+  });
+}
+
+try {
+  await run();
+} catch (error) {
+  failed += 1;
+  console.log(`FAILED  ${error.stack}`);
+} finally {
+  await browser.close();
+}
+console.log(`${passed} passed, ${failed} failed, 0 skipped`);
+process.exitCode = failed || !passed ? 1 : 0;
