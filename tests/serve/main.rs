@@ -14,6 +14,7 @@ mod bulk;
 mod cursors;
 mod ends;
 mod fleet;
+mod http;
 mod ids;
 mod in_table;
 mod large;

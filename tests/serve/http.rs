@@ -1,0 +1,195 @@
+//! `http.address`: metrics, health and the page of a real proxy, and `rowstamp status`, which reads them.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use rowstamp::admin::metrics::{ALL, Values};
+use serde_json::Value;
+
+use crate::rig::{Rig, code, insert_id, make, rules, server};
+use crate::support::servers::free_port;
+use crate::support::{Kind, Proxy, proxy};
+
+/// In which an address changes hands, or a rate is measured.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// A literal of a statement.
+const CANARY: &str = "4815162342";
+
+/// As [`crate::rig::each`], with an HTTP server at the port.
+fn each(db: &str, run: impl Fn(&mut Rig, u16)) {
+    for kind in Kind::ALL {
+        let Some(server) = server(kind) else { continue };
+        make(server, db, "");
+        let port = free_port();
+        let config = proxy::config(&server.address())
+            .replace("[http]\naddress = \"off\"", &format!("[http]\naddress = \"127.0.0.1:{port}\""));
+        let proxy = Proxy::start(&config, &[("rules", &rules(db))]);
+        run(&mut Rig { kind, server, proxy, db: db.to_owned() }, port);
+    }
+}
+
+/// Status code and body; `None`: nobody is there.
+fn get(port: u16, path: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+fn status(port: u16) -> Option<Value> {
+    serde_json::from_str(&get(port, "/status.json")?.1).ok()
+}
+
+#[track_caller]
+fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + DEADLINE;
+    while !is_so() {
+        assert!(Instant::now() < end, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Samples by name and labels, each held to the catalogue.
+fn samples(text: &str) -> BTreeMap<String, f64> {
+    let mut found = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let entry = ALL
+            .iter()
+            .find(|entry| {
+                let rest = name.strip_prefix(entry.name);
+                rest.is_some_and(|rest| ["", "_total", "_bucket", "_sum", "_count"].contains(&rest))
+                    && (rest == Some("") || entry.sample_name() != name || name.ends_with("_total"))
+            })
+            .unwrap_or_else(|| panic!("{name} is not in the catalogue"));
+        for label in labels.trim_end_matches('}').split("\",").filter(|label| !label.is_empty()) {
+            let (label, value) = label.trim_end_matches('"').split_once("=\"").unwrap();
+            if label == "le" {
+                continue;
+            }
+            let known = entry.labels.iter().find(|known| known.name == label);
+            let known = known.unwrap_or_else(|| panic!("{line}: {label} is not in the catalogue"));
+            if let Values::Words(words) = known.values {
+                assert!(words.iter().any(|(word, _)| *word == value), "{line}: {value} is not in the catalogue");
+            }
+        }
+        found.insert(series.to_owned(), value.parse().unwrap());
+    }
+    found
+}
+
+#[test]
+fn a_proxy_shows_what_it_does_and_no_literal() {
+    let db = "http_metrics";
+    each(db, |rig, port| {
+        let mut client = rig.client();
+        insert_id(&mut client, &format!("INSERT INTO t(a) VALUES(1),(2),({CANARY})"));
+        let refused = format!("INSERT INTO t(id,a) VALUES(NULL+1,{CANARY}7)");
+        assert_eq!(code(&mut client, refused), 1235, "{}", rig.name());
+        let (code, text) = get(port, "/metrics").unwrap();
+        let found = samples(&text);
+        let value = |series: &str| found.get(series).copied();
+        assert_eq!(code, 200);
+        for (series, expect) in [
+            ("rowstamp_ids_issued_total{generator=\"http_metrics.g\"}", 3.0),
+            ("rowstamp_statements_total{outcome=\"rewritten\"}", 1.0),
+            ("rowstamp_statements_refused_total{reason=\"unsupported\"}", 1.0),
+            ("rowstamp_generator_state{generator=\"http_metrics.g\",state=\"open\"}", 1.0),
+            ("rowstamp_sessions", 1.0),
+            ("rowstamp_store_up", 1.0),
+            ("rowstamp_rules", 1.0),
+        ] {
+            assert_eq!(value(series), Some(expect), "{}: {series}\n{text}", rig.name());
+        }
+        assert!(value("rowstamp_reserve_ids{generator=\"http_metrics.g\"}").unwrap() > 100.0, "{text}");
+        wait_for("it is ready", || get(port, "/readyz").is_some_and(|(code, _)| code == 200));
+        let told = status(port).unwrap();
+        let generator = &told["generators"][0];
+        assert_eq!((&generator["name"], &generator["issued"]), (&"http_metrics.g".into(), &3.into()));
+        assert_eq!(told["sessions"]["idle"], 1, "{told}");
+        for path in ["/", "/metrics", "/status.json", "/readyz", "/healthz"] {
+            let (code, body) = get(port, path).unwrap();
+            assert!(code == 200 && !body.contains(CANARY), "{path}: {code} {body}");
+        }
+        wait_for("a rate", || {
+            insert_id(&mut rig.client(), "INSERT INTO t() VALUES()");
+            status(port).is_some_and(|told| told["statements"]["rewritten"]["per_second"].as_f64() > Some(0.0))
+        });
+        rig.proxy.stop();
+        assert!(get(port, "/healthz").is_none());
+    });
+}
+
+fn run_status(proxy: &Proxy, flags: &[&str]) -> Output {
+    let config = proxy.dir().join("rowstamp.toml");
+    let mut line = Command::new(env!("CARGO_BIN_EXE_rowstamp"));
+    line.args(["status", "--config"]).arg(config).args(flags).output().unwrap()
+}
+
+#[test]
+fn status_in_a_terminal() {
+    let db = "http_status";
+    each(db, |rig, port| {
+        insert_id(&mut rig.client(), "INSERT INTO t(a) VALUES(1),(2)");
+        wait_for("it is ready", || get(port, "/readyz").is_some_and(|(code, _)| code == 200));
+        let output = run_status(&rig.proxy, &[]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.contains("  ready, up "), "{text}");
+        assert!(text.lines().any(|line| line.starts_with("http_status.g") && line.contains(" open ")), "{text}");
+        let output = run_status(&rig.proxy, &["--json"]);
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told["generators"][0]["issued"], 2);
+        rig.proxy.kill();
+        let output = run_status(&rig.proxy, &[]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(&format!("127.0.0.1:{port}")) && error.contains("start the proxy"), "{error}");
+        // Over a Unix socket, beside rowstamp.toml.
+        let file = rig.proxy.dir().join("rowstamp.toml");
+        let config = std::fs::read_to_string(&file).unwrap();
+        let tcp = format!("address = \"127.0.0.1:{port}\"");
+        std::fs::write(&file, config.replace(&tcp, "address = \"unix:http.sock\"")).unwrap();
+        rig.proxy.restart();
+        wait_for("it answers there", || run_status(&rig.proxy, &[]).status.success());
+        std::fs::write(&file, config.replace(&tcp, "address = \"off\"")).unwrap();
+        let output = run_status(&rig.proxy, &[]);
+        assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    });
+}
+
+#[test]
+fn who_takes_over_has_the_address_while_old_sessions_go_on() {
+    let db = "http_takeover";
+    each(db, |rig, port| {
+        let mut old = rig.client();
+        let since = |told: Value| told["about"]["since"].as_f64().unwrap();
+        let first = since(status(port).unwrap());
+        let before = rig.proxy.take_over();
+        wait_for("the second answers", || status(port).is_some_and(|told| since(told) > first));
+        assert!(before.is_running(), "{}: it has a session", rig.name());
+        assert_eq!(insert_id(&mut old, "INSERT INTO t() VALUES()"), 1, "{}", rig.name());
+    });
+}
+
+#[test]
+fn an_address_that_is_anothers_is_an_error() {
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let db = "http_taken";
+    make(server, db, "");
+    let proxy = Proxy::start(&proxy::config(&server.address()), &[("rules", &rules(db))]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let file = proxy.dir().join("rowstamp.toml");
+    let config = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, config.replace("[http]\naddress = \"off\"", &format!("[http]\naddress = \"{address}\""))).unwrap();
+    let said = proxy.attempt(&[]);
+    assert!(said.contains(&format!("http.address {address}")) && said.contains("set another address"), "{said}");
+}
