@@ -5,6 +5,7 @@
 mod desk;
 #[cfg(test)]
 pub(crate) mod fake;
+pub mod metrics;
 
 pub use desk::{
     About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Kind, Metric,
