@@ -50,7 +50,8 @@ impl Digest {
 pub fn digest(text: &[u8], dialect: &Dialect) -> Digest {
     match normalised(text, dialect) {
         Ok(mut text) => {
-            let hash = Sha256::digest(&text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+            let first = Sha256::digest(&text).first_chunk().copied().unwrap_or_default();
+            let hash = format!("{:016x}", u64::from_be_bytes(first));
             if text.len() > TEXT_BYTES_MAX {
                 text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
                 text.push_str(CUT);
