@@ -126,6 +126,12 @@ impl Schema {
         Ok(if folds == Some(0) { NameCase::Sensitive } else { NameCase::Insensitive })
     }
 
+    /// As `SELECT VERSION()` shows it.
+    pub async fn version(&self) -> Result<String, SchemaError> {
+        let rows = self.rows("SELECT VERSION()", vec![]).await?;
+        Ok(rows.first().and_then(|row| row.get_opt::<String, _>(0)?.ok()).unwrap_or_default())
+    }
+
     /// What time the server has.
     pub async fn clock(&self) -> Result<Moment, SchemaError> {
         let sql = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod decode;
+mod desk;
 pub mod explain;
 pub mod reload;
 pub mod serve;

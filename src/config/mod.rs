@@ -99,12 +99,16 @@ pub struct RewriteSettings {
 pub struct LogSettings {
     pub level: LogLevel,
     pub format: LogFormat,
+    /// Where rewritten statements are noted.
+    pub audit: Option<PathBuf>,
 }
 
 /// A configuration and its rules that can act, and what is to be warned of.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     pub config: Config,
+    /// As rowstamp.toml has them.
+    pub written: Box<ConfigFile>,
     pub rules: RuleSet,
     /// The rules' files from before they were read.
     pub mark: Mark,
@@ -153,7 +157,7 @@ pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded, LoadErr
     let findings = findings.sorted();
     match (config, rules) {
         (Some(config), Some(rules)) if !findings.has_errors() => {
-            Ok(Loaded { config, rules, mark, warnings: findings })
+            Ok(Loaded { config, written: Box::new(source.keys), rules, mark, warnings: findings })
         }
         _ => Err(LoadError::Findings(findings)),
     }

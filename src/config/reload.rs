@@ -2,6 +2,32 @@
 
 use super::Config;
 
+/// Keys that act after a restart only; `*`: all behind it, but for those that [`ACTS`] names.
+const WAITS: [&str; 12] = [
+    "listen.address",
+    "listen.proxy_protocol",
+    "listen.proxy_protocol_from",
+    "backend.address",
+    "backend.send_proxy",
+    "backend.control.*",
+    "store.*",
+    "proxy.name",
+    "state.path",
+    "log.format",
+    "admin.address",
+    "http.address",
+];
+const ACTS: [&str; 1] = ["store.deadline"];
+
+/// Whether a key, as "limits.connections", acts while the process goes on.
+pub fn acts_on_reload(key: &str) -> bool {
+    let is = |pattern: &str| match pattern.strip_suffix('*') {
+        Some(beginning) => key.starts_with(beginning),
+        None => key == pattern,
+    };
+    ACTS.contains(&key) || !WAITS.into_iter().any(is)
+}
+
 /// What acts of `new` while the process goes on, and the keys whose change waits for a restart: they keep their values.
 pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
     let mut waiting = Vec::new();
@@ -24,7 +50,11 @@ pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
     keep!("store.*", store.kind);
     keep!("proxy.name", proxy.name);
     keep!("state.path", proxy.state_path);
-    keep!("http.address", http);
+    let at = |config: &Config| config.http.as_ref().map(|http| http.address.clone());
+    if at(&acting) != at(old) {
+        waiting.push("http.address");
+    }
+    acting.http.clone_from(&old.http);
     keep!("log.format", log.format);
     (acting, waiting)
 }
@@ -53,6 +83,21 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_act() {
+        for (key, acts) in [
+            ("limits.connections", true),
+            ("store.deadline", true),
+            ("store.path", false),
+            ("store.tls.ca", false),
+            ("listen.address", false),
+            ("listen.tls.cert", true),
+            ("backend.control.user", false),
+        ] {
+            assert_eq!(super::acts_on_reload(key), acts, "{key}");
+        }
+    }
+
+    #[test]
     fn what_acts_and_what_waits() {
         let server = "[backend]\naddress = \"127.0.0.1:3306\"\n";
         check(server, &[], |_| true);
@@ -69,6 +114,7 @@ mod tests {
             new.store.deadline.as_secs() == 2
         });
         check(&format!("{server}[http]\naddress = \"off\"\n"), &["http.address"], |new| new.http.is_some());
+        check(&format!("{server}[http]\naddress = \"127.0.0.1:9187\"\n"), &[], |new| new.http.is_some());
         // The default name hangs on the address.
         let text =
             format!("{server}[listen]\naddress = \"127.0.0.1:1\"\n[listen.tls]\nmode = \"required\"\n");

@@ -127,7 +127,6 @@ fn keys_of_later_versions() {
         ("rewrite.on_doubt = 'forward'", "rewrite.on_doubt", "write \"refuse\""),
         ("admin.address = '127.0.0.1:6032'", "admin.address", "write \"off\""),
         ("admin.users = [{ name = 'dba' }]", "admin.users", "remove the users"),
-        ("log.audit = 'x'", "log.audit", "remove the key"),
     ] {
         let text = format!("error: rowstamp.toml:3: {key}: is not in this version of Rowstamp; {remedy}");
         check_line(line, &[&text]);

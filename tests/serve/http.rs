@@ -78,7 +78,10 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
             let known = entry.labels.iter().find(|known| known.name == label);
             let known = known.unwrap_or_else(|| panic!("{line}: {label} is not in the catalogue"));
             if let Values::Words(words) = known.values {
-                assert!(words.iter().any(|(word, _)| *word == value), "{line}: {value} is not in the catalogue");
+                assert!(
+                    words.iter().any(|(word, _)| *word == value),
+                    "{line}: {value} is not in the catalogue"
+                );
             }
         }
         found.insert(series.to_owned(), value.parse().unwrap());
@@ -121,7 +124,8 @@ fn a_proxy_shows_what_it_does_and_no_literal() {
         }
         wait_for("a rate", || {
             insert_id(&mut rig.client(), "INSERT INTO t() VALUES()");
-            status(port).is_some_and(|told| told["statements"]["rewritten"]["per_second"].as_f64() > Some(0.0))
+            status(port)
+                .is_some_and(|told| told["statements"]["rewritten"]["per_second"].as_f64() > Some(0.0))
         });
         rig.proxy.stop();
         assert!(get(port, "/healthz").is_none());
@@ -143,7 +147,10 @@ fn status_in_a_terminal() {
         let output = run_status(&rig.proxy, &[]);
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success() && text.contains("  ready, up "), "{text}");
-        assert!(text.lines().any(|line| line.starts_with("http_status.g") && line.contains(" open ")), "{text}");
+        assert!(
+            text.lines().any(|line| line.starts_with("http_status.g") && line.contains(" open ")),
+            "{text}"
+        );
         let output = run_status(&rig.proxy, &["--json"]);
         let told: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(told["generators"][0]["issued"], 2);
@@ -189,7 +196,14 @@ fn an_address_that_is_anothers_is_an_error() {
     let address = taken.local_addr().unwrap();
     let file = proxy.dir().join("rowstamp.toml");
     let config = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, config.replace("[http]\naddress = \"off\"", &format!("[http]\naddress = \"{address}\""))).unwrap();
+    std::fs::write(
+        &file,
+        config.replace("[http]\naddress = \"off\"", &format!("[http]\naddress = \"{address}\"")),
+    )
+    .unwrap();
     let said = proxy.attempt(&[]);
-    assert!(said.contains(&format!("http.address {address}")) && said.contains("set another address"), "{said}");
+    assert!(
+        said.contains(&format!("http.address {address}")) && said.contains("set another address"),
+        "{said}"
+    );
 }
