@@ -6,7 +6,8 @@ use std::net::TcpStream;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use rowstamp::admin::metrics::{ALL, Values};
+use rowstamp::admin::MetricKind;
+use rowstamp::admin::metrics::{ALL, Entry, Values};
 use serde_json::Value;
 
 use crate::rig::{Rig, code, insert_id, make, rules, server};
@@ -62,14 +63,15 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (series, value) = line.rsplit_once(' ').unwrap();
         let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
-        let entry = ALL
-            .iter()
-            .find(|entry| {
-                let rest = name.strip_prefix(entry.name);
-                rest.is_some_and(|rest| ["", "_total", "_bucket", "_sum", "_count"].contains(&rest))
-                    && (rest == Some("") || entry.sample_name() != name || name.ends_with("_total"))
-            })
-            .unwrap_or_else(|| panic!("{name} is not in the catalogue"));
+        let is_of = |entry: &&Entry| {
+            let rest = name.strip_prefix(entry.name).unwrap_or("?");
+            match entry.kind {
+                MetricKind::Counter => rest == "_total",
+                MetricKind::Gauge => rest.is_empty(),
+                MetricKind::Histogram => ["_bucket", "_sum", "_count"].contains(&rest),
+            }
+        };
+        let entry = ALL.iter().find(is_of).unwrap_or_else(|| panic!("{name} is not in the catalogue"));
         for label in labels.trim_end_matches('}').split("\",").filter(|label| !label.is_empty()) {
             let (label, value) = label.trim_end_matches('"').split_once("=\"").unwrap();
             if label == "le" {

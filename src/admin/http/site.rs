@@ -1,6 +1,7 @@
 //! What is at which path.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::extract::State;
 use axum::http::header::{self, HeaderMap};
@@ -47,10 +48,9 @@ pub(super) async fn run(socket: Socket, address: &Address, desk: Arc<dyn Desk>) 
 }
 
 async fn look_on(site: &Site) {
-    let mut ticks = tokio::time::interval(LOOK_INTERVAL);
     loop {
-        let at = ticks.tick().await.into_std();
-        site.looks.look(at, &site.desk.metrics());
+        site.looks.look(Instant::now(), &site.desk.metrics());
+        tokio::time::sleep(LOOK_INTERVAL).await;
     }
 }
 

@@ -313,7 +313,7 @@ fn paths(at: &str, value: &Value, all: &mut std::collections::BTreeSet<String>) 
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                let name = if MAPS.contains(&at) { "*" } else { name };
+                let name = if MAPS.contains(&at) { "*" } else { name.as_str() };
                 let path = if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
                 paths(&path, value, all);
             }
