@@ -12,6 +12,7 @@
 //! * [`rules`]: which table's column is filled by which generator.
 //! * [`rewrite`]: shape + rule -> plan; plan + range -> bytes or parameters. Pure.
 //! * [`schema`]: the columns of live tables, read through the control account.
+//! * [`lint`]: the rules against the live server, finding by finding. Pure.
 //! * [`proxy`]: listener, sessions, login, the pump.
 //! * [`takeover`]: one process in the place of another.
 //! * [`config`]: what was written in rowstamp.toml -> what can act.
@@ -21,6 +22,7 @@ pub mod address;
 pub mod cli;
 pub mod config;
 pub mod ids;
+pub mod lint;
 pub mod mysql;
 pub mod proxy;
 pub mod rewrite;
