@@ -66,7 +66,8 @@ fn indexed(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
     Some(Finding::warning(Code::ColumnNotIndexed, live.column_place(column), why, remedy))
 }
 
-/// InnoDB makes no such key, but keeps one whose referenced column is widened under foreign_key_checks = 0.
+/// InnoDB makes no such key of integers, but MySQL keeps one whose referenced column is widened under foreign_key_checks = 0;
+/// lengths of text may differ from the start.
 fn foreign(survey: &Survey<'_>, key: &ForeignKey) -> Option<Finding> {
     let (schema, table, column) = &key.to;
     let live = survey.ruled(schema, table)?;
