@@ -15,6 +15,7 @@
 //! * [`rewrite`]: shape + rule -> plan; plan + range -> bytes or parameters. Pure.
 //! * [`schema`]: the columns of live tables, read through the control account.
 //! * [`sessions`]: who is connected, what they did, and how they are ended.
+//! * [`lint`]: the rules against the live server, finding by finding. Pure.
 //! * [`proxy`]: listener, sessions, login, the pump.
 //! * [`admin`]: what operators see and do while a proxy runs.
 //! * [`takeover`]: one process in the place of another.
@@ -28,6 +29,7 @@ pub mod cli;
 pub mod config;
 pub mod ids;
 pub mod meter;
+pub mod lint;
 pub mod mysql;
 pub mod proxy;
 pub mod rewrite;
