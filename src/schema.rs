@@ -15,9 +15,11 @@ use crate::rules::model::{ColumnShape, NameCase, Rule, TableShape};
 use crate::rules::{Ambiguous, RuleSet};
 
 mod account;
+mod counters;
 mod primary;
 
 pub use account::{Control, ControlTls};
+pub use counters::{Counter, IdColumn, InsertTrigger, Session, Tally};
 pub use primary::Primary;
 
 /// What a name is to the backend.

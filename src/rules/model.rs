@@ -153,6 +153,21 @@ pub struct ColumnShape {
     pub invisible: bool,
 }
 
+impl ColumnShape {
+    /// The highest id that it holds; `None` for columns that are no integers. Source: MySQL manual, "Integer Types".
+    pub fn highest_id(&self) -> Option<u64> {
+        let bits = match self.data_type.as_str() {
+            "tinyint" => 8,
+            "smallint" => 16,
+            "mediumint" => 24,
+            "int" => 32,
+            "bigint" => 64,
+            _ => return None,
+        };
+        Some(u64::MAX >> (64 - bits + u32::from(!self.unsigned)))
+    }
+}
+
 /// The columns of a live table, in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableShape {
@@ -163,5 +178,34 @@ impl TableShape {
     /// Those that an INSERT without a column list gives values to.
     pub fn visible(&self) -> impl Iterator<Item = &ColumnShape> {
         self.columns.iter().filter(|column| !column.invisible)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ColumnShape;
+
+    #[track_caller]
+    fn check(data_type: &str, unsigned: bool, expect: Option<u64>) {
+        let column = ColumnShape {
+            name: "id".into(),
+            data_type: data_type.into(),
+            unsigned,
+            auto_increment: false,
+            generated: false,
+            invisible: false,
+        };
+        assert_eq!(column.highest_id(), expect);
+    }
+
+    #[test]
+    fn widest_ids() {
+        check("tinyint", false, Some(127));
+        check("tinyint", true, Some(255));
+        check("int", false, Some(2_147_483_647));
+        check("int", true, Some(4_294_967_295));
+        check("bigint", false, Some(9_223_372_036_854_775_807));
+        check("bigint", true, Some(u64::MAX));
+        check("varchar", false, None);
     }
 }
