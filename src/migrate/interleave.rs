@@ -124,7 +124,13 @@ mod tests {
             }
         }
         let seat = |nth, of, (increment, offset)| Seat { nth, of }.is_of(Increments { increment, offset });
-        assert!(seat(1, 1, (1, 1)) && seat(1, 1, (1, 7)) && seat(1, 1, (2, 1)) && seat(2, 2, (2, 2)) && seat(2, 2, (4, 3)));
+        assert!(
+            seat(1, 1, (1, 1))
+                && seat(1, 1, (1, 7))
+                && seat(1, 1, (2, 1))
+                && seat(2, 2, (2, 2))
+                && seat(2, 2, (4, 3))
+        );
         assert!(!seat(1, 1, (2, 2)) && !seat(1, 1, (4, 1)) && !seat(2, 2, (2, 1)) && !seat(1, 2, (1, 1)));
     }
 

@@ -287,6 +287,10 @@ fn sequence(
             "which ids came from elsewhere: older rows are of any kind; write --since-id with the highest id of the moment from \
              which on nobody wrote directly",
         ),
+        Some(Done::Moved | Done::Dropped) if tally.rows == 0 => lines.push(
+            Outcome::Proved,
+            format!("no row has an id{where_}, where the server's counter would go on: it has made none since"),
+        ),
         Some(Done::Moved | Done::Dropped) => lines.demand(
             others == 0,
             format!("all {}{where_} have ids of the generator's ({class})", counted(tally.rows, "row")),
@@ -296,6 +300,9 @@ fn sequence(
             Outcome::Open,
             "whether ids still come from the generator: that takes step = 2 and --since-id",
         ),
+        Some(Done::Back) if tally.rows == 0 => {
+            lines.push(Outcome::Open, format!("no row has an id{where_} yet: again when there is one"));
+        }
         Some(Done::Back) => lines.demand(
             tally.of_class == 0,
             format!("all {}{where_} have ids of the server's counter", counted(tally.rows, "row")),

@@ -31,7 +31,9 @@ fn walk(kind: Kind) {
     let (begun, seed) = (Instant::now(), seed());
     announce(&format!("migrate: {} seed {seed} (ROWSTAMP_SEED repeats it)", kind.name()));
     let guide = guide::read();
-    let proxy = start(&server, &guide);
+    let password = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&password, "a secret\n").unwrap();
+    let proxy = start(&server, &guide, password.path());
     let load = Load::new(server.address(), proxy.address());
     let mut walk = Walk {
         server: &server,
@@ -63,7 +65,7 @@ fn walk(kind: Kind) {
 }
 
 /// The proxy with the guide's configuration, before any rule is written.
-fn start(server: &Server, guide: &[Part]) -> Proxy {
+fn start(server: &Server, guide: &[Part], password: &Path) -> Proxy {
     let mut root = server.client();
     for statement in [
         "CREATE DATABASE shop",
@@ -75,7 +77,7 @@ fn start(server: &Server, guide: &[Part]) -> Proxy {
     }
     let sql = guide.iter().find_map(|part| if let Part::Sql(sql) = part { Some(sql) } else { None }).unwrap();
     for statement in sql.split(';').map(str::trim).filter(|sql| !sql.is_empty()) {
-        root.run(statement.replace("'...'", "''"));
+        root.run(statement.replace("'...'", "'a secret'"));
     }
     // A session of its own would count among the old ones.
     root.quit().unwrap();
@@ -87,7 +89,7 @@ fn start(server: &Server, guide: &[Part]) -> Proxy {
         .unwrap()
         .replace("127.0.0.1:3307", "127.0.0.1:0")
         .replace("127.0.0.1:3306", &server.address())
-        .replace("password_file = \"control.password\"", "password = \"\"");
+        .replace("control.password", &password.to_string_lossy());
     let config = format!("{config}\n[http]\naddress = \"off\"\n[rewrite]\nverify = \"always\"\n");
     Proxy::start(&config, &[])
 }

@@ -127,9 +127,7 @@ mod tests {
         check(
             &step,
             Print::Forward,
-            &[
-                "ALTER TABLE `shop`.`t` MODIFY COLUMN `id` bigint NOT NULL COMMENT 'x', ALGORITHM=INSTANT;",
-            ],
+            &["ALTER TABLE `shop`.`t` MODIFY COLUMN `id` bigint NOT NULL COMMENT 'x', ALGORITHM=INSTANT;"],
         );
         let gone = drop_counter(&[subject("t", "bigint NOT NULL")], Flavour::MySql);
         check(&gone, Print::Forward, &[]);

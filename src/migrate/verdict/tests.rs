@@ -126,6 +126,10 @@ fn tables_that_have_moved() {
         &table("t", &sequence(2, (3, 3, 12), Some(20)), Some(Moved)),
         &[on, still, guard, below, (Proved, "all 3 rows above 9")],
     );
+    check(
+        &table("t", &sequence(2, (0, 0, 12), Some(20)), Some(Moved)),
+        &[on, still, guard, (Proved, "no row has an id above 9, where the server's counter would go on")],
+    );
     let stray = sequence(2, (3, 2, 12), Some(20));
     check(
         &table("t", &stray, Some(Moved)),
@@ -166,6 +170,10 @@ fn tables_that_are_back() {
     check(
         &table("t", &off(sequence(2, (3, 1, 12), Some(20))), Some(Back)),
         &[is_off, has, (Finding, "1 row above 9 have ids of the generator's")],
+    );
+    check(
+        &table("t", &off(sequence(2, (0, 0, 12), Some(20))), Some(Back)),
+        &[is_off, has, (Open, "no row has an id above 9 yet")],
     );
     let bare = TableFacts { counter: None, is_guarded: true, ..sequence(1, (3, 3, 12), Some(20)) };
     check(
