@@ -12,6 +12,7 @@
 //! * [`rules`]: which table's column is filled by which generator.
 //! * [`rewrite`]: shape + rule -> plan; plan + range -> bytes or parameters. Pure.
 //! * [`schema`]: the columns of live tables, read through the control account.
+//! * [`lint`]: the rules against the live server, finding by finding. Pure.
 //! * [`migrate`]: tables off AUTO_INCREMENT and back: rules, SQL, what a step proves. Pure.
 //! * [`proxy`]: listener, sessions, login, the pump.
 //! * [`takeover`]: one process in the place of another.
@@ -22,6 +23,7 @@ pub mod address;
 pub mod cli;
 pub mod config;
 pub mod ids;
+pub mod lint;
 pub mod migrate;
 pub mod mysql;
 pub mod proxy;

@@ -94,7 +94,7 @@ impl Surveyed {
         };
         let used = max_id.unwrap_or(0).max(counter.next.saturating_sub(1));
         // Whatever the column holds: no larger id is issued.
-        let highest = counter.column.highest_id().map(|highest| highest.min(ID_MAX));
+        let highest = counter.column.highest().map(|highest| highest.min(ID_MAX));
         let left = highest.map(|highest| highest.saturating_sub(used));
         let percent = |left: u64, of: u64| u128::from(left) * 100 / u128::from(of.max(1));
         let left_percent =
@@ -138,7 +138,7 @@ impl Surveyed {
             let why = "it cannot be read: locked, damaged, or the control account lacks SELECT".to_owned();
             note(Severity::Warning, why, "GRANT SELECT, or wait for its DDL");
         }
-        match (counter.column.highest_id(), wanted) {
+        match (counter.column.highest(), wanted) {
             (None, _) => {
                 let why =
                     format!("{} rounds large numbers, so that two ids may become one", self.column_type);

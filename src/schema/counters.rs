@@ -271,14 +271,7 @@ fn counter(row: &Row) -> Option<Counter> {
     Some(Counter {
         schema: text(row, 0)?,
         table: text(row, 1)?,
-        column: ColumnShape {
-            name: text(row, 2)?,
-            data_type: text(row, 3)?.to_ascii_lowercase(),
-            unsigned: column_type.to_ascii_lowercase().contains("unsigned"),
-            auto_increment: true,
-            generated: false,
-            invisible: text(row, 5)?.to_ascii_uppercase().contains("INVISIBLE"),
-        },
+        column: ColumnShape::of(&text(row, 2)?, &text(row, 3)?, &column_type, &text(row, 5)?),
         column_type,
         engine: text(row, 6)?,
         rows: number(row, 7).unwrap_or(0),

@@ -12,13 +12,17 @@ use serde_json::json;
 
 use super::shards::{self, Choice, Shard};
 use crate::cli::store::list::table;
-use crate::cli::{ConfigArg, Usage, load};
+use crate::cli::{ConfigArg, Usage, load, store};
 use crate::config::Loaded;
 use crate::ids::layout::presets::{PRESETS, Preset};
+use crate::lint::report::Report;
+use crate::lint::{self, Code};
 use crate::migrate::interleave::{Counting, VARIABLES};
+use crate::migrate::proposed::{Proposal, with};
 use crate::migrate::rules_file::{Addition, additions, file_name, text};
 use crate::migrate::survey::{Note, Ruled, Severity, Surveyed, Wanted, server_notes};
 use crate::schema::IdColumn;
+use crate::schema::facts::Facts;
 use crate::toml_file::nearest;
 
 #[derive(Debug, Args)]
@@ -59,6 +63,7 @@ pub(super) async fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let counting = Counting::of(&shard.schema.globals(&VARIABLES).await?);
     let server = server_notes(&counting, &wanted);
     let files = files(&tables, &loaded, &wanted)?;
+    let checked = checked(shard, &loaded, &tables, &files, &wanted).await?;
     if args.write {
         files.iter().try_for_each(write)?;
     }
@@ -68,7 +73,9 @@ pub(super) async fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
             json!({ "file": file.path, "text": file.text, "is_written": args.write, "tables": file.added.len() })
         });
         let rules: Vec<_> = rules.collect();
-        let all = json!({ "server": shard.name, "findings": server, "tables": tables, "rules": rules });
+        let all = json!({
+            "server": shard.name, "findings": server, "tables": tables, "checked": checked.findings, "rules": rules
+        });
         writeln!(out, "{all:#}")?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -76,6 +83,13 @@ pub(super) async fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     for (about, note) in notes(shard, &server, &tables) {
         let severity = if note.severity == Severity::Error { "error" } else { "warning" };
         writeln!(out, "{severity}: {about}: {}; {}", note.why, note.remedy)?;
+    }
+    if !checked.findings.is_empty() {
+        writeln!(
+            out,
+            "\nWhat `rowstamp check --online` says of these tables, their rules switched on:\n\n{}",
+            checked.to_string().trim_end()
+        )?;
     }
     for file in &files {
         writeln!(out)?;
@@ -134,8 +148,39 @@ async fn survey(
     Ok(surveyed.collect::<Result<_, _>>()?)
 }
 
+/// What the way itself takes care of, or the table above shows.
+const SAID_ELSEWHERE: [Code; 4] =
+    [Code::AutoIncrementKept, Code::StepDiffers, Code::DriverStep, Code::ColumnNearlyFull];
+
+/// The findings of `check --online` for these tables, by the rules that they have and those that are proposed.
+async fn checked(
+    shard: &Shard,
+    loaded: &Loaded,
+    tables: &[Surveyed],
+    files: &[NewFile],
+    wanted: &Wanted,
+) -> anyhow::Result<Report> {
+    let proposals: Vec<_> = files
+        .iter()
+        .map(|file| Proposal { schema: &file.schema, file: &file.path, added: &file.added })
+        .collect();
+    let rules = with(&loaded.rules, &proposals, wanted);
+    let facts = Facts::read(&shard.schema, &rules).await?;
+    let mut findings = lint::findings(&facts, &rules, &store::facts(&loaded.config).await);
+    let names: Vec<_> = tables.iter().map(Surveyed::name).collect();
+    findings.retain(|finding| {
+        let is_ours = match &finding.place.table {
+            Some(table) => names.contains(table),
+            None => finding.severity != lint::Severity::Note,
+        };
+        is_ours && !SAID_ELSEWHERE.contains(&finding.code)
+    });
+    Ok(Report::of(findings))
+}
+
 /// A rules file as it would be.
 struct NewFile {
+    schema: String,
     path: PathBuf,
     text: String,
     added: Vec<Addition>,
@@ -159,7 +204,7 @@ fn files(tables: &[Surveyed], loaded: &Loaded, wanted: &Wanted) -> anyhow::Resul
             Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
         };
         let text = text(&path, old.as_deref(), schema, &added, wanted)?;
-        files.push(NewFile { path, text, added });
+        files.push(NewFile { schema: schema.to_owned(), path, text, added });
     }
     Ok(files)
 }

@@ -82,7 +82,7 @@ pub fn drop_counter(subjects: &[Subject], flavour: Flavour) -> Step {
 /// Makes narrower integers BIGINT.
 pub fn widen(subjects: &[Subject], flavour: Flavour) -> Step {
     let narrow =
-        || subjects.iter().filter(|of| of.column.data_type != "bigint" && of.column.highest_id().is_some());
+        || subjects.iter().filter(|of| of.column.data_type != "bigint" && of.column.highest().is_some());
     let wide =
         |of: &Subject| modify(of, flavour, of.definition.with_type("bigint").as_str(), Change::Widen, "");
     let back = |of: &Subject| modify(of, flavour, of.definition.as_str(), Change::Widen, "");

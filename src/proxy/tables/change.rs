@@ -332,7 +332,6 @@ impl Leaving {
 /// The last id that all the generator's columns hold.
 fn max_of(spec: &GeneratorSpec, sequence: &SequenceSpec, live: &[Live]) -> u64 {
     let mine = live.iter().filter(|one| one.rule.generator == spec.name);
-    let widths =
-        mine.filter_map(|one| column(&one.shape, &one.rule.column).and_then(ColumnShape::highest_id));
+    let widths = mine.filter_map(|one| column(&one.shape, &one.rule.column).and_then(ColumnShape::highest));
     widths.fold(sequence.max.unwrap_or(i64::MAX.unsigned_abs()), u64::min)
 }

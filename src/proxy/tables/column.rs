@@ -10,7 +10,7 @@ pub(super) fn column<'a>(shape: &'a TableShape, name: &str) -> Option<&'a Column
 
 /// The highest id that the target's column holds.
 pub(in crate::proxy) fn highest_of(target: &Target) -> u64 {
-    id_shape(target).and_then(ColumnShape::highest_id).unwrap_or(i64::MAX.unsigned_abs())
+    id_shape(target).and_then(ColumnShape::highest).unwrap_or(i64::MAX.unsigned_abs())
 }
 
 /// The target's column, where its table is known.

@@ -121,7 +121,7 @@ pub(super) async fn read_table(
     let is_guarded = triggers.iter().any(|one| one.table == of.table && one.name == guard);
     let name = rule.generator.to_string();
     let ids = match rules.generator(&rule.generator).map(|spec| &spec.kind) {
-        _ if shape.highest_id().is_none() => Ids::NotRead,
+        _ if shape.highest().is_none() => Ids::NotRead,
         None => Ids::NotRead,
         Some(GeneratorKind::Sequence(spec)) => {
             let step = spec.step.get();
