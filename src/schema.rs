@@ -15,9 +15,12 @@ use crate::rules::model::{ColumnShape, NameCase, Rule, TableShape};
 use crate::rules::{Ambiguous, RuleSet};
 
 mod account;
+mod counters;
+pub mod facts;
 mod primary;
 
 pub use account::{Control, ControlTls};
+pub use counters::{Counter, IdColumn, InsertTrigger, Session, Tally};
 pub use primary::Primary;
 
 /// What a name is to the backend.
@@ -379,17 +382,7 @@ fn is_digits(column: &str) -> String {
 
 fn column(row: &Row) -> Option<ColumnShape> {
     let text = |at: usize| row.get_opt::<String, _>(at)?.ok();
-    let (data_type, column_type, extra) = (text(1)?, text(2)?, text(3)?);
-    let extra = extra.to_ascii_uppercase();
-    Some(ColumnShape {
-        name: text(0)?,
-        data_type: data_type.to_ascii_lowercase(),
-        unsigned: column_type.to_ascii_lowercase().contains("unsigned"),
-        auto_increment: extra.contains("AUTO_INCREMENT"),
-        // "DEFAULT_GENERATED" is an ordinary column with an expression as default.
-        generated: extra.split(", ").any(|e| e.ends_with("GENERATED") && !e.contains("DEFAULT_GENERATED")),
-        invisible: extra.contains("INVISIBLE"),
-    })
+    Some(ColumnShape::of(&text(0)?, &text(1)?, &text(2)?, &text(3)?))
 }
 
 fn live_table(case: NameCase, (schema, table): &(String, String), rows: &[&Row]) -> Option<LiveTable> {

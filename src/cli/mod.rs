@@ -4,6 +4,7 @@ pub mod check;
 pub mod decode;
 mod desk;
 pub mod explain;
+pub mod migrate;
 pub mod reload;
 pub mod serve;
 pub mod status;
@@ -37,14 +38,17 @@ pub struct CommandLine {
 enum Command {
     /// Run the proxy. Changed rules act by themselves, SIGHUP reads all files again, SIGTERM drains.
     Serve(serve::ServeArgs),
-    /// Validate the configuration and the rules.
-    Check(ConfigArg),
+    /// Validate the configuration and the rules; with --online against the live tables.
+    Check(check::CheckArgs),
     /// Show what would be sent for a statement, issuing nothing.
     Explain(explain::ExplainArgs),
     /// Show a running proxy on one screen: generators, rates, reserve, sessions, checks.
     Status(status::StatusArgs),
     /// Take timestamp ids apart: when, where and as which of its tick each was made.
     Decode(decode::DecodeArgs),
+    /// Move tables off AUTO_INCREMENT, and back: plan, raise floors, print the SQL, prove each step (docs/migrate.md).
+    #[command(subcommand)]
+    Migrate(migrate::MigrateCommand),
     /// Look into the store of bounds, and raise them, without serving.
     #[command(subcommand)]
     Store(store::StoreCommand),
@@ -61,10 +65,11 @@ pub struct ConfigArg {
 pub fn run(line: CommandLine) -> anyhow::Result<ExitCode> {
     match line.command {
         Command::Serve(args) => serve::run(&args),
-        Command::Check(arg) => check::run(&arg.config),
+        Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Decode(args) => decode::run(&args),
+        Command::Migrate(command) => migrate::run(&command),
         Command::Store(command) => store::run(&command),
     }
 }

@@ -17,3 +17,4 @@ pub mod routine;
 pub mod set;
 pub mod statement;
 pub mod value;
+pub mod view;
