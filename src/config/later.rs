@@ -5,13 +5,10 @@ use crate::toml_file::{Finding, OrOff, Source};
 
 pub(super) fn not_in_this_version(source: &Source<ConfigFile>) -> Vec<Finding> {
     let keys = &source.keys;
-    let admin = &keys.admin;
     let defaults = ConfigFile::default();
     let remove = "remove the key";
     let rows = [
         ("rewrite.on_doubt", keys.rewrite.on_doubt != OnDoubt::Refuse, "write \"refuse\""),
-        ("admin.address", !matches!(admin.address, None | Some(OrOff::Off)), "write \"off\""),
-        ("admin.users", !admin.users.is_empty(), "remove the users"),
         ("http.address", keys.http.address != OrOff::Off && keys.http != defaults.http, "write \"off\""),
         ("log.audit", keys.log.audit.is_some(), remove),
     ];
