@@ -1,5 +1,7 @@
 //! The console's own statements: text -> what is asked for.
 
+use std::fmt;
+
 use super::words::{Unclosed, Word, Words};
 
 /// Words nearer than this to a known one are taken for it, misspelt.
@@ -68,6 +70,27 @@ pub(super) enum SyntaxError {
 
 fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default()
+}
+
+/// As the log has it: what is explained stays out of it, for its literals.
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Command::Show { what, .. } => {
+                let name = SHOWN.iter().find(|(_, shown)| shown == what).map_or("", |(name, _)| name);
+                write!(f, "SHOW {name}")
+            }
+            Command::Explain { .. } => f.write_str("EXPLAIN REWRITE"),
+            Command::Reload { is_dry_run: true } => f.write_str("RELOAD RULES DRY RUN"),
+            Command::Reload { is_dry_run: false } => f.write_str("RELOAD RULES"),
+            Command::Raise { generator, to } => write!(f, "RAISE GENERATOR {generator:?} TO {to}"),
+            Command::Pause { generator } => write!(f, "PAUSE GENERATOR {generator:?}"),
+            Command::Resume { generator } => write!(f, "RESUME GENERATOR {generator:?}"),
+            Command::Drain => f.write_str("DRAIN"),
+            Command::Kill { session } => write!(f, "KILL {session}"),
+            Command::Help { .. } => f.write_str("HELP"),
+        }
+    }
 }
 
 /// Reads one statement.
@@ -376,6 +399,24 @@ mod tests {
         );
         refused("DRAIN now", "there is more behind it: now; write DRAIN");
         refused("SHOW `x", "a name in backticks is not closed");
+    }
+
+    #[test]
+    fn what_the_log_says() {
+        for statement in [
+            "SHOW GENERATORS",
+            "RELOAD RULES DRY RUN",
+            "RELOAD RULES",
+            "DRAIN",
+            "KILL 7",
+            "HELP",
+            "RAISE GENERATOR \"shop.orders\" TO 7",
+            "PAUSE GENERATOR \"a.b\"",
+            "RESUME GENERATOR \"a.b\"",
+        ] {
+            assert_eq!(parse(statement).unwrap().to_string(), statement);
+        }
+        assert_eq!(parse("EXPLAIN REWRITE INSERT 'secret'").unwrap().to_string(), "EXPLAIN REWRITE");
     }
 
     proptest! {

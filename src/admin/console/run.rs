@@ -78,7 +78,7 @@ pub(super) async fn run(
             return Err(Failure::NeedsWrite(what));
         }
         // What operators do is the log's to remember; EXPLAIN, which holds literals, is not among it.
-        tracing::info!(user = caller.user.name, client = caller.client, "the console: {command:?}");
+        tracing::info!(user = caller.user.name, client = caller.client, "the console: {command}");
     }
     act(desk, command, database).await
 }

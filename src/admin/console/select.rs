@@ -80,6 +80,10 @@ fn row(select: &Select, guest: &Guest<'_>) -> Result<Table, Failure> {
 fn value(expression: &Expr, guest: &Guest<'_>) -> Result<Value, Failure> {
     match expression {
         Expr::Nested(inner) => value(inner, guest),
+        // The one function that needs no parentheses.
+        Expr::Identifier(name) if name.value.eq_ignore_ascii_case("CURRENT_USER") => {
+            named(&name.value, guest)
+        }
         Expr::Identifier(name) => variable(std::slice::from_ref(name)),
         Expr::CompoundIdentifier(names) => variable(names),
         Expr::Value(constant) => Ok(match &constant.value {
