@@ -4,6 +4,8 @@
 //! `tests/tidy.rs` holds the code to it).
 //!
 //! * [`address`]: where a socket is, TCP or Unix.
+//! * [`meter`]: how often, and how long.
+//! * [`audit`]: `log.audit`, a file of JSON lines that nobody waits for.
 //! * [`toml_file`]: TOML that people write, every error of a file by line and key.
 //! * [`mysql`]: the wire's words: packets, handshakes, commands, responses, prepared statements.
 //! * [`sql`]: bytes to tokens with spans, tokens to the shape of an INSERT, edits spliced back in.
@@ -12,6 +14,8 @@
 //! * [`rules`]: which table's column is filled by which generator.
 //! * [`rewrite`]: shape + rule -> plan; plan + range -> bytes or parameters. Pure.
 //! * [`schema`]: the columns of live tables, read through the control account.
+//! * [`sessions`]: who is connected, what they did, and how they are ended.
+//! * [`lint`]: the rules against the live server, finding by finding. Pure.
 //! * [`proxy`]: listener, sessions, login, the pump.
 //! * [`admin`]: what operators see and do while a proxy runs.
 //! * [`takeover`]: one process in the place of another.
@@ -20,14 +24,18 @@
 
 pub mod address;
 pub mod admin;
+pub mod audit;
 pub mod cli;
 pub mod config;
 pub mod ids;
+pub mod lint;
+pub mod meter;
 pub mod mysql;
 pub mod proxy;
 pub mod rewrite;
 pub mod rules;
 pub mod schema;
+pub mod sessions;
 pub mod sql;
 pub mod store;
 pub mod takeover;

@@ -15,6 +15,7 @@ use crate::rules::model::{ColumnShape, NameCase, Rule, TableShape};
 use crate::rules::{Ambiguous, RuleSet};
 
 mod account;
+pub mod facts;
 mod primary;
 
 pub use account::{Control, ControlTls};
@@ -124,6 +125,12 @@ impl Schema {
         let rows = self.rows("SELECT @@lower_case_table_names", vec![]).await?;
         let folds = rows.first().and_then(|row| row.get_opt::<u64, _>(0)?.ok());
         Ok(if folds == Some(0) { NameCase::Sensitive } else { NameCase::Insensitive })
+    }
+
+    /// As `SELECT VERSION()` shows it.
+    pub async fn version(&self) -> Result<String, SchemaError> {
+        let rows = self.rows("SELECT VERSION()", vec![]).await?;
+        Ok(rows.first().and_then(|row| row.get_opt::<String, _>(0)?.ok()).unwrap_or_default())
     }
 
     /// What time the server has.
@@ -373,17 +380,7 @@ fn is_digits(column: &str) -> String {
 
 fn column(row: &Row) -> Option<ColumnShape> {
     let text = |at: usize| row.get_opt::<String, _>(at)?.ok();
-    let (data_type, column_type, extra) = (text(1)?, text(2)?, text(3)?);
-    let extra = extra.to_ascii_uppercase();
-    Some(ColumnShape {
-        name: text(0)?,
-        data_type: data_type.to_ascii_lowercase(),
-        unsigned: column_type.to_ascii_lowercase().contains("unsigned"),
-        auto_increment: extra.contains("AUTO_INCREMENT"),
-        // "DEFAULT_GENERATED" is an ordinary column with an expression as default.
-        generated: extra.split(", ").any(|e| e.ends_with("GENERATED") && !e.contains("DEFAULT_GENERATED")),
-        invisible: extra.contains("INVISIBLE"),
-    })
+    Some(ColumnShape::of(&text(0)?, &text(1)?, &text(2)?, &text(3)?))
 }
 
 fn live_table(case: NameCase, (schema, table): &(String, String), rows: &[&Row]) -> Option<LiveTable> {

@@ -65,7 +65,13 @@ fn exit_codes() {
         (2, "", "error: other.toml: there is no such file"),
     );
     check(Some(GOOD), &["chek"], (2, "", "a similar subcommand exists: 'check'"));
-    check(Some(GOOD), &["check", "--online"], (2, "", "unexpected argument"));
+    check(
+        Some(GOOD),
+        &["check", "--online"],
+        (2, "", "[backend.control] is missing. Make one on the server"),
+    );
+    check(Some(GOOD), &["check", "--json"], (0, "\"code\": \"file\"", ""));
+    check(Some(GOOD), &["check", "--help"], (0, "--online", ""));
     check(Some(GOOD), &[], (2, "", "Usage: rowstamp"));
     check(None, &["--version"], (0, concat!("rowstamp ", env!("CARGO_PKG_VERSION"), "\n"), ""));
     check(None, &["--help"], (0, "check", ""));

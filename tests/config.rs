@@ -39,9 +39,12 @@ fn rules_schema() -> Value {
 
 #[test]
 fn schemas_are_those_of_the_types() {
-    for (path, schema) in
-        [("schemas/rowstamp.schema.json", config_schema()), ("schemas/rules.schema.json", rules_schema())]
-    {
+    let check = schemars::schema_for!(rowstamp::lint::report::Report).to_value();
+    for (path, schema) in [
+        ("schemas/rowstamp.schema.json", config_schema()),
+        ("schemas/rules.schema.json", rules_schema()),
+        ("schemas/check.schema.json", check),
+    ] {
         check_generated(path, &format!("{}\n", serde_json::to_string_pretty(&schema).unwrap()));
     }
 }

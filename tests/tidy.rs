@@ -23,6 +23,8 @@ const MAY_IMPORT: [(&str, &[&str]); 17] = [
     ("rules", &["address", "toml_file", "sql", "ids"]),
     ("rewrite", &["address", "sql", "rules", "ids::range", "mysql"]),
     ("schema", &["address", "rules", "ids::range", "ids::layout"]),
+    // What the server and its rules say of each other: a pure look at what `schema` has read.
+    ("lint", &["sql", "toml_file", "store", "ids", "rules", "schema"]),
     ("sessions", &[]),
     ("proxy", &["address", "mysql", "sql", "store", "ids", "rules", "rewrite", "schema", "sessions"]),
     ("takeover", &["ids", "rewrite", "proxy"]),
@@ -40,6 +42,7 @@ const MAY_IMPORT: [(&str, &[&str]); 17] = [
             "rules",
             "rewrite",
             "schema",
+            "lint",
             "sessions",
             "proxy",
             "takeover",

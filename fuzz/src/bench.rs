@@ -108,6 +108,8 @@ async fn shared(rules: RuleSet) -> Shared {
         tables: Arc::new(tables.expect("a store in memory is there")),
         id_deadline: Duration::from_secs(1),
         verifier: Verifier::new(Verify::Always),
+        sessions: Arc::default(),
+            audit: Arc::default(),
         draining,
     }
 }

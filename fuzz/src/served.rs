@@ -52,7 +52,8 @@ impl Served {
             address: "127.0.0.1:1".parse().unwrap(),
             seat: shared.login.seats.user(b"u").expect("no limit"),
         };
-        Served { client, server, session: tokio::spawn(session::serve(logged_in, shared)) }
+        let here = shared.sessions.enter();
+        Served { client, server, session: tokio::spawn(session::serve(logged_in, shared, here)) }
     }
 
     /// Until nothing moves; the server has its say each time that something came.

@@ -105,10 +105,10 @@ pub struct RuleRow {
     /// `schema.name`
     pub generator: String,
     /// The keys as rules files write them.
-    pub explicit: &'static str,
-    pub insert_id: &'static str,
-    pub mode: &'static str,
-    pub unavailable: &'static str,
+    pub explicit: String,
+    pub insert_id: String,
+    pub mode: String,
+    pub unavailable: String,
     /// `file:line`
     pub origin: String,
 }
@@ -186,11 +186,11 @@ pub struct SessionRow {
     pub connection: u32,
     pub is_tls: bool,
     pub age: Duration,
-    /// Commands of the client.
-    pub commands: u64,
-    /// Statements that ids were put into.
+    /// Texts, those that are prepared, and executions.
+    pub statements: u64,
+    /// Of these, with ids put in.
     pub rewritten: u64,
-    /// Statements that this proxy refused.
+    /// Of these, refused by this proxy.
     pub refused: u64,
     pub ids: u64,
     pub bytes_from_client: u64,

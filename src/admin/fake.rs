@@ -79,10 +79,10 @@ impl Desk for FakeDesk {
             table: "orders".into(),
             column: "id".into(),
             generator: "shop.orders".into(),
-            explicit: "advance",
-            insert_id: "session",
-            mode: "on",
-            unavailable: "refuse",
+            explicit: "advance".into(),
+            insert_id: "session".into(),
+            mode: "on".into(),
+            unavailable: "refuse".into(),
             origin: "rules/shop.toml:7".into(),
         }]
     }
@@ -101,7 +101,7 @@ impl Desk for FakeDesk {
             connection: 41,
             is_tls: true,
             age: Duration::from_secs(61),
-            commands: 20,
+            statements: 20,
             rewritten: 5,
             refused: 1,
             ids: 9,

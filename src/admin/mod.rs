@@ -6,6 +6,7 @@ pub mod console;
 mod desk;
 #[cfg(test)]
 pub(crate) mod fake;
+pub mod metrics;
 
 pub use desk::{
     About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Kind, Metric,

@@ -1,29 +1,67 @@
-//! `rowstamp check`: everything that is wrong with the configuration and the rules, without a server.
+//! `rowstamp check`: everything that is wrong with the configuration and the rules; with `--online` against the live server.
+
+mod online;
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
-use super::{EXIT_FOUND, load};
+use clap::Args;
+
+use super::{ConfigArg, EXIT_FOUND, load};
 use crate::config::{LoadError, Loaded};
+use crate::lint::Finding;
+use crate::lint::report::{Report, counted};
 use crate::rules::{RuleSet, pattern};
 use crate::toml_file::{Findings, Severity};
 
-pub fn run(config: &Path) -> anyhow::Result<ExitCode> {
-    let mut out = io::stdout().lock();
-    match load(config) {
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Against the live server too, read through the control account: tables, columns, keys, ids, triggers, routines, views,
+    /// the store. Nothing is changed there.
+    #[arg(long)]
+    pub online: bool,
+    /// One JSON document on standard output (docs/check.md, schemas/check.schema.json), and nothing else there.
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    match load(&args.config.config) {
+        Ok(loaded) if args.online => online::run(&loaded, args.json),
         Ok(Loaded { rules, warnings, .. }) => {
-            print(&mut out, &warnings)?;
-            writeln!(out, "{}", summary(&rules))?;
+            show(args.json, &warnings, Some(&rules))?;
             Ok(ExitCode::SUCCESS)
         }
         // What serve ends with 2 for is what check is there to find.
         Err(LoadError::Findings(findings)) => {
-            print(&mut out, &findings)?;
+            show(args.json, &findings, None)?;
+            if args.online && online::lacks_account(&findings) {
+                return Err(online::no_account(None).into());
+            }
             Ok(ExitCode::from(EXIT_FOUND))
         }
         Err(error @ LoadError::NoFile(_)) => Err(error.into()),
     }
+}
+
+/// What is wrong with the files, and what the rules are where they can act.
+fn show(json: bool, findings: &Findings, rules: Option<&RuleSet>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if json {
+        return print_json(&mut out, &Report::of(findings.iter().map(Finding::from).collect()));
+    }
+    print(&mut out, findings)?;
+    match rules {
+        Some(rules) => writeln!(out, "{}", summary(rules)),
+        None => Ok(()),
+    }
+}
+
+fn print_json(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, report)?;
+    writeln!(out)
 }
 
 fn print(out: &mut impl Write, findings: &Findings) -> io::Result<()> {
@@ -44,19 +82,4 @@ fn summary(rules: &RuleSet) -> String {
         counted(rules.generators().len(), "generator"),
     ];
     format!("{all} for {tables} and {patterns}, {generators}")
-}
-
-fn counted(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::counted;
-
-    #[test]
-    fn one_is_one() {
-        let words = [0, 1, 2].map(|n| counted(n, "rule"));
-        assert_eq!(words, ["0 rules", "1 rule", "2 rules"]);
-    }
 }

@@ -17,8 +17,11 @@ use crate::rewrite::render::describe;
 use crate::rewrite::verify::{Opinion, opinion_on_sample};
 use crate::rules::RuleSet;
 use crate::rules::model::{NameCase, TableShape};
-use crate::schema::{Control, Schema, SchemaError};
+use crate::schema::{Schema, SchemaError};
 use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
+
+/// Where nobody says which server it is.
+pub(super) const SERVER_DEFAULT: &str = "10.11.6-MariaDB";
 
 /// max_allowed_packet's own limit: a longer statement reaches no server.
 const STATEMENT_BYTES_MAX: u64 = 1 << 30;
@@ -37,7 +40,7 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "MODES", default_value = "")]
     pub sql_mode: String,
     /// The server's version as `SELECT VERSION()` shows it, as in 10.11.6-MariaDB or 9.4.0: which `/*! */` comments are code.
-    #[arg(long, value_name = "VERSION", default_value = "10.11.6-MariaDB")]
+    #[arg(long, value_name = "VERSION", default_value = SERVER_DEFAULT)]
     pub server: String,
 }
 
@@ -81,7 +84,8 @@ fn live_tables(loaded: &Loaded) -> anyhow::Result<Option<LiveTables>> {
         return Ok(None);
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    match runtime.block_on(LiveTables::read(&control, &loaded.rules)) {
+    let reading = async { LiveTables::of(&Schema::connect(&control).await?, &loaded.rules).await };
+    match runtime.block_on(reading) {
         Ok(live) => Ok(Some(live)),
         Err(error) => {
             eprintln!("note: the tables' columns are not known: {error}");
@@ -160,8 +164,7 @@ pub struct LiveTables {
 
 impl LiveTables {
     /// Every table of the ruled schemas that has a rule.
-    async fn read(control: &Control, rules: &RuleSet) -> Result<LiveTables, SchemaError> {
-        let schema = Schema::connect(control).await?;
+    pub(super) async fn of(schema: &Schema, rules: &RuleSet) -> Result<LiveTables, SchemaError> {
         let case = schema.name_case().await?;
         let mut shapes = BTreeMap::new();
         for (table, rule) in schema.ruled_tables(case, rules).await?.tables {

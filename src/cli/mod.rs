@@ -3,6 +3,7 @@
 pub mod check;
 pub mod console;
 pub mod decode;
+mod desk;
 pub mod explain;
 pub mod reload;
 pub mod serve;
@@ -36,8 +37,8 @@ pub struct CommandLine {
 enum Command {
     /// Run the proxy. Changed rules act by themselves, SIGHUP reads all files again, SIGTERM drains.
     Serve(serve::ServeArgs),
-    /// Validate the configuration and the rules.
-    Check(ConfigArg),
+    /// Validate the configuration and the rules; with --online against the live tables.
+    Check(check::CheckArgs),
     /// Show what would be sent for a statement, issuing nothing.
     Explain(explain::ExplainArgs),
     /// Take timestamp ids apart: when, where and as which of its tick each was made.
@@ -58,7 +59,7 @@ pub struct ConfigArg {
 pub fn run(line: CommandLine) -> anyhow::Result<ExitCode> {
     match line.command {
         Command::Serve(args) => serve::run(&args),
-        Command::Check(arg) => check::run(&arg.config),
+        Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Decode(args) => decode::run(&args),
         Command::Store(command) => store::run(&command),

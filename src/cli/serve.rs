@@ -17,10 +17,12 @@ use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
 use super::ConfigArg;
+use super::desk::{Parts, ProxyDesk};
 use super::reload::Reloader;
 use super::takeover::{self, Place};
 use super::watch::watch_rules;
-use crate::config::keys::{LogFormat, LogLevel};
+use crate::audit::Audit;
+use crate::config::keys::{ConfigFile, LogFormat, LogLevel};
 use crate::config::{Config, Loaded, LogSettings, StoreKind};
 use crate::proxy::backend;
 use crate::proxy::listener::{Listener, Server};
@@ -33,8 +35,9 @@ use crate::proxy::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX};
 use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
 use crate::rules::{Mark, RuleSet};
-use crate::schema::Schema;
+use crate::schema::{Primary, Schema};
 use crate::store::Store;
+use crate::store::metered::{MeteredStore, StoreMeter};
 
 /// Sets the least serious level that is logged.
 type SetLogLevel = Box<dyn Fn(LogLevel) + Send + Sync>;
@@ -54,19 +57,19 @@ pub struct ServeArgs {
 
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let path = &*args.config.config;
-    let Loaded { config, rules, mark, warnings } = super::load(path)?;
+    let Loaded { config, written, rules, mark, warnings } = super::load(path)?;
     let set_log_level = log_to_stderr(&config.log);
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(args, (config, mark), rules, set_log_level))?;
+    runtime.block_on(serve(args, (config, *written, mark), rules, set_log_level))?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn serve(
     args: &ServeArgs,
-    (config, mark): (Config, Mark),
+    (config, written, mark): (Config, ConfigFile, Mark),
     rules: RuleSet,
     set_log_level: SetLogLevel,
 ) -> anyhow::Result<()> {
@@ -84,7 +87,10 @@ async fn serve(
     let primary = schema.as_ref().map(|schema| schema.primary().clone()).unwrap_or_default();
     let offered = if args.takeover { takeover::ask(&settings).await? } else { None };
     let store = takeover::open_store(&config, offered.is_some()).await?;
-    let tables = Arc::new(tables(&config, schema, store.clone(), rules, args.trust_clock).await?);
+    let meter = Arc::new(StoreMeter::default());
+    let metered: Arc<dyn Store> = Arc::new(MeteredStore::new(store.clone(), Arc::clone(&meter)));
+    let tables = tables(&config, schema.clone(), Arc::clone(&metered), rules, args.trust_clock).await?;
+    let tables = Arc::new(tables);
     tokio::spawn(watch_schema(Arc::downgrade(&tables)));
     if let Some(recalls) = store.recalls() {
         tokio::spawn(watch_store(recalls, Arc::downgrade(&tables)));
@@ -95,36 +101,33 @@ async fn serve(
         None => (Listener::bind(&settings.listen, settings.listen_is_written).await?, None),
     };
     let (draining, drain) = watch::channel(false);
-    let login = LoginContext {
-        seats: Arc::new(Seats::new(&settings.limits)),
-        settings,
-        tls,
-        own_key: Arc::new(KeyCell::default()),
-        os_user: backend::os_user(),
-        primary,
-    };
-    let verifier = Verifier::new(config.rewrite.verify);
-    let shared = Shared {
-        login,
-        tables: tables.clone(),
-        id_deadline: config.store.deadline,
-        verifier,
-        draining: drain,
-    };
+    let shared = shared(&config, tls, primary, tables.clone(), drain.clone())?;
     let shared = Arc::new(ArcSwap::from_pointee(shared));
     let mut place = Place::new(&config, tables.clone(), store.clone());
     place.open(offered).await?;
     listener.adopt(&listen);
-    let acting = (config, mark);
+    let acting = (config.clone(), written, mark);
     let reloader = Arc::new(Reloader::new(args.config.config.clone(), acting, shared.clone(), set_log_level));
     let mut reloads = JoinSet::new();
     reloads.spawn(reload_at(hangup, reloader.clone()));
-    reloads.spawn(watch_rules(reloader));
+    reloads.spawn(watch_rules(reloader.clone()));
+    let desk = ProxyDesk::new(Parts {
+        listen: listener.address(),
+        config,
+        shared: shared.clone(),
+        tables: tables.clone(),
+        schema,
+        store: metered,
+        meter,
+        reloader,
+        draining: drain,
+    });
     tracing::info!("listening on {}", listener.address());
     let mut stop = async || {
         let name = tokio::select! {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
+            () = desk.drain_asked() => "DRAIN",
         };
         tracing::info!("{name}: no new clients");
     };
@@ -164,6 +167,36 @@ async fn serve(
     }
     store.close().await;
     Ok(())
+}
+
+/// What the first sessions get.
+fn shared(
+    config: &Config,
+    tls: Arc<Tls>,
+    primary: Primary,
+    tables: Arc<InForce>,
+    draining: watch::Receiver<bool>,
+) -> anyhow::Result<Shared> {
+    let audit = Audit::default();
+    audit.open(config.log.audit.as_deref())?;
+    let settings = Arc::new(config.proxy.clone());
+    let login = LoginContext {
+        seats: Arc::new(Seats::new(&settings.limits)),
+        settings,
+        tls,
+        own_key: Arc::new(KeyCell::default()),
+        os_user: backend::os_user(),
+        primary,
+    };
+    Ok(Shared {
+        login,
+        tables,
+        id_deadline: config.store.deadline,
+        verifier: Verifier::new(config.rewrite.verify),
+        sessions: Arc::default(),
+        audit: Arc::new(audit),
+        draining,
+    })
 }
 
 /// Signals that come while files are read count as one.

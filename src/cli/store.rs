@@ -1,5 +1,6 @@
 //! `rowstamp store`: the operator's commands over the store that the configuration names; and that store, opened.
 
+mod facts;
 mod list;
 mod raise;
 mod settle;
@@ -20,6 +21,8 @@ use crate::store::etcd::{self, EtcdDesk, EtcdSettings, EtcdStore};
 use crate::store::late::LateStore;
 use crate::store::mysql::{self, MysqlStore};
 use crate::store::{Key, Store, StoreError};
+
+pub(super) use facts::facts;
 
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {

@@ -39,7 +39,11 @@ pub(super) fn config(
         rules: RulesSettings { path: source.resolve(&keys.rules.path), watch: keys.rules.watch },
         rewrite: RewriteSettings { verify: keys.rewrite.verify, on_doubt: keys.rewrite.on_doubt },
         admin,
-        log: LogSettings { level: keys.log.level, format: keys.log.format },
+        log: LogSettings {
+            level: keys.log.level,
+            format: keys.log.format,
+            audit: keys.log.audit.as_ref().map(|path| source.resolve(path)),
+        },
     })
 }
 

@@ -375,7 +375,7 @@ pub struct Log {
     pub level: LogLevel,
     /// Lines for people, or JSON objects.
     pub format: LogFormat,
-    /// File for rewritten statements: digests and ids, never a literal (not in this version).
+    /// File for rewritten statements, JSON lines: digests and ids, never a literal. A reload opens it anew.
     #[schemars(example = &"audit.log", length(min = 1))]
     pub audit: Option<PathBuf>,
 }

@@ -6,11 +6,9 @@ use crate::toml_file::{Finding, OrOff, Source};
 pub(super) fn not_in_this_version(source: &Source<ConfigFile>) -> Vec<Finding> {
     let keys = &source.keys;
     let defaults = ConfigFile::default();
-    let remove = "remove the key";
     let rows = [
         ("rewrite.on_doubt", keys.rewrite.on_doubt != OnDoubt::Refuse, "write \"refuse\""),
         ("http.address", keys.http.address != OrOff::Off && keys.http != defaults.http, "write \"off\""),
-        ("log.audit", keys.log.audit.is_some(), remove),
     ];
     let set = rows.into_iter().filter(|(_, is_set, _)| *is_set);
     set.map(|(key, _, remedy)| source.error(key, format!("is not in this version of Rowstamp; {remedy}")))

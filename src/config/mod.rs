@@ -115,12 +115,16 @@ impl AdminSettings {
 pub struct LogSettings {
     pub level: LogLevel,
     pub format: LogFormat,
+    /// Where rewritten statements are noted.
+    pub audit: Option<PathBuf>,
 }
 
 /// A configuration and its rules that can act, and what is to be warned of.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     pub config: Config,
+    /// As rowstamp.toml has them.
+    pub written: Box<ConfigFile>,
     pub rules: RuleSet,
     /// The rules' files from before they were read.
     pub mark: Mark,
@@ -169,7 +173,7 @@ pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded, LoadErr
     let findings = findings.sorted();
     match (config, rules) {
         (Some(config), Some(rules)) if !findings.has_errors() => {
-            Ok(Loaded { config, rules, mark, warnings: findings })
+            Ok(Loaded { config, written: Box::new(source.keys), rules, mark, warnings: findings })
         }
         _ => Err(LoadError::Findings(findings)),
     }

@@ -2,6 +2,32 @@
 
 use super::Config;
 
+/// Keys that act after a restart only; `*`: all behind it, but for those that [`ACTS`] names.
+const WAITS: [&str; 12] = [
+    "listen.address",
+    "listen.proxy_protocol",
+    "listen.proxy_protocol_from",
+    "backend.address",
+    "backend.send_proxy",
+    "backend.control.*",
+    "store.*",
+    "proxy.name",
+    "state.path",
+    "log.format",
+    "admin.address",
+    "http.address",
+];
+const ACTS: [&str; 1] = ["store.deadline"];
+
+/// Whether a key, as "limits.connections", acts while the process goes on.
+pub fn acts_on_reload(key: &str) -> bool {
+    let is = |pattern: &str| match pattern.strip_suffix('*') {
+        Some(beginning) => key.starts_with(beginning),
+        None => key == pattern,
+    };
+    ACTS.contains(&key) || !WAITS.into_iter().any(is)
+}
+
 /// What acts of `new` while the process goes on, and the keys whose change waits for a restart: they keep their values.
 pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
     let mut waiting = Vec::new();
@@ -51,6 +77,21 @@ mod tests {
         let (acting, waits) = reloaded(&old, config(folder.path(), text));
         assert_eq!(waits, waiting, "{text}");
         assert!(acts(&acting), "{text}: {acting:?}");
+    }
+
+    #[test]
+    fn keys_that_act() {
+        for (key, acts) in [
+            ("limits.connections", true),
+            ("store.deadline", true),
+            ("store.path", false),
+            ("store.tls.ca", false),
+            ("listen.address", false),
+            ("listen.tls.cert", true),
+            ("backend.control.user", false),
+        ] {
+            assert_eq!(super::acts_on_reload(key), acts, "{key}");
+        }
     }
 
     #[test]

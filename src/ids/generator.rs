@@ -67,6 +67,10 @@ pub enum TakeError {
     Clock { generator: String, held: Held },
     #[error("generator {generator}: {wanted} ids at once, at most {most}; insert in smaller statements")]
     TooMany { generator: String, wanted: u64, most: u64 },
+    #[error(
+        "generator {generator} is paused on this proxy by an operator; RESUME GENERATOR on its console lets it go on"
+    )]
+    Paused { generator: String },
     #[error("generator {generator} is not open")]
     NotOpen { generator: String },
     #[error("generator {generator}: another process has taken over, and gave no ids: {reason}")]
@@ -112,6 +116,8 @@ pub struct Stats {
     pub explicit_elsewhere: u64,
     /// Explicit ids that were not followed.
     pub explicit_too_far: u64,
+    /// The store's last error, until it answers again.
+    pub trouble: Option<String>,
 }
 
 pub struct Sequence {
@@ -434,14 +440,16 @@ impl Sequence {
     }
 
     pub fn stats(&self) -> Stats {
+        let notes = self.notes();
         Stats {
             issued: self.dispenser.issued(),
             reserved: self.dispenser.left(),
             bound: self.bound.load(Ordering::Relaxed),
             max: self.max,
-            demand_per_second: self.notes().demand.per_second(),
+            demand_per_second: notes.demand.per_second(),
             explicit_elsewhere: self.explicit_elsewhere.load(Ordering::Relaxed),
             explicit_too_far: self.explicit_too_far.load(Ordering::Relaxed),
+            trouble: notes.trouble.as_ref().map(ToString::to_string),
         }
     }
 

@@ -41,7 +41,7 @@ use counter::Counter;
 use renew::Reserve;
 use spec::TimestampSpec;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stats {
     /// The time of the next id, at the earliest.
     pub position: Moment,
@@ -51,15 +51,24 @@ pub struct Stats {
     pub reserved: Moment,
     /// The wall clock leapt by so much and is not followed.
     pub leap: Option<Duration>,
+    /// When the layout's time begins.
+    pub epoch: Moment,
     /// When the layout runs out.
     pub end: Moment,
     /// Requests whose ids are several runs.
     pub in_several_runs: u64,
+    /// Which node it is.
+    pub node: u64,
+    /// The store's last error, until it answers again.
+    pub trouble: Option<String>,
+    /// Why it issues nothing yet: the clock.
+    pub held: Option<Held>,
 }
 
 pub struct Timestamp {
     counter: Counter,
     numbering: Numbering,
+    node: u64,
     name: String,
     spec: TimestampSpec,
     clock: Arc<dyn Clock>,
@@ -134,6 +143,7 @@ impl Timestamp {
         let generator = Arc::new(Timestamp {
             counter: Counter::new(),
             numbering,
+            node,
             name: name.to_owned(),
             clock,
             fence: tokio::sync::Mutex::new(fence),
@@ -458,8 +468,12 @@ impl Timestamp {
             ahead: Duration::from_micros(position.micros().saturating_sub(now)),
             reserved: layout.time_of(state.reserve.end()),
             leap: state.watch.leap(),
+            epoch: layout.time_of(0),
             end: layout.end(),
             in_several_runs: self.in_several_runs.load(Ordering::Relaxed),
+            node: self.node,
+            trouble: state.trouble.as_ref().map(ToString::to_string),
+            held: state.held,
         }
     }
 

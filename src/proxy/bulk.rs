@@ -51,11 +51,13 @@ impl Session {
                 self.pass(Command::StmtBulkExecute, window_bytes, false, Note::Nothing);
             }
             Ok(Filled::Send(mut payload, reply)) => {
+                let inserts: Vec<_> = reply.into_iter().collect();
+                self.audit_execution(&payload, &inserts);
                 if let Some((id, place)) = server_id.zip(payload.get_mut(1..5)) {
                     place.copy_from_slice(&id.to_le_bytes());
                 }
                 let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
-                let note = Note::Statements { inserts: reply.into_iter().collect(), effects: None };
+                let note = Note::Statements { inserts, effects: None };
                 self.relay.owe(Command::StmtBulkExecute.reply(), false, nr_shift, note);
             }
         }

@@ -31,6 +31,8 @@ pub(super) struct Changed {
     pub(super) status: u16,
     /// Among the new user's connections.
     pub(super) seat: Seat<Vec<u8>>,
+    pub(super) user: Vec<u8>,
+    pub(super) database: Vec<u8>,
 }
 
 /// Runs the exchange that `payload` asks for, to the OK packet. On an error the client has been told, by the server's words
@@ -55,20 +57,21 @@ pub(super) async fn run(
         let ok_packet = exchange.run(&mut relay, &context.own_key).await?;
         let status = finish(&mut client, &ok_packet, capabilities, strips_tracking).await?;
         identity.nonce = relay.nonce().to_vec();
-        Ok((status, seat))
+        Ok((status, seat, change.user, change.database.unwrap_or_default()))
     };
     let limit = context.settings.limits.handshake_timeout;
-    let (status, seat) = match timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout)) {
-        Ok(done) => done,
-        Err(error) => {
-            if let Some(refusal) = error.refusal() {
-                client.refuse(&refusal.payload()).await;
+    let (status, seat, user, database) =
+        match timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout)) {
+            Ok(done) => done,
+            Err(error) => {
+                if let Some(refusal) = error.refusal() {
+                    client.refuse(&refusal.payload()).await;
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
-    };
+        };
     let gone = || LoginError::Client(std::io::ErrorKind::NotConnected.into());
     let (client, client_buffered) = client.into_parts().ok_or_else(gone)?;
     let (server, _) = server.into_parts().ok_or_else(gone)?;
-    Ok(Changed { client, server, client_buffered, status, seat })
+    Ok(Changed { client, server, client_buffered, status, seat, user, database })
 }

@@ -13,6 +13,7 @@ use crate::mysql::ok::{OkPacket, status};
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Control, Follower, Kind, PrepareOk, Progress};
+use crate::sessions::Count;
 
 /// What becomes of a control packet.
 enum Fate {
@@ -389,6 +390,9 @@ impl Relay {
         if let Some(status) = entry.follower.status() {
             self.view.take_status(status);
         }
+        if !succeeded && entry.note.has_inserts() {
+            self.here.count(Count::Failed, 1);
+        }
         if let Note::Statements { effects, inserts } = entry.note {
             if let Some(effects) = effects {
                 self.view.take_effects(&effects, succeeded, entry.results);
@@ -487,6 +491,7 @@ impl Relay {
             (Purpose::Probe(probe), Some(_)) => {
                 let mut packet = Vec::new();
                 put_packets(&mut packet, probe.packet_nr, &own.first.unwrap_or_default());
+                self.here.count(Count::Statements, 1);
                 self.outstanding.push_front(Outstanding::Answer(packet));
             }
             (Purpose::Probe(probe), None) => {
@@ -495,6 +500,8 @@ impl Relay {
                     close.extend_from_slice(&ok.statement_id.to_le_bytes());
                     put_packets(&mut self.injection, 0, &close);
                 }
+                self.here.count(Count::Statements, 1);
+                self.here.count(Count::Unsupported, 1);
                 self.outstanding.push_front(Outstanding::Answer(probe.refusal));
             }
         }

@@ -85,11 +85,12 @@ impl Session {
                 if reply.as_ref().is_some_and(InsertReply::sets_insert_id) {
                     self.relay.view.take_owed_insert_id();
                 }
+                let inserts: Vec<_> = reply.into_iter().collect();
+                self.audit_execution(&payload, &inserts);
                 if let Some((id, place)) = server_id.zip(payload.get_mut(1..5)) {
                     place.copy_from_slice(&id.to_le_bytes());
                 }
                 let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
-                let inserts = reply.into_iter().collect();
                 let note = Note::Statements { inserts, effects: None };
                 self.relay.owe(Command::StmtExecute.reply(), false, nr_shift, note);
             }

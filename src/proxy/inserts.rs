@@ -89,6 +89,11 @@ pub(super) enum Settled {
 }
 
 impl InsertReply {
+    /// What was taken for it, if anything.
+    pub(super) fn taken(&self) -> Option<(&Target, Ids)> {
+        Some((&self.target, self.ids?))
+    }
+
     /// `found_rows`: CLIENT_FOUND_ROWS was negotiated.
     pub(super) fn new(insert: &InsertPlan, ids: Option<Ids>, found_rows: bool, tables: Arc<Tables>) -> Self {
         InsertReply {

@@ -21,6 +21,7 @@ use super::session::{self, SessionError, Shared};
 use super::stream::Stream;
 use crate::address::Address;
 use crate::mysql::error::Refusal;
+use crate::sessions::{Here, Login};
 
 /// After a failed accept (out of file descriptors, most often): long enough for a session to end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -246,42 +247,63 @@ async fn accept<T>(
     }
 }
 
-fn welcome(sessions: &mut JoinSet<()>, mut client: Stream, shared: &Shared) {
+fn welcome(sessions: &mut JoinSet<()>, client: Stream, shared: &Shared) {
     let Some(seat) = shared.login.seats.connection() else {
+        shared.sessions.note_login(Login::Connections);
+        let mut client = client;
         sessions.spawn(async move { refuse(&mut client, &Refusal::TooManyConnections).await });
         return;
     };
-    let shared = shared.clone();
-    sessions.spawn(async move {
+    let here = shared.sessions.enter();
+    let (shared, id) = (shared.clone(), here.id());
+    let registry = Arc::clone(&shared.sessions);
+    let task = sessions.spawn(async move {
         let _seat = seat;
-        let settings = &shared.login.settings;
-        let asking = proxy_protocol::ends_of(&mut client, &settings.listen_proxy);
-        let ends = match tokio::time::timeout(settings.limits.handshake_timeout, asking).await {
-            Ok(Ok(ends)) => ends,
-            Ok(Err(ProxyProtocolError::Io(error))) => return tracing::debug!(%error, "no login"),
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "a connection was refused");
-                return refuse(&mut client, &Refusal::BadHandshake(error.to_string())).await;
-            }
-            Err(_) => return refuse(&mut client, &Refusal::Timeout).await,
-        };
-        let address = ends.map(|ends| ends.client.ip());
-        let seat_of_address = address.map(|address| shared.login.seats.address(address));
-        if let Some(None) = seat_of_address {
-            return refuse(&mut client, &Refusal::TooManyConnections).await;
-        }
-        match session::run(client, ends, shared).await {
-            Ok(end) => tracing::debug!(?end, ?address, "session ended"),
-            // Port scans and health checks come and go.
-            Err(SessionError::Login(LoginError::Client(error))) => {
-                tracing::debug!(%error, ?address, "no login");
-            }
-            Err(SessionError::Socket { side, error }) => {
-                tracing::debug!(%error, side, ?address, "session ended");
-            }
-            Err(error) => tracing::warn!(%error, ?address, "session ended"),
-        }
+        meet(client, shared, here).await;
     });
+    registry.serves(id, task);
+}
+
+/// Finds out who comes, and serves it to its end.
+async fn meet(mut client: Stream, shared: Shared, here: Here) {
+    let settings = &shared.login.settings;
+    let asking = proxy_protocol::ends_of(&mut client, &settings.listen_proxy);
+    let ends = match tokio::time::timeout(settings.limits.handshake_timeout, asking).await {
+        Ok(Ok(ends)) => ends,
+        Ok(Err(ProxyProtocolError::Io(error))) => {
+            here.all().note_login(Login::Gone);
+            return tracing::debug!(%error, "no login");
+        }
+        Ok(Err(error)) => {
+            here.all().note_login(Login::ProxyProtocol);
+            tracing::warn!(%error, "a connection was refused");
+            return refuse(&mut client, &Refusal::BadHandshake(error.to_string())).await;
+        }
+        Err(_) => {
+            here.all().note_login(Login::Timeout);
+            return refuse(&mut client, &Refusal::Timeout).await;
+        }
+    };
+    if let Some(ends) = &ends {
+        here.is_of(ends.client);
+    }
+    let address = ends.map(|ends| ends.client.ip());
+    let seat_of_address = address.map(|address| shared.login.seats.address(address));
+    if let Some(None) = seat_of_address {
+        here.all().note_login(Login::PerAddress);
+        return refuse(&mut client, &Refusal::TooManyConnections).await;
+    }
+    match session::run(client, ends, shared, here).await {
+        Ok(end) => tracing::debug!(?end, ?address, "session ended"),
+        // Port scans and health checks come and go.
+        Err(SessionError::Login(LoginError::Client(error))) => {
+            tracing::debug!(%error, ?address, "no login");
+        }
+        Err(SessionError::Socket { side, error }) => {
+            tracing::debug!(%error, side, ?address, "session ended");
+        }
+        Err(error) => tracing::warn!(%error, ?address, "session ended"),
+    }
 }
 
 /// The client may be slow to take it; it gets a moment.

@@ -16,7 +16,7 @@ use super::settings::Settings;
 use super::stream::Stream;
 use super::tls::{self, ClientSide, ServerSide, Tls};
 use crate::address::Address;
-use crate::mysql::auth::{AuthError, AuthRelay, OwnKey, Sides, Step};
+use crate::mysql::auth::{AuthError, AuthRelay, OwnKey, Sides, Step, Transport};
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::change_user::ChangeUser;
 use crate::mysql::error::{Refusal, parse_err};
@@ -24,6 +24,7 @@ use crate::mysql::handshake::{self, ClientResponse, Greeting, ServerVersion};
 use crate::mysql::ok::OkPacket;
 use crate::mysql::reader::Malformed;
 use crate::schema::Primary;
+use crate::sessions::{Login, Who};
 
 /// What every login of this proxy needs.
 #[derive(Clone)]
@@ -82,6 +83,17 @@ pub struct LoggedIn {
     pub address: Address,
     /// Among the user's connections.
     pub seat: Seat<Vec<u8>>,
+}
+
+impl LoggedIn {
+    pub(super) fn who(&self) -> Who {
+        Who {
+            user: String::from_utf8_lossy(&self.user).into_owned(),
+            database: String::from_utf8_lossy(self.database.as_deref().unwrap_or_default()).into_owned(),
+            connection: self.connection_id,
+            is_tls: self.sides.client == Transport::Tls,
+        }
+    }
 }
 
 /// Why a login ended without a session. The client has been told, where it could be.
@@ -155,6 +167,27 @@ impl LoginError {
             }
             LoginError::Timeout => Refusal::Timeout,
         })
+    }
+
+    /// Who is to blame, for the count of logins.
+    pub(super) fn outcome(&self) -> Login {
+        match self {
+            LoginError::ServerRefused { .. } => Login::Denied,
+            LoginError::Client(_) => Login::Gone,
+            LoginError::TooManyOfUser => Login::PerUser,
+            LoginError::TlsRequired | LoginError::ClientTls(_) => Login::Tls,
+            LoginError::Timeout => Login::Timeout,
+            LoginError::ClientMalformed(_) | LoginError::TooBig(_) | LoginError::OutOfOrder => {
+                Login::Malformed
+            }
+            LoginError::Connect(_) => Login::Unreachable,
+            LoginError::Server(_)
+            | LoginError::ServerMalformed(_)
+            | LoginError::ServerTls(_)
+            | LoginError::ServerWithoutTls
+            | LoginError::Auth(AuthError::Server(_)) => Login::Backend,
+            LoginError::OsUser(_) | LoginError::OwnKey | LoginError::Auth(_) => Login::NotRelayed,
+        }
     }
 
     fn of_client(error: ReadError) -> Self {

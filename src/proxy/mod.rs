@@ -5,6 +5,7 @@
 //! `downstream` the backend's answers, matched by the queue of what is `outstanding`. Statements that may insert into a
 //! ruled table go through `ruled`, `execute` and `bulk`; what the client learns of its ids is in `inserts`.
 
+mod audited;
 pub mod backend;
 mod bulk;
 mod change_user;

@@ -58,6 +58,11 @@ pub(super) enum Note {
 }
 
 impl Note {
+    /// Whether ids were put in.
+    pub(super) fn has_inserts(&self) -> bool {
+        matches!(self, Note::Statements { inserts, .. } if !inserts.is_empty())
+    }
+
     /// Of a packet without ruled INSERTs.
     pub(super) fn effects(effects: Arc<Effects>) -> Note {
         Note::Statements { inserts: Vec::new(), effects: Some(effects) }

@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep};
 
 use super::relay::{Event, Relay, Side, Step, UpState};
+use crate::sessions::Count;
 
 /// Why the pump came back.
 #[derive(Debug)]
@@ -136,24 +137,44 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut moved = Moved::default();
+    let turned = turn(cx, relay, (client, server), &mut moved);
+    relay.here.count(Count::BytesFromClient, moved.from_client as u64);
+    relay.here.count(Count::BytesToClient, moved.to_client as u64);
+    relay.here.is_busy(!relay.outstanding.is_empty());
+    match turned {
+        Some(outcome) => Poll::Ready(outcome),
+        None => watchdog.poll(cx, moved, relay).map(Outcome::TimedOut),
+    }
+}
+
+/// Both lanes as far as they go. `None`: they wait for their sockets.
+fn turn<C, S>(
+    cx: &mut Context<'_>,
+    relay: &mut Relay,
+    (client, server): (&mut C, &mut S),
+    moved: &mut Moved,
+) -> Option<Outcome>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     loop {
-        let up = match poll_lane(cx, relay, Side::Client, (client, server), &mut moved) {
-            Turn::Out(outcome) => return Poll::Ready(outcome),
+        let up = match poll_lane(cx, relay, Side::Client, (client, server), moved) {
+            Turn::Out(outcome) => return Some(outcome),
             turn => turn,
         };
         let before = moved.all();
-        if let Turn::Out(outcome) = poll_lane(cx, relay, Side::Backend, (server, client), &mut moved) {
-            return Poll::Ready(outcome);
+        if let Turn::Out(outcome) = poll_lane(cx, relay, Side::Backend, (server, client), moved) {
+            return Some(outcome);
         }
         // What came down may have freed the upper lane, or left something to be sent there.
         let injects =
             !relay.injection.is_empty() && relay.up_state == UpState::Boundary && relay.up.is_clear();
         let again = moved.all() != before && matches!(up, Turn::Held) || injects;
         if !again {
-            break;
+            return None;
         }
     }
-    watchdog.poll(cx, moved, relay).map(Outcome::TimedOut)
 }
 
 /// Moves the lane of whoever `side` is: its bytes are read `from` it, and sent `to` the other.

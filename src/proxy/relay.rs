@@ -18,6 +18,7 @@ use crate::mysql::packet::{packets_of, payload_of, put_packets};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Follower, Forms};
 use crate::rewrite::plan::Plan;
+use crate::sessions::{Count, Here};
 
 /// The longest packet that steers a response (OK with session state, ERR, LOCAL INFILE request): far above what servers send.
 pub(super) const CONTROL_BYTES_MAX: usize = 1 << 20;
@@ -43,6 +44,8 @@ pub(super) struct Relay {
     pub(super) injection: Vec<u8>,
     /// Its end was read while its lane was held: behind what is in the window nothing comes.
     pub(super) client_has_ended: bool,
+    /// Its place among all sessions, and what is counted of it.
+    pub(super) here: Here,
 }
 
 /// Where the client's lane stands.
@@ -158,6 +161,10 @@ impl Relay {
 
     /// Notes that the backend owes the response of a client's command.
     pub(super) fn owe(&mut self, reply: Reply, may_change_session: bool, nr_shift: u8, note: Note) {
+        if matches!(reply, Reply::Query | Reply::Prepare) {
+            self.here.count(Count::Statements, 1);
+            self.here.count(Count::Rewritten, u64::from(note.has_inserts()));
+        }
         if let Some(follower) = Follower::new(reply, self.forms) {
             let forward =
                 Forward { follower, nr_shift, may_change_session, results: 0, params_seen: 0, note };
@@ -209,11 +216,30 @@ impl Relay {
 
     /// Answers in place of the backend, in its turn. `packets` is how many packets the client's command took.
     pub(super) fn answer(&mut self, refusal: &Refusal, packets: usize) {
+        self.count_refused(refusal);
         self.outstanding.push(Outstanding::Answer(err_packet(refusal, packets)));
     }
 
-    /// [`Relay::answer`] with a payload.
+    fn count_refused(&self, refusal: &Refusal) {
+        self.here.count(Count::Statements, 1);
+        let why = match refusal {
+            Refusal::Statement(_) => Count::Unsupported,
+            Refusal::NoId(_) => Count::NoId,
+            Refusal::PacketTooBig { .. } => Count::TooLong,
+            Refusal::UnknownCommand(_) => Count::UnknownCommand,
+            Refusal::MalformedPacket
+            | Refusal::UnsupportedPrepared
+            | Refusal::WrongArguments
+            | Refusal::PacketsOutOfOrder => Count::Malformed,
+            Refusal::UnknownStatement(_) => Count::UnknownStatement,
+            _ => Count::Interrupted,
+        };
+        self.here.count(why, 1);
+    }
+
+    /// [`Relay::answer`] with the server's error, of an earlier command of ours.
     pub(super) fn answer_with(&mut self, payload: &[u8], packets: usize) {
+        self.here.count(Count::Statements, 1);
         let nr = (packets % 256).to_le_bytes().first().copied().unwrap_or(1);
         let mut packet = Vec::new();
         put_packets(&mut packet, nr, payload);

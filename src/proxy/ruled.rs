@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::inserts::{Ids, InsertReply, SmallestId};
 use super::named::Held;
@@ -23,6 +24,7 @@ use crate::rewrite::plan::{self, Lookup, Plan, Planned, Protocol, Target, Unread
 use crate::rewrite::prepare::{PreparedInsert, PreparedText};
 use crate::rewrite::verify::Written;
 use crate::rules::model::{ColumnShape, Explicit};
+use crate::sessions::Count;
 
 /// Looks at one packet: more than the tables it names, and than DDL comes in between.
 const LOOKUPS_MAX: u32 = 100;
@@ -159,6 +161,10 @@ impl Session {
         window_bytes: usize,
         packets: usize,
     ) {
+        if self.shared.audit.is_on() {
+            let payload = payload_of(self.relay.up.window(), window_bytes);
+            self.audit(payload.get(text_at..), &inserts);
+        }
         let sent = self.relay.send_spliced((&plan, ranges), text_at, window_bytes, packets);
         let Some(nr_shift) = sent else {
             let refusal = Refusal::NoId("the ids do not fit the plan".into());
@@ -409,7 +415,11 @@ impl Session {
         let Some(n) = NonZeroU64::new(u64::from(ids)) else {
             return Err(Refusal::NoId("a statement without ids".into()));
         };
+        let asked = Instant::now();
         let range = tables.take(target, n, self.shared.id_deadline).await.map_err(|error| no_id(&error))?;
+        let waited = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.relay.here.count(Count::WaitedNanos, waited);
+        self.relay.here.count(Count::Ids, n.get());
         let highest = highest_of(target);
         if range.last() > highest {
             return Err(Refusal::NoId(format!(

@@ -149,6 +149,14 @@ impl Job {
         }
     }
 
+    /// The client's text, of an execution too, if it was kept.
+    pub(super) fn known_text(&self) -> Option<&[u8]> {
+        match &self.task {
+            Task::Execute { kept, .. } => kept.source.text.as_deref(),
+            Task::Text { .. } | Task::Prepare { .. } => Some(self.text()),
+        }
+    }
+
     pub(super) fn command(&self) -> Command {
         match self.task {
             Task::Text { .. } => Command::Query,

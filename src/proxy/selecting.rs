@@ -213,8 +213,10 @@ impl Session {
         let select = insert.select.as_deref().ok_or_else(lost)?;
         let (ids, found_rows) = (Ids::from(&range), self.relay.found_rows());
         let reply = InsertReply::selected(insert, select, ids, found_rows, before_first, tables);
+        let inserts = vec![reply];
+        self.audit(job.known_text(), &inserts);
         let nr_shift = self.relay.send_later(&payload, job.packets);
-        let note = Note::Statements { inserts: vec![reply], effects: None };
+        let note = Note::Statements { inserts, effects: None };
         self.relay.owe(job.command().reply(), false, nr_shift, note);
         job.block = block;
         job.tries += 1;

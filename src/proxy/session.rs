@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
@@ -24,12 +24,14 @@ use super::tables::InForce;
 use super::verifier::Verifier;
 use super::view::View;
 use super::{change_user, login};
+use crate::audit::Audit;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{Whole, payload_of, whole_payload};
 use crate::mysql::prepared::{LAST_PREPARED, statement_id};
 use crate::mysql::response::Forms;
+use crate::sessions::{Count, Here, Login, Sessions};
 use crate::sql::dialect::{Server, ServerKind};
 
 /// How long a peer may take to take its last bytes.
@@ -43,6 +45,8 @@ pub struct Shared {
     /// How long a ruled statement waits for its ids.
     pub id_deadline: Duration,
     pub verifier: Verifier,
+    pub sessions: Arc<Sessions>,
+    pub audit: Arc<Audit>,
     /// `true`: sessions end where nothing is lost by it.
     pub draining: watch::Receiver<bool>,
 }
@@ -96,14 +100,21 @@ struct Sockets {
 }
 
 /// Logs a client in and serves it to its end.
-pub async fn run(client: Stream, ends: Option<Ends>, shared: Shared) -> Result<End, SessionError> {
-    let logged_in = login::run(client, ends, &shared.login).await?;
-    serve(logged_in, shared).await
+pub async fn run(
+    client: Stream,
+    ends: Option<Ends>,
+    shared: Shared,
+    here: Here,
+) -> Result<End, SessionError> {
+    let logged_in = login::run(client, ends, &shared.login).await;
+    here.all().note_login(logged_in.as_ref().err().map_or(Login::Accepted, LoginError::outcome));
+    serve(logged_in?, shared, here).await
 }
 
 /// Serves a client that has logged in.
-pub async fn serve(logged_in: LoggedIn, shared: Shared) -> Result<End, SessionError> {
-    let (mut session, mut sockets) = Session::new(logged_in, shared);
+pub async fn serve(logged_in: LoggedIn, shared: Shared, here: Here) -> Result<End, SessionError> {
+    here.is(logged_in.who());
+    let (mut session, mut sockets) = Session::new(logged_in, shared, here);
     loop {
         match session.serve(&mut sockets).await {
             Ok(Served::ChangeUser(payload)) => sockets = session.change_user(sockets, payload).await?,
@@ -131,7 +142,7 @@ impl Sockets {
 }
 
 impl Session {
-    fn new(login: LoggedIn, shared: Shared) -> (Self, Sockets) {
+    fn new(login: LoggedIn, shared: Shared, here: Here) -> (Self, Sockets) {
         let has = |bit| login.capabilities.contains(bit);
         let metadata_flag = has(Capabilities::OPTIONAL_RESULTSET_METADATA);
         let forms = Forms {
@@ -163,6 +174,7 @@ impl Session {
             select: None,
             injection: Vec::new(),
             client_has_ended: false,
+            here,
         };
         let identity =
             change_user::Identity { nonce: login.nonce, sides: login.sides, address: login.address };
@@ -240,6 +252,18 @@ impl Session {
     /// A command whose payload was read whole.
     async fn command(&mut self, command: Command) {
         let Whole::Is { window_bytes, packets } = whole_payload(self.relay.up.window()) else { return };
+        let counted = |count| self.relay.here.counted(count);
+        let (rewritten, waited) = (counted(Count::Rewritten), counted(Count::WaitedNanos));
+        let begun = Instant::now();
+        self.treat(command, window_bytes, packets).await;
+        let here = &self.relay.here;
+        if here.counted(Count::Rewritten) > rewritten {
+            let waited = Duration::from_nanos(here.counted(Count::WaitedNanos) - waited);
+            here.all().rewriting.note(begun.elapsed().saturating_sub(waited));
+        }
+    }
+
+    async fn treat(&mut self, command: Command, window_bytes: usize, packets: usize) {
         match command {
             _ if command.names_statement() && self.names_refused(window_bytes) => {
                 self.refuse_unprepared(command, window_bytes, packets);
@@ -337,6 +361,7 @@ impl Session {
         let changed =
             change_user::run(streams, payload, &mut self.identity, forms, &self.shared.login).await?;
         self.seat = Some(changed.seat);
+        self.relay.here.changes(&changed.user, &changed.database);
         self.relay.starts_over();
         self.relay.view.take_status(changed.status);
         self.relay.up = Lane::holding(&changed.client_buffered);

@@ -28,6 +28,7 @@ mod in_force;
 mod lookup;
 mod refresh;
 mod successor;
+mod taken;
 mod through;
 
 pub(super) use column::{highest_of, id_shape};
@@ -35,6 +36,7 @@ pub use in_force::InForce;
 pub use lookup::SHAPE_AGE_MAX;
 pub use refresh::REFRESH_INTERVAL;
 pub use successor::{Asked, Successor};
+pub use taken::{OfGenerator, Taken};
 
 /// Why a ruled table cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +102,7 @@ struct Backend {
     /// Issues ids in this process's stead; there are no generators then.
     successor: Option<Arc<dyn Successor>>,
     owner: String,
+    taken: Arc<Taken>,
     /// That timestamps are made by.
     clock: Arc<dyn Clock>,
     /// It is not compared with the backend's.

@@ -8,8 +8,7 @@ use arc_swap::ArcSwap;
 use crate::rules::RuleSet;
 use crate::rules::model::NameCase;
 use crate::schema::ViewText;
-
-pub(super) mod definition;
+use crate::sql::view::names_in;
 
 /// The views that mention a ruled table, directly or by another view, or may do so; by schema and name as the backend
 /// compares them.
@@ -58,7 +57,7 @@ fn ruled(rules: &RuleSet, case: NameCase, views: &[ViewText]) -> BTreeMap<String
         for view in views {
             // Without SHOW VIEW the definition is empty: it may be of any table.
             let is_ruled = view.definition.is_empty()
-                || definition::names_in(&view.definition).iter().any(|(schema, table)| {
+                || names_in(&view.definition).iter().any(|(schema, table)| {
                     !matches!(rules.find(case, schema, table), Ok(None))
                         || found
                             .get(&*case.folded(schema))

@@ -148,7 +148,7 @@ fn interval(duration: Duration) -> String {
 }
 
 /// As the rules files spell it.
-fn word(value: &impl Serialize) -> String {
+pub fn word(value: &impl Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 

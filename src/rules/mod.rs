@@ -14,7 +14,7 @@ mod spec;
 mod timestamp;
 mod watch;
 
-pub use changes::{Change, changes};
+pub use changes::{Change, changes, word};
 pub use life::short_lived;
 pub use load::load;
 pub use set::{Ambiguous, RuleSet};

@@ -153,6 +153,37 @@ pub struct ColumnShape {
     pub invisible: bool,
 }
 
+impl ColumnShape {
+    /// From what information_schema.columns has of it: `data_type`, `column_type` and `extra`.
+    pub fn of(name: &str, data_type: &str, column_type: &str, extra: &str) -> Self {
+        let extra = extra.to_ascii_uppercase();
+        ColumnShape {
+            name: name.to_owned(),
+            data_type: data_type.to_ascii_lowercase(),
+            unsigned: column_type.to_ascii_lowercase().contains("unsigned"),
+            auto_increment: extra.contains("AUTO_INCREMENT"),
+            // "DEFAULT_GENERATED" is an ordinary column with an expression as default.
+            generated: extra
+                .split(", ")
+                .any(|e| e.ends_with("GENERATED") && !e.contains("DEFAULT_GENERATED")),
+            invisible: extra.contains("INVISIBLE"),
+        }
+    }
+
+    /// The highest value; `None` for columns that are no integers. Source: MySQL manual, "Integer Types".
+    pub fn highest(&self) -> Option<u64> {
+        let bits = match self.data_type.as_str() {
+            "tinyint" => 8,
+            "smallint" => 16,
+            "mediumint" => 24,
+            "int" => 32,
+            "bigint" => 64,
+            _ => return None,
+        };
+        Some(u64::MAX >> (64 - bits + u32::from(!self.unsigned)))
+    }
+}
+
 /// The columns of a live table, in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableShape {
@@ -163,5 +194,26 @@ impl TableShape {
     /// Those that an INSERT without a column list gives values to.
     pub fn visible(&self) -> impl Iterator<Item = &ColumnShape> {
         self.columns.iter().filter(|column| !column.invisible)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ColumnShape;
+
+    #[track_caller]
+    fn check(data_type: &str, column_type: &str, expect: Option<u64>) {
+        assert_eq!(ColumnShape::of("id", data_type, column_type, "").highest(), expect, "{column_type}");
+    }
+
+    #[test]
+    fn widest_ids() {
+        check("tinyint", "tinyint(4)", Some(127));
+        check("tinyint", "tinyint(3) unsigned", Some(255));
+        check("int", "int(11)", Some(2_147_483_647));
+        check("int", "int unsigned", Some(4_294_967_295));
+        check("bigint", "bigint(20)", Some(9_223_372_036_854_775_807));
+        check("bigint", "bigint unsigned", Some(u64::MAX));
+        check("varchar", "varchar(20)", None);
     }
 }

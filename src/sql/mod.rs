@@ -5,6 +5,7 @@
 pub mod charset;
 pub mod ddl;
 pub mod dialect;
+pub mod digest;
 pub mod dynamic;
 pub mod for_statement;
 pub mod glance;
@@ -16,3 +17,4 @@ pub mod routine;
 pub mod set;
 pub mod statement;
 pub mod value;
+pub mod view;

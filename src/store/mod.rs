@@ -11,6 +11,7 @@ pub mod etcd;
 pub mod gate;
 pub mod late;
 pub mod memory;
+pub mod metered;
 pub mod mysql;
 pub mod record;
 

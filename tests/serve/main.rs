@@ -10,6 +10,7 @@ mod support;
 mod clock;
 
 mod attributes;
+mod audit;
 mod bulk;
 mod cursors;
 mod ends;

@@ -5,7 +5,7 @@
 //! shell then kills that one program by its pid and removes its folder.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -88,7 +88,20 @@ impl Keeper {
     }
 
     pub fn log(&self) -> String {
-        String::from_utf8_lossy(&fs::read(self.dir.join("log")).unwrap_or_default()).into_owned()
+        self.log_behind(0)
+    }
+
+    /// What was said behind so many bytes.
+    pub fn log_behind(&self, bytes: u64) -> String {
+        let mut said = Vec::new();
+        if let Ok(mut log) = fs::File::open(self.dir.join("log")) {
+            let _ = log.seek(SeekFrom::Start(bytes)).and_then(|_| log.read_to_end(&mut said));
+        }
+        String::from_utf8_lossy(&said).into_owned()
+    }
+
+    pub fn log_bytes(&self) -> u64 {
+        fs::metadata(self.dir.join("log")).map_or(0, |log| log.len())
     }
 }
 

@@ -89,10 +89,11 @@ impl Proxy {
 
     /// SIGHUP, and the wait until the log has its outcome: whether the files are in force, and what was said meanwhile.
     pub fn reload(&self) -> (bool, String) {
-        let (before, end) = (self.log().len(), Instant::now() + START_DEADLINE);
+        let keeper = self.keeper.as_ref().expect("it runs");
+        let (before, end) = (keeper.log_bytes(), Instant::now() + START_DEADLINE);
         self.signal("HUP");
         loop {
-            let log = self.log().split_off(before);
+            let log = keeper.log_behind(before);
             let outcomes = ["SIGHUP: the files are in force", "SIGHUP: nothing is changed"];
             if let Some(nth) = outcomes.iter().position(|outcome| log.contains(outcome)) {
                 return (nth == 0, log);

@@ -76,7 +76,12 @@ impl Shell {
             }
             Ok(Answer::Use(_)) => results.completed(OkResponse::default()).await,
             Ok(Answer::Table(table)) => {
-                let columns: Vec<_> = table.columns.iter().map(on_the_wire).collect();
+                let mut columns: Vec<_> = table.columns.iter().map(on_the_wire).collect();
+                // Clients leave room for the word NULL in a column that may have it.
+                for (nth, column) in columns.iter_mut().enumerate() {
+                    let is_null = |row: &Vec<Value>| row.get(nth) == Some(&Value::Null);
+                    column.colflags.set(ColumnFlags::NOT_NULL_FLAG, !table.rows.iter().any(is_null));
+                }
                 let mut rows = results.start(&columns).await?;
                 for row in table.rows {
                     rows.write_row(row).await?;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::column::{column, highest};
+use super::column::column;
 use super::lookup::Known;
 use super::{Backend, FLOOR_DEADLINE, TableError, Tables};
 use crate::ids::sequence::{Seed, SequenceSpec};
@@ -28,7 +28,7 @@ use crate::ids::timestamp::Timestamp;
 use crate::ids::timestamp::spec::TimestampSpec;
 use crate::ids::{Generator, Sequence};
 use crate::rules::RuleSet;
-use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec, Mode, Rule, TableShape};
+use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec, Mode, Rule, TableShape};
 
 /// A ruled table of the backend, read before anything is changed.
 struct Live {
@@ -320,6 +320,6 @@ impl Leaving {
 /// The last id that all the generator's columns hold.
 fn max_of(spec: &GeneratorSpec, sequence: &SequenceSpec, live: &[Live]) -> u64 {
     let mine = live.iter().filter(|one| one.rule.generator == spec.name);
-    let widths = mine.filter_map(|one| column(&one.shape, &one.rule.column).and_then(highest));
+    let widths = mine.filter_map(|one| column(&one.shape, &one.rule.column).and_then(ColumnShape::highest));
     widths.fold(sequence.max.unwrap_or(i64::MAX.unsigned_abs()), u64::min)
 }

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 
 use super::change::Next;
 use super::lookup::Ddl;
-use super::{Backend, TableError, Tables};
+use super::{Backend, TableError, Tables, Taken};
 use crate::ids::Generator;
 use crate::ids::timestamp::clock::SystemClock;
 use crate::proxy::locks::TableLocks;
@@ -63,8 +63,20 @@ impl InForce {
         };
         let (clock, ddl, fetching) = (Arc::new(SystemClock::new()), Arc::new(Ddl::default()), Arc::default());
         let successor = None;
-        let backend =
-            Backend { case, schema, store, locks, successor, owner, clock, trusts_clock, ddl, fetching };
+        let taken = Arc::default();
+        let backend = Backend {
+            case,
+            schema,
+            store,
+            locks,
+            successor,
+            owner,
+            taken,
+            clock,
+            trusts_clock,
+            ddl,
+            fetching,
+        };
         let (tables, is_waiting) = match Tables::open(rules.clone(), backend.clone()).await {
             Ok(tables) => (tables, false),
             Err(error) if error.passes() => {
@@ -197,6 +209,16 @@ impl InForce {
 
     pub fn generators(&self) -> Vec<Generator> {
         self.now().generators.values().cloned().collect()
+    }
+
+    /// What is taken of each generator of this process's.
+    pub fn taken(&self) -> &Taken {
+        &self.backend.taken
+    }
+
+    /// The store was not there when this process started, and is not yet: no generator is open.
+    pub fn is_waiting(&self) -> bool {
+        self.is_waiting.load(Ordering::Acquire)
     }
 
     pub(in crate::proxy) fn schema(&self) -> Option<&Schema> {

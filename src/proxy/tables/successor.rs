@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
@@ -54,11 +54,33 @@ impl Tables {
         if let Some(successor) = &self.backend.successor {
             return successor.take(target, n, deadline).await;
         }
-        let generator = self.generator(target)?;
-        match generator.try_take(n) {
-            Some(block) => Ok(block),
-            None => generator.take(n, deadline).await,
+        let of = self.backend.taken.of(&target.rule.generator);
+        let block = self.take_here(target, n, deadline, of.is_paused()).await;
+        match &block {
+            Ok(_) => of.note(n.get()),
+            Err(error) => of.note_refused(error),
         }
+        block
+    }
+
+    async fn take_here(
+        &self,
+        target: &Target,
+        n: NonZeroU64,
+        deadline: Duration,
+        is_paused: bool,
+    ) -> Result<IdBlock, TakeError> {
+        if is_paused {
+            return Err(TakeError::Paused { generator: target.rule.generator.to_string() });
+        }
+        let generator = self.generator(target)?;
+        if let Some(block) = generator.try_take(n) {
+            return Ok(block);
+        }
+        let asked = Instant::now();
+        let block = generator.take(n, deadline).await;
+        self.backend.taken.waited.note(asked.elapsed());
+        block
     }
 
     /// As [`Generator::advance_past`].

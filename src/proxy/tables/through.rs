@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::{TableError, Tables};
-use crate::proxy::views::definition::Definition;
 use crate::rewrite::plan::{Lookup, Target, Through};
 use crate::rules::model::{ColumnShape, Mode, TableShape};
 use crate::schema::{LiveTable, TableKind};
 use crate::sql::name::same_column;
+use crate::sql::view::Definition;
 
 /// Views of views of views.
 const STEPS_MAX: usize = 32;

@@ -183,9 +183,12 @@ impl Rig {
             tables: Arc::new(tables),
             id_deadline: Duration::from_secs(1),
             verifier: Verifier::new(Verify::Always),
+            sessions: Arc::default(),
+            audit: Arc::default(),
             draining,
         };
-        let (session, sockets) = Session::new(logged_in, shared);
+        let here = shared.sessions.enter();
+        let (session, sockets) = Session::new(logged_in, shared, here);
         let watchdog = Watchdog::new(Duration::from_mins(1), Duration::from_mins(1));
         let (client, server) = (Wire::default(), Wire::default());
         Rig { session, stream: sockets.client, client, server, watchdog, _peer: peer }

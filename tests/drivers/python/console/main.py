@@ -8,7 +8,8 @@ LOGIN = {
     "host": os.environ["ROWSTAMP_HOST"],
     "port": int(os.environ["ROWSTAMP_PORT"]),
     "user": os.environ["ROWSTAMP_USER"],
-    "password": os.environ["ROWSTAMP_PASSWORD"],
+    # As bytes: PyMySQL takes a text's Latin-1.
+    "password": os.environ["ROWSTAMP_PASSWORD"].encode(),
 }
 CHECKS = 0
 

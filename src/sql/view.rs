@@ -2,11 +2,11 @@
 
 /// A view of one table or view; anything else may be insertable too, and is not followed.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::proxy) struct Definition {
+pub struct Definition {
     /// Schema and name of what it selects from.
-    pub(in crate::proxy) from: (String, String),
+    pub from: (String, String),
     /// For each of its columns the column behind it; `None`: an expression.
-    pub(in crate::proxy) columns: Vec<Option<String>>,
+    pub columns: Vec<Option<String>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ enum Token<'a> {
 
 impl Definition {
     /// `select <columns> from <table> [alias] [where ... | order by ...]`
-    pub(in crate::proxy) fn parse(text: &str) -> Option<Definition> {
+    pub fn parse(text: &str) -> Option<Definition> {
         let tokens = tokens(text)?;
         let (Token::Word("select"), mut rest) = tokens.split_first()? else { return None };
         let mut columns = Vec::new();
@@ -97,7 +97,7 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
 }
 
 /// Every `` `a`.`b` `` of a definition; a column's `` `a`.`b`.`c` `` counts twice.
-pub(super) fn names_in(definition: &str) -> Vec<(String, String)> {
+pub fn names_in(definition: &str) -> Vec<(String, String)> {
     let tokens = tokens(definition).unwrap_or_default();
     let pair = |three: &[Token<'_>]| match three {
         [Token::Name(a), Token::Other('.'), Token::Name(b)] => Some((a.clone(), b.clone())),

@@ -1,0 +1,339 @@
+//! The catalogue of metrics: every name that `/metrics` can show, with its kind, unit, labels and meaning.
+//!
+//! A [`Metric`] is made by an entry of it and by nothing else, so that docs/metrics.md, the alert rules and the dashboard in
+//! `examples/`, which tests hold to it, say what the code does. Names and units are as Prometheus advises ("Metric and label
+//! naming"): base units, the unit at the end.
+//!
+//! No label has values without bound: names of generators and of ruled tables come from the rules, the rest are words.
+
+mod rows;
+
+pub use rows::{of_about, of_checks, of_generators};
+
+use super::desk::{Metric, MetricKind, Sample, Unit};
+
+/// One metric, with as many labels.
+#[derive(Debug)]
+pub struct Family<const LABELS: usize> {
+    /// As in [`Metric::name`].
+    name: &'static str,
+    help: &'static str,
+    kind: MetricKind,
+    unit: Unit,
+    labels: [Label; LABELS],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label {
+    pub name: &'static str,
+    pub values: Values,
+}
+
+/// What a label may say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Values {
+    /// Names that are not known beforehand, and few: what they are.
+    Names(&'static str),
+    /// These, and what each means.
+    Words(&'static [(&'static str, &'static str)]),
+}
+
+/// A [`Family`] among others.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    pub name: &'static str,
+    pub help: &'static str,
+    pub kind: MetricKind,
+    pub unit: Unit,
+    pub labels: &'static [Label],
+}
+
+/// What a histogram has seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Timing {
+    /// All of them together.
+    pub seconds: f64,
+    /// As in [`Sample::buckets`].
+    pub buckets: Vec<(f64, u64)>,
+}
+
+const GENERATOR: Label = Label { name: "generator", values: Values::Names("a generator, `schema.name`") };
+
+const STATE: Label = Label {
+    name: "state",
+    values: Values::Words(&[
+        ("open", "issues ids"),
+        ("paused", "issues none: an operator's PAUSE"),
+        ("troubled", "issues ids of its reserve; the store does not answer, or the like"),
+        ("stopped", "issues none"),
+    ]),
+};
+
+const NO_ID: Label = Label {
+    name: "reason",
+    values: Values::Words(&[
+        ("store", "the reserve was used up, and the store gave no more within store.deadline"),
+        ("exhausted", "no ids are left up to its max, or in its layout"),
+        ("ahead", "its ids ran ahead of the clock as far as max_ahead allows"),
+        ("clock", "it is not certain what time it is"),
+        ("too_many", "one statement needs more ids than there can be at once"),
+        ("paused", "an operator's PAUSE"),
+        ("closed", "it is not open, or another process has taken over"),
+    ]),
+};
+
+const NOT_FOLLOWED: Label = Label {
+    name: "reason",
+    values: Values::Words(&[
+        ("elsewhere", "it lies in another proxy's range, which may issue it yet"),
+        ("too_far", "it lies more than 1e9 above the bound"),
+    ]),
+};
+
+const STORE_OPERATION: Label = Label {
+    name: "operation",
+    values: Values::Words(&[
+        ("read", "one record"),
+        ("list", "all records of a kind"),
+        ("write", "a compare-and-set"),
+    ]),
+};
+
+const STORE_FAILURE: Label = Label {
+    name: "reason",
+    values: Values::Words(&[
+        ("unavailable", "it did not answer"),
+        ("unknown", "whether it was done is not known"),
+        ("refused", "the account, its password or its rights"),
+        ("suspect", "it is suspected of having gone back"),
+        ("other", "a damaged record, another's node, and the like: the log says which"),
+    ]),
+};
+
+const OUTCOME: Label = Label {
+    name: "outcome",
+    values: Values::Words(&[
+        ("passed", "sent as it came"),
+        ("rewritten", "sent with ids put in"),
+        ("refused", "not sent; the client got an error of the proxy's"),
+        ("failed", "sent with ids put in, and the server answered with an error"),
+    ]),
+};
+
+const REFUSED: Label = Label {
+    name: "reason",
+    values: Values::Words(&[
+        ("unsupported", "its ids cannot be filled rightly (1235; README, \"What is refused\")"),
+        ("verify", "rewrite.verify read the rewrite otherwise (1235)"),
+        ("no_id", "there was no id to be had (1467)"),
+        ("too_long", "longer than limits.statement_bytes (1153)"),
+        ("unknown_command", "a command that is not relayed (1047)"),
+        ("malformed", "what came with it cannot be read (1835, 1210, 1295)"),
+        ("unknown_statement", "an execution of what is not prepared (1243)"),
+        ("interrupted", "the proxy drained, or the session was killed (1053, 1317)"),
+    ]),
+};
+
+const SHADOW_TABLE: Label =
+    Label { name: "table", values: Values::Names("`schema.table` of a rule with mode = \"shadow\"") };
+
+const SHADOW_OUTCOME: Label = Label {
+    name: "outcome",
+    values: Values::Words(&[
+        ("rewritten", "would have got ids"),
+        ("refused", "would have been refused"),
+        ("passed", "brought all ids itself"),
+    ]),
+};
+
+const SESSION_REFUSED: Label = Label {
+    name: "reason",
+    values: Values::Words(&[
+        ("connections", "limits.connections (1040)"),
+        ("per_address", "limits.per_address (1040)"),
+        ("per_user", "limits.per_user (1203)"),
+        ("proxy_protocol", "no header of PROXY protocol, or a wrong one (1043)"),
+        ("tls", "listen.tls.mode = \"required\", or the TLS handshake failed (3159)"),
+        ("timeout", "limits.handshake_timeout (1159)"),
+        ("malformed", "the client's handshake cannot be read (1043, 1153, 1156)"),
+        ("backend", "the server could not be reached, or ended the login (1105)"),
+        ("denied", "the proxy does not relay such a login (1045)"),
+    ]),
+};
+
+const DIRECTION: Label = Label {
+    name: "direction",
+    values: Values::Words(&[("from_client", "what clients sent"), ("to_client", "what clients were sent")]),
+};
+
+const OPINION: Label = Label {
+    name: "opinion",
+    values: Values::Words(&[
+        ("agrees", "the rewrite is right"),
+        ("not_verified", "the second parser cannot read the statement"),
+        ("differs", "the statement was refused"),
+    ]),
+};
+
+const RELOAD_RESULT: Label = Label {
+    name: "result",
+    values: Values::Words(&[
+        ("good", "what was read acts"),
+        ("bad", "something was wrong with it, and nothing changed"),
+    ]),
+};
+
+const CHECK: Label = Label { name: "check", values: Values::Names("a check of `/readyz`") };
+
+const VERSION: Label = Label { name: "version", values: Values::Names("of Rowstamp") };
+
+macro_rules! catalogue {
+    ($($entry:ident: $kind:ident<$labels:literal> $name:literal in $unit:ident by [$($label:ident),*], $help:literal;)*) => {
+        $(pub static $entry: Family<$labels> = Family {
+            name: $name,
+            help: $help,
+            kind: MetricKind::$kind,
+            unit: Unit::$unit,
+            labels: [$($label),*],
+        };)*
+
+        /// All of them, as docs/metrics.md shows them.
+        pub static ALL: &[Entry] = &[$($entry.entry()),*];
+    };
+}
+
+catalogue! {
+    BUILD_INFO: Gauge<1> "rowstamp_build_info" in Count by [VERSION], "Always 1; its label is the version that runs.";
+    START_TIME: Gauge<0> "rowstamp_start_time_seconds" in Seconds by [], "When this process started, since 1970.";
+    READY: Gauge<0> "rowstamp_ready" in Count by [], "1 where /readyz is 200, else 0.";
+    CHECK_PASSED: Gauge<1> "rowstamp_check_passed" in Count by [CHECK], "1 where the check is fine, else 0.";
+    DRAINING: Gauge<0> "rowstamp_draining" in Count by [], "1 while no new clients are taken and sessions end between transactions.";
+
+    IDS_ISSUED: Counter<1> "rowstamp_ids_issued" in Count by [GENERATOR], "Ids taken from a generator.";
+    NO_ID_GIVEN: Counter<2> "rowstamp_ids_refused" in Count by [GENERATOR, NO_ID], "Requests for ids that got none.";
+    EXPLICIT_IDS_NOT_FOLLOWED: Counter<2> "rowstamp_explicit_ids_not_followed" in Count by [GENERATOR, NOT_FOLLOWED], "Ids that clients wrote and later ids do not go on above.";
+    RESERVE_IDS: Gauge<1> "rowstamp_reserve_ids" in Count by [GENERATOR], "Ids of a sequence that can be issued without the store.";
+    RESERVE_SECONDS: Gauge<1> "rowstamp_reserve_seconds" in Seconds by [GENERATOR], "How long the reserve lasts at the present rate; absent while nothing is taken.";
+    BOUND: Gauge<1> "rowstamp_generator_bound" in Count by [GENERATOR], "The committed bound of a sequence: its ids are below.";
+    HEADROOM_IDS: Gauge<1> "rowstamp_generator_headroom_ids" in Count by [GENERATOR], "Ids from the bound of a sequence to the last that it may issue, by its max and the columns' types.";
+    USED: Gauge<1> "rowstamp_generator_used_ratio" in Ratio by [GENERATOR], "Share of its ids that are used up; of a timestamp generator, of its layout's time.";
+    STATE_OF_GENERATOR: Gauge<2> "rowstamp_generator_state" in Count by [GENERATOR, STATE], "1 for the state that the generator is in, 0 for the others.";
+    NODE: Gauge<1> "rowstamp_generator_node" in Count by [GENERATOR], "Which node of a timestamp generator this proxy is.";
+    CLOCK_AHEAD: Gauge<1> "rowstamp_clock_ahead_seconds" in Seconds by [GENERATOR], "How far the ids of a timestamp generator are ahead of the clock.";
+    CLOCK_LEAP: Gauge<1> "rowstamp_clock_leap_seconds" in Seconds by [GENERATOR], "By how much the clock leapt and is not followed; 0: it is.";
+    CLOCK_DRIFT: Gauge<0> "rowstamp_clock_drift_seconds" in Seconds by [], "This machine's clock less the backend's, as last compared.";
+    ID_WAIT: Histogram<0> "rowstamp_id_wait_seconds" in Seconds by [], "How long statements waited for ids that were not reserved.";
+
+    STORE_UP: Gauge<0> "rowstamp_store_up" in Count by [], "1 where the store answered what it was asked last, else 0.";
+    STORE_TIME: Histogram<1> "rowstamp_store_operation_seconds" in Seconds by [STORE_OPERATION], "How long the store took to answer, failures included.";
+    STORE_FAILURES: Counter<2> "rowstamp_store_failures" in Count by [STORE_OPERATION, STORE_FAILURE], "What was asked of the store in vain.";
+
+    STATEMENTS: Counter<1> "rowstamp_statements" in Count by [OUTCOME], "Statements: texts, those being prepared, and executions.";
+    STATEMENTS_REFUSED: Counter<1> "rowstamp_statements_refused" in Count by [REFUSED], "Statements that the proxy refused.";
+    REWRITE_TIME: Histogram<0> "rowstamp_rewrite_seconds" in Seconds by [], "How long the proxy took over a statement that got ids, waiting aside.";
+    SECOND_OPINIONS: Counter<1> "rowstamp_second_opinions" in Count by [OPINION], "Rewrites that rewrite.verify looked at.";
+    SHADOW: Counter<2> "rowstamp_shadow_statements" in Count by [SHADOW_TABLE, SHADOW_OUTCOME], "INSERTs into tables in shadow mode: what would have become of them.";
+
+    SESSIONS: Gauge<0> "rowstamp_sessions" in Count by [], "Clients that are connected.";
+    SESSIONS_OPENED: Counter<0> "rowstamp_sessions_opened" in Count by [], "Clients that connected.";
+    SESSIONS_REFUSED: Counter<1> "rowstamp_sessions_refused" in Count by [SESSION_REFUSED], "Clients that the proxy turned away.";
+    LOGINS_REFUSED: Counter<0> "rowstamp_logins_refused" in Count by [], "Logins that the server refused.";
+    BYTES: Counter<1> "rowstamp_traffic_bytes" in Bytes by [DIRECTION], "Bytes between clients and the proxy, TLS aside.";
+    CONNECT_FAILURES: Counter<0> "rowstamp_backend_connect_failures" in Count by [], "Connections to the server that could not be made.";
+
+    RULES: Gauge<0> "rowstamp_rules" in Count by [], "Tables and patterns that rules name.";
+    GENERATORS: Gauge<0> "rowstamp_generators" in Count by [], "Generators that rules define.";
+    RELOADS: Counter<1> "rowstamp_reloads" in Count by [RELOAD_RESULT], "Files read again, by signal, console or watch; dry runs are not counted.";
+    RELOAD_GOOD: Gauge<0> "rowstamp_last_reload_successful" in Count by [], "0 where the files that were read last have errors, and older rules are in force; else 1.";
+    RELOAD_TIME: Gauge<0> "rowstamp_last_good_reload_timestamp_seconds" in Seconds by [], "When the rules in force were read, since 1970.";
+}
+
+impl<const LABELS: usize> Family<LABELS> {
+    const fn entry(&'static self) -> Entry {
+        Entry { name: self.name, help: self.help, kind: self.kind, unit: self.unit, labels: &self.labels }
+    }
+
+    /// Values of a counter or gauge, each by its labels' values in their order.
+    pub fn of<'a>(&self, samples: impl IntoIterator<Item = ([&'a str; LABELS], f64)>) -> Metric {
+        let sample = |(labels, value)| Sample { labels: self.labelled(labels), value, buckets: Vec::new() };
+        self.metric(samples.into_iter().map(sample).collect())
+    }
+
+    /// What a histogram has seen, by its labels' values in their order.
+    pub fn timed<'a>(&self, samples: impl IntoIterator<Item = ([&'a str; LABELS], Timing)>) -> Metric {
+        let sample = |(labels, timing): (_, Timing)| Sample {
+            labels: self.labelled(labels),
+            value: timing.seconds,
+            buckets: timing.buckets,
+        };
+        self.metric(samples.into_iter().map(sample).collect())
+    }
+
+    fn labelled(&self, values: [&str; LABELS]) -> Vec<(&'static str, String)> {
+        self.labels.iter().zip(values).map(|(label, value)| (label.name, value.to_owned())).collect()
+    }
+
+    fn metric(&self, samples: Vec<Sample>) -> Metric {
+        Metric { name: self.name, help: self.help, kind: self.kind, unit: self.unit, samples }
+    }
+}
+
+impl Family<0> {
+    /// The value of a counter or gauge without labels.
+    pub fn is(&self, value: f64) -> Metric {
+        self.of([([], value)])
+    }
+}
+
+impl Entry {
+    /// The name that a counter's samples have; of a histogram those of its buckets, sum and count begin so.
+    pub fn sample_name(&self) -> String {
+        let suffix = if self.kind == MetricKind::Counter { "_total" } else { "" };
+        format!("{}{suffix}", self.name)
+    }
+}
+
+/// A count as Prometheus keeps it; above 2^53 it is rounded.
+#[expect(clippy::cast_precision_loss, reason = "Prometheus knows doubles only")]
+pub fn number(count: u64) -> f64 {
+    count as f64
+}
+
+/// What of these metrics is not as the catalogue has it, for tests.
+pub fn faults(metrics: &[Metric]) -> Vec<String> {
+    let mut seen = std::collections::HashSet::new();
+    let twice = metrics.iter().filter(|metric| !seen.insert(metric.name));
+    let twice: Vec<_> = twice.map(|metric| format!("{} is there twice", metric.name)).collect();
+    let of_each = metrics.iter().flat_map(|metric| match ALL.iter().find(|e| e.name == metric.name) {
+        Some(entry) => metric.samples.iter().filter_map(|sample| fault(entry, sample)).collect(),
+        None => vec![format!("{} is not in the catalogue", metric.name)],
+    });
+    twice.into_iter().chain(of_each).collect()
+}
+
+fn fault(entry: &Entry, sample: &Sample) -> Option<String> {
+    let names: Vec<_> = sample.labels.iter().map(|(name, _)| *name).collect();
+    let expected: Vec<_> = entry.labels.iter().map(|label| label.name).collect();
+    if names != expected {
+        return Some(format!("{} has labels {names:?}, not {expected:?}", entry.name));
+    }
+    let strange = entry.labels.iter().zip(&sample.labels).find(|(label, (_, value))| match label.values {
+        Values::Names(_) => value.is_empty(),
+        Values::Words(words) => !words.iter().any(|(word, _)| word == value),
+    });
+    if let Some((label, (_, value))) = strange {
+        return Some(format!("{}: {value:?} is no {} of the catalogue", entry.name, label.name));
+    }
+    let is_histogram = entry.kind == MetricKind::Histogram;
+    if is_histogram != sample.buckets.last().is_some_and(|(end, _)| end.is_infinite()) {
+        return Some(format!(
+            "{}: a histogram has buckets, the last one without end, others none",
+            entry.name
+        ));
+    }
+    let ascends = sample.buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1);
+    (!ascends).then(|| format!("{}: buckets count what is at most their end", entry.name))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! `rowstamp check --online`: the rules against the live server and the store.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use super::{print_json, summary};
+use crate::cli::{EXIT_FOUND, Usage, control, store};
+use crate::config::Loaded;
+use crate::lint::report::Report;
+use crate::lint::{self, Finding};
+use crate::rules::RuleSet;
+use crate::schema::facts::Facts;
+use crate::schema::{Control, Schema, SchemaError};
+use crate::toml_file::{Findings, Severity};
+
+pub(super) fn run(loaded: &Loaded, json: bool) -> anyhow::Result<ExitCode> {
+    let Some(control) = control(&loaded.config) else {
+        return Err(no_account(Some(&loaded.rules)).into());
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (facts, store) = runtime.block_on(async {
+        let facts = read(&control, &loaded.rules).await?;
+        Ok::<_, SchemaError>((facts, store::facts(&loaded.config).await))
+    })?;
+    let mut findings: Vec<Finding> = loaded.warnings.iter().map(Finding::from).collect();
+    findings.extend(lint::findings(&facts, &loaded.rules, &store));
+    let report = Report::of(findings);
+    let mut out = io::stdout().lock();
+    if json {
+        print_json(&mut out, &report)?;
+    } else {
+        writeln!(out, "{report}{}", summary(&loaded.rules))?;
+    }
+    Ok(ExitCode::from(if report.errors > 0 { EXIT_FOUND } else { 0 }))
+}
+
+async fn read(control: &Control, rules: &RuleSet) -> Result<Facts, SchemaError> {
+    let schema = Schema::connect(control).await?;
+    Facts::read(&schema, rules).await
+}
+
+/// Whether the files' findings say that there is no account.
+pub(super) fn lacks_account(findings: &Findings) -> bool {
+    findings.iter().any(|finding| {
+        finding.severity == Severity::Warning && finding.key.as_deref() == Some("backend.control")
+    })
+}
+
+/// How to make one. `rules`: which schemas it is for.
+pub(super) fn no_account(rules: Option<&RuleSet>) -> Usage {
+    let schemas: BTreeSet<&str> =
+        rules.iter().flat_map(|rules| rules.rules()).map(|rule| rule.schema.as_str()).collect();
+    let schemas = if schemas.is_empty() { BTreeSet::from(["shop"]) } else { schemas };
+    let grants: Vec<String> = schemas
+        .iter()
+        .map(|schema| format!("  GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON `{schema}`.* TO rowstamp@'%';\n"))
+        .collect();
+    Usage(format!(
+        "--online reads the server through an account of Rowstamp's own, and [backend.control] is missing. Make one on the \
+         server:\n\n  CREATE USER rowstamp@'%' IDENTIFIED BY '...';\n{}  GRANT SELECT ON mysql.proc TO rowstamp@'%';     \
+         -- MariaDB, for routines\n  GRANT SHOW_ROUTINE ON *.* TO rowstamp@'%';     -- MySQL, for routines\n\nand name it in \
+         rowstamp.toml:\n\n  [backend.control]\n  user = \"rowstamp\"\n  password_file = \"control.password\"",
+        grants.concat()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::no_account;
+
+    #[test]
+    fn how_to_make_an_account() {
+        let text = no_account(None).to_string();
+        for expect in ["CREATE USER", "TRIGGER, EVENT ON `shop`.*", "[backend.control]\n  user ="] {
+            assert!(text.contains(expect), "{text}");
+        }
+    }
+}

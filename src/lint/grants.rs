@@ -1,0 +1,173 @@
+//! What the control account may see, from SHOW GRANTS.
+//!
+//! Source: MySQL manual, "SHOW GRANTS" and "GRANT": `GRANT privileges ON [object] scope TO account`, where a scope is `*.*`,
+//! `` `schema`.* `` with `_` and `%` as wildcards, or `` `schema`.`table` ``.
+
+use crate::schema::facts::Facts;
+use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+use crate::sql::lex::{Lexer, Token, TokenKind};
+use crate::sql::name;
+
+/// Of all active grants.
+pub(super) struct Grants(Vec<Grant>);
+
+struct Grant {
+    /// In upper case, words by one blank.
+    privileges: Vec<String>,
+    /// `*` as it is written.
+    schema: String,
+    table: String,
+    /// MySQL's partial revokes take from what a global grant gives.
+    revokes: bool,
+}
+
+impl Grants {
+    pub(super) fn of(facts: &Facts) -> Self {
+        let server = dialect_server(facts.server.variable("version"));
+        let sql_mode = SqlMode::parse(facts.server.variable("sql_mode"));
+        let dialect = Dialect { server, sql_mode, charset: ClientCharset::Utf8 };
+        Grants(facts.grants.iter().filter_map(|line| grant(line, dialect)).collect())
+    }
+
+    /// On all of a schema, or where `table` is given on this one at least.
+    pub(super) fn has(&self, privilege: &str, schema: &str, table: Option<&str>) -> bool {
+        let covers = |grant: &&Grant| {
+            let whole = grant.table == "*" && (grant.schema == "*" || like(&grant.schema, schema));
+            let is_one = table.is_some_and(|table| grant.table.eq_ignore_ascii_case(table))
+                && grant.schema.eq_ignore_ascii_case(schema);
+            (whole || is_one) && grant.gives(privilege)
+        };
+        let mut found = self.0.iter().filter(covers).peekable();
+        found.peek().is_some() && !found.any(|grant| grant.revokes)
+    }
+
+    /// On everything.
+    pub(super) fn has_globally(&self, privilege: &str) -> bool {
+        self.0.iter().any(|grant| {
+            grant.schema == "*" && grant.table == "*" && !grant.revokes && grant.gives(privilege)
+        })
+    }
+}
+
+impl Grant {
+    fn gives(&self, privilege: &str) -> bool {
+        self.privileges.iter().any(|given| given == privilege || given == "ALL PRIVILEGES" || given == "ALL")
+    }
+}
+
+/// Of the text, whatever the version: only how it is cut into tokens hangs on it.
+pub(super) fn dialect_server(version: &str) -> Server {
+    let kind = if version.contains("MariaDB") { ServerKind::MariaDb } else { ServerKind::MySql };
+    Server::parse(version).unwrap_or(Server { kind, version: 0 })
+}
+
+/// `None`: it grants a role, or cannot be read.
+fn grant(line: &str, dialect: Dialect) -> Option<Grant> {
+    let mut lexer = Lexer::new(line.as_bytes(), dialect)?;
+    let first = lexer.next().ok()?;
+    let revokes = lexer.is_word(first, "REVOKE");
+    if !revokes && !lexer.is_word(first, "GRANT") {
+        return None;
+    }
+    let (mut privileges, mut words) = (Vec::new(), Vec::new());
+    loop {
+        let token = lexer.next().ok()?;
+        let ends = lexer.is_word(token, "ON");
+        match token.kind {
+            _ if ends => {}
+            TokenKind::Word => {
+                words.push(String::from_utf8_lossy(token.span.of(line.as_bytes())).to_ascii_uppercase());
+                continue;
+            }
+            // The columns of `SELECT (a, b)`: no whole table's privilege.
+            TokenKind::Punct(b'(') => {
+                while !lexer.next().ok()?.is_punct(b')') {}
+                words.clear();
+                continue;
+            }
+            TokenKind::Punct(b',') => {}
+            _ => return None,
+        }
+        if !words.is_empty() {
+            privileges.push(std::mem::take(&mut words).join(" "));
+        }
+        if ends {
+            break;
+        }
+    }
+    let mut schema = lexer.next().ok()?;
+    if ["PROCEDURE", "FUNCTION", "PACKAGE", "TABLE"].iter().any(|word| lexer.is_word(schema, word)) {
+        schema = lexer.next().ok()?;
+    }
+    if !lexer.eat_punct(b'.').ok()? {
+        return None;
+    }
+    let table = lexer.next().ok()?;
+    Some(Grant { privileges, schema: part(line, schema)?, table: part(line, table)?, revokes })
+}
+
+fn part(line: &str, token: Token) -> Option<String> {
+    if token.is_punct(b'*') {
+        return Some("*".to_owned());
+    }
+    name::decode(line.as_bytes(), token, ClientCharset::Utf8).map(std::borrow::Cow::into_owned)
+}
+
+/// A schema's name with `%`, `_` and `\` as LIKE has them.
+fn like(pattern: &str, name: &str) -> bool {
+    fn matches(pattern: &[char], name: &[char]) -> bool {
+        match pattern {
+            [] => name.is_empty(),
+            ['%', rest @ ..] => (0..=name.len()).any(|at| matches(rest, name.get(at..).unwrap_or_default())),
+            ['\\', one, rest @ ..] => {
+                name.split_first().is_some_and(|(first, tail)| first == one && matches(rest, tail))
+            }
+            ['_', rest @ ..] => name.split_first().is_some_and(|(_, tail)| matches(rest, tail)),
+            [one, rest @ ..] => {
+                name.split_first().is_some_and(|(first, tail)| first == one && matches(rest, tail))
+            }
+        }
+    }
+    let chars = |text: &str| text.to_lowercase().chars().collect::<Vec<_>>();
+    matches(&chars(pattern), &chars(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Grants, dialect_server, grant};
+    use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
+
+    #[track_caller]
+    fn check(lines: &[&str], privilege: &str, schema: &str, expect: bool) {
+        let dialect = Dialect {
+            server: dialect_server("10.11.6-MariaDB"),
+            sql_mode: SqlMode::NONE,
+            charset: ClientCharset::Utf8,
+        };
+        let grants = Grants(lines.iter().filter_map(|line| grant(line, dialect)).collect());
+        assert_eq!(grants.has(privilege, schema, None), expect, "{lines:?} {privilege} {schema}");
+    }
+
+    #[test]
+    fn what_is_granted() {
+        let own = [
+            "GRANT USAGE ON *.* TO `r`@`%` IDENTIFIED BY PASSWORD '*1'",
+            "GRANT SELECT, SHOW VIEW ON `shop`.* TO `r`@`%`",
+        ];
+        check(&own, "SELECT", "shop", true);
+        check(&own, "SHOW VIEW", "shop", true);
+        check(&own, "TRIGGER", "shop", false);
+        check(&own, "SELECT", "crm", false);
+        check(&["GRANT ALL PRIVILEGES ON *.* TO `r`@`%` WITH GRANT OPTION"], "EVENT", "shop", true);
+        check(&["GRANT EVENT ON `sh\\_p%`.* TO `r`@`%`"], "EVENT", "sh_p_eu", true);
+        check(&["GRANT EVENT ON `sh\\_p%`.* TO `r`@`%`"], "EVENT", "shop", false);
+        check(&["GRANT EVENT ON `sh_p`.* TO `r`@`%`"], "EVENT", "shop", true);
+        check(&["GRANT TRIGGER ON `shop`.`orders` TO `r`@`%`"], "TRIGGER", "shop", false);
+        check(&["GRANT SELECT (a, b), EVENT ON `shop`.* TO `r`@`%`"], "EVENT", "shop", true);
+        check(&["GRANT `role`@`%` TO `r`@`%`"], "SELECT", "shop", false);
+        let partly = ["GRANT SELECT ON *.* TO `r`@`%`", "REVOKE SELECT ON `shop`.* FROM `r`@`%`"];
+        check(&partly, "SELECT", "shop", false);
+        check(&partly, "SELECT", "crm", true);
+        check(&["nonsense", ""], "SELECT", "shop", false);
+    }
+}

@@ -1,0 +1,51 @@
+//! The rules against the live server: what would go wrong, or does already. Pure: facts and rules in, findings out.
+//!
+//! [`findings`] is all of it; `finding` has the codes, `report` what is printed. Each of the others judges one subject:
+//! `names`, `columns`, `widths`, `keys`, `floors`, `counters`, `bodies` (what `scan` sees of their texts), `views`, `rights`,
+//! `server`, `stored`.
+
+mod bodies;
+mod columns;
+mod counters;
+pub mod finding;
+mod floors;
+mod grants;
+mod keys;
+mod names;
+pub mod report;
+mod rights;
+mod scan;
+mod server;
+mod stored;
+mod survey;
+mod views;
+mod widths;
+
+use crate::rules::RuleSet;
+use crate::schema::facts::Facts;
+
+pub use finding::{Code, Finding, Severity, Where};
+pub use stored::{StoreFacts, StoreKind};
+
+/// All that is to be said of these rules on this server, in the order in which it is shown: by table, the worst first.
+pub fn findings(facts: &Facts, rules: &RuleSet, store: &StoreFacts) -> Vec<Finding> {
+    let survey = survey::Survey::of(facts, rules, store);
+    let mut found = Vec::new();
+    names::judge(&survey, &mut found);
+    columns::judge(&survey, &mut found);
+    widths::judge(&survey, &mut found);
+    keys::judge(&survey, &mut found);
+    floors::judge(&survey, &mut found);
+    counters::judge(&survey, &mut found);
+    views::judge(&survey, &mut found);
+    bodies::judge(&survey, &mut found);
+    rights::judge(&survey, &mut found);
+    server::judge(&survey, &mut found);
+    stored::judge(&survey, &mut found);
+    found.sort();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! The server's settings that ids and INSERTs depend on.
+
+use std::time::Duration;
+
+use super::finding::{Code, Finding, Where};
+use super::survey::Survey;
+use crate::ids::timestamp::check::APART_MAX;
+use crate::rules::model::GeneratorKind;
+
+pub(super) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
+    if survey.rules.is_empty() {
+        return;
+    }
+    let server = &survey.facts.server;
+    if server.is_on("log_bin") && server.variable("binlog_format").eq_ignore_ascii_case("STATEMENT") {
+        let why = "INSERT ... SELECT into ruled tables is refused while statements are logged: a replica may number the rows \
+                   differently";
+        let remedy = "SET GLOBAL binlog_format = ROW (or MIXED)";
+        found.push(Finding::warning(Code::BinlogStatement, Where::object("binlog_format"), why, remedy));
+    }
+    if let Some(variable) =
+        ["super_read_only", "read_only", "innodb_read_only"].into_iter().find(|name| server.is_on(name))
+    {
+        let why = format!(
+            "{variable} is set: the server takes no INSERTs, and what was read of it may lag behind its primary"
+        );
+        let remedy = "name the primary first in backend.address, or check again when it takes writes";
+        found.push(Finding::warning(Code::ServerReadOnly, Where::object(variable), why, remedy));
+    }
+    found.extend(clock(survey));
+}
+
+/// As a start compares them.
+fn clock(survey: &Survey<'_>) -> Option<Finding> {
+    let (ours, theirs) = survey.facts.clocks?;
+    let is_timestamp = |kind: &GeneratorKind| matches!(kind, GeneratorKind::Timestamp(_));
+    survey.rules.generators().find(|spec| is_timestamp(&spec.kind))?;
+    let apart = Duration::from_micros(ours.micros().abs_diff(theirs.micros()));
+    (apart > APART_MAX).then(|| {
+        let why = format!(
+            "this machine says {ours}, and the backend {theirs}: a proxy that starts here answers statements that need \
+             timestamp ids with 1467"
+        );
+        let remedy = "set the clock that is wrong; where it is the backend's, rowstamp serve --trust-clock";
+        Finding::error(Code::ClockApart, Where::object("UTC_TIMESTAMP()"), why, remedy)
+    })
+}

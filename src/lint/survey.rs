@@ -1,0 +1,102 @@
+//! The ruled tables that are there, each with its rule, generator and column: what most judges look at.
+
+use std::sync::Arc;
+
+use super::finding::Where;
+use super::stored::StoreFacts;
+use crate::ids::ID_MAX;
+use crate::rules::RuleSet;
+use crate::rules::model::{GeneratorKind, GeneratorSpec, Rule};
+use crate::schema::facts::{ColumnFacts, Facts, Highest, TableFacts};
+use crate::sql::name::same_column;
+
+/// A base table with a rule of its own or of a pattern's.
+pub(super) struct Live<'a> {
+    pub(super) rule: &'a Arc<Rule>,
+    pub(super) spec: &'a GeneratorSpec,
+    pub(super) table: &'a TableFacts,
+    /// `None`: there is no such column.
+    pub(super) column: Option<&'a ColumnFacts>,
+}
+
+pub(super) struct Survey<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) rules: &'a RuleSet,
+    pub(super) store: &'a StoreFacts,
+    pub(super) tables: Vec<Live<'a>>,
+}
+
+impl<'a> Survey<'a> {
+    pub(super) fn of(facts: &'a Facts, rules: &'a RuleSet, store: &'a StoreFacts) -> Self {
+        let live = |table: &'a TableFacts| {
+            let rule = rules.find(facts.case, &table.schema, &table.name).ok()??;
+            let spec = rules.generator(&rule.generator)?;
+            Some(Live { rule, spec, table, column: table.column(|name| same_column(name, &rule.column)) })
+        };
+        let tables = facts.tables.iter().filter(|table| table.is_base()).filter_map(live).collect();
+        Survey { facts, rules, store, tables }
+    }
+
+    /// The ruled tables whose columns are there.
+    pub(super) fn columns(&self) -> impl Iterator<Item = (&Live<'a>, &'a ColumnFacts)> {
+        self.tables.iter().filter_map(|live| Some((live, live.column?)))
+    }
+
+    /// The ruled table of this name, in whatever case the server takes it.
+    pub(super) fn ruled(&self, schema: &str, table: &str) -> Option<&Live<'a>> {
+        let case = self.facts.case;
+        let (schema, table) = (case.folded(schema), case.folded(table));
+        self.tables
+            .iter()
+            .find(|live| case.folded(&live.table.name) == table && case.folded(&live.table.schema) == schema)
+    }
+
+    /// Below it every id of the sequence may have been issued; `None`: it is not in the store, or the store was not read.
+    pub(super) fn bound(&self, live: &Live<'_>) -> Option<u64> {
+        let stored = self.store.generators.as_ref().ok()?.get(&live.spec.name.to_string())?;
+        (stored.kind == "sequence").then_some(stored.bound)
+    }
+
+    /// The first id that a sequence may still issue: above its bound, its start, and, with seed = "tables", its tables' ids.
+    pub(super) fn next_id(&self, live: &Live<'_>) -> u64 {
+        let GeneratorKind::Sequence(sequence) = &live.spec.kind else { return 0 };
+        let mine = self.tables.iter().filter(|other| other.spec.name == live.spec.name);
+        let floors = mine.filter_map(Live::highest).map(|id| id.min(ID_MAX) + 1);
+        let seeds = sequence.seed == crate::ids::sequence::Seed::Tables;
+        let floor = floors.max().filter(|_| seeds).unwrap_or(0);
+        floor.max(sequence.start).max(self.bound(live).unwrap_or(0))
+    }
+}
+
+impl Live<'_> {
+    pub(super) fn highest(&self) -> Option<u64> {
+        match self.table.highest {
+            Highest::Id(id) => Some(id),
+            Highest::Unread(_) => None,
+        }
+    }
+
+    /// The table and its rule.
+    pub(super) fn place(&self) -> Where {
+        Where::table(&self.table.schema, &self.table.name).at(&self.rule.origin)
+    }
+
+    /// The column, and its rule.
+    pub(super) fn column_place(&self, column: &ColumnFacts) -> Where {
+        self.place().column(&column.shape.name)
+    }
+
+    /// `` `schema`.`table` `` for a statement.
+    pub(super) fn quoted(&self) -> String {
+        use crate::sql::name::quoted;
+        format!("{}.{}", quoted(&self.table.schema), quoted(&self.table.name))
+    }
+
+    /// The column as it would be made anew with another type, its other properties kept.
+    pub(super) fn modify(&self, column: &ColumnFacts, column_type: &str) -> String {
+        let name = crate::sql::name::quoted(&column.shape.name);
+        let null = if column.is_nullable { "" } else { " NOT NULL" };
+        let counter = if column.shape.auto_increment { " AUTO_INCREMENT" } else { "" };
+        format!("ALTER TABLE {} MODIFY {name} {column_type}{null}{counter}", self.quoted())
+    }
+}

@@ -1,0 +1,263 @@
+use super::*;
+
+#[test]
+fn the_column() {
+    Case::new().check(Code::ColumnMissing, None);
+    let other = Case::new().rules("column = 'id'", "column = 'ID'");
+    other.check(Code::ColumnMissing, None);
+    let other = Case::new().rules("column = 'id'", "column = 'order_id'");
+    other.says(Code::ColumnMissing, Error, "the table has id, a");
+    let counted = other.column(|column| column.shape.auto_increment = true);
+    counted.says(Code::ColumnMissing, Error, "write column = \"id\", which is its AUTO_INCREMENT");
+
+    Case::new().check(Code::ColumnGenerated, None);
+    Case::new().column(|column| column.shape.generated = true).check(Code::ColumnGenerated, Some(Error));
+}
+
+#[test]
+fn types() {
+    for (column_type, expect) in [
+        ("bigint(20) unsigned", None),
+        ("tinyint(4)", None),
+        ("varchar(20)", None),
+        ("float", Some(Error)),
+        ("date", Some(Error)),
+        ("bit(64)", Some(Error)),
+        ("enum('1','2')", Some(Error)),
+    ] {
+        Case::new().typed(column_type).check(Code::ColumnType, expect);
+    }
+    Case::new().check(Code::ColumnType, None);
+    Case::new().typed("float").says(
+        Code::ColumnType,
+        Error,
+        "ALTER TABLE `shop`.`orders` MODIFY `id` BIGINT NOT NULL",
+    );
+    for (column_type, expect) in [
+        ("bigint(20)", None),
+        ("decimal(20,0)", Some(Warning)),
+        ("double", Some(Warning)),
+        ("char(19)", Some(Warning)),
+    ] {
+        Case::new().typed(column_type).check(Code::ColumnNotInteger, expect);
+    }
+    Case::new().check(Code::ColumnNotInteger, None);
+    Case::new().typed("double").says(Code::ColumnNotInteger, Warning, "ids above 2^53");
+}
+
+#[test]
+fn ids_that_do_not_fit() {
+    Case::new().check(Code::ColumnTooNarrow, None);
+    for (layout, column_type, expect) in [
+        ("snowflake", "int(11)", Some(Error)),
+        ("snowflake", "bigint(20)", None),
+        ("snowflake", "double", Some(Error)),
+        ("snowflake", "decimal(19,0)", None),
+        ("snowflake", "decimal(19,4)", Some(Error)),
+        ("snowflake", "varchar(10)", Some(Error)),
+        ("snowflake", "varchar(19)", None),
+        ("js-safe", "double", None),
+        ("js-safe", "int(10) unsigned", Some(Error)),
+        // 17 digits do for some years.
+        ("pd-tso", "decimal(18,0)", Some(Warning)),
+    ] {
+        let case = Case::new().layout(layout).typed(column_type);
+        case.check(Code::ColumnTooNarrow, expect);
+    }
+    let tso = Case::new().layout("pd-tso").typed("decimal(18,0)");
+    tso.says(Code::ColumnTooNarrow, Warning, "shop.g goes beyond that on 20");
+    // A sequence.
+    let high = |start: &str| {
+        Case::new()
+            .rules("kind = 'sequence'", &format!("kind = 'sequence'\nstart = {start}"))
+            .typed("int(11)")
+    };
+    high("2147483647").check(Code::ColumnTooNarrow, None);
+    high("2147483648").says(Code::ColumnTooNarrow, Error, "shop.g stands at 2147483648");
+}
+
+#[test]
+fn columns_that_fill_up() {
+    let int = || Case::new().typed("int(11)");
+    int().holds(1_717_986_915).check(Code::ColumnNearlyFull, None);
+    int().holds(1_717_986_920).says(Code::ColumnNearlyFull, Warning, "429496727 ids are left");
+    int().bound(1_800_000_000).says(Code::ColumnNearlyFull, Warning, "shop.g stands at 1800000000");
+    let step = int().rules("kind = 'sequence'", "kind = 'sequence'\nstep = 2").holds(2_147_483_640);
+    step.says(Code::ColumnNearlyFull, Warning, "4 ids are left");
+    let max = Case::new().rules("kind = 'sequence'", "kind = 'sequence'\nmax = 1000").bound(900);
+    max.says(
+        Code::ColumnNearlyFull,
+        Warning,
+        "max = 1000, shop.g stands at 900: 101 ids are left\nraise generators.g.max",
+    );
+}
+
+#[test]
+fn javascript() {
+    Case::new().check(Code::JsUnsafe, None);
+    Case::new().layout("snowflake").check(Code::JsUnsafe, Some(Warning));
+    Case::new().layout("js-safe").check(Code::JsUnsafe, None);
+    // What does not fit the column is never stored.
+    Case::new().layout("snowflake").typed("int(11)").check(Code::JsUnsafe, None);
+    let young = "kind = 'timestamp'\nlayout = { epoch = '2025-12-31T00:00:00Z', tick = '1ms', fields = [\
+                 { field = 'timestamp', bits = 41 }, { field = 'node', bits = 10 }, { field = 'sequence', bits = 12 }] }";
+    Case::new().rules("kind = 'sequence'", young).check(Code::JsUnsafe, Some(Note));
+    let sequence = |key: &str| Case::new().rules("kind = 'sequence'", &format!("kind = 'sequence'\n{key}"));
+    sequence("max = 9007199254740991").check(Code::JsUnsafe, None);
+    sequence("max = 9007199254740992").check(Code::JsUnsafe, Some(Note));
+    sequence("start = 9007199254740992").check(Code::JsUnsafe, Some(Warning));
+}
+
+#[test]
+fn signs_and_widths() {
+    Case::new().check(Code::ColumnSigned, None);
+    Case::new().typed("int(10) unsigned").check(Code::ColumnSigned, None);
+    Case::new().typed("int(11)").says(
+        Code::ColumnSigned,
+        Note,
+        "MODIFY `id` int UNSIGNED NOT NULL, which holds ids up to 4294967295",
+    );
+
+    let two = |second: &str| {
+        let rule = "[tables.items]\ncolumn = 'id'\ngenerator = 'g'\n";
+        Case::new().more_rules(rule).facts(|facts| facts.tables.push(table("items", second)))
+    };
+    two("bigint(20)").check(Code::ColumnsDiffer, None);
+    // No id is above a signed one's.
+    two("bigint(20) unsigned").check(Code::ColumnsDiffer, None);
+    two("int(11)").says(Code::ColumnsDiffer, Warning, "the sequence ends at 2147483647 for both");
+    two("int(11)").typed("int(10) unsigned").says(
+        Code::ColumnsDiffer,
+        Warning,
+        "id is int(11), and shop.orders",
+    );
+    two("int(11)").layout("js-safe").check(Code::ColumnsDiffer, None);
+}
+
+#[test]
+fn keys() {
+    let keys = |indexes: Vec<Index>| Case::new().table(|table| table.indexes = indexes);
+    keys(vec![index("PRIMARY", true, &["ID"])]).check(Code::ColumnNotUnique, None);
+    keys(vec![index("PRIMARY", true, &["a", "id"])]).check(Code::ColumnNotUnique, Some(Note));
+    keys(vec![index("k", false, &["id"])]).check(Code::ColumnNotUnique, Some(Warning));
+    keys(Vec::new()).says(
+        Code::ColumnNotUnique,
+        Warning,
+        "ALTER TABLE `shop`.`orders` ADD UNIQUE KEY (`id`)",
+    );
+
+    keys(vec![index("PRIMARY", true, &["a", "id"])]).check(Code::ColumnNotIndexed, Some(Warning));
+    keys(vec![index("k", false, &["id", "a"])]).check(Code::ColumnNotIndexed, None);
+    let hash = Index { is_ordered: false, ..index("k", true, &["id"]) };
+    keys(vec![hash]).check(Code::ColumnNotIndexed, Some(Warning));
+    let begins = Index { columns: vec![None], ..index("k", true, &[]) };
+    keys(vec![begins]).check(Code::ColumnNotIndexed, Some(Warning));
+}
+
+#[test]
+fn what_stray_writers_leave() {
+    Case::new().check(Code::ColumnDefault, None);
+    Case::new().column(|column| column.is_nullable = true).says(Code::ColumnDefault, Warning, "stores NULL");
+    Case::new().column(|column| column.has_default = true).says(
+        Code::ColumnDefault,
+        Warning,
+        "stores the column's DEFAULT",
+    );
+    let kept = |case: Case| case.column(|column| column.shape.auto_increment = true);
+    kept(Case::new().column(|column| column.is_nullable = true)).check(Code::ColumnDefault, None);
+
+    Case::new().check(Code::StrayZero, None);
+    let loose = || Case::new().variable("sql_mode", "NO_ENGINE_SUBSTITUTION");
+    loose().check(Code::StrayZero, Some(Warning));
+    kept(loose()).check(Code::StrayZero, None);
+
+    Case::new().check(Code::AutoIncrementKept, None);
+    kept(Case::new()).says(Code::AutoIncrementKept, Note, "MODIFY `id` bigint(20) NOT NULL");
+    kept(Case::new())
+        .rules("column = 'id'", "column = 'id'\nmode = 'off'")
+        .check(Code::AutoIncrementKept, None);
+}
+
+#[test]
+fn steps() {
+    let kept = |keys: &str, increment: &str, offset: &str| {
+        Case::new()
+            .rules("kind = 'sequence'", &format!("kind = 'sequence'\n{keys}"))
+            .column(|column| column.shape.auto_increment = true)
+            .variable("auto_increment_increment", increment)
+            .variable("auto_increment_offset", offset)
+    };
+    kept("", "1", "1").check(Code::StepDiffers, None);
+    kept("step = 2\noffset = 0", "2", "1").check(Code::StepDiffers, None);
+    kept("step = 4\noffset = 2", "2", "1").check(Code::StepDiffers, None);
+    kept("step = 2\noffset = 1", "2", "1").says(Code::StepDiffers, Warning, "remainder 1 by 2");
+    kept("step = 2", "1", "1").check(Code::StepDiffers, Some(Warning));
+    kept("", "2", "1").says(Code::StepDiffers, Warning, "step = 2, offset = 0 for the generator");
+    kept("step = 3", "2", "1").check(Code::StepDiffers, Some(Warning));
+    // An offset above the increment counts for nothing.
+    kept("step = 2\noffset = 0", "2", "4").check(Code::StepDiffers, None);
+    let bare = |case: Case| case.column(|column| column.shape.auto_increment = false);
+    bare(kept("", "2", "1")).check(Code::StepDiffers, None);
+
+    Case::new().check(Code::DriverStep, None);
+    kept("", "2", "1").check(Code::DriverStep, Some(Note));
+    kept("step = 2", "2", "1").check(Code::DriverStep, None);
+    Case::new().layout("snowflake").check(Code::DriverStep, None);
+    Case::new().layout("sonyflake").says(Code::DriverStep, Note, "65536 apart");
+}
+
+#[test]
+fn foreign_keys() {
+    let key =
+        |column_type: &str| Case::new().facts(|facts| facts.foreign_keys.push(foreign_key(column_type)));
+    key("bigint(20)").check(Code::ForeignKeyType, None);
+    key("bigint(20) unsigned").check(Code::ForeignKeyType, None);
+    key("int(11)").says(
+        Code::ForeignKeyType,
+        Error,
+        "ALTER TABLE `shop`.`items` MODIFY `order_id` bigint(20)",
+    );
+    key("int(10) unsigned").typed("int(11)").check(Code::ForeignKeyType, Some(Warning));
+    key("int(11)").typed("int(11)").check(Code::ForeignKeyType, None);
+    let other = key("int(11)").facts(|facts| facts.foreign_keys[0].to.2 = "a".to_owned());
+    other.check(Code::ForeignKeyType, None);
+}
+
+#[test]
+fn floors() {
+    let none = |start: &str| {
+        Case::new().rules("kind = 'sequence'", &format!("kind = 'sequence'\nseed = 'none'\nstart = {start}"))
+    };
+    none("10").holds(9).check(Code::StartBelowTable, None);
+    none("10").holds(10).says(Code::StartBelowTable, Error, "start = 11");
+    Case::new().holds(10).check(Code::StartBelowTable, None);
+    // Once it is made its start means nothing.
+    none("10").holds(10).bound(11).check(Code::StartBelowTable, None);
+
+    Case::new().holds(10).bound(11).check(Code::RowsAboveBound, None);
+    Case::new().holds(11).bound(11).says(
+        Code::RowsAboveBound,
+        Warning,
+        "rowstamp store raise shop.g --above-tables",
+    );
+    none("1").holds(11).bound(11).check(Code::RowsAboveBound, Some(Error));
+    let keep = || Case::new().rules("column = 'id'", "column = 'id'\nexplicit = 'keep'").holds(11);
+    keep().bound(11).check(Code::RowsAboveBound, None);
+    keep().bound(11).check(Code::KeepAboveBound, Some(Warning));
+    keep().bound(12).check(Code::KeepAboveBound, None);
+    keep().check(Code::KeepAboveBound, None);
+}
+
+#[test]
+fn ids_ahead_of_the_clock() {
+    let of = |layout: &str, highest: u64| Case::new().layout(layout).holds(highest);
+    // NOW, in milliseconds since the epoch of Snowflake.
+    let now: u64 = 478_390_625_343 << 22;
+    of("snowflake", now - (1 << 40)).check(Code::IdsAhead, None);
+    of("snowflake", now + (100_000 << 22)).says(Code::IdsAhead, Warning, "which shop.g reads as 20");
+    of("snowflake", u64::MAX).says(Code::IdsAhead, Error, "has none above");
+    of("snowflake", 10_000).check(Code::IdsAhead, None);
+    let unread = Case::new().table(|table| table.highest = Highest::Unread("no index".to_owned()));
+    unread.says(Code::HighestUnread, Note, "no index");
+    Case::new().check(Code::HighestUnread, None);
+}

@@ -1,0 +1,95 @@
+use super::*;
+
+#[test]
+fn the_servers_settings() {
+    Case::new().check(Code::BinlogStatement, None);
+    let statement = || Case::new().variable("binlog_format", "STATEMENT");
+    // Nothing is logged.
+    statement().check(Code::BinlogStatement, None);
+    statement().variable("log_bin", "ON").check(Code::BinlogStatement, Some(Warning));
+    Case::new().variable("log_bin", "ON").check(Code::BinlogStatement, None);
+
+    Case::new().variable("read_only", "OFF").check(Code::ServerReadOnly, None);
+    Case::new().variable("read_only", "ON").check(Code::ServerReadOnly, Some(Warning));
+    Case::new().variable("read_only", "NO_LOCK").check(Code::ServerReadOnly, Some(Warning));
+}
+
+#[test]
+fn clocks() {
+    let apart = |seconds: u64| {
+        let clocks = Some((Moment::from_micros(NOW), Moment::from_micros(NOW + seconds * 1_000_000)));
+        Case::new().layout("js-safe").facts(|facts| facts.clocks = clocks)
+    };
+    apart(5).check(Code::ClockApart, None);
+    apart(6).check(Code::ClockApart, Some(Error));
+    // Sequences know no time.
+    let sequence = Case::new().facts(|facts| facts.clocks = apart(60).facts.clocks);
+    sequence.check(Code::ClockApart, None);
+}
+
+fn on_mysql(variables: &[(&str, &str)], replicas: u64) -> Case {
+    let mut case = Case::new();
+    let mut server = ServerFacts { replicas, ..case.facts.server.clone() };
+    server.variables.extend(variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
+    case.store = StoreFacts { server: Some(server), ..StoreFacts::empty(StoreKind::Mysql) };
+    case
+}
+
+#[test]
+fn a_store_on_a_server() {
+    let semi =
+        [("log_bin", "ON"), ("rpl_semi_sync_source_enabled", "ON"), ("rpl_semi_sync_source_status", "ON")];
+    on_mysql(&[], 0).check(Code::StoreAsync, None);
+    on_mysql(&[("log_bin", "ON")], 0).says(Code::StoreAsync, Warning, "its binary log is on");
+    on_mysql(&[("log_bin", "ON")], 2).says(Code::StoreAsync, Warning, "2 replicas are connected");
+    on_mysql(&semi, 1).check(Code::StoreAsync, None);
+    on_mysql(&semi[..2], 1).says(Code::StoreAsync, Warning, "on but not in force");
+    let galera = [("log_bin", "ON"), ("wsrep_on", "ON"), ("wsrep_cluster_address", "gcomm://a")];
+    on_mysql(&galera, 0).check(Code::StoreAsync, None);
+    let group = [("log_bin", "ON"), ("group_replication_group_name", "8a94f357")];
+    on_mysql(&group, 0).check(Code::StoreAsync, None);
+    // The backend's replicas concern no store elsewhere.
+    Case::new().variable("log_bin", "ON").check(Code::StoreAsync, None);
+
+    on_mysql(&[], 0).check(Code::StoreNotDurable, None);
+    on_mysql(&[("innodb_flush_log_at_trx_commit", "2")], 0).check(Code::StoreNotDurable, Some(Warning));
+}
+
+#[test]
+fn what_the_store_holds() {
+    Case::new().check(Code::StoreUnread, None);
+    let mut unread = Case::new();
+    unread.store = StoreFacts::unread(StoreKind::Embedded, "in use");
+    unread.says(Code::StoreUnread, Note, "in use");
+    unread.store = stored("{}");
+    unread.check(Code::StoreUnread, Some(Note));
+
+    Case::new().bound(7).check(Code::GeneratorDiffers, None);
+    let of = |layout: &str, json: &str| {
+        let mut case = Case::new().layout(layout);
+        case.store = stored(json);
+        case
+    };
+    let js = r#"{"v":1,"kind":"timestamp","bound":1,"owner":"o","token":"t","layout":"LAYOUT"}"#;
+    let layout = crate::ids::layout::presets::Preset::find("js-safe").unwrap().layout().to_string();
+    let js = js.replace("LAYOUT", &layout);
+    of("js-safe", &js).check(Code::GeneratorDiffers, None);
+    of("snowflake", &js).says(Code::GeneratorDiffers, Error, "with layout timestamp");
+    let mut kind = Case::new();
+    kind.store = stored(&js);
+    kind.says(Code::GeneratorDiffers, Error, "with kind timestamp, and the rule says sequence");
+
+    Case::new().check(Code::StoreSuspected, None);
+    let json = br#"{"v":1,"by":"p1","since":"today","reason":"the witness is gone"}"#;
+    let record = Versioned { revision: Revision(1), value: json.to_vec() };
+    let mut suspected = Case::new();
+    suspected.store = StoreFacts::of(StoreKind::Etcd, &[(Key::suspect(), record)]);
+    suspected.says(Code::StoreSuspected, Error, "p1 suspects since today");
+}
+
+/// Bounds are looked for under the generator's whole name.
+#[test]
+fn records_are_read() {
+    let read: GeneratorRecord = Case::new().bound(7).store.generators.unwrap().remove("shop.g").unwrap();
+    assert_eq!(read.bound, 7);
+}

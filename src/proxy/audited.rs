@@ -1,0 +1,53 @@
+//! What `log.audit` has of a session's statements.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::inserts::InsertReply;
+use super::session::Session;
+use crate::audit;
+use crate::ids::layout::Moment;
+use crate::mysql::prepared::statement_id;
+use crate::sql::digest::{Digest, digest};
+
+/// Of a text that is not known any more.
+const UNKNOWN: &str = "unknown";
+
+impl Session {
+    /// [`Session::audit`] of an execution, by the client's id of the statement.
+    pub(super) fn audit_execution(&self, payload: &[u8], inserts: &[InsertReply]) {
+        let statement = statement_id(payload).ok().and_then(|id| self.relay.statements.get(id));
+        self.audit(statement.and_then(|statement| statement.kept.source.text.as_deref()), inserts);
+    }
+
+    /// The statement is about to be sent with its ids. `text`: as the client wrote it, where it is known.
+    pub(super) fn audit(&self, text: Option<&[u8]>, inserts: &[InsertReply]) {
+        let audit = &self.shared.audit;
+        if !audit.is_on() || inserts.is_empty() {
+            return;
+        }
+        let dialect = self.relay.view.state().map(|state| state.dialect);
+        let unknown = || Digest { text: String::new(), hash: UNKNOWN.to_owned() };
+        let digest = text.zip(dialect).map_or_else(unknown, |(text, dialect)| digest(text, &dialect));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = Moment::from_micros(u64::try_from(now.as_micros()).unwrap_or(u64::MAX)).to_string();
+        let (who, client) = self.relay.here.who();
+        let client = client.map(|client| client.to_string()).unwrap_or_default();
+        for (target, ids) in inserts.iter().filter_map(InsertReply::taken) {
+            let rule = &target.rule;
+            let line = audit::Statement {
+                time: &now,
+                session: self.relay.here.id(),
+                connection: who.connection,
+                user: &who.user,
+                client: &client,
+                table: &format!("{}.{}", rule.schema, target.table),
+                generator: &rule.generator.to_string(),
+                digest: &digest.hash,
+                first: ids.first,
+                last: ids.last,
+                step: ids.spacing.step.get(),
+            };
+            audit.note(&line, &digest.text);
+        }
+    }
+}

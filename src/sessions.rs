@@ -1,0 +1,394 @@
+//! The sessions of a proxy: who they are, what they did, and how an operator ends them.
+//!
+//! A session's own numbers are written by its own task only, so that counting costs no more than an addition; whoever asks adds them up.
+
+use std::array;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::task::AbortHandle;
+
+use crate::meter::Timing;
+
+/// What is counted of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Count {
+    /// Texts, those that are prepared, and executions; and whatever is refused.
+    Statements,
+    /// Of these, with ids put in.
+    Rewritten,
+    /// Of these, answered with an error by the server.
+    Failed,
+    /// That were put in.
+    Ids,
+    BytesFromClient,
+    BytesToClient,
+    /// How long its statements waited for ids.
+    WaitedNanos,
+    /// Refused by this proxy: it cannot be rewritten (1235).
+    Unsupported,
+    /// There was no id (1467).
+    NoId,
+    /// Longer than the limit (1153).
+    TooLong,
+    /// A command that is not relayed (1047).
+    UnknownCommand,
+    /// It cannot be read (1835, 1210, 1295, 1156).
+    Malformed,
+    /// It is not prepared (1243).
+    UnknownStatement,
+    /// The end of the proxy or of the session (1053, 1317), and what has no word of its own.
+    Interrupted,
+}
+
+const COUNTS: usize = Count::Interrupted as usize + 1;
+
+impl Count {
+    /// Why something was refused, in a word for each.
+    pub const REFUSED: [(Count, &'static str); 7] = [
+        (Count::Unsupported, "unsupported"),
+        (Count::NoId, "no_id"),
+        (Count::TooLong, "too_long"),
+        (Count::UnknownCommand, "unknown_command"),
+        (Count::Malformed, "malformed"),
+        (Count::UnknownStatement, "unknown_statement"),
+        (Count::Interrupted, "interrupted"),
+    ];
+}
+
+/// Sums of [`Count`]s.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counted([u64; COUNTS]);
+
+impl Counted {
+    pub fn get(&self, count: Count) -> u64 {
+        self.0.get(count as usize).copied().unwrap_or(0)
+    }
+
+    /// Statements and commands that this proxy refused.
+    pub fn refused(&self) -> u64 {
+        Count::REFUSED.iter().map(|(count, _)| self.get(*count)).sum()
+    }
+
+    fn add(&mut self, other: &Counted) {
+        for (sum, more) in self.0.iter_mut().zip(other.0) {
+            *sum += more;
+        }
+    }
+}
+
+/// How a connection's login ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Login {
+    Accepted,
+    /// The server refused it: a wrong password, most often.
+    Denied,
+    /// The client went away.
+    Gone,
+    /// `limits.connections`
+    Connections,
+    PerAddress,
+    PerUser,
+    ProxyProtocol,
+    Tls,
+    Timeout,
+    Malformed,
+    /// It could not be reached.
+    Unreachable,
+    /// It ended the login.
+    Backend,
+    /// This proxy does not relay such a login.
+    NotRelayed,
+}
+
+impl Login {
+    /// Clients that this proxy turned away, in a word for each reason.
+    pub const REFUSED: [(Login, &'static str); 10] = [
+        (Login::Connections, "connections"),
+        (Login::PerAddress, "per_address"),
+        (Login::PerUser, "per_user"),
+        (Login::ProxyProtocol, "proxy_protocol"),
+        (Login::Tls, "tls"),
+        (Login::Timeout, "timeout"),
+        (Login::Malformed, "malformed"),
+        (Login::Unreachable, "backend"),
+        (Login::Backend, "backend"),
+        (Login::NotRelayed, "denied"),
+    ];
+}
+
+const LOGINS: usize = Login::NotRelayed as usize + 1;
+
+/// Who logged in. Empty before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Who {
+    pub user: String,
+    /// At the login.
+    pub database: String,
+    /// The server's id of its connection.
+    pub connection: u32,
+    /// To the client.
+    pub is_tls: bool,
+}
+
+/// All sessions, those that ended in sums.
+#[derive(Debug)]
+pub struct Sessions {
+    all: Mutex<All>,
+    next: AtomicU64,
+    logins: [AtomicU64; LOGINS],
+    /// From a command to what is sent in its place, the wait for ids aside.
+    pub rewriting: Timing,
+}
+
+/// Under one lock, so that sums never go down.
+#[derive(Debug, Default)]
+struct All {
+    live: BTreeMap<u64, Arc<Entry>>,
+    ended: Counted,
+}
+
+#[derive(Debug)]
+struct Entry {
+    id: u64,
+    since: Instant,
+    who: Mutex<Who>,
+    client: OnceLock<SocketAddr>,
+    counts: [AtomicU64; COUNTS],
+    is_busy: AtomicBool,
+    task: OnceLock<AbortHandle>,
+}
+
+/// One session as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    pub id: u64,
+    pub age: Duration,
+    /// `None`: it has not logged in yet.
+    pub who: Option<Who>,
+    /// `None`: a Unix socket.
+    pub client: Option<SocketAddr>,
+    /// The backend owes it an answer.
+    pub is_busy: bool,
+    pub counted: Counted,
+}
+
+/// A session's own place among all; it leaves when this is dropped.
+#[derive(Debug)]
+pub struct Here {
+    all: Arc<Sessions>,
+    entry: Arc<Entry>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Sessions {
+            all: Mutex::default(),
+            next: AtomicU64::new(1),
+            logins: array::from_fn(|_| AtomicU64::new(0)),
+            rewriting: Timing::default(),
+        }
+    }
+}
+
+impl Sessions {
+    /// A connection that has just come.
+    pub fn enter(self: &Arc<Self>) -> Here {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let entry = Arc::new(Entry {
+            id,
+            since: Instant::now(),
+            who: Mutex::default(),
+            client: OnceLock::new(),
+            counts: array::from_fn(|_| AtomicU64::new(0)),
+            is_busy: AtomicBool::new(false),
+            task: OnceLock::new(),
+        });
+        locked(&self.all).live.insert(id, Arc::clone(&entry));
+        Here { all: Arc::clone(self), entry }
+    }
+
+    /// The task that serves a connection: what KILL ends.
+    pub fn serves(&self, id: u64, task: AbortHandle) {
+        let entry = locked(&self.all).live.get(&id).cloned();
+        if let Some(entry) = entry {
+            let _ = entry.task.set(task);
+        }
+    }
+
+    /// Ends a session, whatever it does: both its connections are closed, and the server rolls back. `false`: there is none.
+    pub fn kill(&self, id: u64) -> bool {
+        let entry = locked(&self.all).live.get(&id).cloned();
+        let task = entry.as_ref().and_then(|entry| entry.task.get());
+        task.inspect(|task| task.abort()).is_some()
+    }
+
+    pub fn note_login(&self, login: Login) {
+        if let Some(count) = self.logins.get(login as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn logins(&self, login: Login) -> u64 {
+        self.logins.get(login as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    /// By id.
+    pub fn seen(&self) -> Vec<Seen> {
+        let entries: Vec<_> = locked(&self.all).live.values().cloned().collect();
+        entries.iter().map(|entry| entry.seen()).collect()
+    }
+
+    /// Of all sessions there are and were.
+    pub fn counted(&self) -> Counted {
+        let all = locked(&self.all);
+        let mut sum = all.ended;
+        for entry in all.live.values() {
+            sum.add(&entry.counted());
+        }
+        sum
+    }
+
+    /// Connections that came, those without a seat aside.
+    pub fn opened(&self) -> u64 {
+        self.next.load(Ordering::Relaxed) - 1
+    }
+
+    pub fn open(&self) -> usize {
+        locked(&self.all).live.len()
+    }
+}
+
+impl Entry {
+    fn counted(&self) -> Counted {
+        let mut counted = Counted::default();
+        for (to, from) in counted.0.iter_mut().zip(&self.counts) {
+            *to = from.load(Ordering::Relaxed);
+        }
+        counted
+    }
+
+    fn seen(&self) -> Seen {
+        let who = locked(&self.who).clone();
+        Seen {
+            id: self.id,
+            age: self.since.elapsed(),
+            who: (who != Who::default()).then_some(who),
+            client: self.client.get().copied(),
+            is_busy: self.is_busy.load(Ordering::Relaxed),
+            counted: self.counted(),
+        }
+    }
+}
+
+impl Here {
+    pub fn id(&self) -> u64 {
+        self.entry.id
+    }
+
+    pub fn all(&self) -> &Sessions {
+        &self.all
+    }
+
+    pub fn is_of(&self, client: SocketAddr) {
+        let _ = self.entry.client.set(client);
+    }
+
+    /// At the login.
+    pub fn is(&self, who: Who) {
+        *locked(&self.entry.who) = who;
+    }
+
+    /// And from where.
+    pub fn who(&self) -> (Who, Option<SocketAddr>) {
+        (locked(&self.entry.who).clone(), self.entry.client.get().copied())
+    }
+
+    /// COM_CHANGE_USER: the connections are the same.
+    pub fn changes(&self, user: &[u8], database: &[u8]) {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let mut who = locked(&self.entry.who);
+        (who.user, who.database) = (text(user), text(database));
+    }
+
+    /// By the session's own task only.
+    pub fn count(&self, count: Count, n: u64) {
+        if let Some(sum) = self.entry.counts.get(count as usize)
+            && n > 0
+        {
+            sum.store(sum.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+        }
+    }
+
+    pub fn counted(&self, count: Count) -> u64 {
+        self.entry.counts.get(count as usize).map_or(0, |sum| sum.load(Ordering::Relaxed))
+    }
+
+    pub fn is_busy(&self, is_busy: bool) {
+        self.entry.is_busy.store(is_busy, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        let mut all = locked(&self.all.all);
+        all.live.remove(&self.entry.id);
+        all.ended.add(&self.entry.counted());
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that is locked here is ever half-written.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Count, Login, Sessions, Who};
+
+    #[test]
+    fn who_is_here_and_what_all_did() {
+        let sessions = Arc::new(Sessions::default());
+        let (first, second) = (sessions.enter(), sessions.enter());
+        first.count(Count::Ids, 3);
+        second.count(Count::Ids, 4);
+        second.count(Count::NoId, 1);
+        let who = Who { user: "app".into(), database: "shop".into(), connection: 7, is_tls: true };
+        second.is(who.clone());
+        second.is_busy(true);
+        let seen = sessions.seen();
+        assert_eq!(seen.iter().map(|seen| seen.id).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!((seen[0].who.clone(), seen[1].who.clone()), (None, Some(who)));
+        assert_eq!((seen[0].is_busy, seen[1].is_busy, sessions.open()), (false, true, 2));
+        drop(second);
+        first.count(Count::Ids, 1);
+        let counted = sessions.counted();
+        assert_eq!((counted.get(Count::Ids), counted.refused(), sessions.open()), (8, 1, 1));
+        sessions.note_login(Login::Denied);
+        assert_eq!([Login::Accepted, Login::Denied].map(|login| sessions.logins(login)), [0, 1]);
+        assert_eq!(sessions.opened(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_session_is_killed_by_its_id() {
+        let sessions = Arc::new(Sessions::default());
+        let here = sessions.enter();
+        let id = here.id();
+        assert!(!sessions.kill(id), "it has no task yet");
+        let task = tokio::spawn(async move {
+            let _here = here;
+            std::future::pending::<()>().await;
+        });
+        sessions.serves(id, task.abort_handle());
+        assert!(sessions.kill(id) && !sessions.kill(id + 1));
+        assert!(task.await.unwrap_err().is_cancelled());
+        assert_eq!((sessions.open(), sessions.kill(id)), (0, false));
+    }
+}

@@ -1,0 +1,163 @@
+//! What a server's settings show, and what its store does. Servers of their own: settings are global.
+
+use std::fs;
+
+use crate::rig::{Folder, Found, ROOT, RULES, TABLE, client};
+use crate::support::raw::Client;
+use crate::support::servers::ServerOptions;
+use crate::support::{Kind, Server};
+
+const SEMI_SYNC_SET: [&str; 2] = [
+    "SET GLOBAL rpl_semi_sync_master_enabled = 1",
+    "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'; SET GLOBAL rpl_semi_sync_source_enabled = 1",
+];
+
+/// The finding comes and goes with a setting.
+#[track_caller]
+fn toggles(folder: &Folder, direct: &mut Client, code: &str, (shows, not): (&str, &str)) -> Found {
+    direct.run(shows);
+    let found = folder.check();
+    assert!(found.has(code), "{shows}: {:#}", found.0);
+    direct.run(not);
+    let after = folder.check();
+    assert!(!after.has(code), "{not}: {:#}", after.0);
+    found
+}
+
+#[test]
+fn settings_of_the_server() {
+    for kind in Kind::ALL {
+        let options = ServerOptions { binlog: true, ..Default::default() };
+        let Some(server) = Server::start_with(kind, options) else { continue };
+        let mut direct = client(&server);
+        direct.run(format!("CREATE DATABASE shop; USE shop; {TABLE}"));
+        let folder = Folder::new(&server, ROOT);
+        folder.rules("shop", RULES);
+        let mut toggles =
+            |code: &str, shows: &str, not: &str| drop(toggles(&folder, &mut direct, code, (shows, not)));
+        toggles(
+            "binlog-statement",
+            "SET GLOBAL binlog_format = 'STATEMENT'",
+            "SET GLOBAL binlog_format = 'MIXED'",
+        );
+        toggles("server-read-only", "SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0");
+        toggles(
+            "stray-zero",
+            "SET @mode = @@GLOBAL.sql_mode; SET GLOBAL sql_mode = ''",
+            "SET GLOBAL sql_mode = @mode",
+        );
+        toggles(
+            "driver-step",
+            "SET GLOBAL auto_increment_increment = 2",
+            "SET GLOBAL auto_increment_increment = 1",
+        );
+        store_in_a_table(kind, &server, &folder);
+    }
+}
+
+fn store_in_a_table(kind: Kind, server: &Server, folder: &Folder) {
+    let mut direct = client(server);
+    folder.configure(server, ROOT, "[store]\nkind = 'mysql'\ntable = 'shop.bounds'\n");
+    let found = toggles(
+        folder,
+        &mut direct,
+        "store-not-durable",
+        ("SET GLOBAL innodb_flush_log_at_trx_commit = 2", "SET GLOBAL innodb_flush_log_at_trx_commit = 1"),
+    );
+    assert!(found.text("store-async").starts_with("warning"), "{:#}", found.0);
+    // Nothing is made by looking.
+    let tables = direct.run("SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'bounds'");
+    assert_eq!(tables[0].cell(0, 0).as_deref(), Some("0"));
+    direct.run(SEMI_SYNC_SET[usize::from(kind == Kind::MySql9)]);
+    assert!(!folder.check().has("store-async"), "{}", kind.name());
+
+    assert!(!folder.check().has("store-suspected"));
+    let suspect = r#"{"v":1,"by":"p1","since":"today","reason":"it is gone"}"#;
+    direct.run(
+        "CREATE TABLE shop.bounds (name VARBINARY(600) PRIMARY KEY, revision BIGINT UNSIGNED NOT NULL, value LONGBLOB NOT NULL)",
+    );
+    direct.run(format!("INSERT INTO shop.bounds VALUES ('suspect', 1, '{suspect}')"));
+    assert!(folder.check().text("store-suspected").contains("p1 suspects since today"));
+    direct
+        .run("UPDATE shop.bounds SET name = 'generators/shop.g', value = 'nonsense' WHERE name = 'suspect'");
+    assert!(folder.check().has("store-unread"));
+
+    folder.configure(server, ROOT, "");
+    assert!(!folder.check().has("store-unread"), "there is no file yet");
+    assert!(!folder.path().join("rowstamp.redb").exists(), "and none is made");
+    fs::write(folder.path().join("rowstamp.redb"), "no store").unwrap();
+    assert!(folder.check().has("store-unread"));
+}
+
+/// MySQL takes `lower_case_table_names` only when its data folder is made; there the unit tests say what is found.
+#[test]
+fn rules_that_differ_in_case_only() {
+    let options =
+        ServerOptions { arguments: vec!["--lower-case-table-names=1".into()], ..Default::default() };
+    let Some(server) = Server::start_with(Kind::MariaDb, options) else { return };
+    client(&server).run(format!("CREATE DATABASE shop; USE shop; {TABLE}"));
+    let folder = Folder::new(&server, ROOT);
+    folder.rules("shop", &format!("{RULES}[tables.T]\ncolumn = 'id'\ngenerator = 'g'\n"));
+    let found = folder.check();
+    assert!(found.has("rules-differ-in-case") && found.has("table-ambiguous"), "{:#}", found.0);
+    folder.rules("shop", &RULES.replace("[tables.t]", "[tables.T]"));
+    let found = folder.check();
+    assert!(!found.has("rules-differ-in-case") && !found.has("name-case"), "{:#}", found.0);
+}
+
+/// What only one of the servers has.
+#[test]
+fn peculiarities() {
+    let rows = [
+        // The primary key has row_end behind the id, though nobody wrote it there.
+        (
+            Kind::MariaDb,
+            "column-not-unique",
+            false,
+            "CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY) WITH SYSTEM VERSIONING",
+        ),
+        (
+            Kind::MySql9,
+            "foreign-key-type",
+            true,
+            "CREATE TABLE t (id INT NOT NULL PRIMARY KEY); CREATE TABLE u (t_id INT, FOREIGN KEY k (t_id) REFERENCES t (id)); \
+             SET foreign_key_checks = 0; ALTER TABLE t MODIFY id BIGINT NOT NULL",
+        ),
+        (Kind::MySql9, "column-not-indexed", true, "CREATE TABLE t (id BIGINT NOT NULL, KEY ((id + 1)))"),
+        (
+            Kind::MySql9,
+            "column-default",
+            true,
+            "CREATE TABLE t (id BIGINT NOT NULL DEFAULT (UUID_SHORT()) PRIMARY KEY)",
+        ),
+        (
+            Kind::MariaDb,
+            "column-default",
+            true,
+            "CREATE TABLE t (id BIGINT NOT NULL DEFAULT (UUID_SHORT()) PRIMARY KEY)",
+        ),
+        (Kind::MariaDb, "not-a-table", true, "CREATE SEQUENCE t"),
+        (
+            Kind::MariaDb,
+            "body-inserts",
+            true,
+            "CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY, a INT); SET sql_mode = 'ORACLE'; \
+             CREATE PACKAGE p AS PROCEDURE q; END; CREATE PACKAGE BODY p AS PROCEDURE q AS BEGIN INSERT INTO t (a) VALUES (1); END; END",
+        ),
+    ];
+    for kind in Kind::ALL {
+        let Some(server) = crate::rig::server(kind) else { continue };
+        let folder = Folder::new(server, ROOT);
+        let mine = || rows.iter().enumerate().filter(|(_, row)| row.0 == kind);
+        for (nth, (_, _, _, sql)) in mine() {
+            client(server).run(format!("CREATE DATABASE only_{nth}; USE only_{nth}; {sql}"));
+            folder.rules(&format!("only_{nth}"), RULES);
+        }
+        let found = folder.check();
+        for (nth, (_, code, expect, sql)) in mine() {
+            let of = found.of(&format!("only_{nth}"));
+            assert_eq!(of.contains(code), *expect, "{} {sql}: {of:?}\n{:#}", kind.name(), found.0);
+            client(server).run(format!("DROP DATABASE only_{nth}"));
+        }
+    }
+}
