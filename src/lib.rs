@@ -16,6 +16,7 @@
 //! * [`schema`]: the columns of live tables, read through the control account.
 //! * [`sessions`]: who is connected, what they did, and how they are ended.
 //! * [`lint`]: the rules against the live server, finding by finding. Pure.
+//! * [`migrate`]: tables off AUTO_INCREMENT and back: rules, SQL, what a step proves. Pure.
 //! * [`proxy`]: listener, sessions, login, the pump.
 //! * [`admin`]: what operators see and do while a proxy runs.
 //! * [`takeover`]: one process in the place of another.
@@ -30,6 +31,7 @@ pub mod config;
 pub mod ids;
 pub mod lint;
 pub mod meter;
+pub mod migrate;
 pub mod mysql;
 pub mod proxy;
 pub mod rewrite;

@@ -15,10 +15,12 @@ use crate::rules::model::{ColumnShape, NameCase, Rule, TableShape};
 use crate::rules::{Ambiguous, RuleSet};
 
 mod account;
+mod counters;
 pub mod facts;
 mod primary;
 
 pub use account::{Control, ControlTls};
+pub use counters::{Counter, IdColumn, InsertTrigger, Session, Tally};
 pub use primary::Primary;
 
 /// What a name is to the backend.

@@ -17,16 +17,19 @@ use self::rates::Rates;
 pub(super) use self::settings::differing;
 use super::explain::{ExplainInput, LiveTables, explain_statement};
 use super::reload::Reloader;
+use super::store::facts_of;
 use crate::admin::{
     About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Metric, ProxyRow,
     Raised, Reload, RuleRow, SessionRow, SessionState, SlotRow, User,
 };
 use crate::config::{Config, StoreKind};
+use crate::lint::{self, Finding, Severity, Where};
 use crate::proxy::session::Shared;
 use crate::proxy::tables::InForce;
 use crate::rules::model::{GeneratorName, Rule};
 use crate::rules::word;
 use crate::schema::Schema;
+use crate::schema::facts::Facts;
 use crate::sessions::{Count, Seen, Sessions};
 use crate::store::Store;
 use crate::store::metered::StoreMeter;
@@ -142,7 +145,17 @@ impl Desk for ProxyDesk {
     }
 
     async fn findings(&self) -> Result<Vec<FindingRow>, DeskError> {
-        Err(DeskError::Wrong("not wired".to_owned()))
+        let Some(schema) = &self.parts.schema else {
+            return Err(DeskError::Wrong(
+                "findings are read through an account of Rowstamp's own: write [backend.control] in rowstamp.toml"
+                    .to_owned(),
+            ));
+        };
+        let rules = self.parts.tables.rules();
+        let facts =
+            Facts::read(schema, &rules).await.map_err(|error| DeskError::Failed(error.to_string()))?;
+        let store = facts_of(&*self.parts.store, &self.parts.config).await;
+        Ok(lint::findings(&facts, &rules, &store).into_iter().map(finding_row).collect())
     }
 
     fn config(&self) -> Vec<ConfigRow> {
@@ -215,7 +228,7 @@ impl Desk for ProxyDesk {
     }
 
     fn users(&self) -> Arc<[User]> {
-        Arc::default()
+        self.parts.reloader.users()
     }
 }
 
@@ -231,6 +244,32 @@ fn rule_row(rule: &Rule) -> RuleRow {
         unavailable: word(&rule.unavailable),
         origin: rule.origin.to_string(),
     }
+}
+
+fn finding_row(finding: Finding) -> FindingRow {
+    FindingRow {
+        severity: match finding.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        },
+        code: finding.code.as_str().to_owned(),
+        place: place_of(&finding.place),
+        why: finding.why,
+        remedy: finding.remedy,
+    }
+}
+
+/// `schema.table.column`, an object, `file:line`: what of them is known.
+fn place_of(place: &Where) -> String {
+    let column = place.column.iter().map(|column| format!(".{column}"));
+    let named = place.table.iter().cloned().chain(column).collect::<String>();
+    let file = place.file.as_ref().map(|file| match place.line {
+        Some(line) => format!("{}:{line}", file.display()),
+        None => file.display().to_string(),
+    });
+    let parts = [Some(named).filter(|named| !named.is_empty()), place.object.clone(), file];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 fn session_row(seen: Seen) -> SessionRow {

@@ -5,6 +5,7 @@ pub mod console;
 pub mod decode;
 mod desk;
 pub mod explain;
+pub mod migrate;
 pub mod reload;
 pub mod serve;
 pub mod store;
@@ -43,6 +44,9 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Take timestamp ids apart: when, where and as which of its tick each was made.
     Decode(decode::DecodeArgs),
+    /// Move tables off AUTO_INCREMENT, and back: plan, raise floors, print the SQL, prove each step (docs/migrate.md).
+    #[command(subcommand)]
+    Migrate(migrate::MigrateCommand),
     /// Look into the store of bounds, and raise them, without serving.
     #[command(subcommand)]
     Store(store::StoreCommand),
@@ -62,6 +66,7 @@ pub fn run(line: CommandLine) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Decode(args) => decode::run(&args),
+        Command::Migrate(command) => migrate::run(&command),
         Command::Store(command) => store::run(&command),
     }
 }

@@ -1,10 +1,10 @@
 //! `rowstamp store`: the operator's commands over the store that the configuration names; and that store, opened.
 
 mod facts;
-mod list;
-mod raise;
+pub(super) mod list;
+pub(super) mod raise;
 mod settle;
-mod ticks;
+pub(super) mod ticks;
 mod transfer;
 
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::store::late::LateStore;
 use crate::store::mysql::{self, MysqlStore};
 use crate::store::{Key, Store, StoreError};
 
-pub(super) use facts::facts;
+pub(super) use facts::{facts, facts_of};
 
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
@@ -53,15 +53,15 @@ pub(super) fn run(command: &StoreCommand) -> anyhow::Result<ExitCode> {
 }
 
 /// The store as an operator has it.
-struct Desk {
-    store: Arc<dyn Store>,
+pub(super) struct Desk {
+    pub(super) store: Arc<dyn Store>,
     /// The same, where it is etcd: only there proxies notice by themselves that the store went back.
     etcd: Option<Arc<EtcdDesk>>,
 }
 
 impl Desk {
     /// A file that is not there is an error.
-    async fn open(config: &Config) -> anyhow::Result<Self> {
+    pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
         if let StoreKind::Embedded { path } = &config.store.kind
             && !path.exists()
         {
@@ -73,7 +73,7 @@ impl Desk {
         Self::open_or_make(config).await
     }
 
-    async fn open_or_make(config: &Config) -> anyhow::Result<Self> {
+    pub(super) async fn open_or_make(config: &Config) -> anyhow::Result<Self> {
         let store: Arc<dyn Store> = match &config.store.kind {
             StoreKind::Embedded { path } => Arc::new(EmbeddedStore::open(path)?),
             StoreKind::Etcd(etcd) => {

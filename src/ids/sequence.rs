@@ -55,4 +55,39 @@ impl SequenceSpec {
     pub fn last_id(&self, column_max: u64) -> u64 {
         self.max.unwrap_or(column_max).min(column_max).min(ID_MAX)
     }
+
+    /// Whether all numbers that this one may issue are such that `other` may, by step and offset.
+    pub fn is_within(&self, other: &SequenceSpec) -> bool {
+        let step = other.step.get();
+        self.step.get().is_multiple_of(step) && self.offset % step == other.offset % step
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SequenceSpec;
+    use std::num::NonZeroU64;
+
+    #[test]
+    fn residue_classes_within_others() {
+        let spec = |(step, offset)| SequenceSpec {
+            step: NonZeroU64::new(step).unwrap(),
+            offset,
+            ..SequenceSpec::default()
+        };
+        for (new, old, expect) in [
+            ((1, 0), (1, 0), true),
+            ((1, 5), (1, 0), true),
+            ((2, 0), (1, 0), true),
+            ((10, 3), (1, 0), true),
+            ((4, 2), (2, 0), true),
+            ((4, 1), (2, 3), true),
+            ((1, 0), (2, 0), false),
+            ((2, 1), (2, 0), false),
+            ((4, 1), (2, 0), false),
+            ((3, 0), (2, 0), false),
+        ] {
+            assert_eq!(spec(new).is_within(&spec(old)), expect, "{new:?} in {old:?}");
+        }
+    }
 }

@@ -82,7 +82,7 @@ impl Desk for TestDesk {
             connection: 41,
             is_tls: true,
             age: Duration::from_secs(61),
-            commands: 20,
+            statements: 20,
             rewritten: 5,
             refused: 1,
             ids: 9,

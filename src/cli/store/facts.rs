@@ -7,6 +7,7 @@ use crate::config::{Config, Mysql, StoreKind};
 use crate::lint::{self, StoreFacts};
 use crate::schema::facts::ServerFacts;
 use crate::schema::{Schema, SchemaError};
+use crate::store::Store;
 use crate::store::mysql::Table;
 
 /// Longer than a store's own deadlines.
@@ -29,6 +30,20 @@ async fn records(config: &Config, kind: lint::StoreKind) -> StoreFacts {
     match tokio::time::timeout(LIMIT, read).await {
         Ok(Ok(records)) => StoreFacts::of(kind, &records),
         Ok(Err(error)) => StoreFacts::unread(kind, format!("{error:#}")),
+        Err(_) => StoreFacts::unread(kind, format!("it did not answer within {LIMIT:?}")),
+    }
+}
+
+/// [`facts`], of a proxy that runs and has it open.
+pub(in crate::cli) async fn facts_of(store: &dyn Store, config: &Config) -> StoreFacts {
+    let kind = match &config.store.kind {
+        StoreKind::Embedded { .. } => lint::StoreKind::Embedded,
+        StoreKind::Etcd(_) => lint::StoreKind::Etcd,
+        StoreKind::Mysql(mysql) => return of_table(config, mysql).await,
+    };
+    match tokio::time::timeout(LIMIT, store.list("")).await {
+        Ok(Ok(records)) => StoreFacts::of(kind, &records),
+        Ok(Err(error)) => StoreFacts::unread(kind, error.to_string()),
         Err(_) => StoreFacts::unread(kind, format!("it did not answer within {LIMIT:?}")),
     }
 }

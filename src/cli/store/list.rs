@@ -155,7 +155,10 @@ fn fields<T: Serialize>(record: &T) -> Map<String, Value> {
 }
 
 /// Columns as wide as their widest cell; nothing where there is no row.
-fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+pub(in crate::cli) fn table<const N: usize>(
+    head: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
     let mut lines = vec![head.map(str::to_owned)];
     lines.extend(rows);
     if lines.len() == 1 {

@@ -11,7 +11,7 @@ use crate::cli::{ConfigArg, Usage, control, load};
 use crate::config::{Config, Loaded};
 use crate::ids::{ID_MAX, bound_of, raise_bound};
 use crate::rules::RuleSet;
-use crate::rules::model::{GeneratorKind, GeneratorName, Mode};
+use crate::rules::model::{GeneratorKind, GeneratorName, Mode, Rule};
 use crate::schema::Schema;
 use crate::store::record::decode;
 use crate::store::{GeneratorRecord, Key, StoreError};
@@ -80,7 +80,7 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Raises the generator, or makes it; says from where to where.
-pub(super) async fn raise(desk: &Desk, name: &str, to: u64) -> Result<String, StoreError> {
+pub(in crate::cli) async fn raise(desk: &Desk, name: &str, to: u64) -> Result<String, StoreError> {
     let from = bound_of(&*desk.store, name).await?;
     let now = raise_bound(desk.store.clone(), name, OWNER, to).await?;
     Ok(match from {
@@ -135,6 +135,15 @@ pub(super) async fn floors(
         return Err(Usage(why.to_owned()).into());
     };
     let schema = Schema::connect(&control).await?;
+    floors_on(&schema, rules, |rule| rule.mode != Mode::Off && is_wanted(&rule.generator)).await
+}
+
+/// The same of one server, by the rules that are wanted.
+pub(in crate::cli) async fn floors_on(
+    schema: &Schema,
+    rules: &RuleSet,
+    is_wanted: impl Fn(&Rule) -> bool,
+) -> anyhow::Result<BTreeMap<GeneratorName, u64>> {
     let case = schema.name_case().await?;
     let found = schema.ruled_tables(case, rules).await?;
     if let Some(ambiguous) = found.ambiguous.first() {
@@ -142,7 +151,7 @@ pub(super) async fn floors(
     }
     let mut floors = BTreeMap::new();
     for (table, rule) in found.tables {
-        if rule.mode == Mode::Off || !is_wanted(&rule.generator) {
+        if !is_wanted(&rule) {
             continue;
         }
         let shape = schema.shape(&rule.schema, &table).await?;
@@ -153,7 +162,7 @@ pub(super) async fn floors(
         let bound = match rules.generator(&rule.generator).map(|spec| &spec.kind) {
             Some(GeneratorKind::Timestamp(timestamp)) => {
                 let column = (rule.schema.as_str(), table.as_str(), rule.column.as_str());
-                ticks::tick_above(&schema, column, &timestamp.layout).await?
+                ticks::tick_above(schema, column, &timestamp.layout).await?
             }
             _ => schema.highest_id(&rule.schema, &table, &rule.column, None).await?.min(ID_MAX) + 1,
         };

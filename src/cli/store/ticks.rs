@@ -10,7 +10,7 @@ use super::Desk;
 use super::raise::OWNER;
 
 /// The layout of a generator of the rules; `None`: it is a sequence, or there is none of that name.
-pub(super) fn layout_of<'a>(loaded: &'a Loaded, name: &str) -> Option<&'a Layout> {
+pub(in crate::cli) fn layout_of<'a>(loaded: &'a Loaded, name: &str) -> Option<&'a Layout> {
     loaded.rules.generators().find(|spec| spec.name.to_string() == name).and_then(|spec| match &spec.kind {
         GeneratorKind::Timestamp(timestamp) => Some(&timestamp.layout),
         GeneratorKind::Sequence(_) => None,
@@ -44,7 +44,7 @@ pub(super) async fn tick_above(
 }
 
 /// Raises all nodes; says from where to where, as times.
-pub(super) async fn raise(
+pub(in crate::cli) async fn raise(
     desk: &Desk,
     name: &GeneratorName,
     layout: &Layout,

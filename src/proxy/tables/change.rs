@@ -8,7 +8,8 @@
 //! 3. A generator whose description changed is opened a second time. Both draw from one bound, so their ranges never
 //!    overlap (`ids/fence`), whatever their steps; the first is closed before the second is used, so ids go on ascending.
 //!    What it hands back lies above all that it issued, and above the floor of no table: where a table is new to the
-//!    generator, nothing is handed back.
+//!    generator, nothing is handed back. The same where the next one issues ids that the first left out, by its step and
+//!    offset: others may have used those, so the tables are asked as if they were new.
 //! 4. Where a step fails, panics or is cut off, tables may be bound to generators that never came into force. The old rules go on
 //!    as a version of their own that binds those tables back before it issues for them. Behind the last binding there is no
 //!    way back, since old generators close: from there on it is the next version that comes into force ([`Handover`]).
@@ -198,7 +199,18 @@ impl Tables {
             && matches!(self.rules.find(self.backend.case, &rule.schema, table), Ok(Some(mine))
                 if mine.generator == rule.generator
                     && mine.column == rule.column
-                    && self.seed(&mine.generator) == next.seed(&rule.generator))
+                    && self.seed(&mine.generator) == next.seed(&rule.generator)
+                    && self.leaves_no_more_out(next, &rule.generator))
+    }
+
+    /// Whether `next` issues no ids that this version leaves to others, the server's own counter say: where the step goes
+    /// from 2 to 1, those in between may be in the table.
+    fn leaves_no_more_out(&self, next: &Tables, generator: &GeneratorName) -> bool {
+        let kind = |rules: &RuleSet| rules.generator(generator).map(|spec| spec.kind.clone());
+        match (kind(&self.rules), kind(&next.rules)) {
+            (Some(GeneratorKind::Sequence(old)), Some(GeneratorKind::Sequence(new))) => new.is_within(&old),
+            _ => true,
+        }
     }
 
     fn know_all(&self, live: Vec<Live>) {

@@ -1,0 +1,60 @@
+//! `rowstamp migrate`: tables off AUTO_INCREMENT, and back. docs/migrate.md walks a live table through it.
+
+mod plan;
+mod seed;
+mod shards;
+mod sql;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+#[derive(Debug, Subcommand)]
+pub enum MigrateCommand {
+    /// List the tables that have AUTO_INCREMENT, and propose their rules.
+    #[command(after_help = PLAN)]
+    Plan(plan::PlanArgs),
+    /// Raise the generators above the ids and counters of their tables on every shard, also of rules that are off.
+    #[command(after_help = SEED)]
+    Seed(seed::SeedArgs),
+    /// Print the SQL of each step and of its way back; nothing is executed.
+    #[command(after_help = SQL)]
+    Sql(sql::SqlArgs),
+    /// Look whether a step is done, whether ids came from elsewhere, and whether any is double.
+    #[command(after_help = VERIFY)]
+    Verify(verify::VerifyArgs),
+}
+
+const PLAN: &str = "Examples:
+  rowstamp migrate plan                                   all tables with AUTO_INCREMENT
+  rowstamp migrate plan --schema shop --interleave --write
+                                                          rules/shop.toml, for moving it while it is written to
+  rowstamp migrate plan --table 'order_*' --kind timestamp --layout snowflake --json";
+
+const SEED: &str = "Examples:
+  rowstamp migrate seed --dry-run                         what would be raised
+  rowstamp migrate seed --shard 10.0.0.1:3306 --shard 10.0.0.2:3306";
+
+const SQL: &str = "Examples:
+  rowstamp migrate sql                                    every step with its way back, as comments
+  rowstamp migrate sql --step interleave | mysql          do one
+  rowstamp migrate sql --step drop --back | mysql         and take it back";
+
+const VERIFY: &str = "Examples:
+  rowstamp migrate verify --step interleaved --sessions-up-to 812
+  rowstamp migrate verify --step moved --since-id 70000
+  rowstamp migrate verify --shard 10.0.0.1:3306 --shard 10.0.0.2:3306 --up-to-id 5000000";
+
+/// Runs a command to its end.
+pub(super) fn run(command: &MigrateCommand) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match command {
+            MigrateCommand::Plan(args) => plan::run(args).await,
+            MigrateCommand::Seed(args) => seed::run(args).await,
+            MigrateCommand::Sql(args) => sql::run(args).await,
+            MigrateCommand::Verify(args) => verify::run(args).await,
+        }
+    })
+}

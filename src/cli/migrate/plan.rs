@@ -1,0 +1,260 @@
+//! `rowstamp migrate plan`: which tables have AUTO_INCREMENT, how far they reach, and rules for them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use super::shards::{self, Choice, Shard};
+use crate::cli::store::list::table;
+use crate::cli::{ConfigArg, Usage, load, store};
+use crate::config::Loaded;
+use crate::ids::layout::presets::{PRESETS, Preset};
+use crate::lint::report::Report;
+use crate::lint::{self, Code};
+use crate::migrate::interleave::{Counting, VARIABLES};
+use crate::migrate::proposed::{Proposal, with};
+use crate::migrate::rules_file::{Addition, additions, file_name, text};
+use crate::migrate::survey::{Note, Ruled, Severity, Surveyed, Wanted, server_notes};
+use crate::schema::IdColumn;
+use crate::schema::facts::Facts;
+use crate::toml_file::nearest;
+
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    #[command(flatten)]
+    pub choice: Choice,
+    /// What the proposed generators are.
+    #[arg(long, value_enum, value_name = "KIND", default_value = "sequence")]
+    pub kind: Kind,
+    /// With --kind timestamp: the layout of the ids, by the name of a preset (`rowstamp decode --help` lists them).
+    #[arg(long, value_name = "NAME", required_if_eq("kind", "timestamp"))]
+    pub layout: Option<String>,
+    /// Sequences of even ids, for tables that are written to directly and through the proxy while they move.
+    #[arg(long)]
+    pub interleave: bool,
+    /// Write the rules, with mode = "off", to SCHEMA.toml in the rules' folder; what is there stays as it is.
+    #[arg(long)]
+    pub write: bool,
+    /// As one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    Sequence,
+    Timestamp,
+}
+
+pub(super) async fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
+    let wanted = wanted(args)?;
+    let loaded = load(&args.config.config)?;
+    let shards = shards::open(&loaded.config, &[]).await?;
+    let Some(shard) = shards.first() else { return Err(Usage("backend.address is empty".to_owned()).into()) };
+    let tables = survey(shard, &args.choice, &loaded, &wanted).await?;
+    let counting = Counting::of(&shard.schema.globals(&VARIABLES).await?);
+    let server = server_notes(&counting, &wanted);
+    let files = files(&tables, &loaded, &wanted)?;
+    let checked = checked(shard, &loaded, &tables, &files, &wanted).await?;
+    if args.write {
+        files.iter().try_for_each(write)?;
+    }
+    let mut out = io::stdout().lock();
+    if args.json {
+        let rules = files.iter().map(|file| {
+            json!({ "file": file.path, "text": file.text, "is_written": args.write, "tables": file.added.len() })
+        });
+        let rules: Vec<_> = rules.collect();
+        let all = json!({
+            "server": shard.name, "findings": server, "tables": tables, "checked": checked.findings, "rules": rules
+        });
+        writeln!(out, "{all:#}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print_tables(&mut out, shard, &tables)?;
+    for (about, note) in notes(shard, &server, &tables) {
+        let severity = if note.severity == Severity::Error { "error" } else { "warning" };
+        writeln!(out, "{severity}: {about}: {}; {}", note.why, note.remedy)?;
+    }
+    if !checked.findings.is_empty() {
+        writeln!(
+            out,
+            "\nWhat `rowstamp check --online` says of these tables, their rules switched on:\n\n{}",
+            checked.to_string().trim_end()
+        )?;
+    }
+    for file in &files {
+        writeln!(out)?;
+        if args.write {
+            let count = file.added.len();
+            let what = if count == 1 { "1 table is" } else { &format!("{count} tables are") };
+            writeln!(out, "{}: {what} new, with mode = \"off\"", file.path.display())?;
+        } else {
+            writeln!(out, "{} (--write writes it):\n", file.path.display())?;
+            write!(out, "{}", file.text)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn wanted(args: &PlanArgs) -> Result<Wanted, Usage> {
+    if args.kind == Kind::Sequence {
+        return match args.layout {
+            Some(_) => Err(Usage("--layout is for --kind timestamp".to_owned())),
+            None => Ok(Wanted::Sequence { is_even: args.interleave }),
+        };
+    }
+    if args.interleave {
+        let why = "--interleave is for sequences: behind a timestamp id the server's counter goes on above it, into the ids to \
+                   come; move the table with a sequence, and to timestamps when all write through the proxy (docs/migrate.md)";
+        return Err(Usage(why.to_owned()));
+    }
+    let name = args.layout.as_deref().unwrap_or_default();
+    let Some(preset) = Preset::find(name) else {
+        let near = nearest(name, PRESETS.iter().map(|preset| preset.name));
+        let near = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
+        return Err(Usage(format!("there is no layout {name:?}{near}")));
+    };
+    let layout = preset.layout();
+    let last = layout.compose(layout.last_tick(), 0, 0).unwrap_or(i64::MAX.unsigned_abs());
+    Ok(Wanted::Timestamp { layout: name.to_owned(), last })
+}
+
+async fn survey(
+    shard: &Shard,
+    choice: &Choice,
+    loaded: &Loaded,
+    wanted: &Wanted,
+) -> anyhow::Result<Vec<Surveyed>> {
+    let mut counters = shard.schema.counters(&choice.schemas).await?;
+    counters.retain(|counter| choice.has(&counter.schema, &counter.table));
+    let columns: Vec<_> = counters
+        .iter()
+        .map(|of| IdColumn { schema: &of.schema, table: &of.table, column: &of.column.name })
+        .collect();
+    let highest = shard.schema.highest_ids(&columns).await?;
+    let case = shard.schema.name_case().await?;
+    let rules = (&loaded.rules, case);
+    let surveyed =
+        counters.iter().zip(highest).map(|(counter, highest)| Surveyed::of(counter, highest, wanted, rules));
+    Ok(surveyed.collect::<Result<_, _>>()?)
+}
+
+/// What the way itself takes care of, or the table above shows.
+const SAID_ELSEWHERE: [Code; 4] =
+    [Code::AutoIncrementKept, Code::StepDiffers, Code::DriverStep, Code::ColumnNearlyFull];
+
+/// The findings of `check --online` for these tables, by the rules that they have and those that are proposed.
+async fn checked(
+    shard: &Shard,
+    loaded: &Loaded,
+    tables: &[Surveyed],
+    files: &[NewFile],
+    wanted: &Wanted,
+) -> anyhow::Result<Report> {
+    let proposals: Vec<_> = files
+        .iter()
+        .map(|file| Proposal { schema: &file.schema, file: &file.path, added: &file.added })
+        .collect();
+    let rules = with(&loaded.rules, &proposals, wanted);
+    let facts = Facts::read(&shard.schema, &rules).await?;
+    let mut findings = lint::findings(&facts, &rules, &store::facts(&loaded.config).await);
+    let names: Vec<_> = tables.iter().map(Surveyed::name).collect();
+    findings.retain(|finding| {
+        let is_ours = match &finding.place.table {
+            Some(table) => names.contains(table),
+            None => finding.severity != lint::Severity::Note,
+        };
+        is_ours && !SAID_ELSEWHERE.contains(&finding.code)
+    });
+    Ok(Report::of(findings))
+}
+
+/// A rules file as it would be.
+struct NewFile {
+    schema: String,
+    path: PathBuf,
+    text: String,
+    added: Vec<Addition>,
+}
+
+fn files(tables: &[Surveyed], loaded: &Loaded, wanted: &Wanted) -> anyhow::Result<Vec<NewFile>> {
+    let mut by_schema: BTreeMap<&str, Vec<&Surveyed>> = BTreeMap::new();
+    for table in tables {
+        by_schema.entry(&table.schema).or_default().push(table);
+    }
+    let mut files = Vec::new();
+    for (schema, tables) in by_schema {
+        let added = additions(&tables, &loaded.rules);
+        if added.is_empty() {
+            continue;
+        }
+        let path = loaded.config.rules.path.join(file_name(schema));
+        let old = match fs::read_to_string(&path) {
+            Ok(old) => Some(old),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
+        };
+        let text = text(&path, old.as_deref(), schema, &added, wanted)?;
+        files.push(NewFile { schema: schema.to_owned(), path, text, added });
+    }
+    Ok(files)
+}
+
+/// Whole: a running proxy that watches the folder never sees half of it.
+fn write(file: &NewFile) -> anyhow::Result<()> {
+    let folder = file.path.parent().unwrap_or(Path::new("."));
+    let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let making = folder.join(format!(".{name}.new"));
+    let cannot = || format!("{} cannot be written", file.path.display());
+    let written = fs::File::create(&making).and_then(|mut new| {
+        new.write_all(file.text.as_bytes())?;
+        if let Ok(old) = fs::metadata(&file.path) {
+            new.set_permissions(old.permissions())?;
+        }
+        new.sync_all()
+    });
+    written.and_then(|()| fs::rename(&making, &file.path)).with_context(cannot)
+}
+
+fn print_tables(out: &mut impl Write, shard: &Shard, tables: &[Surveyed]) -> io::Result<()> {
+    if tables.is_empty() {
+        return writeln!(out, "{}: no table that was asked for has AUTO_INCREMENT", shard.name);
+    }
+    let number = |number: Option<u64>| number.map_or_else(|| "?".to_owned(), |number| number.to_string());
+    let row = |one: &Surveyed| {
+        let rule = match &one.rule {
+            Ruled::None => "-".to_owned(),
+            Ruled::Off { generator } => format!("off ({generator})"),
+            Ruled::On { generator } => format!("on ({generator})"),
+        };
+        [
+            one.name(),
+            one.column.clone(),
+            one.column_type.clone(),
+            format!("~{}", one.rows_approximate),
+            number(one.max_id),
+            one.counter.to_string(),
+            number(one.left),
+            one.left_percent.map_or_else(|| "?".to_owned(), |percent| format!("{percent} %")),
+            rule,
+        ]
+    };
+    let head = ["TABLE", "COLUMN", "TYPE", "ROWS", "MAX(ID)", "COUNTER", "IDS LEFT", "LEFT", "RULE"];
+    write!(out, "{}", table(head, tables.iter().map(row)))?;
+    writeln!(out, "\nROWS are the engine's estimate; COUNTER is the id that the server would hand out next.")
+}
+
+fn notes<'a>(shard: &Shard, server: &'a [Note], tables: &'a [Surveyed]) -> Vec<(String, &'a Note)> {
+    let of_server = server.iter().map(|note| (shard.name.clone(), note));
+    let of_tables = tables.iter().flat_map(|table| table.findings.iter().map(|note| (table.name(), note)));
+    of_server.chain(of_tables).collect()
+}

@@ -1,0 +1,105 @@
+//! `rowstamp migrate seed`: generators above the ids and counters of their tables, over every shard.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use super::shards::{self, Choice};
+use crate::address::Address;
+use crate::cli::store::Desk;
+use crate::cli::store::raise::{floors_on, raise};
+use crate::cli::store::ticks;
+use crate::cli::{ConfigArg, load};
+use crate::config::Config;
+use crate::ids::{ID_MAX, bound_of};
+use crate::rules::model::GeneratorName;
+use crate::store::StoreError;
+
+#[derive(Debug, Args)]
+pub struct SeedArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    #[command(flatten)]
+    pub choice: Choice,
+    /// A server that holds these tables; may be written several times. Default: the backend. The account is the control account.
+    #[arg(long = "shard", value_name = "ADDRESS")]
+    pub shards: Vec<Address>,
+    /// Ids to leave free above what is found, for writers that take ids elsewhere until they have moved. For sequences.
+    #[arg(long, value_name = "IDS", default_value_t = 0)]
+    pub margin: u64,
+    /// Say what would be raised, and write nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+pub(super) async fn run(args: &SeedArgs) -> anyhow::Result<ExitCode> {
+    let loaded = load(&args.config.config)?;
+    let shards = shards::open(&loaded.config, &args.shards).await?;
+    let mut floors: BTreeMap<GeneratorName, u64> = BTreeMap::new();
+    for shard in &shards {
+        let tables = shard.ruled(&loaded.rules, &args.choice).await?;
+        let is_wanted = |rule: &crate::rules::model::Rule| tables.iter().any(|(_, one)| **one == *rule);
+        let found =
+            floors_on(&shard.schema, &loaded.rules, is_wanted).await.with_context(|| shard.name.clone())?;
+        for (generator, floor) in found {
+            let highest = floors.entry(generator).or_insert(floor);
+            *highest = (*highest).max(floor);
+        }
+    }
+    shards::be_some(floors.len(), &shards)?;
+    let desk = open(&loaded.config, args.dry_run).await?;
+    for (generator, floor) in &floors {
+        let name = generator.to_string();
+        if let Some(layout) = ticks::layout_of(&loaded, &name) {
+            if args.dry_run {
+                println!("{name} would begin at {} on every node", layout.time_of(*floor));
+            } else {
+                println!("{}", ticks::raise(&desk, generator, layout, *floor).await?);
+            }
+            continue;
+        }
+        let to = floor.saturating_add(args.margin).min(ID_MAX + 1);
+        if args.dry_run {
+            println!("{name} {}", would(bound_of(&*desk.store, &name).await?, to));
+        } else {
+            println!("{}", raise(&desk, &name, to).await?);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn would(from: u64, to: u64) -> String {
+    match from {
+        0 => format!("would be made at {to}"),
+        _ if from >= to => format!("stands at {from}, above {}", to - 1),
+        _ => format!("would be raised from {from} to {to}"),
+    }
+}
+
+async fn open(config: &Config, is_dry: bool) -> anyhow::Result<Desk> {
+    let opened = if is_dry { Desk::open(config).await } else { Desk::open_or_make(config).await };
+    opened.or_else(|error| match error.downcast_ref::<StoreError>() {
+        Some(StoreError::InUse { path }) => bail!(
+            "{} is open in a running proxy. Where the backend has all of a generator's tables there is nothing to do: a rule that \
+             comes into force makes the proxy read their ids and counters itself. For tables on other servers stop the proxy \
+             while this runs, or keep the bounds in etcd or in a table (store.kind)",
+            path.display()
+        ),
+        _ => Err(error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::would;
+
+    #[test]
+    fn what_would_be() {
+        assert_eq!(would(0, 7), "would be made at 7");
+        assert_eq!(would(7, 7), "stands at 7, above 6");
+        assert_eq!(would(9, 7), "stands at 9, above 6");
+        assert_eq!(would(5, 7), "would be raised from 5 to 7");
+    }
+}

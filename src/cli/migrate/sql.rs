@@ -1,0 +1,185 @@
+//! `rowstamp migrate sql`: what a DBA runs at each step, printed.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+
+use super::shards::{self, Choice, Shard};
+use crate::address::Address;
+use crate::cli::store::Desk;
+use crate::cli::{ConfigArg, Usage, load};
+use crate::config::Loaded;
+use crate::ids::{ID_MAX, issued_below};
+use crate::migrate::definition::Definition;
+use crate::migrate::interleave::{Counting, Increments, Seat, VARIABLES};
+use crate::migrate::steps::{Print, Step, Subject, drop_counter, guard, interleave, render, widen};
+use crate::rules::model::Rule;
+use crate::schema::IdColumn;
+use crate::sql::name::same_column;
+
+#[derive(Debug, Args)]
+pub struct SqlArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    #[command(flatten)]
+    pub choice: Choice,
+    /// The server that the SQL is for. Default: the backend. The account is the control account.
+    #[arg(long = "shard", value_name = "ADDRESS")]
+    pub shard: Option<Address>,
+    /// One step, ready for a client. Without it all are printed as comments: no client may run them at once.
+    #[arg(long, value_enum, value_name = "STEP")]
+    pub step: Option<StepName>,
+    /// How many servers take writes to these tables (a ring, or Galera), each by an offset of its own.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=32767))]
+    pub servers: u64,
+    /// Which of them this server is: its auto_increment_offset before the first step.
+    #[arg(long, value_name = "NTH", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=32767))]
+    pub server: u64,
+    /// The way back of the step.
+    #[arg(long, requires = "step")]
+    pub back: bool,
+    /// Among all steps, that of the triggers which refuse INSERTs past the proxy.
+    #[arg(long, conflicts_with = "step")]
+    pub guard_triggers: bool,
+    /// With --step drop --back: where the server's counter begins. Default: above the tables' ids and the generator's bound.
+    #[arg(long, value_name = "ID", requires = "back", value_parser = clap::value_parser!(u64).range(1..=ID_MAX))]
+    pub counter: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StepName {
+    /// The server's counter hands out odd ids, a generator with step = 2 the even ones.
+    Interleave,
+    /// Triggers refuse INSERTs that bring no id.
+    Guard,
+    /// Columns narrower than BIGINT are widened.
+    Widen,
+    /// AUTO_INCREMENT is taken away.
+    Drop,
+}
+
+pub(super) async fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
+    let loaded = load(&args.config.config)?;
+    let shards = shards::open(&loaded.config, args.shard.as_slice()).await?;
+    let Some(shard) = shards.first() else { bail!("backend.address is empty") };
+    let tables = shard.ruled(&loaded.rules, &args.choice).await?;
+    shards::be_some(tables.len(), &shards)?;
+    let mut notes = Vec::new();
+    let needs_counter = args.step.is_none() || (args.step == Some(StepName::Drop) && args.back);
+    let bounds = if needs_counter && args.counter.is_none() {
+        Bounds::open(&loaded, &mut notes).await?
+    } else {
+        Bounds(None)
+    };
+    let mut subjects = Vec::new();
+    for (table, rule) in &tables {
+        subjects.extend(subject(shard, table, rule, args.counter, &bounds).await?);
+    }
+    let counting = Counting::of(&shard.schema.globals(&VARIABLES).await?);
+    let seat = seat(args, &counting)?;
+    let steps = |name| -> Step {
+        match name {
+            StepName::Interleave => interleave(&counting, seat),
+            StepName::Guard => guard(&subjects),
+            StepName::Widen => widen(&subjects, counting.flavour),
+            StepName::Drop => drop_counter(&subjects, counting.flavour),
+        }
+    };
+    let text = match args.step {
+        Some(name) => render(&[steps(name)], if args.back { Print::Back } else { Print::Forward }),
+        None => {
+            let all = [StepName::Interleave, StepName::Guard, StepName::Widen, StepName::Drop];
+            let wanted = all.into_iter().filter(|name| *name != StepName::Guard || args.guard_triggers);
+            render(&wanted.map(steps).collect::<Vec<_>>(), Print::All)
+        }
+    };
+    let mut out = io::stdout().lock();
+    for note in notes {
+        writeln!(out, "-- {note}")?;
+    }
+    write!(out, "{text}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where the server sits among those that take writes. What it counts by must fit: a wrong seat would make two servers hand out
+/// the same ids.
+fn seat(args: &SqlArgs, counting: &Counting) -> Result<Seat, Usage> {
+    let seat = Seat { nth: args.server, of: args.servers };
+    if seat.nth > seat.of {
+        return Err(Usage(format!("--server {} is not one of --servers {}", seat.nth, seat.of)));
+    }
+    let is_concerned = matches!(args.step, None | Some(StepName::Interleave));
+    if is_concerned && !seat.is_of(counting.increments) {
+        let Increments { increment, offset } = counting.increments;
+        return Err(Usage(format!(
+            "this server counts by {increment} from {offset}, which is not how server {} of {} counts before or behind step \
+             interleave: write --servers with how many take writes, and --server with which of them this one is",
+            seat.nth, seat.of
+        )));
+    }
+    Ok(seat)
+}
+
+/// The store, to ask for what generators may have issued.
+struct Bounds(Option<Desk>);
+
+impl Bounds {
+    /// Without the store the tables alone are asked.
+    async fn open(loaded: &Loaded, notes: &mut Vec<String>) -> anyhow::Result<Bounds> {
+        match Desk::open(&loaded.config).await {
+            Ok(desk) => Ok(Bounds(Some(desk))),
+            Err(error) => {
+                // One line: it is a comment of SQL.
+                let why = format!("{error:#}").replace(char::is_control, " ");
+                notes.push(format!("The generators' bounds cannot be read: {why}"));
+                notes.push(
+                    "So the counter below begins above the tables' ids: right where one proxy serves, and has stored an id \
+                     since its rule has step = 2; else write --counter."
+                        .to_owned(),
+                );
+                Ok(Bounds(None))
+            }
+        }
+    }
+
+    async fn below(&self, generator: &str) -> anyhow::Result<u64> {
+        match &self.0 {
+            Some(desk) => Ok(issued_below(&*desk.store, generator).await?),
+            None => Ok(1),
+        }
+    }
+}
+
+/// `None`: the table went away meanwhile.
+async fn subject(
+    shard: &Shard,
+    table: &str,
+    rule: &Rule,
+    counter: Option<u64>,
+    bounds: &Bounds,
+) -> anyhow::Result<Option<Subject>> {
+    let of = IdColumn { schema: &rule.schema, table, column: &rule.column };
+    let name = format!("{}.{table}", rule.schema);
+    let Some(create) = shard.schema.create_table(of.schema, of.table).await.with_context(|| name.clone())?
+    else {
+        return Ok(None);
+    };
+    let shape = shard.schema.shape(of.schema, of.table).await?;
+    let column =
+        shape.and_then(|shape| shape.columns.into_iter().find(|one| same_column(&one.name, of.column)));
+    let Some(column) = column else { bail!("{}: table {name} has no column {}", rule.origin, rule.column) };
+    let Some(definition) = Definition::of(&create, &column.name) else {
+        bail!("the definition of {name}.{} cannot be read out of SHOW CREATE TABLE", column.name);
+    };
+    let counter_from = match counter {
+        Some(counter) => counter,
+        None => {
+            let highest = shard.schema.highest_ids(&[of]).await?.first().copied().flatten().unwrap_or(0);
+            bounds.below(&rule.generator.to_string()).await?.max(highest.saturating_add(1)).min(ID_MAX)
+        }
+    };
+    let schema = rule.schema.clone();
+    Ok(Some(Subject { schema, table: table.to_owned(), column, definition, counter_from }))
+}

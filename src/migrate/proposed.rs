@@ -1,0 +1,119 @@
+//! The rules as they would be with what is proposed: for those who judge rules before they are written.
+
+use std::num::NonZeroU64;
+use std::path::Path;
+use std::time::Duration;
+
+use super::rules_file::Addition;
+use super::survey::Wanted;
+use crate::ids::layout::presets::Preset;
+use crate::ids::sequence::SequenceSpec;
+use crate::ids::timestamp::spec::{Node, TimestampSpec};
+use crate::rules::RuleSet;
+use crate::rules::model::{
+    Explicit, GeneratorKind, GeneratorName, GeneratorSpec, InsertId, Mode, Origin, Rule, Unavailable,
+};
+
+/// What is added to one schema's file.
+#[derive(Debug, Clone, Copy)]
+pub struct Proposal<'a> {
+    pub schema: &'a str,
+    pub file: &'a Path,
+    pub added: &'a [Addition],
+}
+
+/// `rules` and the proposals, with the defaults of a file that has no more keys (rules/README.md).
+pub fn with(rules: &RuleSet, proposals: &[Proposal<'_>], wanted: &Wanted) -> RuleSet {
+    let mut generators: Vec<GeneratorSpec> = rules.generators().cloned().collect();
+    let mut all: Vec<Rule> = rules.rules().map(|rule| Rule::clone(rule)).collect();
+    for Proposal { schema, file, added } in proposals {
+        let origin = Origin { file: (*file).to_owned(), line: 1 };
+        for one in *added {
+            let name = GeneratorName { schema: (*schema).to_owned(), name: one.generator.clone() };
+            let kind = kind(wanted);
+            let explicit = match kind {
+                GeneratorKind::Sequence(_) => Explicit::Advance,
+                GeneratorKind::Timestamp(_) => Explicit::Keep,
+            };
+            if one.makes_generator {
+                generators.push(GeneratorSpec { name: name.clone(), kind, origin: origin.clone() });
+            }
+            all.push(Rule {
+                schema: (*schema).to_owned(),
+                table: one.table.clone(),
+                column: one.column.clone(),
+                generator: name,
+                explicit,
+                insert_id: InsertId::Session,
+                mode: Mode::On,
+                unavailable: Unavailable::Refuse,
+                origin: origin.clone(),
+            });
+        }
+    }
+    RuleSet::new(generators, all)
+}
+
+fn kind(wanted: &Wanted) -> GeneratorKind {
+    let sequence = |step| GeneratorKind::Sequence(SequenceSpec { step, ..SequenceSpec::default() });
+    match wanted {
+        Wanted::Sequence { is_even: true } => sequence(NonZeroU64::MIN.saturating_add(1)),
+        Wanted::Sequence { is_even: false } => sequence(NonZeroU64::MIN),
+        Wanted::Timestamp { layout, .. } => match Preset::find(layout) {
+            Some(preset) => GeneratorKind::Timestamp(TimestampSpec {
+                layout: preset.layout(),
+                node: Node::Auto,
+                advance: Duration::from_mins(1),
+                max_ahead: None,
+                max_forward: Duration::from_hours(1),
+            }),
+            None => sequence(NonZeroU64::MIN),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Proposal, with};
+    use crate::migrate::rules_file::{Addition, text};
+    use crate::migrate::survey::Wanted;
+    use crate::rules::model::{NameCase, Origin, Rule};
+    use crate::rules::{RuleSet, load};
+    use std::path::Path;
+
+    /// As the file that is written is read.
+    #[test]
+    fn what_is_judged_is_what_is_written() {
+        let added = [Addition {
+            table: "t".into(),
+            column: "no".into(),
+            generator: "g".into(),
+            makes_generator: true,
+        }];
+        for wanted in [
+            Wanted::Sequence { is_even: true },
+            Wanted::Sequence { is_even: false },
+            Wanted::Timestamp { layout: "tsid".into(), last: 7 },
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("s.toml");
+            std::fs::write(
+                &file,
+                text(&file, None, "s", &added, &wanted).unwrap().replace("\"off\"", "\"on\""),
+            )
+            .unwrap();
+            let (read, _) = load(folder.path()).unwrap();
+            let made =
+                with(&RuleSet::default(), &[Proposal { schema: "s", file: &file, added: &added }], &wanted);
+            let kinds = |rules: &RuleSet| {
+                rules.generators().map(|spec| (spec.name.clone(), spec.kind.clone())).collect::<Vec<_>>()
+            };
+            assert_eq!(kinds(&made), kinds(&read), "{wanted:?}");
+            let rule = |rules: &RuleSet| {
+                let rule = rules.find(NameCase::Sensitive, "s", "t").unwrap().unwrap();
+                Rule { origin: Origin { file: Path::new("x").to_owned(), line: 1 }, ..Rule::clone(rule) }
+            };
+            assert_eq!(rule(&made), rule(&read), "{wanted:?}");
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! What the facts of a step prove, what they show to be wrong, and what they leave open.
+
+mod decoded;
+
+use serde::Serialize;
+
+use super::interleave::{Counting, is_even};
+use crate::ids::sequence::SequenceSpec;
+use crate::migrate::doubles::Doubles;
+use crate::schema::{Session, Tally};
+
+pub use decoded::{Decoded, Ticks};
+
+/// How far the migration is said to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Done {
+    /// The counter hands out odd ids to all sessions; no rule is on.
+    Interleaved,
+    /// The rules are on; some write directly, some through the proxy.
+    On,
+    /// Nobody writes directly any more.
+    Moved,
+    /// AUTO_INCREMENT is gone.
+    Dropped,
+    /// Everybody writes directly again, and the rules are off.
+    Back,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// A server, a table on a server, or a rule's tables on all of them.
+    pub about: String,
+    pub outcome: Outcome,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Proved,
+    Finding,
+    /// With these facts nobody can say.
+    Open,
+    /// Worth knowing.
+    Note,
+}
+
+/// Sessions that were open when the increments were set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Old {
+    /// Nobody said up to which number they are old.
+    Unknown,
+    /// The account sees itself only.
+    Unseen,
+    Live(Vec<Session>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerFacts {
+    pub counting: Counting,
+    pub old: Old,
+}
+
+/// A ruled table on one server.
+#[derive(Debug, Clone)]
+pub struct TableFacts {
+    pub is_on: bool,
+    /// The server's counter; `None`: the column has no AUTO_INCREMENT.
+    pub counter: Option<u64>,
+    /// The highest id, read behind the counter.
+    pub highest: u64,
+    /// By a trigger that the account may see.
+    pub is_guarded: bool,
+    /// Ids above it were looked at; `None`: all of them.
+    pub since: Option<u64>,
+    pub ids: Ids,
+}
+
+#[derive(Debug, Clone)]
+pub enum Ids {
+    Sequence {
+        spec: SequenceSpec,
+        tally: Tally,
+        /// What stands in the store, read behind the ids; `None`: it cannot be read.
+        bound: Option<u64>,
+    },
+    Timestamp(Decoded),
+    /// The column is no integer.
+    NotRead,
+}
+
+/// Of the sessions, those that began with the old increments: neither the server's own threads nor `control`'s, which inserts
+/// nothing.
+pub fn old_sessions(all: Vec<Session>, up_to: u64, control: &str) -> Vec<Session> {
+    let is_client = |session: &Session| {
+        !["system user", "event_scheduler", control].contains(&session.user.as_str())
+            && !session.command.starts_with("Binlog Dump")
+            && session.command != "Daemon"
+    };
+    all.into_iter().filter(|session| session.id <= up_to && is_client(session)).collect()
+}
+
+/// Lines of one server or table.
+struct Lines {
+    about: String,
+    lines: Vec<Line>,
+}
+
+impl Lines {
+    fn of(about: &str) -> Lines {
+        Lines { about: about.to_owned(), lines: Vec::new() }
+    }
+
+    fn push(&mut self, outcome: Outcome, text: impl Into<String>) {
+        self.lines.push(Line { about: self.about.clone(), outcome, text: text.into() });
+    }
+
+    fn demand(&mut self, holds: bool, proved: impl Into<String>, wrong: impl Into<String>) {
+        if holds {
+            self.push(Outcome::Proved, proved);
+        } else {
+            self.push(Outcome::Finding, wrong);
+        }
+    }
+}
+
+pub fn server(about: &str, facts: &ServerFacts, done: Option<Done>) -> Vec<Line> {
+    let mut lines = Lines::of(about);
+    let Some(Done::Interleaved | Done::On) = done else { return lines.lines };
+    let increments = facts.counting.increments;
+    let (increment, offset) = (increments.increment, increments.offset);
+    let says = format!("auto_increment_increment is {increment}, auto_increment_offset {offset}");
+    let odd = format!("{says}: new sessions take odd ids");
+    let not = format!(
+        "{says}: new sessions take even ids too; run what `rowstamp migrate sql --step interleave` prints"
+    );
+    lines.demand(increments.are_odd(), odd, not);
+    if facts.counting.is_galeras {
+        let text = "wsrep_auto_increment_control is ON: Galera will set the increments anew; SET GLOBAL it OFF on every node";
+        lines.push(Outcome::Finding, text);
+    }
+    match &facts.old {
+        Old::Live(old) => {
+            let names: Vec<_> = old.iter().take(10).map(|one| format!("{} ({}@{})", one.id, one.user, one.host)).collect();
+            let wrong = format!(
+                "{} began before the increments were set, and take even ids: {}; let them reconnect, or KILL them",
+                counted(old.len() as u64, "session"),
+                names.join(", ")
+            );
+            lines.demand(old.is_empty(), "no session began before the increments were set", wrong);
+        }
+        Old::Unseen => lines.push(
+            Outcome::Open,
+            "other sessions cannot be seen: GRANT PROCESS ON *.* to the control account, or look into SHOW PROCESSLIST yourself",
+        ),
+        Old::Unknown if done == Some(Done::Interleaved) => lines.push(
+            Outcome::Open,
+            "whether old sessions live: write --sessions-up-to with the number that step interleave printed",
+        ),
+        Old::Unknown => {}
+    }
+    lines.lines
+}
+
+pub fn table(about: &str, facts: &TableFacts, done: Option<Done>) -> Vec<Line> {
+    let mut lines = Lines::of(about);
+    if let Some(done) = done {
+        rule(&mut lines, facts, done);
+        counter(&mut lines, facts, done);
+        guards(&mut lines, facts, done);
+    }
+    match &facts.ids {
+        Ids::Sequence { spec, tally, bound } => sequence(&mut lines, facts, (spec, tally, *bound), done),
+        Ids::Timestamp(decoded) => decoded.lines(&mut lines, facts.is_on),
+        Ids::NotRead => lines.push(Outcome::Open, "its ids are no integers, and are not compared"),
+    }
+    lines.lines
+}
+
+fn rule(lines: &mut Lines, facts: &TableFacts, done: Done) {
+    let wants_on = !matches!(done, Done::Interleaved | Done::Back);
+    match (facts.is_on, wants_on) {
+        (true, true) => lines.push(Outcome::Proved, "its rule is on"),
+        (false, false) => lines.push(Outcome::Proved, "its rule is off"),
+        (false, true) => lines.push(Outcome::Finding, "its rule is off: remove mode = \"off\""),
+        (true, false) if done == Done::Back => {
+            lines.push(Outcome::Finding, "its rule is still on: write mode = \"off\"");
+        }
+        (true, false) => lines.push(
+            Outcome::Finding,
+            "its rule is on already, and a session with the old increment takes even ids: write mode = \"off\" until none lives",
+        ),
+    }
+    if let Ids::Sequence { spec, .. } = &facts.ids
+        && matches!(done, Done::Interleaved | Done::On)
+    {
+        let (step, offset) = (spec.step, spec.offset);
+        let wrong = format!(
+            "its generator has step = {step}, offset = {offset}, and issues odd ids too: write step = 2, offset = 0"
+        );
+        lines.demand(is_even(spec), "its generator issues even ids only", wrong);
+    }
+}
+
+fn counter(lines: &mut Lines, facts: &TableFacts, done: Done) {
+    match (done, facts.counter) {
+        (Done::Dropped, counter) => lines.demand(
+            counter.is_none(),
+            "its column has no AUTO_INCREMENT: the server makes no ids",
+            "its column still has AUTO_INCREMENT: run what `rowstamp migrate sql --step drop` prints",
+        ),
+        (Done::Back, counter) => lines.demand(
+            counter.is_some(),
+            "its column has AUTO_INCREMENT",
+            "its column has no AUTO_INCREMENT: run what `rowstamp migrate sql --step drop --back` prints",
+        ),
+        (Done::Moved, Some(next)) => {
+            // Explicit ids carry it along: to the next that the inserting session would be given.
+            let above = next.saturating_sub(1).saturating_sub(facts.highest);
+            if above <= 2 {
+                lines.push(Outcome::Proved, format!("the server's counter has not moved by itself: it stands at {next}, right above the highest id"));
+            } else {
+                let text = format!(
+                    "the server's counter stands at {next}, {above} above the highest id {}: by rows that were deleted or rolled \
+                     back, or by a writer past the proxy that failed",
+                    facts.highest
+                );
+                lines.push(Outcome::Note, text);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn guards(lines: &mut Lines, facts: &TableFacts, done: Done) {
+    match (done, facts.is_guarded) {
+        (Done::Moved | Done::Dropped, true) => {
+            lines.push(Outcome::Proved, "its guard trigger refuses INSERTs without an id");
+        }
+        (Done::Moved | Done::Dropped, false) => lines.push(
+            Outcome::Note,
+            "it has no guard trigger that the control account may see (that takes the TRIGGER right): rowstamp migrate sql --step guard",
+        ),
+        (Done::Back | Done::Interleaved | Done::On, true) => lines.push(
+            Outcome::Finding,
+            "its guard trigger refuses who writes directly: rowstamp migrate sql --step guard --back",
+        ),
+        _ => {}
+    }
+}
+
+fn sequence(
+    lines: &mut Lines,
+    facts: &TableFacts,
+    (spec, tally, bound): (&SequenceSpec, &Tally, Option<u64>),
+    done: Option<Done>,
+) {
+    let class = format!("id % {} = {}", spec.step, spec.offset % spec.step.get());
+    let where_ = facts.since.map_or_else(String::new, |since| format!(" above {since}"));
+    let ours = counted(tally.of_class, "row");
+    if facts.is_on {
+        match (tally.highest_of_class, bound) {
+            (None, _) => {}
+            (Some(highest), Some(bound)) => lines.demand(
+                highest < bound,
+                format!("{ours}{where_} with {class}, all below the generator's committed bound {bound}"),
+                format!(
+                    "id {highest} is not below the generator's committed bound {bound}: it came from elsewhere; raise the bound \
+                     with `rowstamp migrate seed`, and look for who wrote it"
+                ),
+            ),
+            (Some(_), None) => {
+                lines.push(Outcome::Open, format!("{ours}{where_} with {class}: the store cannot be read for the generator's bound"));
+            }
+        }
+    }
+    let others = tally.rows.saturating_sub(tally.of_class);
+    let shown = tally.others.map_or_else(String::new, |(first, last)| format!(" ({first} to {last})"));
+    let is_whole = spec.step.get() == 1;
+    match done {
+        Some(Done::Moved | Done::Dropped) if is_whole => lines.push(
+            Outcome::Open,
+            "with step = 1 the generator's ids and the counter's cannot be told apart: what is proved is what the other lines say",
+        ),
+        Some(Done::Moved | Done::Dropped) if facts.since.is_none() => lines.push(
+            Outcome::Open,
+            "which ids came from elsewhere: older rows are of any kind; write --since-id with the highest id of the moment from \
+             which on nobody wrote directly",
+        ),
+        Some(Done::Moved | Done::Dropped) if tally.rows == 0 => lines.push(
+            Outcome::Proved,
+            format!("no row has an id{where_}, where the server's counter would go on: it has made none since"),
+        ),
+        Some(Done::Moved | Done::Dropped) => lines.demand(
+            others == 0,
+            format!("all {}{where_} have ids of the generator's ({class})", counted(tally.rows, "row")),
+            format!("{}{where_} have ids from elsewhere{shown}: somebody writes past the proxy", counted(others, "row")),
+        ),
+        Some(Done::Back) if facts.since.is_none() || is_whole => lines.push(
+            Outcome::Open,
+            "whether ids still come from the generator: that takes step = 2 and --since-id",
+        ),
+        Some(Done::Back) if tally.rows == 0 => {
+            lines.push(Outcome::Open, format!("no row has an id{where_} yet: again when there is one"));
+        }
+        Some(Done::Back) => lines.demand(
+            tally.of_class == 0,
+            format!("all {}{where_} have ids of the server's counter", counted(tally.rows, "row")),
+            format!("{ours}{where_} have ids of the generator's ({class}): somebody writes through a proxy whose rule is on"),
+        ),
+        Some(Done::On | Done::Interleaved) | None if others > 0 => {
+            lines.push(Outcome::Note, format!("{}{where_} have ids of the server's counter{shown}", counted(others, "row")));
+        }
+        _ => {}
+    }
+}
+
+/// Of all tables of a rule. `sources` names them.
+pub fn doubles(about: &str, found: &Doubles, sources: &[String]) -> Line {
+    if found.ids == 0 {
+        let (ids, tables) = (counted(found.compared, "id"), counted(sources.len() as u64, "table"));
+        let text = format!("{ids} of {tables} compared: none is double");
+        return Line { about: about.to_owned(), outcome: Outcome::Proved, text };
+    }
+    let name = |nth: &usize| sources.get(*nth).map_or("", String::as_str);
+    let one = |double: &super::doubles::Double| {
+        let mut places: Vec<_> = double.sources.iter().map(name).collect();
+        places.dedup();
+        format!("{} in {}", double.id, places.join(" and "))
+    };
+    let first: Vec<_> = found.first.iter().map(one).collect();
+    let text = format!("{} came twice: {}", counted(found.ids, "id"), first.join(", "));
+    Line { about: about.to_owned(), outcome: Outcome::Finding, text }
+}
+
+fn counted(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! `seed` and `verify` over two servers, and with a store that a running proxy holds.
+
+use crate::bench::{Bench, folder};
+use crate::support::raw::Client;
+use crate::support::{Kind, Proxy, Server, proxy};
+
+const RULES: &str = "schema = \"s\"\n[generators.t]\nkind = \"sequence\"\n[generators.u]\nkind = \"timestamp\"\nlayout = \"snowflake\"\n\
+                     [tables.t]\ncolumn = \"id\"\ngenerator = \"t\"\n[tables.u]\ncolumn = \"id\"\ngenerator = \"u\"\n";
+
+fn make(server: &Server) -> Client {
+    let mut root = server.client();
+    root.run("CREATE DATABASE s");
+    root.run("CREATE TABLE s.t (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, a INT)");
+    root.run("CREATE TABLE s.u (id BIGINT NOT NULL, KEY (id))");
+    root
+}
+
+#[test]
+fn two_shards_are_seeded_and_compared() {
+    let (Some(first), Some(second)) = (Server::start(Kind::MariaDb), Server::start(Kind::MariaDb)) else {
+        return;
+    };
+    let bench = Bench::new(&first);
+    let (mut to_first, mut to_second) = (make(&first), make(&second));
+    let (_kept, folder) = folder(&first, &[("s", RULES)]);
+    let both = format!("--shard {} --shard {}", first.address(), second.address());
+    to_first.run("INSERT INTO s.t VALUES (50, 1)");
+    to_second.run("INSERT INTO s.t VALUES (70, 1), (20000, 1)");
+    to_second.run("DELETE FROM s.t WHERE id = 20000");
+    // The counter of the second one counts, and its row is gone.
+    let seed = |more: &str, expect: &[&str]| {
+        bench.check(&folder, &format!("rowstamp migrate seed --table t {more}"), 0, expect);
+    };
+    seed("--dry-run", &["s.t would be made at 51"]);
+    seed("", &["s.t is made at 51"]);
+    seed(&format!("{both} --dry-run"), &["s.t would be raised from 51 to 20001"]);
+    seed(&format!("{both} --margin 1000"), &["s.t is raised from 51 to 21001"]);
+    seed(&both, &["s.t stands at 21001"]);
+
+    let verify = |more: &str, code: i32, expect: &[&str]| {
+        bench.check(&folder, &format!("rowstamp migrate verify {both} {more}"), code, expect);
+    };
+    let row = format!("s.t on {}", second.address());
+    verify("--table t", 0, &[&row, "2 ids of 2 tables compared: none is double", "Not seen by any of this"]);
+    // More than a page, in both.
+    to_first.run("INSERT INTO s.t (a) SELECT 1 FROM mysql.help_topic a JOIN mysql.help_topic b LIMIT 25000");
+    to_second.run("INSERT INTO s.t (id) VALUES (61), (15000)");
+    let places = format!("61 in s.t on {} and s.t on {}, 70 in", first.address(), second.address());
+    verify("--table t", 1, &["3 ids came twice", &places]);
+    verify("--table t --since-id 70 --up-to-id 14999", 0, &["none is double"]);
+    verify("--table t --since-id 70", 1, &["1 id came twice: 15000 in"]);
+    // Above the bound: from elsewhere.
+    verify(
+        "--table t --json",
+        1,
+        &["\"outcome\": \"finding\"", "is not below the generator's committed bound 21001"],
+    );
+
+    // Timestamps: only what is decoded and reserved.
+    to_first.run("INSERT INTO s.u VALUES (5), (5)");
+    verify(
+        "--table u",
+        1,
+        &["2 rows have ids that name a node that never reserved any time", "1 id came twice: 5 in s.u on"],
+    );
+    bench.check(&folder, "rowstamp migrate seed --table u", 0, &["s.u: nodes to come begin at 20"]);
+}
+
+#[test]
+fn a_store_that_a_proxy_holds() {
+    for kind in Kind::ALL {
+        let Some(server) = Server::start(kind) else { continue };
+        let bench = Bench::new(&server);
+        let mut root = make(&server);
+        root.run("INSERT INTO s.t VALUES (50, 1)");
+        let proxy = Proxy::start(&proxy::config(&server.address()), &[("s", RULES)]);
+        proxy.client().run("INSERT INTO s.t (a) VALUES (2)");
+        proxy.client().run("INSERT INTO s.u VALUES ()");
+        let folder = proxy.dir();
+        bench.check(
+            folder,
+            "rowstamp migrate seed",
+            1,
+            &["is open in a running proxy", "there is nothing to do"],
+        );
+        bench.check(
+            folder,
+            "rowstamp migrate verify",
+            0,
+            &["open     the generators' bounds cannot be read", "2 rows with id % 1 = 0"],
+        );
+        bench.check(
+            folder,
+            "rowstamp migrate sql --step drop --back",
+            0,
+            &["-- The generators' bounds cannot be read", "AUTO_INCREMENT = 52"],
+        );
+    }
+}
+
+/// Where the step goes from 2 to 1, odd ids of the server's counter may be anywhere: also above the generator's own.
+#[test]
+fn a_generator_that_is_made_whole_begins_above_the_counters_ids() {
+    for kind in Kind::ALL {
+        let Some(server) = Server::start(kind) else { continue };
+        let mut root = make(&server);
+        let even = RULES.replacen("\"sequence\"", "\"sequence\"\nstep = 2\nbatch = 100", 1);
+        let proxy = Proxy::start(&proxy::config(&server.address()), &[("s", &even)]);
+        let mut client = proxy.client();
+        let mut insert = || client.run("INSERT INTO s.t (a) VALUES (1)")[0].ok().unwrap().insert_id;
+        assert_eq!(insert(), 2);
+        root.run("SET auto_increment_increment = 2, auto_increment_offset = 1");
+        for _ in 0..200 {
+            root.run("INSERT INTO s.t (a) VALUES (1)");
+        }
+        assert_eq!(insert(), 4);
+        let highest: u64 = root.run("SELECT MAX(id) FROM s.t")[0].cell(0, 0).unwrap().parse().unwrap();
+        proxy.write_rules("s", RULES);
+        assert!(proxy.reload().0, "{}", proxy.log());
+        let ids: Vec<_> = (0..300).map(|_| insert()).collect();
+        assert!(ids[0] > highest && ids.is_sorted(), "{}: {ids:?} above {highest}", kind.name());
+        assert_eq!(ids[299] - ids[0], 299, "{}: all numbers", kind.name());
+    }
+}
