@@ -44,10 +44,10 @@ impl Desk for TestDesk {
             table: table.into(),
             column: "id".into(),
             generator: "shop.orders".into(),
-            explicit: "advance",
-            insert_id: "session",
-            mode: "on",
-            unavailable: "refuse",
+            explicit: "advance".into(),
+            insert_id: "session".into(),
+            mode: "on".into(),
+            unavailable: "refuse".into(),
             origin: "rules/shop.toml:7".into(),
         };
         vec![rule("orders"), rule("items")]

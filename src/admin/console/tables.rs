@@ -103,10 +103,10 @@ fn rules(rules: &[RuleRow]) -> Rows {
             format!("{}.{}", rule.schema, rule.table).into(),
             (&*rule.column).into(),
             (&*rule.generator).into(),
-            rule.explicit.into(),
-            rule.insert_id.into(),
-            rule.mode.into(),
-            rule.unavailable.into(),
+            (&*rule.explicit).into(),
+            (&*rule.insert_id).into(),
+            (&*rule.mode).into(),
+            (&*rule.unavailable).into(),
             (&*rule.origin).into(),
         ]
     };
