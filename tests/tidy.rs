@@ -37,7 +37,7 @@ const MAY_IMPORT: [(&str, &[&str]); 21] = [
         ],
     ),
     ("takeover", &["ids", "rewrite", "proxy"]),
-    ("admin", &["address"]),
+    ("admin", &["address", "mysql"]),
     ("config", &["address", "toml_file", "store", "ids", "rules", "rewrite", "schema", "proxy", "admin"]),
     (
         "cli",

@@ -2,6 +2,7 @@
 //!
 //! Neither knows the proxy: `cli` makes the desk of the parts that run, and tests make one of their own.
 
+pub mod console;
 mod desk;
 #[cfg(test)]
 pub(crate) mod fake;

@@ -228,7 +228,7 @@ impl Desk for ProxyDesk {
     }
 
     fn users(&self) -> Arc<[User]> {
-        Arc::default()
+        self.parts.reloader.users()
     }
 }
 

@@ -1,6 +1,7 @@
-//! The commands, one file each; `reload` is what a signal makes of a running `serve`.
+//! The commands, one file each; `reload` is what a signal makes of a running `serve`, `console` the port of its operators.
 
 pub mod check;
+pub mod console;
 pub mod decode;
 mod desk;
 pub mod explain;

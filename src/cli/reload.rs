@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 
 use super::desk::differing;
+use crate::admin::User;
 use crate::audit::AuditError;
 use crate::config::keys::{ConfigFile, LogLevel};
 use crate::config::reload::{acts_on_reload, reloaded};
@@ -88,6 +89,8 @@ struct Notes {
     read: Mark,
     /// rowstamp.toml as it was put in force last.
     written: Arc<ConfigFile>,
+    /// Who may log in to the console.
+    users: Arc<[User]>,
     done: Done,
 }
 
@@ -109,7 +112,8 @@ impl Reloader {
     ) -> Self {
         let done = Done { good: 0, bad: 0, last_was_good: true, good_at: SystemTime::now() };
         let began = Arc::new(written);
-        let notes = Mutex::new(Notes { read, written: Arc::clone(&began), done });
+        let users = Arc::clone(&acting.admin.users);
+        let notes = Mutex::new(Notes { read, written: Arc::clone(&began), users, done });
         Reloader { config_path, acting: tokio::sync::Mutex::new(acting), notes, began, shared, set_log_level }
     }
 
@@ -127,6 +131,11 @@ impl Reloader {
     /// rowstamp.toml at the start, and as it was put in force last.
     pub(super) fn written(&self) -> (Arc<ConfigFile>, Arc<ConfigFile>) {
         (Arc::clone(&self.began), Arc::clone(&self.notes().written))
+    }
+
+    /// Who may log in to the console.
+    pub(super) fn users(&self) -> Arc<[User]> {
+        Arc::clone(&self.notes().users)
     }
 
     pub(super) fn done(&self) -> Done {
@@ -201,8 +210,10 @@ impl Reloader {
         next.verifier.mode = config.rewrite.verify;
         self.shared.store(Arc::new(next));
         (self.set_log_level)(config.log.level);
+        let users = Arc::clone(&config.admin.users);
         *acting = config;
-        self.notes().written = written;
+        let mut notes = self.notes();
+        (notes.written, notes.users) = (written, users);
         Ok(told)
     }
 

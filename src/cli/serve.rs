@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
 use super::ConfigArg;
+use super::console;
 use super::desk::{Parts, ProxyDesk};
 use super::reload::Reloader;
 use super::takeover::{self, Place};
@@ -101,6 +102,7 @@ async fn serve(
         tokio::spawn(watch_store(recalls, Arc::downgrade(&tables)));
     }
     let listen = settings.listen.clone();
+    let console = console::place(&config.admin, offered.is_some()).await?;
     let (mut listener, offered) = match offered {
         Some((offered, listener)) => (listener, Some(offered)),
         None => (Listener::bind(&settings.listen, settings.listen_is_written).await?, None),
@@ -116,6 +118,7 @@ async fn serve(
     let mut reloads = JoinSet::new();
     reloads.spawn(reload_at(hangup, reloader.clone()));
     reloads.spawn(watch_rules(reloader.clone()));
+    let for_console = shared.clone();
     let desk = ProxyDesk::new(Parts {
         listen: listener.address(),
         config,
@@ -128,6 +131,8 @@ async fn serve(
         draining: drain,
     });
     let http = http.map(|listening| listening.serve(desk.clone()));
+    let mut consoles = JoinSet::new();
+    consoles.spawn(console::serve(console, desk.clone(), for_console));
     tracing::info!("listening on {}", listener.address());
     let mut stop = async || {
         let name = tokio::select! {
@@ -154,10 +159,13 @@ async fn serve(
     if is_handed {
         // Who has the clients is who tells of them.
         drop(http);
+        // The other process has its own, at this address.
+        consoles.shutdown().await;
         server.outlive(stop(), second_signal()).await;
     } else {
         server.drain(second_signal()).await;
     }
+    consoles.shutdown().await;
     // A reload that is cut off leaves nothing open but generators that have issued nothing.
     reloads.shutdown().await;
     let verifier = shared_at_end.load().verifier.clone();

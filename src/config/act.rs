@@ -32,6 +32,7 @@ pub(super) fn config(
     let control = act.control();
     let proxy = act.proxy();
     let store = act.store();
+    let admin = act.admin();
     Some(Config {
         proxy: proxy?,
         control,
@@ -39,6 +40,7 @@ pub(super) fn config(
         rules: RulesSettings { path: source.resolve(&keys.rules.path), watch: keys.rules.watch },
         rewrite: RewriteSettings { verify: keys.rewrite.verify, on_doubt: keys.rewrite.on_doubt },
         http: http(source),
+        admin,
         log: LogSettings {
             level: keys.log.level,
             format: keys.log.format,
@@ -71,6 +73,8 @@ pub(super) struct Passwords<'a> {
     pub(super) plain: Option<&'a Secret>,
     pub(super) file: Option<&'a Path>,
     pub(super) env: Option<&'a str>,
+    /// Whether it may be "": some servers' accounts have none.
+    pub(super) may_be_empty: bool,
 }
 
 impl Act<'_> {
@@ -94,7 +98,7 @@ impl Act<'_> {
         })
     }
 
-    fn address(&self, address: &Address) -> Address {
+    pub(super) fn address(&self, address: &Address) -> Address {
         resolved(self.source, address)
     }
 
@@ -217,6 +221,7 @@ impl Act<'_> {
                 plain: control.password.as_ref(),
                 file: control.password_file.as_deref(),
                 env: control.password_env.as_deref(),
+                may_be_empty: true,
             },
         );
         Some(Account { user: control.user.clone()?, password: password? })
@@ -225,34 +230,41 @@ impl Act<'_> {
     /// The password of an account whose keys are in `table`.
     pub(super) fn password(&mut self, table: &str, places: &Passwords<'_>) -> Option<Secret> {
         let name = |key| format!("{table}.{key}");
-        match (places.plain, places.file, places.env) {
+        let (key, found) = match (places.plain, places.file, places.env) {
             (Some(password), None, None) => {
                 self.warn_if_others_read(&name("password"));
-                Some(password.clone())
+                (name("password"), Some(password.clone()))
             }
             (None, Some(file), None) => {
-                let path = self.source.resolve(file);
-                password_in(&path).map_err(|why| self.error(&name("password_file"), why)).ok()
+                let (key, path) = (name("password_file"), self.source.resolve(file));
+                let found = password_in(&path).map_err(|why| self.error(&key, why)).ok();
+                (key, found)
             }
             (None, None, Some(variable)) => {
-                let value = (self.environment)(variable).map(Secret::new);
+                let (key, value) = (name("password_env"), (self.environment)(variable).map(Secret::new));
                 if value.is_none() {
                     let why = format!("the environment has no {variable}; set it for this process");
-                    self.error(&name("password_env"), why);
+                    self.error(&key, why);
                 }
-                value
+                (key, value)
             }
             (None, None, None) => {
-                let why = "needs a password; write password_file, password_env or password (\"\" for none)";
+                let none = if places.may_be_empty { " (\"\" for none)" } else { "" };
+                let why = format!("needs a password; write password_file, password_env or password{none}");
                 self.error(table, why);
-                None
+                return None;
             }
             _ => {
                 let why = "has several passwords; write one of password_file, password_env and password";
                 self.error(table, why);
-                None
+                return None;
             }
+        };
+        if !places.may_be_empty && found.as_ref().is_some_and(|password| password.reveal().is_empty()) {
+            self.error(&key, "is an empty password, and anybody could log in with it; write one");
+            return None;
         }
+        found
     }
 
     fn warn_if_others_read(&mut self, key: &str) {

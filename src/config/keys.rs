@@ -313,42 +313,45 @@ impl Default for Limits {
     }
 }
 
-/// The console (not in this version).
+/// The console: a port that MySQL clients log in to, for SHOW GENERATORS, RELOAD RULES and the like.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Admin {
-    /// "host:port", "unix:/path" or "off" (not in this version).
-    #[schemars(example = &"off")]
+    /// "host:port", "unix:/path" or "off"; default: 127.0.0.1:3308 where admin.users has anybody, else "off".
+    #[schemars(example = &"127.0.0.1:3308")]
     pub address: Option<OrOff>,
-    /// Who may log in (not in this version).
+    /// Who may log in.
     pub users: Vec<AdminUser>,
 }
 
+/// A user of the console, of nothing else. The password is in one of three places.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["name"]))]
 pub struct AdminUser {
-    /// Not in this version.
+    /// What they log in as.
     #[schemars(example = &"dba", length(min = 1))]
     pub name: Option<String>,
-    /// Not in this version.
+    /// In clear: then this file must be open to its owner only.
     #[schemars(example = &"...")]
     pub password: Option<Secret>,
-    /// Not in this version.
-    #[schemars(example = &"dba.password")]
+    /// A file that only its owner may read; one newline at its end is no part of the password.
+    #[schemars(example = &"dba.password", length(min = 1))]
     pub password_file: Option<PathBuf>,
-    /// Not in this version.
-    #[schemars(example = &"ROWSTAMP_DBA_PASSWORD")]
+    /// Name of an environment variable.
+    #[schemars(example = &"ROWSTAMP_DBA_PASSWORD", length(min = 1))]
     pub password_env: Option<String>,
-    /// Not in this version.
+    /// "read": SHOW and EXPLAIN REWRITE; "write": what changes something too.
     pub role: AdminRole,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AdminRole {
+    /// SHOW and EXPLAIN REWRITE.
     #[default]
     Read,
+    /// RELOAD, RAISE, PAUSE, RESUME, KILL and DRAIN too.
     Write,
 }
 

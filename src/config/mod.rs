@@ -1,18 +1,21 @@
 //! What was written in rowstamp.toml -> what can act.
 //!
-//! [`keys`] is what may be written, `act` and `store` make settings of it, `later` refuses what this version has not got, and
+//! [`keys`] is what may be written, `act`, `admin` and `store` make settings of it, `later` refuses what this version has not got, and
 //! [`reload`] says what acts of a file that is read again.
 
 mod act;
+mod admin;
 pub mod keys;
 mod later;
 pub mod reload;
 mod store;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::address::Address;
+use crate::admin::User;
 use crate::admin::http::HttpSettings;
 use crate::ids::layout::Moment;
 use crate::ids::sequence::Seed;
@@ -34,6 +37,7 @@ pub struct Config {
     pub rewrite: RewriteSettings,
     /// `None`: nothing is served.
     pub http: Option<HttpSettings>,
+    pub admin: AdminSettings,
     pub log: LogSettings,
 }
 
@@ -93,6 +97,21 @@ pub struct RulesSettings {
 pub struct RewriteSettings {
     pub verify: Verify,
     pub on_doubt: OnDoubt,
+}
+
+/// The console.
+#[derive(Debug, Clone)]
+pub struct AdminSettings {
+    /// `None`: off.
+    pub address: Option<Address>,
+    /// Whether the file has the address, or it is [`AdminSettings::PORT`] of this machine.
+    pub is_written: bool,
+    pub users: Arc<[User]>,
+}
+
+impl AdminSettings {
+    /// Where the console listens by itself: behind the proxy's own port.
+    pub const PORT: u16 = 3308;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

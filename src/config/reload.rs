@@ -55,6 +55,8 @@ pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
         waiting.push("http.address");
     }
     acting.http.clone_from(&old.http);
+    keep!("admin.address", admin.address);
+    acting.admin.is_written = old.admin.is_written;
     keep!("log.format", log.format);
     (acting, waiting)
 }
@@ -121,5 +123,8 @@ mod tests {
         check(&text, &["listen.address", "proxy.name"], |new| {
             new.proxy.listen_tls.mode == crate::proxy::settings::ListenTlsMode::Required
         });
+        // The console's address comes with its first user.
+        let text = format!("{server}[[admin.users]]\nname = \"dba\"\npassword = \"x\"\n");
+        check(&text, &["admin.address"], |new| new.admin.address.is_none() && new.admin.users.len() == 1);
     }
 }

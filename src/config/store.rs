@@ -101,6 +101,7 @@ impl Act<'_> {
             plain: store.password.as_ref(),
             file: store.password_file.as_deref(),
             env: store.password_env.as_deref(),
+            may_be_empty: true,
         };
         let Some(user) = store.user.clone() else {
             if places.plain.is_some() || places.file.is_some() || places.env.is_some() {

@@ -123,11 +123,7 @@ fn what_is_written_acts() {
 
 #[test]
 fn keys_of_later_versions() {
-    for (line, key, remedy) in [
-        ("rewrite.on_doubt = 'forward'", "rewrite.on_doubt", "write \"refuse\""),
-        ("admin.address = '127.0.0.1:6032'", "admin.address", "write \"off\""),
-        ("admin.users = [{ name = 'dba' }]", "admin.users", "remove the users"),
-    ] {
+    for (line, key, remedy) in [("rewrite.on_doubt = 'forward'", "rewrite.on_doubt", "write \"refuse\"")] {
         let text = format!("error: rowstamp.toml:3: {key}: is not in this version of Rowstamp; {remedy}");
         check_line(line, &[&text]);
     }
@@ -268,6 +264,67 @@ fn a_password_that_others_may_read_is_warned_of() {
     );
     let loaded = load_in(folder.path()).unwrap();
     assert!(!format!("{loaded:?}").contains("canary"));
+}
+
+/// The console's address and users with these keys; or what is found.
+fn console(keys: &str) -> String {
+    let folder = folder(&format!("{PLAIN}{keys}"), RULES);
+    let Ok(Loaded { config, .. }) = load_in(folder.path()) else { return found(folder.path()).join("\n") };
+    let address = config.admin.address.map_or("off".to_owned(), |address| address.to_string());
+    let address = address.replace(&format!("{}/", folder.path().display()), "");
+    let users =
+        config.admin.users.iter().map(|user| format!(" {}:{}:{:?}", user.name, &*user.password, user.role));
+    std::iter::once(address).chain(users).collect()
+}
+
+#[test]
+fn who_may_log_in_to_the_console() {
+    let found = |line: usize, text: &str| format!("error: rowstamp.toml:{line}: admin.{text}");
+    let user = "[[admin.users]]\nname = 'dba'\n";
+    for (keys, expect) in [
+        ("", "off".to_owned()),
+        ("admin.address = 'off'", "off".to_owned()),
+        ("admin.users = [{ name = 'dba', password = 'x' }]", "127.0.0.1:3308 dba:x:Read".to_owned()),
+        (
+            "admin.address = '[::1]:0'\nadmin.users = [{ name = 'dba', password_file = 'password', role = 'write' }]",
+            "[::1]:0 dba:canary:Write".to_owned(),
+        ),
+        (
+            "admin.address = 'unix:admin.sock'\nadmin.users = [{ name = 'dba', password_env = 'SECRET' }]",
+            "unix:admin.sock dba:hush:Read".to_owned(),
+        ),
+        ("admin = { address = 'off', users = [{ name = 'a', password = 'b' }] }", "off a:b:Read".to_owned()),
+        (
+            "admin.address = '127.0.0.1:6032'",
+            found(
+                3,
+                "address: is set, and admin.users is empty: nobody could log in; add a user, or write \"off\"",
+            ),
+        ),
+        (user, found(3, "users[0]: needs a password; write password_file, password_env or password")),
+        (
+            &format!("{user}password = ''"),
+            found(5, "users[0].password: is an empty password, and anybody could log in with it; write one"),
+        ),
+        (
+            &format!("{user}password = 'x'\n{user}password = 'y'"),
+            found(7, "users[1].name: \"dba\" is there already, in line 4; remove one of them"),
+        ),
+        (
+            "admin.users = [{ password = 'x' }]",
+            found(3, "users[0].name: is missing; write, say, name = \"dba\""),
+        ),
+        (
+            &format!("{user}password = 'x'\npassword_env = 'SECRET'"),
+            found(
+                3,
+                "users[0]: has several passwords; write one of password_file, password_env and password",
+            ),
+        ),
+    ] {
+        assert_eq!(console(keys), expect, "{keys}");
+    }
+    assert!(console(&format!("{user}password = 'x'\nrole = 'admin'")).contains("admin.users[0].role: "));
 }
 
 #[test]

@@ -1,0 +1,54 @@
+//! Why a statement was not done: what the client reads, and MySQL's code for it.
+
+use opensrv_mysql::ErrorKind;
+
+use super::command::SyntaxError;
+use super::words::Unclosed;
+use crate::admin::desk::DeskError;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Failure {
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
+    /// As MySQL begins it.
+    #[error(
+        "Access denied; you need role = \"write\" for {0}, and yours is \"read\": an operator may change it in admin.users"
+    )]
+    NeedsWrite(&'static str),
+    #[error("Access denied; your account in admin.users has changed: log in again")]
+    Gone,
+    #[error("Unknown system variable '{0}'")]
+    UnknownVariable(String),
+    #[error("Table '{0}' doesn't exist")]
+    UnknownTable(String),
+    #[error("{0}")]
+    Unsupported(String),
+    #[error(
+        "there are {0} prepared statements in this connection already, or their texts are too long; close some"
+    )]
+    TooManyPrepared(usize),
+    #[error(transparent)]
+    Desk(#[from] DeskError),
+}
+
+impl From<Unclosed> for Failure {
+    fn from(unclosed: Unclosed) -> Self {
+        Failure::Syntax(unclosed.into())
+    }
+}
+
+impl Failure {
+    pub(super) fn kind(&self) -> ErrorKind {
+        match self {
+            Failure::Syntax(SyntaxError::KillQuery) | Failure::Unsupported(_) => {
+                ErrorKind::ER_NOT_SUPPORTED_YET
+            }
+            Failure::Syntax(_) => ErrorKind::ER_PARSE_ERROR,
+            Failure::NeedsWrite(_) | Failure::Gone => ErrorKind::ER_SPECIFIC_ACCESS_DENIED_ERROR,
+            Failure::UnknownVariable(_) => ErrorKind::ER_UNKNOWN_SYSTEM_VARIABLE,
+            Failure::UnknownTable(_) => ErrorKind::ER_NO_SUCH_TABLE,
+            Failure::TooManyPrepared(_) => ErrorKind::ER_MAX_PREPARED_STMT_COUNT_REACHED,
+            Failure::Desk(_) => ErrorKind::ER_UNKNOWN_ERROR,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Who tries passwords has to wait, and who is let in tells them apart by nothing else.
+
+use std::time::{Duration, Instant};
+
+use crate::raw::{BASE, Raw, packet, response, sha2};
+use crate::rig::Console;
+
+/// What a login with this password is told; `None`: OK.
+fn attempt(console: &Console, user: &str, password: &str) -> Option<String> {
+    let mut raw = Raw::greeted(console.port);
+    let answer = sha2(password, &raw.nonce);
+    raw.send(&packet(1, &response(BASE, user, &answer, "caching_sha2_password")));
+    let (_, payload) = raw.read().unwrap();
+    (payload[0] == 0xFF).then(|| {
+        assert_eq!(payload[1..9], *b"\x15\x04#28000");
+        String::from_utf8_lossy(&payload[9..]).into_owned()
+    })
+}
+
+#[test]
+fn wrong_passwords_are_throttled() {
+    let console = Console::start();
+    let wrong = |user: &str| format!("Access denied for user '{user}' to the console (using password: YES)");
+    let waits = |user: &str| {
+        format!("Access denied for user '{user}' to the console: too many wrong passwords; try again in ")
+    };
+    // A user that there is and one that there is not are told the same, in the same order.
+    for user in ["dba", "nobody"] {
+        let begun = Instant::now();
+        assert_eq!(attempt(&console, user, "guess"), Some(wrong(user)));
+        // The right one too, for a half second.
+        let password = "s3crët";
+        let told = attempt(&console, user, password).unwrap();
+        assert!(told.starts_with(&waits(user)) && begun.elapsed() < Duration::from_millis(500), "{told}");
+    }
+    assert_eq!(attempt(&console, "guest", "look"), None, "others are not held back");
+    let begun = Instant::now();
+    while attempt(&console, "dba", "s3crët").is_some() {
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(begun.elapsed() < Duration::from_secs(5), "it does not end");
+    }
+    // In three seconds a guesser who never rests has no more than three tries: 0.5 s, 1 s, 2 s.
+    let (begun, mut tries) = (Instant::now(), 0);
+    while begun.elapsed() < Duration::from_secs(3) {
+        let told = attempt(&console, "dba", "guess").unwrap();
+        tries += usize::from(told == wrong("dba"));
+        assert!(told == wrong("dba") || told.starts_with(&waits("dba")), "{told}");
+    }
+    assert!((2..=3).contains(&tries), "{tries} tries in 3 s");
+}
