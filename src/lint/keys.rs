@@ -33,23 +33,15 @@ fn unique(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
     let add = format!("ALTER TABLE {} ADD UNIQUE KEY ({})", live.quoted(), quoted(name));
     let place = live.column_place(column);
     let among = keys.find(|index| (0..index.columns.len()).any(|at| is_at(index, at, column)));
-    Some(match among {
+    Some(if let Some(key) = among {
         // A partitioned table cannot have any other.
-        Some(key) => {
-            let why = format!("{name} is unique only together with other columns, by {}", key.name);
-            Finding::note(
-                Code::ColumnNotUnique,
-                place,
-                why,
-                format!("{add}, where partitions do not forbid it"),
-            )
-        }
-        None => {
-            let why = format!(
-                "no key makes {name} unique: an id that comes twice, say, from a stray writer, stays"
-            );
-            Finding::warning(Code::ColumnNotUnique, place, why, add)
-        }
+        let why = format!("{name} is unique only together with other columns, by {}", key.name);
+        let remedy = format!("{add}, where partitions do not forbid it");
+        Finding::note(Code::ColumnNotUnique, place, why, remedy)
+    } else {
+        let why =
+            format!("no key makes {name} unique: an id that comes twice, say, from a stray writer, stays");
+        Finding::warning(Code::ColumnNotUnique, place, why, add)
     })
 }
 

@@ -1,14 +1,16 @@
 //! The ruled tables that are there, each with its rule, generator and column: what most judges look at.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::finding::Where;
 use super::stored::StoreFacts;
 use crate::ids::ID_MAX;
+use crate::ids::sequence::Seed;
 use crate::rules::RuleSet;
-use crate::rules::model::{GeneratorKind, GeneratorSpec, Rule};
+use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec, NameCase, Rule};
 use crate::schema::facts::{ColumnFacts, Facts, Highest, TableFacts};
-use crate::sql::name::same_column;
+use crate::sql::name::{quoted, same_column};
 
 /// A base table with a rule of its own or of a pattern's.
 pub(super) struct Live<'a> {
@@ -24,6 +26,14 @@ pub(super) struct Survey<'a> {
     pub(super) rules: &'a RuleSet,
     pub(super) store: &'a StoreFacts,
     pub(super) tables: Vec<Live<'a>>,
+    /// Places in `tables`, by schema and name as the server compares them.
+    places: BTreeMap<(String, String), usize>,
+    /// The highest id in any of a generator's tables.
+    highest: BTreeMap<&'a GeneratorName, u64>,
+}
+
+fn key(case: NameCase, schema: &str, table: &str) -> (String, String) {
+    (case.folded(schema).into_owned(), case.folded(table).into_owned())
 }
 
 impl<'a> Survey<'a> {
@@ -33,8 +43,19 @@ impl<'a> Survey<'a> {
             let spec = rules.generator(&rule.generator)?;
             Some(Live { rule, spec, table, column: table.column(|name| same_column(name, &rule.column)) })
         };
-        let tables = facts.tables.iter().filter(|table| table.is_base()).filter_map(live).collect();
-        Survey { facts, rules, store, tables }
+        let tables: Vec<Live<'a>> =
+            facts.tables.iter().filter(|table| table.is_base()).filter_map(live).collect();
+        let places = tables
+            .iter()
+            .enumerate()
+            .map(|(at, live)| (key(facts.case, &live.table.schema, &live.table.name), at))
+            .collect();
+        let mut highest: BTreeMap<&GeneratorName, u64> = BTreeMap::new();
+        for live in &tables {
+            let of_all = highest.entry(&live.spec.name).or_default();
+            *of_all = (*of_all).max(live.highest().unwrap_or(0));
+        }
+        Survey { facts, rules, store, tables, places, highest }
     }
 
     /// The ruled tables whose columns are there.
@@ -44,11 +65,7 @@ impl<'a> Survey<'a> {
 
     /// The ruled table of this name, in whatever case the server takes it.
     pub(super) fn ruled(&self, schema: &str, table: &str) -> Option<&Live<'a>> {
-        let case = self.facts.case;
-        let (schema, table) = (case.folded(schema), case.folded(table));
-        self.tables
-            .iter()
-            .find(|live| case.folded(&live.table.name) == table && case.folded(&live.table.schema) == schema)
+        self.tables.get(*self.places.get(&key(self.facts.case, schema, table))?)
     }
 
     /// Below it every id of the sequence may have been issued; `None`: it is not in the store, or the store was not read.
@@ -60,10 +77,8 @@ impl<'a> Survey<'a> {
     /// The first id that a sequence may still issue: above its bound, its start, and, with seed = "tables", its tables' ids.
     pub(super) fn next_id(&self, live: &Live<'_>) -> u64 {
         let GeneratorKind::Sequence(sequence) = &live.spec.kind else { return 0 };
-        let mine = self.tables.iter().filter(|other| other.spec.name == live.spec.name);
-        let floors = mine.filter_map(Live::highest).map(|id| id.min(ID_MAX) + 1);
-        let seeds = sequence.seed == crate::ids::sequence::Seed::Tables;
-        let floor = floors.max().filter(|_| seeds).unwrap_or(0);
+        let highest = self.highest.get(&live.spec.name).copied().unwrap_or(0);
+        let floor = if sequence.seed == Seed::Tables { highest.min(ID_MAX) + 1 } else { 0 };
         floor.max(sequence.start).max(self.bound(live).unwrap_or(0))
     }
 }
@@ -88,13 +103,12 @@ impl Live<'_> {
 
     /// `` `schema`.`table` `` for a statement.
     pub(super) fn quoted(&self) -> String {
-        use crate::sql::name::quoted;
         format!("{}.{}", quoted(&self.table.schema), quoted(&self.table.name))
     }
 
     /// The column as it would be made anew with another type, its other properties kept.
     pub(super) fn modify(&self, column: &ColumnFacts, column_type: &str) -> String {
-        let name = crate::sql::name::quoted(&column.shape.name);
+        let name = quoted(&column.shape.name);
         let null = if column.is_nullable { "" } else { " NOT NULL" };
         let counter = if column.shape.auto_increment { " AUTO_INCREMENT" } else { "" };
         format!("ALTER TABLE {} MODIFY {name} {column_type}{null}{counter}", self.quoted())

@@ -12,7 +12,6 @@ use crate::schema::facts::{
     Body, BodyKind, ColumnFacts, Facts, ForeignKey, Highest, Index, ServerFacts, TableFacts, ViewFacts,
 };
 use crate::store::{GeneratorRecord, Key, Revision, Versioned};
-use Severity::{Error, Note, Warning};
 
 mod columns;
 mod names;

@@ -65,7 +65,7 @@ fn mentioned<'s>(survey: &'s Survey<'_>, view: &ViewFacts, steps: usize) -> Opti
 }
 
 /// The ruled table that rows go into which are inserted here, and for each column of this name the table's own.
-pub(super) fn follow<'s>(
+fn follow<'s>(
     survey: &'s Survey<'_>,
     schema: &str,
     name: &str,
@@ -90,7 +90,8 @@ pub(super) fn follow<'s>(
     Some((live, definition.columns.into_iter().map(column).collect()))
 }
 
-/// The ruled table that an INSERT into this name goes into, and that table's column for the view's, or the name's own.
+/// The ruled table that an INSERT into this name goes into, or may go into by a view that is not followed.
 pub(super) fn target<'s>(survey: &'s Survey<'_>, schema: &str, name: &str) -> Option<&'s Live<'s>> {
-    follow(survey, schema, name, STEPS_MAX).map(|(live, _)| live)
+    let followed = follow(survey, schema, name, STEPS_MAX).map(|(live, _)| live);
+    followed.or_else(|| mentioned(survey, view_of(survey, schema, name)?, STEPS_MAX))
 }

@@ -3,9 +3,10 @@
 use std::fs;
 
 use crate::rig::{Folder, Found, ROOT, RULES, TABLE, client};
+use crate::support::etcd::Version;
 use crate::support::raw::Client;
 use crate::support::servers::ServerOptions;
-use crate::support::{Kind, Server};
+use crate::support::{Etcd, Kind, Server};
 
 const SEMI_SYNC_SET: [&str; 2] = [
     "SET GLOBAL rpl_semi_sync_master_enabled = 1",
@@ -160,4 +161,27 @@ fn peculiarities() {
             client(server).run(format!("DROP DATABASE only_{nth}"));
         }
     }
+}
+
+/// An etcd that is away takes nothing from the rest.
+#[test]
+fn a_store_in_etcd() {
+    let Some(server) = crate::rig::server(Kind::MariaDb) else { return };
+    let Some(mut etcd) = Etcd::start(Version::Debian, 1) else { return };
+    client(server).run("CREATE DATABASE in_etcd; USE in_etcd; CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY); INSERT INTO t VALUES (70)");
+    let folder = Folder::new(server, ROOT);
+    folder.rules("in_etcd", RULES);
+    folder.configure(
+        server,
+        ROOT,
+        &format!("[store]\nkind = 'etcd'\nendpoints = {}\n", etcd.endpoints_toml()),
+    );
+    let found = folder.check();
+    assert!(found.of("in_etcd").is_empty() && !found.has("store-unread"), "{:#}", found.0);
+    assert!(folder.run(&["store", "raise", "in_etcd.g", "--to", "50"]).status.success());
+    let found = folder.check();
+    assert_eq!(found.of("in_etcd"), ["rows-above-bound"]);
+    etcd.kill(0);
+    let found = folder.check();
+    assert!(found.of("in_etcd").is_empty() && found.has("store-unread"), "{:#}", found.0);
 }

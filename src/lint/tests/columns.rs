@@ -1,4 +1,5 @@
-use super::*;
+use super::Severity::{Error, Note, Warning};
+use super::{Case, Code, Highest, Index, column, foreign_key, index, table};
 
 #[test]
 fn the_column() {

@@ -1,4 +1,5 @@
-use super::*;
+use super::Severity::{Error, Warning};
+use super::{Case, Code, Facts, NameCase, TableKind, table};
 
 #[test]
 fn schemas_and_tables_that_are_not_there() {

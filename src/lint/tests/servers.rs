@@ -1,4 +1,8 @@
-use super::*;
+use super::Severity::{Error, Note, Warning};
+use super::{
+    Case, Code, GeneratorRecord, Key, Moment, NOW, Revision, ServerFacts, StoreFacts, StoreKind, Versioned,
+    stored,
+};
 
 #[test]
 fn the_servers_settings() {

@@ -1,4 +1,5 @@
-use super::*;
+use super::Severity::{Error, Note, Warning};
+use super::{BodyKind, Case, Code, trigger};
 
 const UNKNOWN: &str = "SELECT a \\ b";
 
@@ -23,7 +24,9 @@ fn bodies_that_insert() {
     quoted
         .facts(|facts| facts.bodies[0].sql_mode = "ANSI_QUOTES".to_owned())
         .check(Code::BodyInserts, Some(Error));
-    // Through a view.
+    // Through a view, also one of several tables.
+    let joins = "select `shop`.`orders`.`a` AS `a` from (`shop`.`orders` join `shop`.`items`)";
+    of("INSERT INTO v (a) VALUES (1)").view("v", joins, &["a"]).check(Code::BodyInserts, Some(Error));
     let view = of("INSERT INTO v (a) VALUES (1)");
     view.view("v", "select `shop`.`orders`.`id` AS `id` from `shop`.`orders`", &["id"])
         .check(Code::BodyInserts, Some(Error));

@@ -36,13 +36,10 @@ impl Facts {
         let _ = reader.conn.query_drop("SET information_schema_stats_expiry = 0").await;
         let grants = reader.grants().await?;
         let schemas = reader.schemas().await?;
-        let ruled: BTreeSet<&str> = rules.rules().map(|rule| rule.schema.as_str()).collect();
-        let ruled: BTreeSet<&String> = schemas
-            .iter()
-            .filter(|name| ruled.iter().any(|ruled| case.folded(ruled) == case.folded(name)))
-            .collect();
+        let wanted: BTreeSet<&str> = rules.rules().map(|rule| rule.schema.as_str()).collect();
+        let is_wanted = |name: &&String| wanted.iter().any(|wanted| case.folded(wanted) == case.folded(name));
         let (mut tables, mut foreign_keys) = (Vec::new(), Vec::new());
-        for name in &ruled {
+        for name in schemas.iter().filter(is_wanted) {
             tables.extend(reader.tables(name).await?);
             foreign_keys.extend(reader.foreign_keys(name).await?);
         }
