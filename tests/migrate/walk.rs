@@ -130,6 +130,7 @@ impl Walk<'_> {
         let load = self.load;
         match what {
             "all reconnect" => load.reconnect(0..WRITERS, Place::Server),
+            "four move to the proxy" => load.reconnect(0..4, Place::Proxy),
             "half move to the proxy" => load.reconnect(0..WRITERS / 2, Place::Proxy),
             "the others move to the proxy" => load.reconnect(WRITERS / 2..WRITERS, Place::Proxy),
             "half move to the server" => load.reconnect(0..WRITERS / 2, Place::Server),
