@@ -19,6 +19,7 @@ impl Definition {
         place_of(&self.0, WORD).is_some()
     }
 
+    #[must_use]
     pub fn without_counter(&self) -> Definition {
         match place_of(&self.0, WORD) {
             None => self.clone(),
@@ -29,11 +30,13 @@ impl Definition {
         }
     }
 
+    #[must_use]
     pub fn with_counter(&self) -> Definition {
         if self.has_counter() { self.clone() } else { Definition(format!("{} {WORD}", self.0)) }
     }
 
     /// With another type, as in "bigint"; whether it is unsigned stays.
+    #[must_use]
     pub fn with_type(&self, data_type: &str) -> Definition {
         let width = self.0.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(self.0.len());
         let rest = self.0.get(width..).unwrap_or_default();

@@ -133,7 +133,9 @@ mod tests {
     proptest! {
         #[test]
         fn as_counting_them_all_finds(mut shards in prop::collection::vec(prop::collection::vec(1..30_u64, 0..12), 0..4), size in 1..5_usize) {
-            shards.iter_mut().for_each(|ids| ids.sort_unstable());
+            for ids in &mut shards {
+                ids.sort_unstable();
+            }
             let all: Vec<u64> = shards.concat();
             let mut expect: Vec<u64> = (1..30).filter(|id| all.iter().filter(|one| one == &id).count() > 1).collect();
             expect.truncate(20);

@@ -112,14 +112,18 @@ pub fn render(steps: &[Step], print: Print) -> String {
         let (about, sql) = if backwards { (&step.about_back, &step.back) } else { (&step.about, &step.sql) };
         let what = if backwards { "The way back of step" } else { "Step" };
         comment(&mut text, &format!("{what} {}", step.name));
-        about.iter().for_each(|line| comment(&mut text, line));
+        for line in about {
+            comment(&mut text, line);
+        }
         match print {
             Print::Forward | Print::Back => text += &statements(sql),
             Print::All => commented(&mut text, sql),
         }
         if !backwards {
             comment(&mut text, "The way back:");
-            step.about_back.iter().for_each(|line| comment(&mut text, line));
+            for line in &step.about_back {
+                comment(&mut text, line);
+            }
             commented(&mut text, &step.back);
         }
         text.push('\n');

@@ -280,8 +280,8 @@ mod tests {
         let rules = (&RuleSet::default(), NameCase::Sensitive);
         let of = |table: &str| Surveyed::of(&counter(table, "int", false, 1), Some(0), &EVEN, rules).unwrap();
         assert!(of("t").is_free() && !of("t?").is_free());
-        let ruled = Surveyed { rule: Ruled::Off { generator: "shop.t".into() }, ..of("t") };
-        assert!(!ruled.is_free());
+        let taken = Surveyed { rule: Ruled::Off { generator: "shop.t".into() }, ..of("t") };
+        assert!(!taken.is_free());
     }
 
     #[test]

@@ -53,10 +53,13 @@ fn commands(block: &[&str]) -> Vec<Part> {
     parts
 }
 
+/// What depends on how far the generator has come when it is asked: whether its ids are above the highest of the counter's yet.
+const MOVING: [&str; 3] = ["it stands at", "counter stands at", " above "];
+
 /// What two runs have in common: numbers are any number, and columns are as wide as they are.
 pub(crate) fn alike(text: &str) -> String {
     let mut alike = String::new();
-    for line in text.lines() {
+    for line in text.lines().filter(|line| !MOVING.iter().any(|words| line.contains(words))) {
         for word in line.split_whitespace() {
             let mut digits = false;
             for c in word.chars() {
@@ -89,6 +92,6 @@ fn a_guide_is_read() {
         Part::Sql("DO 1;\n".into()),
     ];
     assert_eq!(parse(text), expect);
-    assert_eq!(alike("a  12\n b1.34"), "a # \nb#.#");
+    assert_eq!(alike("a  12\nit stands at 7\n b1.34"), "a # \nb#.#");
     assert_eq!(last_number("a 12\nb 7 c"), Some(7));
 }

@@ -87,13 +87,12 @@ pub(super) async fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
             StepName::Drop => drop_counter(&subjects, counting.flavour),
         }
     };
-    let text = match args.step {
-        Some(name) => render(&[steps(name)], if args.back { Print::Back } else { Print::Forward }),
-        None => {
-            let all = [StepName::Interleave, StepName::Guard, StepName::Widen, StepName::Drop];
-            let wanted = all.into_iter().filter(|name| *name != StepName::Guard || args.guard_triggers);
-            render(&wanted.map(steps).collect::<Vec<_>>(), Print::All)
-        }
+    let text = if let Some(name) = args.step {
+        render(&[steps(name)], if args.back { Print::Back } else { Print::Forward })
+    } else {
+        let all = [StepName::Interleave, StepName::Guard, StepName::Widen, StepName::Drop];
+        let wanted = all.into_iter().filter(|name| *name != StepName::Guard || args.guard_triggers);
+        render(&wanted.map(steps).collect::<Vec<_>>(), Print::All)
     };
     let mut out = io::stdout().lock();
     for note in notes {
@@ -173,12 +172,11 @@ async fn subject(
     let Some(definition) = Definition::of(&create, &column.name) else {
         bail!("the definition of {name}.{} cannot be read out of SHOW CREATE TABLE", column.name);
     };
-    let counter_from = match counter {
-        Some(counter) => counter,
-        None => {
-            let highest = shard.schema.highest_ids(&[of]).await?.first().copied().flatten().unwrap_or(0);
-            bounds.below(&rule.generator.to_string()).await?.max(highest.saturating_add(1)).min(ID_MAX)
-        }
+    let counter_from = if let Some(counter) = counter {
+        counter
+    } else {
+        let highest = shard.schema.highest_ids(&[of]).await?.first().copied().flatten().unwrap_or(0);
+        bounds.below(&rule.generator.to_string()).await?.max(highest.saturating_add(1)).min(ID_MAX)
     };
     let schema = rule.schema.clone();
     Ok(Some(Subject { schema, table: table.to_owned(), column, definition, counter_from }))

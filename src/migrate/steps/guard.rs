@@ -20,7 +20,8 @@ pub fn guard_name(table: &str) -> String {
         return format!("{PREFIX}{table}");
     }
     let digest = Sha256::digest(table.as_bytes());
-    let digest: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let hex = |bits: u8| char::from_digit(u32::from(bits & 15), 16);
+    let digest: String = digest.iter().take(4).flat_map(|byte| [byte >> 4, *byte]).filter_map(hex).collect();
     let kept: String = table.chars().take(NAME_CHARS_MAX - PREFIX.len() - 9).collect();
     format!("{PREFIX}{kept}_{digest}")
 }

@@ -194,7 +194,9 @@ fn ids_of_timestamps() {
     let id = |tick, node| layout.compose(tick, node, 0).unwrap();
     let with = |ids: &[u64], ticks: Option<Ticks>| {
         let mut decoded = Decoded::new(layout.clone());
-        ids.iter().for_each(|id| decoded.add(*id, 1, ticks.as_ref()));
+        for id in ids {
+            decoded.add(*id, 1, ticks.as_ref());
+        }
         TableFacts { ids: Ids::Timestamp(decoded), ..sequence(1, (0, 0, 0), None) }
     };
     let ticks = || Some(Ticks::from([(3, 100)]));

@@ -136,7 +136,9 @@ pub(super) async fn read_table(
                 let Some((last, _)) = page.last() else { break };
                 after = *last;
                 let ticks = store.ticks(&name).await?;
-                page.iter().for_each(|(id, rows)| decoded.add(*id, *rows, ticks.as_ref()));
+                for (id, rows) in &page {
+                    decoded.add(*id, *rows, ticks.as_ref());
+                }
             }
             Ids::Timestamp(decoded)
         }
