@@ -109,7 +109,7 @@ async fn shared(rules: RuleSet) -> Shared {
         id_deadline: Duration::from_secs(1),
         verifier: Verifier::new(Verify::Always),
         sessions: Arc::default(),
-            audit: Arc::default(),
+        audit: Arc::default(),
         draining,
     }
 }

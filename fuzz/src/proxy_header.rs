@@ -30,10 +30,11 @@ pub fn check(mut input: Input<'_>) {
         }
         (Err(error), parsed) => {
             if let Some((bytes, _)) = parsed_ends(&parsed) {
-                // A line that has another one's end in it is refused too.
-                let ends_within = stream[..bytes - 1].contains(&b'\n');
+                // A line that has another one's end in it is refused too, and one whose end is not CR LF.
+                let ends_otherwise =
+                    stream[..bytes - 1].contains(&b'\n') || !stream[..bytes].ends_with(b"\r\n");
                 let is_text = matches!(parsed, HeaderResult::V1(_));
-                assert!(bytes > HEADER_BYTES_MAX || is_text && ends_within, "{error}");
+                assert!(bytes > HEADER_BYTES_MAX || is_text && ends_otherwise, "{error}");
             }
         }
     }
