@@ -1,5 +1,5 @@
 use super::Severity::{Error, Note, Warning};
-use super::{Case, Code, Highest, Index, column, foreign_key, index, table};
+use super::{Case, Code, Highest, Index, foreign_key, index, table};
 
 #[test]
 fn the_column() {
