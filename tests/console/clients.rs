@@ -28,9 +28,9 @@ fn clients() -> Vec<Client> {
         (Client::MySql9, sid_root().join("usr/bin/mysql").exists()),
     ];
     let (here, absent): (Vec<_>, Vec<_>) = here.into_iter().partition(|(_, is_here)| *is_here);
-    absent
-        .iter()
-        .for_each(|(client, _)| announce(&format!("SKIPPED: {client:?}'s client is not on this machine")));
+    for (client, _) in absent {
+        announce(&format!("SKIPPED: {client:?}'s client is not on this machine"));
+    }
     here.into_iter().map(|(client, _)| client).collect()
 }
 

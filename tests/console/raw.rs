@@ -69,8 +69,7 @@ impl Raw {
         let (nr, greeting) = raw.read().unwrap();
         assert_eq!((nr, greeting[0]), (0, 10), "{greeting:?}");
         let at = greeting.iter().position(|byte| *byte == 0).unwrap() + 1;
-        let u32_at = |at: usize| u32::from_le_bytes(greeting[at..at + 4].try_into().unwrap());
-        raw.connection_id = u32_at(at);
+        raw.connection_id = u32::from_le_bytes(greeting[at..at + 4].try_into().unwrap());
         raw.nonce = greeting[at + 4..at + 12].to_vec();
         raw.offered = u32::from(u16::from_le_bytes([greeting[at + 13], greeting[at + 14]]))
             | u32::from(u16::from_le_bytes([greeting[at + 18], greeting[at + 19]])) << 16;

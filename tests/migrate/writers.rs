@@ -125,7 +125,8 @@ impl Load {
         let options =
             Options { user: "app".to_owned(), database: Some("shop".to_owned()), ..Options::default() };
         let mut client = Client::connect(&self.addresses[order % 2], &options)?;
-        let prepared = client.prepare("INSERT INTO orders (token) VALUES (?)")?.map_err(error)?;
+        let prepared =
+            client.prepare("INSERT INTO orders (token) VALUES (?)")?.map_err(|refused| error(&refused))?;
         self.done[writer].store(order, Ordering::SeqCst);
         while !self.stop.load(Ordering::SeqCst) && self.orders[writer].load(Ordering::SeqCst) == order {
             let rows: Vec<u64> = match random.gen_range(0..4) {
