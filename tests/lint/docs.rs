@@ -14,8 +14,10 @@ fn the_list_of_codes_is_that_of_the_code() {
     let (begin, end) = ("<!-- codes: begin -->\n", "<!-- codes: end -->\n");
     let (head, rest) = text.split_once(begin).unwrap();
     let (_, tail) = rest.split_once(end).unwrap();
-    let rows: String = Code::ALL.iter().map(|code| format!("| `{code}` | {} |\n", code.meaning())).collect();
-    let expect = format!("{head}{begin}| code | what |\n|---|---|\n{rows}{end}{tail}");
+    let row = |code: &Code| format!("| `{code}` | {} |", code.meaning());
+    let rows: Vec<String> = Code::ALL.iter().map(row).collect();
+    let rows = rows.join("\n");
+    let expect = format!("{head}{begin}| code | what |\n|---|---|\n{rows}\n{end}{tail}");
     if std::env::var_os("ROWSTAMP_UPDATE").is_some() {
         fs::write(&path, &expect).unwrap();
         return;

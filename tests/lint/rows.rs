@@ -4,6 +4,7 @@ use crate::rig::{Folder, Found, ROOT, RULES, TABLE, client, server};
 use crate::support::Kind;
 use crate::support::raw::Client;
 
+#[derive(Clone, Copy)]
 pub(crate) struct Row {
     pub(crate) code: &'static str,
     /// What the database that shows it has; empty: it is not there.
@@ -232,7 +233,8 @@ fn each_code_on_schemas_that_show_it_and_on_schemas_that_do_not() {
                 folder.rules(&schema, rules);
                 if !row.stored.is_empty() {
                     let value = format!(r#"{{"v":1,{},"owner":"o","token":"t"}}"#, row.stored);
-                    records += &format!("{{\"key\":\"generators/{schema}.g\",\"value\":{value}}}\n");
+                    let record = format!(r#"{{"key":"generators/{schema}.g","value":{value}}}"#);
+                    records.extend([record.as_str(), "\n"]);
                 }
             }
         }
