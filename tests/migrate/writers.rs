@@ -125,7 +125,8 @@ impl Load {
         let options =
             Options { user: "app".to_owned(), database: Some("shop".to_owned()), ..Options::default() };
         let mut client = Client::connect(&self.addresses[order % 2], &options)?;
-        let prepared = client.prepare("INSERT INTO orders (token) VALUES (?)")?.map_err(error)?;
+        let prepared =
+            client.prepare("INSERT INTO orders (token) VALUES (?)")?.map_err(|refused| error(&refused))?;
         self.done[writer].store(order, Ordering::SeqCst);
         while !self.stop.load(Ordering::SeqCst) && self.orders[writer].load(Ordering::SeqCst) == order {
             let rows: Vec<u64> = match random.gen_range(0..4) {
@@ -159,7 +160,7 @@ impl Load {
     }
 }
 
-fn error(error: crate::support::raw::ErrPacket) -> io::Error {
+fn error(error: &crate::support::raw::ErrPacket) -> io::Error {
     io::Error::other(format!("{} {}", error.code, error.message))
 }
 
@@ -167,7 +168,7 @@ fn error(error: crate::support::raw::ErrPacket) -> io::Error {
 fn ok(mut outcomes: Vec<Outcome>) -> io::Result<u64> {
     match outcomes.remove(0) {
         Outcome::Ok(ok) => Ok(ok.insert_id),
-        Outcome::Err(refused) => Err(error(refused)),
+        Outcome::Err(refused) => Err(error(&refused)),
         rows @ Outcome::Rows(_) => Err(io::Error::other(format!("{rows:?}"))),
     }
 }
