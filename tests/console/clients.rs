@@ -167,7 +167,8 @@ fn what_a_person_types_and_reads() {
             ("INSERT INTO orders VALUES (1)", "ERROR 1064 (42000) at line 1: the console has no INSERT"),
         ] {
             let told = typed(statement);
-            assert!(told.starts_with(error), "{client:?} {statement}: {told}");
+            // With --table MariaDB's client repeats the statement first.
+            assert!(told.contains(error), "{client:?} {statement}: {told}");
         }
         let reloaded = typed("RELOAD RULES DRY RUN");
         assert!(
@@ -196,7 +197,7 @@ fn what_a_person_types_and_reads() {
         };
         assert!(look("SHOW RULES").starts_with("shop.items\tid"), "{client:?}");
         let denied = "ERROR 1227 (42000) at line 1: Access denied; you need role = \"write\" for DRAIN, and yours is \"read\"";
-        assert!(look("DRAIN").starts_with(denied), "{client:?}");
+        assert!(look("DRAIN").contains(denied), "{client:?}");
         assert_eq!(console.done().len(), 6);
     }
 }
@@ -209,6 +210,8 @@ fn help_as_the_clients_print_it() {
         let mut child = command(client, Transport::Tcp, &console)
             .args(DBA)
             .arg("--force")
+            // MySQL 9's does not do its own commands unless it is told to.
+            .args((client == Client::MySql9).then_some("--commands"))
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped())

@@ -100,3 +100,16 @@ fn prepared_statements_are_bounded() {
     raw.command(0x16, b"DRAIN");
     assert_eq!(raw.read().unwrap().1[0], 0);
 }
+
+/// As servers do for every client: MariaDB's takes it for malformed without.
+#[test]
+fn an_oks_text_has_its_length_in_front() {
+    let console = Console::start();
+    for capabilities in [0, DEPRECATE_EOF] {
+        let mut raw = Raw::logged_in(console.port, capabilities);
+        raw.command(0x03, b"KILL 7");
+        let text = b"the session has ended";
+        assert_eq!(raw.read().unwrap().1, [&[0, 0, 0, 0, 0, 0, 0, 21], &text[..]].concat());
+    }
+    assert_eq!(console.done(), ["kill 7", "kill 7"]);
+}

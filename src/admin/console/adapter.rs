@@ -142,7 +142,9 @@ impl<R> Gate<R> {
 
 /// HandshakeResponse41, of nobody: the session has no use for a name, and is told OK whatever it is.
 fn login(capabilities: Capabilities) -> Vec<u8> {
-    let form = Capabilities::DEPRECATE_EOF & capabilities;
+    // Servers put the length in front of an OK's text for every client, and MariaDB's takes it for malformed without; opensrv-mysql
+    // does so only behind session tracking, which changes nothing else.
+    let form = (Capabilities::DEPRECATE_EOF & capabilities) | Capabilities::SESSION_TRACK;
     let bits = form | Capabilities::PROTOCOL_41 | Capabilities::SECURE_CONNECTION;
     let mut payload = bits.base().to_le_bytes().to_vec();
     payload.resize(34, 0);
