@@ -347,12 +347,12 @@ fn without_a_control_account() {
 
 #[test]
 fn all_files_at_once() {
-    let folder = folder("http.address = '127.0.0.1:9999'\nlisten.adress = 'x'", "schema = 'shop'\nx = 1");
+    let folder = folder("rewrite.on_doubt = 'forward'\nlisten.adress = 'x'", "schema = 'shop'\nx = 1");
     assert_eq!(
         found(folder.path()),
         [
             "error: rowstamp.toml:1: backend.address: is missing; write, say, address = \"127.0.0.1:3306\"",
-            "error: rowstamp.toml:1: http.address: is not in this version of Rowstamp; write \"off\"",
+            "error: rowstamp.toml:1: rewrite.on_doubt: is not in this version of Rowstamp; write \"refuse\"",
             "error: rowstamp.toml:2: listen.adress: unknown key; did you mean address?",
             "error: rules/shop.toml:2: x: unknown key; known here: generators, schema, tables",
         ]
