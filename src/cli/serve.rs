@@ -168,7 +168,16 @@ async fn serve(
     consoles.shutdown().await;
     // A reload that is cut off leaves nothing open but generators that have issued nothing.
     reloads.shutdown().await;
-    let verifier = shared_at_end.load().verifier.clone();
+    tell_opinions(&shared_at_end.load().verifier);
+    for generator in tables.generators() {
+        generator.close().await;
+    }
+    store.close().await;
+    Ok(())
+}
+
+/// At the end.
+fn tell_opinions(verifier: &Verifier) {
     if verifier.mode != Verify::Off {
         let [agreed, not_verified, refused] = verifier.counted();
         tracing::info!(
@@ -178,11 +187,6 @@ async fn serve(
             "rewrite.verify: rewrites and what a second parser said of them"
         );
     }
-    for generator in tables.generators() {
-        generator.close().await;
-    }
-    store.close().await;
-    Ok(())
 }
 
 /// What the first sessions get.

@@ -58,8 +58,8 @@ fn indexed(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
     Some(Finding::warning(Code::ColumnNotIndexed, live.column_place(column), why, remedy))
 }
 
-/// InnoDB makes no such key of integers, but MySQL keeps one whose referenced column is widened under foreign_key_checks = 0;
-/// lengths of text may differ from the start.
+/// Of integers InnoDB makes no such key, nor lets one be made by MODIFY under foreign_key_checks = 0 (MariaDB: 1833, MySQL:
+/// 3780); lengths of text may differ.
 fn foreign(survey: &Survey<'_>, key: &ForeignKey) -> Option<Finding> {
     let (schema, table, column) = &key.to;
     let live = survey.ruled(schema, table)?;

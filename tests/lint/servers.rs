@@ -117,13 +117,6 @@ fn peculiarities() {
             false,
             "CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY) WITH SYSTEM VERSIONING",
         ),
-        (
-            Kind::MySql9,
-            "foreign-key-type",
-            true,
-            "CREATE TABLE t (id INT NOT NULL PRIMARY KEY); CREATE TABLE u (t_id INT, FOREIGN KEY k (t_id) REFERENCES t (id)); \
-             SET foreign_key_checks = 0; ALTER TABLE t MODIFY id BIGINT NOT NULL",
-        ),
         (Kind::MySql9, "column-not-indexed", true, "CREATE TABLE t (id BIGINT NOT NULL, KEY ((id + 1)))"),
         (
             Kind::MySql9,

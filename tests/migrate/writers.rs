@@ -159,7 +159,7 @@ impl Load {
     }
 }
 
-fn error(error: crate::support::raw::ErrPacket) -> io::Error {
+fn error(error: &crate::support::raw::ErrPacket) -> io::Error {
     io::Error::other(format!("{} {}", error.code, error.message))
 }
 
@@ -167,7 +167,7 @@ fn error(error: crate::support::raw::ErrPacket) -> io::Error {
 fn ok(mut outcomes: Vec<Outcome>) -> io::Result<u64> {
     match outcomes.remove(0) {
         Outcome::Ok(ok) => Ok(ok.insert_id),
-        Outcome::Err(refused) => Err(error(refused)),
+        Outcome::Err(refused) => Err(error(&refused)),
         rows @ Outcome::Rows(_) => Err(io::Error::other(format!("{rows:?}"))),
     }
 }

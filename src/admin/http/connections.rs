@@ -23,7 +23,7 @@ const HEADER_DEADLINE: Duration = Duration::from_secs(20);
 const HEADER_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
 /// Then it is closed behind the answer that is under way. Readers that come every few seconds connect anew once a minute.
-const CONNECTION_AGE_MAX: Duration = Duration::from_secs(60);
+const CONNECTION_AGE_MAX: Duration = Duration::from_mins(1);
 /// In which that answer must have been taken.
 const GOODBYE: Duration = Duration::from_secs(5);
 /// After a failed accept (out of file descriptors, most often).

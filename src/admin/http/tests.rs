@@ -319,7 +319,9 @@ fn paths(at: &str, value: &Value, all: &mut std::collections::BTreeSet<String>) 
             }
         }
         Value::Array(values) if values.iter().any(Value::is_object) => {
-            values.iter().for_each(|value| paths(&format!("{at}[]"), value, all));
+            for value in values {
+                paths(&format!("{at}[]"), value, all);
+            }
         }
         _ => drop(all.insert(at.to_owned())),
     }
