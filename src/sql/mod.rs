@@ -5,6 +5,7 @@
 pub mod charset;
 pub mod ddl;
 pub mod dialect;
+pub mod digest;
 pub mod dynamic;
 pub mod for_statement;
 pub mod glance;
