@@ -226,16 +226,8 @@ impl<'a> Writer<'a> {
     fn continues(&self, token: Token, sign: u8) -> bool {
         let TokenKind::Punct(before) = self.last_token.kind else { return false };
         self.last_token.span.end == token.span.start
-            && matches!(
-                (before, sign),
-                (b'<', b'=' | b'>' | b'<')
-                    | (b'>', b'=' | b'>')
-                    | (b'!', b'=')
-                    | (b'=', b'>')
-                    | (b'-', b'>')
-                    | (b'|', b'|')
-                    | (b'&', b'&')
-            )
+            && [b"<=", b"<>", b"<<", b">=", b">>", b"!=", b"=>", b"->", b"||", b"&&"]
+                .contains(&&[before, sign])
     }
 
     fn open(&mut self) {
