@@ -29,6 +29,7 @@ use crate::proxy::login::{KeyCell, LoginContext};
 use crate::proxy::seats::Seats;
 use crate::proxy::session::Shared;
 use crate::proxy::settings::Verify;
+use crate::proxy::shadow;
 use crate::proxy::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX};
 use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
@@ -86,6 +87,7 @@ async fn serve(
     let store = takeover::open_store(&config, offered.is_some()).await?;
     let tables = Arc::new(tables(&config, schema, store.clone(), rules, args.trust_clock).await?);
     tokio::spawn(watch_schema(Arc::downgrade(&tables)));
+    tokio::spawn(tell_shadow(Arc::downgrade(&tables)));
     if let Some(recalls) = store.recalls() {
         tokio::spawn(watch_store(recalls, Arc::downgrade(&tables)));
     }
@@ -159,6 +161,7 @@ async fn serve(
             "rewrite.verify: rewrites and what a second parser said of them"
         );
     }
+    shadow::tell(tables.shadow(), &mut Vec::new());
     for generator in tables.generators() {
         generator.close().await;
     }
@@ -209,6 +212,7 @@ async fn watch_schema(tables: Weak<InForce>) {
         if let Err(error) = tables.refresh().await {
             tracing::debug!(%error, "the columns of ruled tables cannot be read");
         }
+        tables.refresh_shadows().await;
         tables.compare_clocks().await;
         let trouble = tables.reopen().await.err().map(|error| error.to_string());
         if let Some(error) = trouble.as_ref().filter(|_| trouble != told) {
@@ -222,6 +226,16 @@ async fn watch_schema(tables: Weak<InForce>) {
         if let Err(error) = tables.tidy().await {
             tracing::debug!(%error, "the views of ruled tables cannot be read");
         }
+    }
+}
+
+/// What was counted of tables in shadow mode goes to the log. Ends with the tables.
+async fn tell_shadow(tables: Weak<InForce>) {
+    let mut told = Vec::new();
+    loop {
+        tokio::time::sleep(shadow::TELL_INTERVAL).await;
+        let Some(tables) = tables.upgrade() else { return };
+        shadow::tell(tables.shadow(), &mut told);
     }
 }
 

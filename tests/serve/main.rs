@@ -31,6 +31,7 @@ mod reprepared;
 mod rig;
 mod rogue;
 mod select;
+mod shadow;
 mod sizes;
 mod state;
 mod swaps;

@@ -61,10 +61,19 @@ impl InForce {
             Some(schema) => schema.name_case().await?,
             None => NameCase::Sensitive,
         };
-        let (clock, ddl, fetching) = (Arc::new(SystemClock::new()), Arc::new(Ddl::default()), Arc::default());
-        let successor = None;
-        let backend =
-            Backend { case, schema, store, locks, successor, owner, clock, trusts_clock, ddl, fetching };
+        let backend = Backend {
+            case,
+            schema,
+            store,
+            locks,
+            successor: None,
+            owner,
+            clock: Arc::new(SystemClock::new()),
+            trusts_clock,
+            ddl: Arc::new(Ddl::default()),
+            shadow: Arc::default(),
+            fetching: Arc::default(),
+        };
         let (tables, is_waiting) = match Tables::open(rules.clone(), backend.clone()).await {
             Ok(tables) => (tables, false),
             Err(error) if error.passes() => {
