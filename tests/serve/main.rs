@@ -18,6 +18,7 @@ mod ids;
 mod in_table;
 mod large;
 mod limits;
+mod logs;
 mod named;
 mod names;
 mod operator;
