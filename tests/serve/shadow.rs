@@ -11,9 +11,9 @@ use crate::support::{Kind, Proxy, proxy};
 
 const AUTO: &str = "ALTER TABLE t MODIFY id BIGINT NOT NULL AUTO_INCREMENT;";
 
-fn rules(db: &str, mode: &str, more: &str) -> String {
+fn rules(db: &str, mode: &str, keys: &str) -> String {
     format!(
-        "schema = \"{db}\"\n[generators.g]\nkind = \"sequence\"\nstart = 1000000000\n{more}\n\
+        "schema = \"{db}\"\n[generators.g]\nkind = \"sequence\"\nstart = 1000000000\n{keys}\n\
          [tables.t]\ncolumn = \"id\"\ngenerator = \"g\"\nmode = \"{mode}\"\n"
     )
 }
