@@ -91,6 +91,54 @@ fn explain_gives_the_second_opinion_where_it_is_asked_for() {
 }
 
 #[test]
+fn explain_reads_logs() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("rules")).unwrap();
+    let rules = RULES
+        .replace("generator = 'ids'\n[tables.'items", "generator = 'ids'\nmode = 'shadow'\n[tables.'items");
+    fs::write(folder.path().join("rules/shop.toml"), rules).unwrap();
+    fs::write(folder.path().join("rowstamp.toml"), GOOD.replace("db:3306", "127.0.0.1:1")).unwrap();
+    let log = "/usr/sbin/mysqld, Version: 9.7.4 (x). started with:\n\
+               2026-11-22T21:48:05.123456Z\t    8 Connect\tapp@localhost on shop using TCP/IP\n\
+               2026-11-22T21:48:05.123456Z\t    8 Query\tinsert into orders (a) values ('canary'), (2)\n\
+               2026-11-22T21:48:05.123456Z\t    8 Query\tinsert into others (a) values (1)\n\
+               2026-11-22T21:48:05.123456Z\t    8 Query\tselect 1\n\
+               2026-11-22T21:48:05.123456Z\t    8 Prepare\tinsert into items_1 (a) values (?)\n";
+    fs::write(folder.path().join("a.log"), log).unwrap();
+    let explain = |args: &[&str]| {
+        let output = run(folder.path(), &[&["explain"], args].concat());
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_owned()).unwrap();
+        (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+    };
+    let (exit, out, _) = explain(&["--from", "a.log", "--from", "a.log"]);
+    let expect = "6 statements: 0 refused, 0 that the server judges first and that are refused if it takes them, 2 rewritten \
+                  with 4 ids, 2 INSERTs left as they are, 2 others\n";
+    assert!(exit == 0 && out.ends_with(expect) && !out.contains("canary"), "{exit}: {out}");
+    assert!(out.contains("  INSERT INTO orders(a) VALUES (...)\n"), "{out}");
+    assert!(out.contains("note: prepared 2 times, and not run\n"), "{out}");
+    // Without column lists nothing is known, and so refused.
+    fs::write(folder.path().join("b.log"), "\t\t 3 Query\tinsert into shop.orders values (1)\n").unwrap();
+    let (exit, out, _) = explain(&["--json", "--from", "b.log"]);
+    assert!(
+        exit == 1 && out.contains("\"refused\": 1") && out.contains("\"at\": \"b.log:1\""),
+        "{exit}: {out}"
+    );
+    let (exit, _, error) = explain(&["--from", "c.log"]);
+    assert!(exit == 1 && error.contains("error: reading c.log: "), "{exit}: {error}");
+    for wrong in [
+        &["--from", "a.log", "insert"][..],
+        &["--json", "insert"],
+        &["--from", "a.log", "--format", "x"],
+        &[],
+    ] {
+        assert_eq!(explain(wrong).0, 2, "{wrong:?}");
+    }
+    let (exit, out, _) = explain(&["--database", "shop", "insert into orders(a) values(1)"]);
+    let note = "mode = \"shadow\": forwarded as it came; with the rule on:\n";
+    assert!(exit == 0 && out.starts_with(note) && out.contains("<id 1 of shop.ids>"), "{exit}: {out}");
+}
+
+#[test]
 fn decode_takes_ids_apart() {
     let tweet = "1541815603606036480\n  time      2022-06-28T16:07:40.105Z\n  node      378\n  sequence  0\n";
     let with = |layout: &'static str, ids: &[&'static str]| [&["decode", "--layout", layout], ids].concat();

@@ -100,6 +100,8 @@ main() {
     CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/mutants/build
     export CARGO_TARGET_DIR
     TREE=$(dirname "$CARGO_TARGET_DIR")/tree
+    # A look beside a run leaves the run's tree alone.
+    if [[ ${1:-} == --check ]]; then TREE+=.check; fi
     log=$(mktemp)
     trap 'rm -f "$log"' EXIT
     copy_tree

@@ -199,14 +199,6 @@ impl Setting {
         match self.plan(text) {
             Planned::Untouched(effects) => {
                 let mut out = "=> untouched".to_owned();
-                for shadow in &effects.shadow {
-                    write!(
-                        out,
-                        ", shadow {}",
-                        shadow.outcome.as_ref().map_or("refused".to_owned(), u32::to_string)
-                    )
-                    .unwrap();
-                }
                 if effects.ddl {
                     out += ", ddl";
                 }

@@ -145,6 +145,8 @@ const SHADOW_OUTCOME: Label = Label {
         ("rewritten", "would have got ids"),
         ("refused", "would have been refused"),
         ("passed", "brought all ids itself"),
+        ("server_first", "would have been shown to the server, and refused if that had no error of its own"),
+        ("unknown", "not to be told: its table's columns, or its text, were not known"),
     ]),
 };
 
@@ -244,7 +246,7 @@ catalogue! {
     CONNECT_FAILURES: Counter<0> "rowstamp_backend_connect_failures" in Count by [], "Connections to the server that could not be made.";
 
     RULES: Gauge<0> "rowstamp_rules" in Count by [], "Tables and patterns that rules name.";
-    GENERATORS: Gauge<0> "rowstamp_generators" in Count by [], "Generators that rules define.";
+    GENERATORS: Gauge<0> "rowstamp_generators" in Count by [], "Generators that rules which act name.";
     RELOADS: Counter<1> "rowstamp_reloads" in Count by [RELOAD_RESULT], "Files read again, by signal, console or watch; dry runs are not counted.";
     RELOAD_GOOD: Gauge<0> "rowstamp_last_reload_successful" in Count by [], "0 where the files that were read last have errors, and older rules are in force; else 1.";
     RELOAD_TIME: Gauge<0> "rowstamp_last_good_reload_timestamp_seconds" in Seconds by [], "When the rules in force were read, since 1970.";

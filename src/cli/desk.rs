@@ -175,7 +175,7 @@ impl Desk for ProxyDesk {
                 let live = LiveTables::of(schema, &rules).await.map_err(|error| failed(&error))?;
                 (Some(live), schema.version().await.map_err(|error| failed(&error))?)
             }
-            None => (None, super::explain::SERVER_DEFAULT.to_owned()),
+            None => (None, super::explain::SERVER.to_owned()),
         };
         let input = ExplainInput { statement, database, sql_mode: "", server_version: &version };
         let verify = self.parts.shared.load().verifier.mode;

@@ -1,10 +1,21 @@
-//! `rowstamp explain`: what would be sent for a statement. Nothing is issued and no server is asked.
+//! `rowstamp explain`: what would be sent for a statement, or for those in a server's query log. Nothing is issued, and nothing
+//! sent but a look at the tables.
+
+mod from;
+mod general;
+mod lines;
+mod log;
+mod replay;
+mod slow;
+mod tally;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 
@@ -16,12 +27,12 @@ use crate::rewrite::plan::{Lookup, Planned, Protocol, Target, View, plan};
 use crate::rewrite::render::describe;
 use crate::rewrite::verify::{Opinion, opinion_on_sample};
 use crate::rules::RuleSet;
-use crate::rules::model::{NameCase, TableShape};
+use crate::rules::model::{Mode, NameCase, Rule, TableShape};
 use crate::schema::{Schema, SchemaError};
 use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
 
 /// Where nobody says which server it is.
-pub(super) const SERVER_DEFAULT: &str = "10.11.6-MariaDB";
+pub(super) const SERVER: &str = "10.11.6-MariaDB";
 
 /// max_allowed_packet's own limit: a longer statement reaches no server.
 const STATEMENT_BYTES_MAX: u64 = 1 << 30;
@@ -31,17 +42,28 @@ pub struct ExplainArgs {
     #[command(flatten)]
     pub config: ConfigArg,
     /// The statement, or several with semicolons between them; - reads standard input.
-    #[arg(value_name = "SQL")]
-    pub statement: String,
-    /// The session's default database.
+    #[arg(value_name = "SQL", required_unless_present = "from")]
+    pub statement: Option<String>,
+    /// A general or slow query log of MySQL or MariaDB instead of a statement, - for standard input; may be given several times:
+    /// what of it would be rewritten, left and refused, by digest, without a value of it.
+    #[arg(long, value_name = "FILE", conflicts_with = "statement")]
+    pub from: Vec<PathBuf>,
+    /// Which log --from names.
+    #[arg(long, value_enum, default_value = "auto", conflicts_with = "statement")]
+    pub format: log::Format,
+    /// Print what --from finds as JSON.
+    #[arg(long, requires = "from", conflicts_with = "statement")]
+    pub json: bool,
+    /// The session's default database; with --from, of sessions whose own the log does not show.
     #[arg(long, value_name = "NAME")]
     pub database: Option<String>,
     /// The session's sql_mode, as in ANSI_QUOTES,NO_BACKSLASH_ESCAPES; default: none of those that change the text's meaning.
     #[arg(long, value_name = "MODES", default_value = "")]
     pub sql_mode: String,
-    /// The server's version as `SELECT VERSION()` shows it, as in 10.11.6-MariaDB or 9.4.0: which `/*! */` comments are code.
-    #[arg(long, value_name = "VERSION", default_value = SERVER_DEFAULT)]
-    pub server: String,
+    /// The server's version as `SELECT VERSION()` shows it, as in 10.11.6-MariaDB or 9.4.0: which `/*! */` comments are code
+    /// [default: the one that a log of --from names, else 10.11.6-MariaDB].
+    #[arg(long, value_name = "VERSION")]
+    pub server: Option<String>,
 }
 
 /// What a statement is explained with.
@@ -64,12 +86,13 @@ pub struct Explained {
 
 pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let loaded = load(&args.config.config)?;
-    let statement = statement(&args.statement)?;
+    let Some(argument) = &args.statement else { return from::run(args, &loaded) };
+    let statement = statement(argument)?;
     let input = ExplainInput {
         statement: &statement,
         database: args.database.as_deref(),
         sql_mode: &args.sql_mode,
-        server_version: &args.server,
+        server_version: args.server.as_deref().unwrap_or(SERVER),
     };
     let live = live_tables(&loaded)?;
     let explained = explain_statement(&input, &loaded.rules, live.as_ref(), loaded.config.rewrite.verify)?;
@@ -113,15 +136,14 @@ pub fn explain_statement(
     live: Option<&LiveTables>,
     verify: Verify,
 ) -> anyhow::Result<Explained> {
-    let server = Server::parse(input.server_version).ok_or_else(|| {
-        Usage(format!(
-            "--server {:?} is no version: write it as SELECT VERSION() shows it",
-            input.server_version
-        ))
-    })?;
-    let sql_mode = SqlMode::parse(input.sql_mode);
-    let dialect = Dialect { server, sql_mode, charset: ClientCharset::Utf8 };
-    let tables = |schema: &str, table: &str| lookup(rules, live, schema, table);
+    let dialect = dialect(Some(input.server_version), input.sql_mode)?;
+    let is_shadow = AtomicBool::new(false);
+    let tables = |schema: &str, table: &str| {
+        let found = lookup(rules, live, schema, table);
+        let case = live.map_or(NameCase::Sensitive, |live| live.case);
+        is_shadow.fetch_or(rules.shadow(case, schema, table).is_some(), Ordering::Relaxed);
+        found
+    };
     let view = View {
         dialect: &dialect,
         multi_statements: true,
@@ -134,10 +156,22 @@ pub fn explain_statement(
     let planned = plan(input.statement, &view, Protocol::Text);
     let is_refused = matches!(planned, Planned::Refused(_) | Planned::Unreadable(_) | Planned::Stale { .. });
     let mut explained = Explained { text: describe(input.statement, &planned), is_refused };
+    if is_shadow.into_inner() {
+        let note = "mode = \"shadow\": forwarded as it came; with the rule on:\n";
+        explained.text.insert_str(0, note);
+    }
     if let (Planned::Rewrite(plan), Verify::Sample | Verify::Always) = (&planned, verify) {
         explained.add(opinion_on_sample(plan, &dialect, input.statement));
     }
     Ok(explained)
+}
+
+fn dialect(server: Option<&str>, sql_mode: &str) -> Result<Dialect, Usage> {
+    let version = server.unwrap_or(SERVER);
+    let server = Server::parse(version).ok_or_else(|| {
+        Usage(format!("--server {version:?} is no version: write it as SELECT VERSION() shows it"))
+    })?;
+    Ok(Dialect { server, sql_mode: SqlMode::parse(sql_mode), charset: ClientCharset::Utf8 })
 }
 
 impl Explained {
@@ -179,6 +213,7 @@ impl LiveTables {
 fn lookup(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str) -> Lookup {
     let case = live.map_or(NameCase::Sensitive, |live| live.case);
     let rule = match rules.find(case, schema, table) {
+        Ok(Some(rule)) if rule.mode == Mode::Shadow => Arc::new(Rule { mode: Mode::On, ..Rule::clone(rule) }),
         Ok(Some(rule)) => rule.clone(),
         Ok(None) => return Lookup::NotRuled,
         Err(ambiguous) => return Lookup::Refused(ambiguous.to_string()),

@@ -33,6 +33,7 @@ use crate::proxy::login::{KeyCell, LoginContext};
 use crate::proxy::seats::Seats;
 use crate::proxy::session::Shared;
 use crate::proxy::settings::Verify;
+use crate::proxy::shadow;
 use crate::proxy::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX};
 use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
@@ -98,6 +99,7 @@ async fn serve(
     let tables = tables(&config, schema.clone(), Arc::clone(&metered), rules, args.trust_clock).await?;
     let tables = Arc::new(tables);
     tokio::spawn(watch_schema(Arc::downgrade(&tables)));
+    tokio::spawn(tell_shadow(Arc::downgrade(&tables)));
     if let Some(recalls) = store.recalls() {
         tokio::spawn(watch_store(recalls, Arc::downgrade(&tables)));
     }
@@ -169,6 +171,7 @@ async fn serve(
     // A reload that is cut off leaves nothing open but generators that have issued nothing.
     reloads.shutdown().await;
     tell_opinions(&shared_at_end.load().verifier);
+    shadow::tell(tables.shadow(), &mut Vec::new());
     for generator in tables.generators() {
         generator.close().await;
     }
@@ -262,6 +265,7 @@ async fn watch_schema(tables: Weak<InForce>) {
         if let Err(error) = tables.refresh().await {
             tracing::debug!(%error, "the columns of ruled tables cannot be read");
         }
+        tables.refresh_shadows().await;
         tables.compare_clocks().await;
         let trouble = tables.reopen().await.err().map(|error| error.to_string());
         if let Some(error) = trouble.as_ref().filter(|_| trouble != told) {
@@ -275,6 +279,16 @@ async fn watch_schema(tables: Weak<InForce>) {
         if let Err(error) = tables.tidy().await {
             tracing::debug!(%error, "the views of ruled tables cannot be read");
         }
+    }
+}
+
+/// What was counted of tables in shadow mode goes to the log. Ends with the tables.
+async fn tell_shadow(tables: Weak<InForce>) {
+    let mut told = Vec::new();
+    loop {
+        tokio::time::sleep(shadow::TELL_INTERVAL).await;
+        let Some(tables) = tables.upgrade() else { return };
+        shadow::tell(tables.shadow(), &mut told);
     }
 }
 

@@ -6,6 +6,7 @@ use super::execute::Filled;
 use super::hidden::Execution;
 use super::inserts::{Ids, InsertReply};
 use super::outstanding::Note;
+use super::rehearsal::Bound;
 use super::session::Session;
 use super::tables::Tables;
 use crate::mysql::bulk::{Bulk, BulkError};
@@ -95,8 +96,13 @@ impl Session {
         let is_another = self.relay.statements.translated(id).is_some();
         let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
         let Some(prepared) = &kept.prepared else {
+            let bulk = Bulk::parse(payload, statement.params, statement.types.as_deref());
+            if let Ok(bulk) = &bulk {
+                self.rehearse_execution(tables, &kept, &Bound::Bulk(bulk));
+            }
+            let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
             // The types that the client left out went to the statement before it. What is wrong is the server's to say.
-            return Ok(match Bulk::parse(payload, statement.params, statement.types.as_deref()) {
+            return Ok(match bulk {
                 Ok(bulk) => {
                     let again = is_another.then(|| bulk.whole());
                     statement.types = Some(bulk.types);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::hidden::Execution;
 use super::inserts::{Ids, InsertReply};
 use super::outstanding::{Note, Purpose};
+use super::rehearsal::Bound;
 use super::ruled::{Verdict, command_payload, state_unknown};
 use super::session::Session;
 use super::statements::{Again, Kept};
@@ -236,6 +237,9 @@ impl Session {
             statement.types = Some(execute.types(statement.params));
         }
         let Some(prepared) = &kept.prepared else {
+            if let Ok(execute) = &execute {
+                self.rehearse_execution(tables, &kept, &Bound::One(execute));
+            }
             // The types that the client left out went to the statement before it. What is wrong is the server's to say.
             let is_another = self.relay.statements.translated(id).is_some();
             return Ok(match execute {

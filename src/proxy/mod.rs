@@ -3,7 +3,8 @@
 //! `listener` accepts, `proxy_protocol` says whom; `login` takes a connection to a logged-in client with a backend of its own; `session` serves it:
 //! `pump` moves bytes between the sockets and the two lanes (`lane`), `upstream` understands the client's commands,
 //! `downstream` the backend's answers, matched by the queue of what is `outstanding`. Statements that may insert into a
-//! ruled table go through `ruled`, `execute` and `bulk`; what the client learns of its ids is in `inserts`.
+//! ruled table go through `ruled`, `execute` and `bulk`; what the client learns of its ids is in `inserts`. Of those into a table in
+//! shadow mode `rehearsal` plans what would become of them, and `shadow` counts it.
 
 mod audited;
 pub mod backend;
@@ -24,6 +25,7 @@ mod outstanding;
 mod packet_io;
 pub mod proxy_protocol;
 mod pump;
+mod rehearsal;
 mod relay;
 mod ruled;
 pub mod seats;
@@ -32,6 +34,7 @@ mod selecting;
 mod self_signed;
 pub mod session;
 pub mod settings;
+pub mod shadow;
 mod statements;
 pub mod stream;
 pub mod tables;

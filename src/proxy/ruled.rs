@@ -72,6 +72,7 @@ impl Session {
             Some(Held { plan, ranges, inserts }) => Verdict::Send { plan, ranges, inserts },
             None => self.judge(command, text).await,
         };
+        let rehearsed = if is_held { None } else { self.rehearse(command, text, &verdict) };
         let probe_text = match (&verdict, &payload) {
             (Verdict::Probe(Unreadable { inner: Some(inner), .. }), _) => inner.clone(),
             (Verdict::Probe(unreadable), _) => {
@@ -88,6 +89,9 @@ impl Session {
             _ => None,
         };
         drop(payload);
+        if let Some(effects) = rehearsed {
+            self.relay.view.rehearsed_names.take(&effects, None);
+        }
         if let Verdict::Ask(question) = verdict {
             return self.relay.ask_value(&question);
         }
@@ -347,6 +351,7 @@ impl Session {
                 Ok(Planned::Untouched(_))
             );
         if passes {
+            self.rehearse_too_long(text);
             self.relay.pass_too_long(command, header);
         } else {
             self.relay.refuse_too_long(command, header);

@@ -10,7 +10,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use self::lookup::{Ddl, Known};
+use self::shadow::Shadows;
 use super::locks::{LockError, TableLocks};
+use super::shadow::Shadow;
 use super::views::Views;
 use crate::ids::bindings::bind;
 use crate::ids::range::block::Spacing;
@@ -27,6 +29,7 @@ mod column;
 mod in_force;
 mod lookup;
 mod refresh;
+mod shadow;
 mod successor;
 mod taken;
 mod through;
@@ -86,6 +89,7 @@ pub struct Tables {
     /// By schema and table as `case` compares them.
     known: ArcSwap<Known>,
     views: Views,
+    shadows: ArcSwap<Shadows>,
     /// Another version takes its place, or has: what was planned under this one and not sent is planned anew.
     retired: AtomicBool,
 }
@@ -108,6 +112,7 @@ struct Backend {
     /// It is not compared with the backend's.
     trusts_clock: bool,
     ddl: Arc<Ddl>,
+    shadow: Arc<Shadow>,
     /// One table is looked up at a time, and none while a version gives way to the next: bindings are made under it.
     fetching: Arc<tokio::sync::Mutex<()>>,
 }
@@ -126,6 +131,7 @@ impl Tables {
             generators: BTreeMap::new(),
             known: ArcSwap::default(),
             views: Views::default(),
+            shadows: ArcSwap::default(),
             retired: AtomicBool::new(false),
         }
     }
@@ -195,7 +201,7 @@ impl Tables {
     }
 
     pub(super) fn has_rules(&self) -> bool {
-        !self.rules.is_empty()
+        self.rules.any_acts()
     }
 
     async fn raise_floor(&self, rule: &Rule, table: &str) -> Result<(), TableError> {

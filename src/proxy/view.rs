@@ -38,6 +38,8 @@ pub(super) struct View {
     status: u16,
     temporary: TemporaryTables,
     pub(super) names: Names,
+    /// What SQL's PREPARE would have named, were the rules in shadow mode on.
+    pub(super) rehearsed_names: Names,
     /// `LAST_INSERT_ID()` should show this, and the server does not know it yet.
     owed_insert_id: Option<OwedInsertId>,
 }
@@ -72,6 +74,7 @@ impl View {
             knowledge: Knowledge::None,
             temporary: TemporaryTables::default(),
             names: Names::default(),
+            rehearsed_names: Names::default(),
             multi_statements,
             status,
             owed_insert_id: None,
@@ -148,6 +151,7 @@ impl View {
         self.owed_insert_id = None;
         self.temporary = TemporaryTables::default();
         self.names = Names::default();
+        self.rehearsed_names = Names::default();
         self.status &= !status::IN_TRANS;
     }
 

@@ -58,7 +58,7 @@ fn ruled(rules: &RuleSet, case: NameCase, views: &[ViewText]) -> BTreeMap<String
             // Without SHOW VIEW the definition is empty: it may be of any table.
             let is_ruled = view.definition.is_empty()
                 || names_in(&view.definition).iter().any(|(schema, table)| {
-                    !matches!(rules.find(case, schema, table), Ok(None))
+                    !matches!(rules.acting(case, schema, table), Ok(None))
                         || found
                             .get(&*case.folded(schema))
                             .is_some_and(|names| names.contains(&*case.folded(table)))

@@ -1,9 +1,6 @@
 //! What a packet's statements do to the session that the next packet is read in, as far as their text shows.
 
-use std::sync::Arc;
-
 use super::named::NamedChange;
-use super::plan::{Refusal, Target};
 use crate::sql::dialect::{ClientCharset, SqlMode};
 
 /// All of it is to be applied when the server has answered the packet without an error; where it failed half-way, the
@@ -37,8 +34,6 @@ pub struct Effects {
     pub named: Vec<(usize, NamedChange)>,
     /// By schema and table: what the single INSERT of a text that is prepared goes into, where no rule concerns it.
     pub inserts_into: Option<Box<(String, String)>>,
-    /// What would have become of INSERTs under rules in shadow mode.
-    pub shadow: Vec<Shadow>,
 }
 
 impl Effects {
@@ -48,7 +43,6 @@ impl Effects {
             && !self.explains_report
             && self.hidden_insert.is_none()
             && self.inserts_into.is_none()
-            && self.shadow.is_empty()
     }
 
     /// Whether a later statement is read just as this one was.
@@ -72,11 +66,4 @@ pub enum Temporary {
         from: (String, String),
         to: (String, String),
     },
-}
-
-#[derive(Debug)]
-pub struct Shadow {
-    pub target: Arc<Target>,
-    /// How many ids would have been taken, or why it would have been refused.
-    pub outcome: Result<u32, Refusal>,
 }

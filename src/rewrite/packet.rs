@@ -13,7 +13,7 @@ use memchr::memmem;
 
 use self::around::Around;
 use self::hiding::Hidden;
-use super::effects::{Effects, Shadow};
+use super::effects::Effects;
 use super::insert::{Context, Stop};
 use super::plan::{InsertPlan, Lookup, Plan, Planned, Protocol, Refusal, Target, Unreadable, View};
 use crate::rules::model::Mode;
@@ -307,7 +307,7 @@ impl Walk<'_> {
         }
         match (self.view.tables)(&schema, &table) {
             Lookup::NotRuled => Ok(Named::NotRuled),
-            Lookup::Ruled(target) if target.rule.mode == Mode::Off => Ok(Named::NotRuled),
+            Lookup::Ruled(target) if target.rule.mode != Mode::On => Ok(Named::NotRuled),
             Lookup::Ruled(target) => Ok(Named::Ruled(target)),
             Lookup::Missing => Ok(Named::Missing),
             Lookup::PerhapsHidden => Err(Box::new(Planned::AsksTemporary {
@@ -402,24 +402,10 @@ impl Walk<'_> {
                 } else if owes {
                     self.owes_from.get_or_insert(lexer.position());
                 }
-                self.planned(plan);
+                self.inserts.push(plan);
                 Ok(semicolon && self.several)
             }
-            Err(stop) if target.rule.mode == Mode::Shadow => {
-                let (Stop::Refused(why) | Stop::Unreadable(why) | Stop::Stale(why)) = stop;
-                self.effects.shadow.push(Shadow { target, outcome: Err(Refusal::new(why)) });
-                self.skip(lexer, start)
-            }
             Err(stop) => Err(Box::new(self.stopped(stop, head.table, start))),
-        }
-    }
-
-    fn planned(&mut self, plan: InsertPlan) {
-        if plan.target.rule.mode == Mode::Shadow {
-            let ids = plan.select.as_ref().map_or(plan.ids, |select| select.block);
-            self.effects.shadow.push(Shadow { target: plan.target, outcome: Ok(ids) });
-        } else {
-            self.inserts.push(plan);
         }
     }
 

@@ -315,6 +315,11 @@ pub fn begins_insert(text: &[u8], dialect: &Dialect) -> bool {
 }
 
 impl InsertPlan {
+    /// Whether its text must be changed: it need not where the client wrote every id itself.
+    pub fn has_edits(&self) -> bool {
+        !self.edits.is_empty()
+    }
+
     /// Whether `LAST_INSERT_ID()` shows its id only once its answer has been seen.
     pub(super) fn owes_insert_id(&self) -> bool {
         let sets_itself = matches!(self.style, Style::Wrapped | Style::OdkuOne);
@@ -340,7 +345,7 @@ impl Plan {
 
     /// Whether the text must be changed at all: it need not where the client wrote every id itself.
     pub fn has_edits(&self) -> bool {
-        self.inserts.iter().any(|insert| !insert.edits.is_empty())
+        self.inserts.iter().any(InsertPlan::has_edits)
     }
 
     /// How many ranges [`Plan::splice`] takes, and how long: one for each insert with `ids > 0`, in order.

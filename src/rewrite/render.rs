@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use super::effects::Effects;
 use super::plan::{IdForm, InsertPlan, Piece, Plan, Planned, Style};
 use super::select::SelectPlan;
 use super::splice::{needs_blank, put_fixed, put_separator};
@@ -10,9 +9,7 @@ use super::splice::{needs_blank, put_fixed, put_separator};
 /// What would be sent, with `<id 1 of shop.orders>` where ids would stand, or why nothing would.
 pub fn describe(text: &[u8], planned: &Planned) -> String {
     match planned {
-        Planned::Untouched(effects) => {
-            format!("forwarded as it came: no INSERT into a ruled table\n{}", shadows(effects))
-        }
+        Planned::Untouched(_) => "forwarded as it came: no INSERT into a ruled table\n".to_owned(),
         Planned::NeedsTable { schema, table } => format!("the columns of {schema}.{table} are needed\n"),
         Planned::AsksTemporary { schema, table } => {
             format!("the server is asked whether a temporary table hides {schema}.{table}\n")
@@ -60,7 +57,7 @@ fn rewritten(text: &[u8], plan: &Plan) -> String {
             style(insert)
         );
     }
-    out + &shadows(&plan.effects)
+    out
 }
 
 /// INSERT ... SELECT.
@@ -78,19 +75,6 @@ fn selected(text: &[u8], insert: &InsertPlan, select: &SelectPlan) -> String {
         rule.generator,
         if select.may_overrun { ", a larger one if there are more" } else { "" }
     )
-}
-
-fn shadows(effects: &Effects) -> String {
-    effects.shadow.iter().fold(String::new(), |mut out, shadow| {
-        let rule = &shadow.target.rule;
-        let _ = match &shadow.outcome {
-            Ok(ids) => writeln!(out, "shadow: {}.{} would take {ids} ids", rule.schema, rule.table),
-            Err(refusal) => {
-                writeln!(out, "shadow: {}.{} would be refused: {refusal}", rule.schema, rule.table)
-            }
-        };
-        out
-    })
 }
 
 fn style(insert: &InsertPlan) -> &'static str {

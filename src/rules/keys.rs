@@ -244,7 +244,7 @@ pub struct Table {
     pub explicit: Option<Explicit>,
     /// Who learns the id: "session": the client and LAST_INSERT_ID(); "packet": the client only.
     pub insert_id: InsertId,
-    /// "on", or "off": as if the rule were not there ("shadow", count only: not in this version).
+    /// "on"; "shadow": what would become of each statement is counted and logged, and all go on as they came; "off": as if the rule were not there.
     pub mode: Mode,
     /// When there is no id to be had: "refuse" with 1467 ("native", leave it to AUTO_INCREMENT: not in this version).
     pub unavailable: Unavailable,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::rules::model::{GeneratorName, GeneratorSpec, NameCase, Rule};
+use crate::rules::model::{GeneratorName, GeneratorSpec, Mode, NameCase, Rule};
 use crate::rules::pattern;
 
 /// A table that two rules claim, so that neither may fill it.
@@ -29,6 +29,14 @@ pub struct RuleSet {
     sensitive: Index,
     /// By names in lower case.
     insensitive: Index,
+    modes: Modes,
+}
+
+/// Which modes there are rules of.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Modes {
+    on: bool,
+    shadow: bool,
 }
 
 type Index = BTreeMap<String, SchemaRules>;
@@ -51,6 +59,10 @@ impl RuleSet {
             generators: generators.into_iter().map(|spec| (spec.name.clone(), spec)).collect(),
             sensitive: index(&rules, NameCase::Sensitive),
             insensitive: index(&rules, NameCase::Insensitive),
+            modes: Modes {
+                on: rules.iter().any(|rule| rule.mode == Mode::On),
+                shadow: rules.iter().any(|rule| rule.mode == Mode::Shadow),
+            },
             rules,
         }
     }
@@ -76,6 +88,38 @@ impl RuleSet {
             }),
             (rule, _) => Ok(rule),
         }
+    }
+
+    /// The rule that fills a table. One that is off, or in shadow mode, is as if it were not there, but for what it keeps
+    /// patterns from: the table is not theirs.
+    pub fn acting(&self, case: NameCase, schema: &str, table: &str) -> Result<Option<&Arc<Rule>>, Ambiguous> {
+        match self.find(case, schema, table) {
+            Ok(rule) => Ok(rule.filter(|rule| rule.mode == Mode::On)),
+            Err(two) if two.first.mode != Mode::On && two.second.mode != Mode::On => Ok(None),
+            Err(two) => Err(two),
+        }
+    }
+
+    /// The rule that would fill a table if it were not in shadow mode.
+    pub fn shadow(&self, case: NameCase, schema: &str, table: &str) -> Option<&Arc<Rule>> {
+        self.find(case, schema, table).ok().flatten().filter(|rule| rule.mode == Mode::Shadow)
+    }
+
+    /// Whether any rule fills a table: without one nothing is ever refused.
+    pub fn any_acts(&self) -> bool {
+        self.modes.on
+    }
+
+    pub fn any_is_shadow(&self) -> bool {
+        self.modes.shadow
+    }
+
+    /// The generators that are to be open: a generator whose tables are all in shadow mode, or off, makes no ids.
+    pub fn acting_generators(&self) -> impl Iterator<Item = &GeneratorSpec> {
+        self.generators().filter(|spec| {
+            let mut mine = self.rules.iter().filter(|rule| rule.generator == spec.name).peekable();
+            !mine.clone().any(|rule| rule.mode == Mode::Shadow) || mine.any(|rule| rule.mode == Mode::On)
+        })
     }
 
     pub fn rules(&self) -> impl ExactSizeIterator<Item = &Arc<Rule>> {
@@ -186,6 +230,45 @@ mod tests {
             "table shop.order_x_log has two rules, \"order_*\" (rules/shop.toml:7) and \"*_log\" \
              (rules/shop.toml:7): give the table one of its own, by its exact name"
         );
+    }
+
+    #[test]
+    fn a_rule_in_shadow_mode_fills_nothing_and_keeps_patterns_off() {
+        let with = |table: &str, mode, generator: &str| {
+            let generator = GeneratorName { schema: "shop".into(), name: generator.into() };
+            Rule { generator, mode, ..rule("shop", table) }
+        };
+        let spec = |name: &str| {
+            let text = format!("schema = 'shop'\n[generators.{name}]\nkind = 'sequence'\nseed = 'none'\n");
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("r.toml"), text).unwrap();
+            crate::rules::load(folder.path()).unwrap().0.generators().next().unwrap().clone()
+        };
+        let set = RuleSet::new(
+            ["both", "shadow", "off", "none"].map(spec),
+            [
+                with("a*", Mode::On, "both"),
+                with("ab", Mode::Shadow, "both"),
+                with("ac", Mode::Off, "off"),
+                with("b*", Mode::Shadow, "shadow"),
+                with("*b", Mode::Off, "shadow"),
+            ],
+        );
+        let find = |table| {
+            let acting = set.acting(Sensitive, "shop", table).map(|rule| rule.map(|rule| rule.table.clone()));
+            let shadow = set.shadow(Sensitive, "shop", table).map(|rule| rule.table.clone());
+            (acting.map_or("two".to_owned(), Option::unwrap_or_default), shadow.unwrap_or_default())
+        };
+        let expect = |acting: &str, shadow: &str| (acting.to_owned(), shadow.to_owned());
+        assert_eq!(find("ax"), expect("a*", ""));
+        assert_eq!(find("ab"), expect("", "ab"));
+        assert_eq!(find("ac"), expect("", ""));
+        assert_eq!(find("bx"), expect("", "b*"));
+        assert_eq!(find("bb"), expect("", ""), "two rules, and neither fills it");
+        assert_eq!(find("axb"), expect("two", ""));
+        let open: Vec<_> = set.acting_generators().map(|spec| spec.name.name.clone()).collect();
+        assert_eq!(open, ["both", "none", "off"]);
+        assert!(set.any_acts() && set.any_is_shadow());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One generator, one table: what their keys mean, and what their types do not say is wrong.
 
 use super::keys::{BatchKey, Generator, Kind, Order, RulesFile, SeedKey, Table};
-use super::model::{GeneratorKind, Mode, Unavailable};
+use super::model::{GeneratorKind, Unavailable};
 use super::timestamp;
 use crate::ids::sequence::{Batch, Seed, SequenceSpec};
 use crate::toml_file::{Finding, Findings, Source, join};
@@ -102,11 +102,6 @@ pub(super) fn table_errors(source: &Source<RulesFile>, key: &str, name: &str, ta
             name.is_empty() || name.chars().count() > NAME_CHARS_MAX,
             key.to_owned(),
             "is no name of a table; write 1 to 64 characters",
-        ),
-        (
-            table.mode == Mode::Shadow,
-            of("mode"),
-            "\"shadow\" is not in this version of Rowstamp; write \"on\" or \"off\"",
         ),
         (
             table.unavailable == Unavailable::Native,

@@ -50,13 +50,12 @@ impl Digest {
 pub fn digest(text: &[u8], dialect: &Dialect) -> Digest {
     match normalised(text, dialect) {
         Ok(mut text) => {
-            let first = Sha256::digest(&text).first_chunk().copied().unwrap_or_default();
-            let hash = format!("{:016x}", u64::from_be_bytes(first));
+            let first = Sha256::digest(&text).iter().take(8).fold(0, |sum, &byte| sum << 8 | u64::from(byte));
             if text.len() > TEXT_BYTES_MAX {
                 text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
                 text.push_str(CUT);
             }
-            Digest { text, hash }
+            Digest { text, hash: format!("{first:016x}") }
         }
         Err(_) => Digest { text: String::new(), hash: UNREADABLE.to_owned() },
     }

@@ -1,7 +1,7 @@
 //! The console: a port that any MySQL client, driver or GUI logs in to, and that answers its own commands. docs/console.md is what
 //! operators read of it.
 //!
-//! In the order of a connection: [`listener`] accepts, `login` finds out who it is (`scramble`, `throttle`, `wire`), `adapter` stands
+//! In the order of a connection: `listener` accepts, `login` finds out who it is (`scramble`, `throttle`, `wire`), `adapter` stands
 //! between the client and opensrv-mysql, `session` is what that asks. A statement is `run`: what clients send on their own account is
 //! answered by `greetings` (`select`, `variables`, `catalog`), the rest is a `command`, cut into `words`; what it shows are `tables`.
 

@@ -13,7 +13,7 @@ use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec};
 /// How long the store may take to raise a bound.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// By name.
+/// By name. Those that no rule which acts names are not opened, and not shown.
 pub(super) fn rows(tables: &InForce, rates: &Rates) -> Vec<GeneratorRow> {
     let (rules, open) = (tables.rules(), tables.generators());
     let row = |spec: &GeneratorSpec| {
@@ -25,7 +25,7 @@ pub(super) fn rows(tables: &InForce, rates: &Rates) -> Vec<GeneratorRow> {
                 GeneratorKind::Sequence(_) => Kind::Sequence,
                 GeneratorKind::Timestamp(_) => Kind::Timestamp,
             },
-            state: GeneratorState::Stopped(not_open(tables)),
+            state: GeneratorState::Stopped(why_none_is_open(tables).unwrap_or_default().to_owned()),
             issued: taken.ids(),
             per_second,
             reserved_ids: None,
@@ -50,20 +50,23 @@ pub(super) fn rows(tables: &InForce, rates: &Rates) -> Vec<GeneratorRow> {
         }
         row
     };
-    rules.generators().map(row).collect()
+    let is_shown = |spec: &&GeneratorSpec| {
+        why_none_is_open(tables).is_some() || open.iter().any(|open| open.name() == spec.name.to_string())
+    };
+    rules.generators().filter(is_shown).map(row).collect()
 }
 
 fn is_of(rule: &crate::rules::model::Rule, generator: &GeneratorName) -> bool {
     rule.generator == *generator
 }
 
-fn not_open(tables: &InForce) -> String {
+/// `None`: those are that a rule needs.
+fn why_none_is_open(tables: &InForce) -> Option<&'static str> {
     match () {
-        () if tables.has_yielded() => "another process has taken over and issues its ids",
-        () if tables.is_waiting() => "the store was not there when this proxy started, and is not yet",
-        () => "no rule that acts names it",
+        () if tables.has_yielded() => Some("another process has taken over and issues its ids"),
+        () if tables.is_waiting() => Some("the store was not there when this proxy started, and is not yet"),
+        () => None,
     }
-    .to_owned()
 }
 
 fn of_sequence(sequence: &Sequence, row: GeneratorRow) -> GeneratorRow {
@@ -123,7 +126,10 @@ pub(super) async fn raise(tables: &InForce, name: &GeneratorName, to: u64) -> Re
                 "{name} is of kind timestamp, whose bounds are times, not ids; `rowstamp store raise {name} --above-tables`"
             )));
         }
-        None => return Err(DeskError::Failed(format!("{name} is not open: {}", not_open(tables)))),
+        None => {
+            let why = why_none_is_open(tables).unwrap_or("no rule that acts names it");
+            return Err(DeskError::Failed(format!("{name} is not open: {why}")));
+        }
     };
     if to == 0 || to > ID_MAX + 1 {
         return Err(DeskError::Wrong(format!("{to} is no bound; write 1 to {}", ID_MAX + 1)));

@@ -6,12 +6,13 @@ use super::{Parts, ProxyDesk};
 use crate::admin::metrics::{
     self as catalogue, BYTES, CLOCK_DRIFT, CONNECT_FAILURES, EXPLICIT_IDS_NOT_FOLLOWED, ID_WAIT,
     LOGINS_REFUSED, NO_ID_GIVEN, RELOAD_GOOD, RELOAD_TIME, RELOADS, REWRITE_TIME, RULES, SECOND_OPINIONS,
-    SESSIONS, SESSIONS_OPENED, SESSIONS_REFUSED, STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES, STORE_TIME,
-    number,
+    SESSIONS, SESSIONS_OPENED, SESSIONS_REFUSED, SHADOW, STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES,
+    STORE_TIME, number,
 };
 use crate::admin::{Desk, Metric};
 use crate::ids::Generator;
 use crate::meter::Timed;
+use crate::proxy::shadow::ShadowCount;
 use crate::sessions::{Count, Login, Sessions};
 
 /// By name.
@@ -22,6 +23,7 @@ pub(super) fn all(desk: &ProxyDesk, parts: &Parts, sessions: &Sessions) -> Vec<M
     all.extend(of_ids(parts));
     all.extend(of_store(parts));
     all.extend(of_statements(parts, sessions));
+    all.push(of_shadow(parts));
     all.extend(of_sessions(sessions));
     all.extend(of_reloads(parts));
     all.push(CLOCK_DRIFT.of(desk.rates.pulse().drift.map(|drift| ([], drift))));
@@ -91,6 +93,27 @@ fn of_statements(parts: &Parts, sessions: &Sessions) -> Vec<Metric> {
         BYTES.of(bytes.map(|(label, count)| (label, number(get(count))))),
         RULES.is(number(parts.tables.rules().rules().len() as u64)),
     ]
+}
+
+fn of_shadow(parts: &Parts) -> Metric {
+    let counts = parts.tables.shadow();
+    // Of statements whose table is not known.
+    let named = |count: &ShadowCount| match count.schema.as_str() {
+        "" => count.table.clone(),
+        schema => format!("{schema}.{}", count.table),
+    };
+    let tables: Vec<_> = counts.iter().map(named).collect();
+    let of_each = tables.iter().zip(&counts).flat_map(|(name, count)| {
+        [
+            ("rewritten", count.rewritten),
+            ("refused", count.refused),
+            ("passed", count.left),
+            ("server_first", count.server_first),
+            ("unknown", count.unknown),
+        ]
+        .map(|(outcome, n)| ([name.as_str(), outcome], number(n)))
+    });
+    SHADOW.of(of_each)
 }
 
 fn of_sessions(sessions: &Sessions) -> Vec<Metric> {

@@ -63,9 +63,10 @@ impl Tables {
         let mut tables = Tables::new(rules.clone(), backend);
         tables.open_timestamps(None).await?;
         tables.read_views().await?;
+        tables.read_shadows().await;
         let live = tables.survey(None).await?;
         // Before their tables are bound: a table that moves away meanwhile takes them along (`ids/moves`).
-        for spec in rules.generators() {
+        for spec in rules.acting_generators() {
             if let GeneratorKind::Sequence(sequence) = &spec.kind {
                 let max = max_of(spec, sequence, &live);
                 let opened = tables.open_sequence(spec, sequence, max).await?;
@@ -96,7 +97,7 @@ impl Tables {
     /// Before the tables are looked at: which of their ids count depends on the node. `old`: what it has open is kept, where
     /// its rule is the same.
     async fn open_timestamps(&mut self, old: Option<&Tables>) -> Result<(), TableError> {
-        for spec in self.rules.clone().generators() {
+        for spec in self.rules.clone().acting_generators() {
             let GeneratorKind::Timestamp(timestamp) = &spec.kind else { continue };
             let kept = old.and_then(|old| old.generators.get(&spec.name)).filter(|open| {
                 matches!(open, Generator::Timestamp(open) if open.spec() == timestamp && !open.is_lost())
@@ -177,7 +178,7 @@ impl Tables {
         for ambiguous in &found.ambiguous {
             tracing::error!("{ambiguous}");
         }
-        Ok(found.tables.into_iter().filter(|(_, rule)| rule.mode != Mode::Off).collect())
+        Ok(found.tables.into_iter().filter(|(_, rule)| rule.mode == Mode::On).collect())
     }
 
     pub(super) fn seed(&self, generator: &GeneratorName) -> Seed {
@@ -196,7 +197,7 @@ impl Tables {
     fn binds_as(&self, next: &Tables, rule: &Rule, table: &str) -> bool {
         self.is_bound(&rule.schema, table)
             && !self.generators.get(&rule.generator).is_some_and(Generator::is_lost)
-            && matches!(self.rules.find(self.backend.case, &rule.schema, table), Ok(Some(mine))
+            && matches!(self.rules.acting(self.backend.case, &rule.schema, table), Ok(Some(mine))
                 if mine.generator == rule.generator
                     && mine.column == rule.column
                     && self.seed(&mine.generator) == next.seed(&rule.generator)
@@ -225,6 +226,7 @@ impl Tables {
         let mut tables = Tables::new(self.rules.clone(), self.backend.clone());
         tables.generators.clone_from(&self.generators);
         tables.views = self.views.clone();
+        tables.shadows.store(self.shadows.load_full());
         let mut known = Known::clone(&self.known.load());
         for one in without.iter().filter(|one| matches!(one.fit, Fit::New { .. })) {
             known.remove(&self.key(&one.rule.schema, &one.table));
@@ -253,8 +255,9 @@ impl Next {
         let mut tables = Tables::new(rules.clone(), backend);
         tables.open_timestamps(Some(old)).await?;
         tables.read_views().await?;
+        tables.read_shadows().await;
         let live = tables.survey(Some(old)).await?;
-        for spec in rules.generators() {
+        for spec in rules.acting_generators() {
             let GeneratorKind::Sequence(sequence) = &spec.kind else { continue };
             let max = max_of(spec, sequence, &live);
             let kept = old.generators.get(&spec.name).filter(|open| {

@@ -61,21 +61,19 @@ impl InForce {
             Some(schema) => schema.name_case().await?,
             None => NameCase::Sensitive,
         };
-        let (clock, ddl, fetching) = (Arc::new(SystemClock::new()), Arc::new(Ddl::default()), Arc::default());
-        let successor = None;
-        let taken = Arc::default();
         let backend = Backend {
             case,
             schema,
             store,
             locks,
-            successor,
+            successor: None,
             owner,
-            taken,
-            clock,
+            taken: Arc::default(),
+            clock: Arc::new(SystemClock::new()),
             trusts_clock,
-            ddl,
-            fetching,
+            ddl: Arc::new(Ddl::default()),
+            shadow: Arc::default(),
+            fetching: Arc::default(),
         };
         let (tables, is_waiting) = match Tables::open(rules.clone(), backend.clone()).await {
             Ok(tables) => (tables, false),

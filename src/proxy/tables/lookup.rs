@@ -10,7 +10,7 @@ use super::column::column;
 use super::{TableError, Tables};
 use crate::proxy::locks::TableLocks;
 use crate::rewrite::plan::{Lookup, Target};
-use crate::rules::model::{Mode, Rule, TableShape};
+use crate::rules::model::{Rule, TableShape};
 use crate::rules::pattern::is_pattern;
 use crate::schema::{LiveTable, SchemaError, TableKind};
 
@@ -48,7 +48,7 @@ pub(super) struct Entry {
 }
 
 impl Tables {
-    fn folded<'a>(&self, schema: &'a str, table: &'a str) -> Name<'a> {
+    pub(super) fn folded<'a>(&self, schema: &'a str, table: &'a str) -> Name<'a> {
         (self.backend.case.folded(schema), self.backend.case.folded(table))
     }
 
@@ -77,10 +77,9 @@ impl Tables {
 
     /// Of a name that nothing is known of, or not any more.
     fn not_known(&self, schema: &str, table: &str, name: &Name<'_>) -> Lookup {
-        match self.rules.find(self.backend.case, schema, table) {
+        match self.rules.acting(self.backend.case, schema, table) {
             Ok(None) if !self.views.are_read_at(self.backend.ddl.seen()) => Lookup::Unknown,
             Ok(None) if !self.views.contains(&name.0, &name.1) => Lookup::NotRuled,
-            Ok(Some(rule)) if rule.mode == Mode::Off => Lookup::NotRuled,
             Err(ambiguous) => Lookup::Refused(ambiguous.to_string()),
             Ok(_) => self.away().unwrap_or(Lookup::Unknown),
         }
@@ -133,7 +132,7 @@ impl Tables {
         if self.is_retired() || !again && !matches!(self.lookup(schema, table), Lookup::Unknown) {
             return;
         }
-        let rule = self.rules.find(self.backend.case, schema, table).ok().flatten().cloned();
+        let rule = self.rules.acting(self.backend.case, schema, table).ok().flatten().cloned();
         if rule.is_none() {
             if !self.views.are_read_at(self.backend.ddl.seen())
                 && let Err(error) = self.read_views().await

@@ -112,6 +112,7 @@ impl InForce {
         let backend = Backend { successor: Some(successor), locks: None, ..self.backend.clone() };
         let mut tables = Tables::new(old.rules.clone(), backend);
         tables.views = old.views.clone();
+        tables.shadows.store(old.shadows.load_full());
         old.retire();
         self.replace(&old, tables);
         self.is_waiting.store(false, Ordering::Release);

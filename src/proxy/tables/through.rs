@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{TableError, Tables};
 use crate::rewrite::plan::{Lookup, Target, Through};
-use crate::rules::model::{ColumnShape, Mode, TableShape};
+use crate::rules::model::{ColumnShape, TableShape};
 use crate::schema::{LiveTable, TableKind};
 use crate::sql::name::same_column;
 use crate::sql::view::Definition;
@@ -94,9 +94,9 @@ impl Tables {
         columns: &[Option<String>],
         ddl: u64,
     ) -> Result<Lookup, TableError> {
-        let rule = match self.rules.find(self.backend.case, base_schema, &base.name) {
-            Ok(Some(rule)) if rule.mode != Mode::Off => rule.clone(),
-            Ok(_) => return Ok(Lookup::NotRuled),
+        let rule = match self.rules.acting(self.backend.case, base_schema, &base.name) {
+            Ok(Some(rule)) => rule.clone(),
+            Ok(None) => return Ok(Lookup::NotRuled),
             Err(ambiguous) => return Ok(Lookup::Refused(ambiguous.to_string())),
         };
         let table = base.name.clone();
@@ -108,9 +108,6 @@ impl Tables {
             |column: &Option<String>| column.as_ref().is_some_and(|column| same_column(column, &rule.column));
         let mut ids = (0..).zip(columns).filter(|(_, column)| is_id(column));
         let (Some((place, _)), None) = (ids.next(), ids.next()) else {
-            if rule.mode == Mode::Shadow {
-                return Ok(Lookup::NotRuled);
-            }
             return Ok(Lookup::ServerFirst(format!(
                 "{schema}.{name} is a view of {base_schema}.{table} that does not show column {} just once; INSERT into \
                  {base_schema}.{table}",

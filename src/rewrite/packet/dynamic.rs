@@ -347,7 +347,6 @@ impl Walk<'_> {
             temporary,
             routine,
             named: _,
-            shadow,
             explains_report: _,
             hidden_insert: _,
             inserts_into: _,
@@ -357,7 +356,6 @@ impl Walk<'_> {
         self.effects.tracking |= tracking;
         self.effects.routine |= routine;
         self.effects.temporary.extend(temporary);
-        self.effects.shadow.extend(shadow);
         self.overlay = ran.overlay;
         self.views = ran.views;
     }

@@ -2,7 +2,6 @@
 
 use super::{Halt, Named, Walk, mentions_insert};
 use crate::rewrite::plan::{Planned, Refusal};
-use crate::rules::model::Mode;
 use crate::sql::insert::{Head, Verb};
 use crate::sql::lex::{Lexer, TokenKind};
 use crate::sql::name::Path;
@@ -60,9 +59,7 @@ impl Walk<'_> {
 
     fn refuse_ruled(&self, text: &[u8], table: Path, what: &str) -> Result<(), Halt> {
         match self.lookup(text, table)? {
-            Named::Ruled(target) if target.rule.mode == Mode::On => {
-                Err(Box::new(Planned::Refused(Refusal::new(what))))
-            }
+            Named::Ruled(_) => Err(Box::new(Planned::Refused(Refusal::new(what)))),
             Named::ServerFirst(why) => Err(Box::new(Planned::Refused(Refusal::new(why)))),
             _ => Ok(()),
         }

@@ -395,16 +395,11 @@ fn tables() {
         "explicit = 'reject'",
         "insert_id = 'packet'",
         "mode = 'off'",
+        "mode = 'shadow'",
         "unavailable = 'refuse'",
     ] {
         check_table(good, &[]);
     }
-    check_table(
-        "mode = 'shadow'",
-        &[
-            "error: a.toml:8: tables.orders.mode: \"shadow\" is not in this version of Rowstamp; write \"on\" or \"off\"",
-        ],
-    );
     check_table(
         "unavailable = 'native'",
         &[

@@ -224,9 +224,10 @@ impl<'a> Writer<'a> {
 
     /// Whether it is the second or third byte of one operator.
     fn continues(&self, token: Token, sign: u8) -> bool {
-        const PAIRS: [&[u8; 2]; 10] = [b"<=", b"<>", b"<<", b">=", b">>", b"!=", b"=>", b"->", b"||", b"&&"];
         let TokenKind::Punct(before) = self.last_token.kind else { return false };
-        self.last_token.span.end == token.span.start && PAIRS.contains(&&[before, sign])
+        self.last_token.span.end == token.span.start
+            && [b"<=", b"<>", b"<<", b">=", b">>", b"!=", b"=>", b"->", b"||", b"&&"]
+                .contains(&&[before, sign])
     }
 
     fn open(&mut self) {

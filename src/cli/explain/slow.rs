@@ -1,0 +1,114 @@
+//! The slow query log: lines of `# ` that tell of a statement, `use ...;` where the database is another than that of the
+//! entry before, `SET timestamp=...;`, and the statement, up to the next such line.
+
+use super::log::{Entry, What};
+
+#[derive(Default)]
+pub(super) struct Slow {
+    place: Place,
+    connection: Option<u64>,
+    /// Of the last entry that told: it holds for those behind it.
+    database: Option<String>,
+    line: u64,
+    text: Vec<u8>,
+    is_cut: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Place {
+    /// Before the first entry.
+    #[default]
+    Outside,
+    Header,
+    Statement,
+}
+
+impl Slow {
+    /// Whether the line is one that an entry begins with.
+    pub(super) fn is_header(line: &[u8]) -> bool {
+        [&b"# Time: "[..], b"# User@Host: ", b"# Thread_id: "].iter().any(|start| line.starts_with(start))
+    }
+
+    /// What ends in front of this line, and whether the line belongs to any entry.
+    pub(super) fn line(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        is_cut: bool,
+        bytes_max: usize,
+    ) -> (Vec<Entry>, bool) {
+        let mut ended = Vec::new();
+        if Self::is_header(line) {
+            if self.place == Place::Statement {
+                ended = self.end();
+            }
+            self.place = Place::Header;
+        }
+        match self.place {
+            Place::Outside => return (ended, false),
+            Place::Header => self.header(line, number, is_cut || line.len() > bytes_max),
+            Place::Statement if self.text.len() + line.len() >= bytes_max => self.is_cut = true,
+            Place::Statement => {
+                self.text.push(b'\n');
+                self.text.extend_from_slice(line);
+                self.is_cut |= is_cut;
+            }
+        }
+        (ended, true)
+    }
+
+    fn header(&mut self, line: &[u8], number: u64, is_cut: bool) {
+        if line.starts_with(b"# User@Host: ") {
+            self.connection = word_behind(line, "Id:").and_then(|id| id.parse().ok());
+        } else if line.starts_with(b"# Thread_id: ") {
+            self.connection = word_behind(line, "Thread_id:").and_then(|id| id.parse().ok());
+            // Two blanks stand behind each value, also behind none.
+            let line = String::from_utf8_lossy(line);
+            let schema = line.split_once("Schema: ").map(|(_, rest)| rest.split("  ").next().unwrap_or(rest));
+            self.database = schema.filter(|schema| !schema.is_empty()).map(str::to_owned);
+        } else if line.starts_with(b"#") {
+            // An administrator's command has no statement, the rest is about time and rows.
+        } else if let Some(name) = used(line) {
+            self.database = Some(name);
+        } else if !is_timestamp(line) {
+            self.place = Place::Statement;
+            self.line = number;
+            self.text.extend_from_slice(line);
+            self.is_cut = is_cut;
+        }
+    }
+
+    /// The statement as far as it was read, and its database in front of it.
+    pub(super) fn end(&mut self) -> Vec<Entry> {
+        let was = std::mem::take(&mut self.place);
+        let mut text = std::mem::take(&mut self.text);
+        if was != Place::Statement {
+            return Vec::new();
+        }
+        // The server's own.
+        if text.last() == Some(&b';') {
+            text.pop();
+        }
+        let what = if self.is_cut { What::TooLong } else { What::Query(text) };
+        let entry = |what| Entry { connection: self.connection, line: self.line, what };
+        let database = self.database.clone().map(|name| entry(What::Database(name)));
+        database.into_iter().chain([entry(what)]).collect()
+    }
+}
+
+fn word_behind<'a>(line: &'a [u8], word: &str) -> Option<&'a str> {
+    let line = std::str::from_utf8(line).ok()?;
+    line.rsplit_once(word)?.1.split_ascii_whitespace().next()
+}
+
+/// `use shop;`
+fn used(line: &[u8]) -> Option<String> {
+    let name = line.strip_prefix(b"use ")?.strip_suffix(b";")?;
+    let name = name.strip_prefix(b"`").and_then(|name| name.strip_suffix(b"`")).unwrap_or(name);
+    Some(String::from_utf8_lossy(name).replace("``", "`"))
+}
+
+/// `SET timestamp=1700000000;`, `SET last_insert_id=1,insert_id=2,timestamp=1700000000;`
+fn is_timestamp(line: &[u8]) -> bool {
+    line.starts_with(b"SET ") && memchr::memmem::find(line, b"timestamp=").is_some() && line.ends_with(b";")
+}

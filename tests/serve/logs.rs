@@ -1,0 +1,115 @@
+//! `rowstamp explain --from` on logs that the servers themselves have written.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::rig::{code, code_of};
+use crate::support::raw::{Client, Options, Param};
+use crate::support::servers::ServerOptions;
+use crate::support::{Kind, Server, proxy};
+
+const RULES: &str = "schema = \"logs\"\n[generators.g]\nkind = \"sequence\"\n\
+                     [tables.t]\ncolumn = \"id\"\ngenerator = \"g\"\n";
+
+/// Exit code and output.
+fn explain(folder: &Path, args: &[&str]) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_rowstamp"))
+        .current_dir(folder)
+        .arg("explain")
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains("canary"), "{text}");
+    (output.status.code().unwrap(), text + &String::from_utf8(output.stderr).unwrap())
+}
+
+fn write(server: &Server) {
+    let mut client = server.client();
+    client.run("CREATE DATABASE logs");
+    client.run("USE logs");
+    client.run("CREATE TABLE t (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, a INT, s VARCHAR(200))");
+    client.run("INSERT INTO t(a) VALUES(1)");
+    client.run("INSERT INTO t(a) VALUES(2)");
+    client.run("insert into t (a) values (3), (4)");
+    client.run("INSERT INTO t(a,s)\nVALUES (5,'canary\n# canary\nSET canary;')");
+    client.run("INSERT INTO t(id,a) VALUES(50,1)");
+    client.run("INSERT INTO t(a) VALUES(50),(51) ON DUPLICATE KEY UPDATE id=id+1000");
+    assert_eq!(code(&mut client, "INSERT INTO t(a VALUES(1)"), 1064);
+    let options = Options { database: Some("logs".to_owned()), ..Options::default() };
+    let mut other = Client::connect(&server.address(), &options).unwrap();
+    let insert = other.prepare("INSERT INTO t(a,s) VALUES(?,?)").unwrap().unwrap();
+    for a in [7, 8] {
+        let params = [Param::Int(a), Param::String(b"it's canary".to_vec())];
+        assert_eq!(code_of(&other.execute(&insert, &params).unwrap()), 0);
+    }
+    other.run("PREPARE s FROM 'INSERT INTO t(a,s) VALUES(7,''canary'')'");
+    other.run("EXECUTE s");
+    other.run("SET sql_mode='ANSI_QUOTES'");
+    other.run("INSERT INTO \"t\"(\"a\") VALUES(9)");
+    other.quit().unwrap();
+    client.run("FLUSH LOGS");
+}
+
+#[test]
+fn logs_of_both_servers() {
+    for kind in Kind::ALL {
+        let arguments = [
+            "--general-log=1",
+            "--general-log-file=general.log",
+            "--slow-query-log=1",
+            "--slow-query-log-file=slow.log",
+            "--long-query-time=0",
+            "--log-output=FILE",
+        ];
+        let arguments = arguments.map(str::to_owned).to_vec();
+        let Some(server) = Server::start_with(kind, ServerOptions { arguments, ..ServerOptions::default() })
+        else {
+            continue;
+        };
+        write(&server);
+        let data = server.client().query("SELECT @@datadir").unwrap()[0].cell(0, 0).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("rules")).unwrap();
+        fs::write(folder.path().join("rules/logs.toml"), RULES).unwrap();
+        fs::write(folder.path().join("rowstamp.toml"), proxy::config(&server.address())).unwrap();
+        for name in ["general.log", "slow.log"] {
+            fs::copy(Path::new(&data).join(name), folder.path().join(name)).unwrap();
+        }
+        let name = kind.name();
+        let (exit, json) = explain(folder.path(), &["--json", "--from", "general.log"]);
+        let log = fs::read_to_string(folder.path().join("general.log")).unwrap();
+        let found: serde_json::Value =
+            serde_json::from_str(&json).unwrap_or_else(|e| panic!("{name}: {e}: {json}"));
+        let number = |key: &str| found[key].as_u64().unwrap();
+        assert_eq!(exit, 1, "{name}: {json}");
+        let counts = ["refused", "server_first", "rewritten", "left", "ids", "broken_lines"].map(number);
+        assert_eq!(counts, [1, 1, 8, 1, 9, 0], "{name}: {json}\n{log}");
+        let digests = found["digests"].as_array().unwrap();
+        let of = |text: &str| {
+            digests.iter().find(|row| row["text"] == text).unwrap_or_else(|| panic!("{text}: {json}"))
+        };
+        assert_eq!(digests[0]["text"], "INSERT INTO t(a) VALUES (...) ON DUPLICATE KEY UPDATE id = id + ?");
+        assert!(digests[0]["why"].as_str().unwrap().len() > 10, "{json}");
+        // The texts of prepared statements and of others are one digest, and each that ran counts once.
+        let both = of("INSERT INTO t(a, s) VALUES (...)");
+        assert_eq!((both["count"].as_u64(), both["ids"].as_u64()), (Some(4), Some(4)), "{name}: {json}");
+        assert_eq!(of("INSERT INTO t(a) VALUES (...)")["ids"], 4, "{name}: {json}");
+        assert_eq!(of("INSERT INTO \"t\"(\"a\") VALUES (...)")["outcome"], "rewritten", "{name}: {json}");
+        let (exit, text) = explain(folder.path(), &["--from", "general.log"]);
+        assert!(
+            exit == 1 && text.contains("1 refused") && text.contains("first: general.log:"),
+            "{name}: {text}"
+        );
+        // Of a slow log it is as much as it tells: not who failed, nor what was prepared.
+        let (exit, json) = explain(folder.path(), &["--json", "--from", "slow.log"]);
+        let log = fs::read_to_string(folder.path().join("slow.log")).unwrap();
+        let found: serde_json::Value =
+            serde_json::from_str(&json).unwrap_or_else(|e| panic!("{name}: {e}: {json}"));
+        let number = |key: &str| found[key].as_u64().unwrap();
+        assert_eq!((exit, number("refused"), number("broken_lines")), (1, 1, 0), "{name}: {json}\n{log}");
+        assert!(number("rewritten") >= 7 && number("left") == 1, "{name}: {json}\n{log}");
+    }
+}
