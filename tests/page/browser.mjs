@@ -110,9 +110,12 @@ class Page {
     }
   }
 
+  // The pointer near the right end of the first element of that kind.
   async point(selector) {
     const at = await this.value(`(() => {
-      const { x, y, width, height } = document.querySelector(${JSON.stringify(selector)}).getBoundingClientRect();
+      const element = document.querySelector(${JSON.stringify(selector)});
+      element.scrollIntoView({ block: "center" });
+      const { x, y, width, height } = element.getBoundingClientRect();
       return { x: x + width * 0.98, y: y + height / 2 };
     })()`);
     await this.send("Input.dispatchMouseEvent", { type: "mouseMoved", ...at });

@@ -17,7 +17,7 @@ use crate::support::{Kind, Proxy, proxy};
 /// In which an address changes hands, or a rate is measured.
 const DEADLINE: Duration = Duration::from_secs(20);
 /// A literal of a statement.
-const CANARY: &str = "4815162342";
+const CANARY: &str = "1815162342";
 
 /// As [`crate::rig::each`], with an HTTP server at the port.
 fn each(db: &str, run: impl Fn(&mut Rig, u16)) {
