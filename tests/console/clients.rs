@@ -39,7 +39,8 @@ fn command(client: Client, transport: Transport, console: &Console) -> Command {
         Client::MariaDb => vec!["mariadb".to_owned(), "--no-defaults".to_owned()],
         Client::MySql9 => {
             let mut words = sid_command("usr/bin/mysql");
-            words.push("--no-defaults".to_owned());
+            // It does its own commands, \G among them, only where it is told to.
+            words.extend(["--no-defaults".to_owned(), "--commands".to_owned()]);
             words.push(format!("--plugin-dir={}/usr/lib/mysql/plugin", sid_root().display()));
             words
         }
@@ -210,8 +211,6 @@ fn help_as_the_clients_print_it() {
         let mut child = command(client, Transport::Tcp, &console)
             .args(DBA)
             .arg("--force")
-            // MySQL 9's does not do its own commands unless it is told to.
-            .args((client == Client::MySql9).then_some("--commands"))
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped())

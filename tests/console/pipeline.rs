@@ -113,3 +113,19 @@ fn an_oks_text_has_its_length_in_front() {
     }
     assert_eq!(console.done(), ["kill 7", "kill 7"]);
 }
+
+/// opensrv-mysql would answer these by itself, the first with a number of its own.
+#[test]
+fn what_is_ours_to_answer() {
+    let console = Console::start();
+    let mut raw = Raw::logged_in(console.port, 0);
+    for (statement, expect) in [
+        ("SELECT @@max_allowed_packet", "1048576"),
+        ("select @@max_allowed_packet", "1048576"),
+        ("USE `my;shop`", "OK"),
+        ("SELECT DATABASE()", "my;shop"),
+    ] {
+        raw.command(0x03, statement.as_bytes());
+        assert_eq!(raw.rows(), [expect], "{statement}");
+    }
+}
