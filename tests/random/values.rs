@@ -236,7 +236,7 @@ impl Writer {
         let text = match kind {
             "param" => return self.bound_text(),
             "empty" => "''",
-            "quote_doubled" => "'it''s'",
+            "quote_doubled" => "'it''s c4nary'",
             "quote_alone" => "''''",
             "quote_escaped" => r"'a\'b'",
             "backslash_end" => r"'a\\'",

@@ -27,7 +27,7 @@ fn port(proxy: &Proxy) -> String {
 }
 
 /// What the client prints, tabs between values, or its error.
-fn typed_as(password: &str, proxy: &Proxy, statement: &str) -> String {
+pub(crate) fn typed_as(password: &str, proxy: &Proxy, statement: &str) -> String {
     let output = Command::new("mariadb")
         .args(["--no-defaults", "--skip-ssl", "-h127.0.0.1", "-udba", "-BN"])
         .args([&format!("-P{}", port(proxy)), &format!("-p{password}"), "-e", statement])

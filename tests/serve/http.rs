@@ -33,7 +33,7 @@ fn each(db: &str, run: impl Fn(&mut Rig, u16)) {
 }
 
 /// Status code and body; `None`: nobody is there.
-fn get(port: u16, path: &str) -> Option<(u16, String)> {
+pub(crate) fn get(port: u16, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

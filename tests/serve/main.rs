@@ -12,6 +12,7 @@ mod clock;
 mod attributes;
 mod audit;
 mod bulk;
+mod canary;
 mod console;
 mod cursors;
 mod ends;

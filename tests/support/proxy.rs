@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::CANARY;
 use super::keeper::Keeper;
 use super::raw::{Client, Options};
 use super::servers::temporary_folder;
@@ -205,6 +206,18 @@ impl Drop for Before {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
+        if !std::thread::panicking() {
+            for file in ["log", "audit.log"] {
+                let text = fs::read(self.dir.join(file)).unwrap_or_default();
+                let text = String::from_utf8_lossy(&text);
+                let told = text.lines().find(|line| line.contains(CANARY));
+                assert!(
+                    told.is_none(),
+                    "a literal or a secret is in the proxy's {file}: {}",
+                    told.unwrap_or_default()
+                );
+            }
+        }
         // With a keeper the folder goes with it; after `stop` or `kill` nobody else removes it.
         if self.keeper.take().is_none() {
             let _ = fs::remove_dir_all(&self.dir);
