@@ -50,6 +50,9 @@ fn secrets_told_apart(file: &ConfigFile) -> BTreeMap<String, String> {
             rows.insert(key.to_owned(), secret.reveal().to_owned());
         }
     }
+    for password in file.admin.users.iter().filter_map(|user| user.password.as_ref()) {
+        *rows.entry("admin.users".to_owned()).or_default() += password.reveal();
+    }
     rows
 }
 
@@ -119,5 +122,8 @@ mod tests {
         let b = file("[backend]\naddress = \"a:1\"\n[store]\npassword = \"y\"\n[log]\nlevel = \"debug\"\n");
         assert_eq!(differing(&a, &b), ["log.level", "store.password"]);
         assert!(differing(&a, &a).is_empty());
+        let users =
+            |password: &str| file(&format!("[[admin.users]]\nname = \"dba\"\npassword = \"{password}\"\n"));
+        assert_eq!(differing(&users("x"), &users("y")), ["admin.users"]);
     }
 }
