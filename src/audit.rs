@@ -123,8 +123,11 @@ impl Drop for Audit {
         let lost = *self.lost.get_mut();
         if let Some(file) = self.file.swap(None)
             && lost > 0
+            && let Ok(mut line) = serde_json::to_vec(&Lost { lost_lines: lost })
         {
-            self.put(&file, &Lost { lost_lines: lost });
+            line.push(b'\n');
+            // Behind all that waits, however long that takes: it must not be lost itself.
+            let _ = file.lines.send(line);
         }
     }
 }
@@ -236,6 +239,19 @@ mod tests {
         );
         assert!(behind[1].contains(r#""first":7"#));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn lost_lines_are_counted_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.log");
+        let audit = Audit::default();
+        audit.open(Some(&path)).unwrap();
+        audit.note(&statement("d1", 1), "INSERT");
+        audit.lost.store(7, std::sync::atomic::Ordering::Relaxed);
+        drop(audit);
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().last(), Some(r#"{"lost_lines":7}"#), "{text}");
     }
 
     #[test]

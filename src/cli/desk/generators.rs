@@ -19,7 +19,6 @@ pub(super) fn rows(tables: &InForce, rates: &Rates) -> Vec<GeneratorRow> {
     let row = |spec: &GeneratorSpec| {
         let name = spec.name.to_string();
         let (taken, per_second) = (tables.taken().of(&spec.name), rates.per_second(&name));
-        let of = |rule: &&std::sync::Arc<_>| -> bool { is_of(rule, &spec.name) };
         let blank = GeneratorRow {
             kind: match &spec.kind {
                 GeneratorKind::Sequence(_) => Kind::Sequence,
@@ -36,7 +35,7 @@ pub(super) fn rows(tables: &InForce, rates: &Rates) -> Vec<GeneratorRow> {
             node: None,
             ahead: None,
             leap: None,
-            rules: rules.rules().filter(of).count(),
+            rules: rules.rules().filter(|rule| rule.generator == spec.name).count(),
             name,
         };
         let found = open.iter().find(|generator| generator.name() == blank.name);
@@ -54,10 +53,6 @@ pub(super) fn rows(tables: &InForce, rates: &Rates) -> Vec<GeneratorRow> {
         why_none_is_open(tables).is_some() || open.iter().any(|open| open.name() == spec.name.to_string())
     };
     rules.generators().filter(is_shown).map(row).collect()
-}
-
-fn is_of(rule: &crate::rules::model::Rule, generator: &GeneratorName) -> bool {
-    rule.generator == *generator
 }
 
 /// `None`: those are that a rule needs.
