@@ -420,10 +420,10 @@ impl Session {
         let Some(n) = NonZeroU64::new(u64::from(ids)) else {
             return Err(Refusal::NoId("a statement without ids".into()));
         };
-        let asked = Instant::now();
-        let range = tables.take(target, n, self.shared.id_deadline).await.map_err(|error| no_id(&error))?;
-        let waited = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.relay.here.count(Count::WaitedNanos, waited);
+        let range = match tables.take_at_once(target, n) {
+            Some(range) => range,
+            None => self.wait_for(tables, target, n).await?,
+        };
         self.relay.here.count(Count::Ids, n.get());
         let highest = highest_of(target);
         if range.last() > highest {
@@ -432,6 +432,14 @@ impl Session {
                 target.rule.schema, target.table, target.rule.column, target.rule.generator
             )));
         }
+        Ok(range)
+    }
+
+    async fn wait_for(&self, tables: &Tables, target: &Target, n: NonZeroU64) -> Result<IdBlock, Refusal> {
+        let asked = Instant::now();
+        let range = tables.take(target, n, self.shared.id_deadline).await.map_err(|error| no_id(&error))?;
+        let waited = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.relay.here.count(Count::WaitedNanos, waited);
         Ok(range)
     }
 

@@ -44,6 +44,18 @@ impl Asked<'_> {
 }
 
 impl Tables {
+    /// [`Tables::take`], where that needs no wait.
+    pub(in crate::proxy) fn take_at_once(&self, target: &Target, n: NonZeroU64) -> Option<IdBlock> {
+        if self.backend.successor.is_some() {
+            return None;
+        }
+        self.backend.taken.at_once(&target.rule.generator, |of| {
+            let block = self.generators.get(&target.rule.generator)?.try_take(n)?;
+            of.note(n.get());
+            Some(block)
+        })
+    }
+
     /// `n` ids for a statement that inserts into `target`.
     pub(in crate::proxy) async fn take(
         &self,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 
 use crate::ids::TakeError;
-use crate::meter::Timing;
+use crate::meter::{Counter, Timing};
 use crate::rules::model::GeneratorName;
 
 /// Why requests got no ids, in a word for each.
@@ -23,7 +23,7 @@ pub struct Taken {
 
 #[derive(Debug)]
 pub struct OfGenerator {
-    ids: AtomicU64,
+    ids: Counter,
     /// As [`REFUSED`] names them.
     refused: [AtomicU64; REFUSED.len()],
     is_paused: AtomicBool,
@@ -32,7 +32,7 @@ pub struct OfGenerator {
 impl Default for OfGenerator {
     fn default() -> Self {
         let refused = array::from_fn(|_| AtomicU64::new(0));
-        OfGenerator { ids: AtomicU64::new(0), refused, is_paused: AtomicBool::new(false) }
+        OfGenerator { ids: Counter::default(), refused, is_paused: AtomicBool::new(false) }
     }
 }
 
@@ -48,11 +48,21 @@ impl Taken {
         });
         self.by_generator.load().get(name).cloned().unwrap_or_default()
     }
+
+    /// What `take` takes without a wait; nothing while the generator is paused, or not known yet.
+    pub(super) fn at_once<T>(
+        &self,
+        name: &GeneratorName,
+        take: impl FnOnce(&OfGenerator) -> Option<T>,
+    ) -> Option<T> {
+        let by_generator = self.by_generator.load();
+        take(by_generator.get(name).filter(|of| !of.is_paused())?)
+    }
 }
 
 impl OfGenerator {
     pub(super) fn note(&self, ids: u64) {
-        self.ids.fetch_add(ids, Ordering::Relaxed);
+        self.ids.add(ids);
     }
 
     pub(super) fn note_refused(&self, error: &TakeError) {
@@ -72,7 +82,7 @@ impl OfGenerator {
 
     /// Since this process began.
     pub fn ids(&self) -> u64 {
-        self.ids.load(Ordering::Relaxed)
+        self.ids.get()
     }
 
     /// Requests that got no ids, by why.
