@@ -138,12 +138,22 @@ impl<'a> Execute<'a> {
 
     /// Of the statement's own parameters, `own` of them: the server forgets those of attributes.
     pub fn types(&self, own: u16) -> Vec<ParamType> {
-        self.params.iter().take(usize::from(own)).map(|p| p.kind).collect()
+        self.own_types(own).collect()
+    }
+
+    /// Whether [`Execute::types`] are these.
+    pub fn has_types(&self, types: &[ParamType], own: u16) -> bool {
+        self.own_types(own).eq(types.iter().copied())
+    }
+
+    fn own_types(&self, own: u16) -> impl Iterator<Item = ParamType> {
+        self.params.iter().take(usize::from(own)).map(|p| p.kind)
     }
 
     /// Puts parameters among these: each at its index among all, ascending.
-    pub fn put_among(&mut self, others: impl IntoIterator<Item = (usize, Param<'a>)>) {
-        let mut own = std::mem::take(&mut self.params).into_iter();
+    pub fn put_among(&mut self, others: impl ExactSizeIterator<Item = (usize, Param<'a>)>) {
+        let room = Vec::with_capacity(self.params.len() + others.len());
+        let mut own = std::mem::replace(&mut self.params, room).into_iter();
         for (index, param) in others {
             let before = index.saturating_sub(self.params.len());
             self.params.extend(own.by_ref().take(before));
@@ -253,7 +263,8 @@ fn known_types<'a>(expected: Expected<'_>, count: usize) -> Result<Types<'a>, Ma
 }
 
 pub(super) fn read_types<'a>(r: &mut Reader<'a>, count: usize, named: bool) -> Result<Types<'a>, Malformed> {
-    let mut types = Vec::new();
+    // Each takes two bytes at least.
+    let mut types = Vec::with_capacity(count.min(r.left() / 2));
     for _ in 0..count {
         let kind = ParamType { kind: r.u8("parameter type")?, flags: r.u8("parameter flags")? };
         types.push((kind, if named { r.lenenc_bytes("parameter name")? } else { &[] }));

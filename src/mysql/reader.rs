@@ -30,6 +30,11 @@ impl<'a> Reader<'a> {
         self.len - self.rest.len()
     }
 
+    /// Bytes that are left.
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

@@ -15,6 +15,9 @@ const UNKNOWN: &str = "unknown";
 impl Session {
     /// [`Session::audit`] of an execution, by the client's id of the statement.
     pub(super) fn audit_execution(&self, payload: &[u8], inserts: &[InsertReply]) {
+        if !self.shared.audit.is_on() {
+            return;
+        }
         let statement = statement_id(payload).ok().and_then(|id| self.relay.statements.get(id));
         self.audit(statement.and_then(|statement| statement.kept.source.text.as_deref()), inserts);
     }

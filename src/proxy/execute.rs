@@ -233,6 +233,7 @@ impl Session {
         let execute = Execute::parse(payload, expected);
         if let Ok(execute) = &execute
             && statement.params > 0
+            && !statement.types.as_ref().is_some_and(|types| execute.has_types(types, statement.params))
         {
             statement.types = Some(execute.types(statement.params));
         }

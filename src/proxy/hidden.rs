@@ -48,7 +48,10 @@ impl Session {
         let Ok(id) = statement_id(payload) else { return Execution::Ruled };
         let (name, was_hidden) = match self.relay.statements.get(id) {
             Some(statement) => {
-                let (kept, name) = (&statement.kept, statement.kept.source.named.clone());
+                let (kept, name) = (&statement.kept, &statement.kept.source.named);
+                if self.relay.view.hides(&name.0, &name.1) == Hides::No {
+                    return Execution::Ruled;
+                }
                 if kept.prepared.is_none() {
                     // Planned anew where a rule has come, by what hides the name then.
                     let is_ruled = !kept.is_current(&self.relay.view.tables.now().lookup(&name.0, &name.1));
@@ -56,7 +59,7 @@ impl Session {
                         return Execution::Ruled;
                     }
                 }
-                (name, false)
+                (name.clone(), false)
             }
             None => match self.relay.statements.effects(id).and_then(|e| e.hidden_insert.clone()) {
                 Some(name) => (*name, true),

@@ -1,7 +1,7 @@
 //! The session's prepared INSERTs, which are prepared again where rules or columns change; of all others next to nothing
 //! is kept.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::mysql::prepared::{LAST_PREPARED, ParamType};
@@ -102,12 +102,12 @@ impl Statement {
 /// By the client's statement ids, which the server gave it first, and the one prepared last, which a client may execute before it knows its id.
 #[derive(Debug, Default)]
 pub(super) struct Statements {
-    by_id: HashMap<u32, Statement>,
+    by_id: BTreeMap<u32, Statement>,
     last: Last,
     /// What the executions of other statements do to the session, where they do something.
-    acting: HashMap<u32, Arc<Effects>>,
+    acting: BTreeMap<u32, Arc<Effects>>,
     /// Statements that read what the one before them left behind.
-    next_to_last: HashMap<u32, NextToLast>,
+    next_to_last: BTreeMap<u32, NextToLast>,
     /// Of texts.
     kept_bytes: usize,
     /// The id that the server told last.

@@ -48,7 +48,7 @@ impl Draft {
         let bytes: Vec<_> = (0..range.count()).filter_map(|k| range.nth(k)).map(id_bytes).collect();
         // Lives no longer than the ids' bytes.
         let mut execute = execute;
-        let mut hidden = Vec::new();
+        let mut hidden = Vec::with_capacity(self.places.len());
         for (nth, (_, place)) in self.places.iter().enumerate() {
             let id = bytes.get(nth).map(Param::id)?;
             match *place {
@@ -56,7 +56,7 @@ impl Draft {
                 Place::Hidden(at) => hidden.push((usize::from(at), id)),
             }
         }
-        execute.put_among(hidden);
+        execute.put_among(hidden.into_iter());
         Some(execute.build())
     }
 }
