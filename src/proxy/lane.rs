@@ -54,7 +54,7 @@ pub(super) struct Lane {
     end: usize,
     out: Vec<u8>,
     out_sent: usize,
-    /// Fills in a row that needed less room than there was.
+    /// Fills of an empty lane in a row, none of which took more than [`LANE_BYTES`] of the room that there was.
     roomy_fills: u8,
     /// Written since the last flush: a TLS stream keeps bytes until it is flushed.
     unflushed: bool,
@@ -240,8 +240,9 @@ impl Lane {
         let held = self.end - self.start;
         let size = LANE_BYTES.max(wanted.saturating_add(self.ready - self.start));
         if held == 0 {
+            let took_room = self.end > LANE_BYTES;
             (self.start, self.ready, self.end) = (0, 0, 0);
-            self.roomy_fills = if self.bytes.len() > size { self.roomy_fills + 1 } else { 0 };
+            self.roomy_fills = if took_room || self.bytes.len() <= size { 0 } else { self.roomy_fills + 1 };
             if self.roomy_fills > ROOMY_FILLS_MAX {
                 self.bytes.truncate(size);
                 self.bytes.shrink_to_fit();
@@ -304,12 +305,26 @@ mod tests {
         }
         assert_eq!(lane.window(), big);
         lane.skip(big.len());
-        for _ in 0..=ROOMY_FILLS_MAX {
+        for _ in 0..ROOMY_FILLS_MAX + 2 {
             fill(&mut lane, b"x", 0);
             assert_eq!(lane.window(), b"x");
             lane.skip(1);
         }
         assert_eq!(lane.bytes.len(), LANE_BYTES);
+    }
+
+    #[test]
+    fn big_packets_in_a_row_keep_their_room() {
+        let big = vec![7; 10 * LANE_BYTES];
+        let mut lane = Lane::default();
+        for nth in 0..3 * ROOMY_FILLS_MAX {
+            let mut at = fill(&mut lane, &big, 0);
+            assert!(nth == 0 || lane.bytes.len() >= big.len(), "the {nth}th begins in {}", lane.bytes.len());
+            while at < big.len() {
+                at += fill(&mut lane, &big[at..], big.len());
+            }
+            lane.skip(big.len());
+        }
     }
 
     #[test]

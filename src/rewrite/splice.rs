@@ -128,19 +128,8 @@ pub(super) fn needs_blank(edit: &Edit, text: &[u8]) -> bool {
     text.get(edit.end as usize).is_some_and(|&byte| is_name_byte(byte))
 }
 
-pub(super) fn put_digits(out: &mut Vec<u8>, mut n: u64) {
-    let mut digits = [b'0'; 20];
-    let mut len = 0;
-    for slot in digits.iter_mut().rev() {
-        // Below 10.
-        *slot = b'0' + u8::try_from(n % 10).unwrap_or_default();
-        n /= 10;
-        len += 1;
-        if n == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(digits.get(20 - len..).unwrap_or_default());
+pub(super) fn put_digits(out: &mut Vec<u8>, n: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
 }
 
 #[cfg(test)]
