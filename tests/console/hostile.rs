@@ -93,6 +93,43 @@ fn a_login_cut_at_every_byte() {
     still_serves(&console);
 }
 
+/// The parser of SELECTs recurses, and columns multiply: neither may cost the process its stack or its memory.
+#[test]
+fn statements_that_are_deep_or_wide() {
+    let console = Console::start();
+    let mut raw = Raw::logged_in(console.port, 0);
+    let repeated = |what: &str, bytes_max: usize| what.repeat(bytes_max / what.len());
+    let deep = |what: &str| repeated(what, 16_000);
+    for statement in [
+        format!("SELECT * FROM mysql.a{}", deep(" JOIN mysql.b")),
+        format!("SELECT * FROM mysql.a{}", deep(" JOIN f(1, 2)")),
+        format!("SELECT * FROM mysql.a{} ON 1", deep(" LEFT JOIN (b")),
+        format!("SELECT 1{}", deep("+1")),
+        format!("SELECT 1{}", deep(" AND 1")),
+        format!("SELECT 1{}", deep(" IS NULL")),
+        format!("SELECT 1{}", deep("::int")),
+        format!("SELECT a{}", deep("[1]")),
+        format!("SELECT a{}", deep(" COLLATE x")),
+        format!("SELECT {}1", deep("-")),
+        format!("SELECT 1{}", deep("!")),
+        format!("SELECT {}1", deep("NOT ")),
+        format!("SELECT {}1", deep("CASE WHEN ")),
+        format!("SELECT {}1{}", repeated("(", 8_000), repeated(")", 8_000)),
+        format!("SELECT * FROM {}a", deep("(")),
+        format!("SELECT {}1 FROM mysql.COLUMNS{}", repeated("*,", 8_000), repeated(",sys.COLUMNS", 8_000)),
+        format!("SELECT * FROM mysql.COLUMNS{}", deep(",sys.ROUTINES")),
+        format!("SELECT 1{}", deep(",1")),
+    ] {
+        for command in [0x03, 0x16] {
+            raw.command(command, statement.as_bytes());
+            let (_, first) = raw.read().unwrap_or_else(|| panic!("no answer: {}", &statement[..60]));
+            assert_eq!(first[0], 0xFF, "{}", &statement[..60]);
+        }
+    }
+    raw.command(0x03, b"SELECT 1");
+    assert_eq!(raw.rows(), ["1"]);
+}
+
 #[test]
 fn commands_that_are_refused() {
     let console = Console::start();
