@@ -6,8 +6,11 @@ use super::command::What;
 use super::table::{Column, Table, Type, Value, texts};
 use crate::admin::desk::{
     About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Kind, Metric,
-    MetricKind, ProxyRow, RuleRow, Sample, SessionRow, SessionState, SlotRow, Unit,
+    MetricKind, ProxyRow, RuleRow, Sample, SessionRow, SessionState, SlotRow, StoredRow, Unit,
 };
+
+/// For what SHOW GENERATORS asks the store.
+const STORED_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The columns of a SHOW, which are the same whatever there is.
 pub(super) fn columns(what: What) -> Vec<Column> {
@@ -73,7 +76,7 @@ pub(super) fn columns(what: What) -> Vec<Column> {
 pub(super) async fn show(desk: &dyn Desk, what: What, now: SystemTime) -> Result<Table, DeskError> {
     let rows = match what {
         What::Rules => rules(&desk.rules()),
-        What::Generators => generators(&desk.generators()),
+        What::Generators => generators(&with_stored(desk).await),
         What::Proxies => proxies(&desk.proxies().await?),
         What::Slots => slots(desk.slots().await?),
         What::Sessions => sessions(desk.sessions()),
@@ -113,6 +116,21 @@ fn rules(rules: &[RuleRow]) -> Rows {
     sorted(rules.iter().map(row).collect())
 }
 
+/// The rules' generators, and those that the store alone knows. What is not open has its bound by the store, where that answers:
+/// who looks for what is wrong with it is not to wait for it.
+async fn with_stored(desk: &dyn Desk) -> Vec<GeneratorRow> {
+    let mut rows = desk.generators();
+    let stored = tokio::time::timeout(STORED_PATIENCE, desk.stored()).await;
+    for StoredRow { generator, kind, bound } in stored.ok().and_then(Result::ok).unwrap_or_default() {
+        match rows.iter_mut().find(|row| row.name == generator) {
+            Some(row) if row.max.is_none() => row.bound = bound,
+            Some(_) => {}
+            None => rows.push(GeneratorRow { bound, ..GeneratorRow::unused(generator, kind) }),
+        }
+    }
+    rows
+}
+
 fn generators(generators: &[GeneratorRow]) -> Rows {
     let row = |row: &GeneratorRow| {
         let kind = match row.kind {
@@ -124,6 +142,7 @@ fn generators(generators: &[GeneratorRow]) -> Rows {
             GeneratorState::Paused => ("paused", "by an operator; RESUME GENERATOR".into()),
             GeneratorState::Troubled(why) => ("troubled", (&**why).into()),
             GeneratorState::Stopped(why) => ("stopped", (&**why).into()),
+            GeneratorState::Unused => ("unused", "no rule that acts names it".into()),
         };
         vec![
             (&*row.name).into(),
@@ -135,7 +154,7 @@ fn generators(generators: &[GeneratorRow]) -> Rows {
             row.reserved_for.map(seconds).into(),
             row.bound.into(),
             row.max.into(),
-            rounded(row.used * 100.0, 4).into(),
+            row.max.map(|_| rounded(row.used * 100.0, 4)).into(),
             row.node.into(),
             row.ahead.map(seconds).into(),
             row.leap.map(seconds).into(),
@@ -357,11 +376,18 @@ mod tests {
     #[tokio::test]
     async fn what_a_client_prints() {
         for (what, expect) in [
-            (What::Rules, vec!["shop.orders|id|shop.orders|advance|session|on|refuse|rules/shop.toml:7"]),
+            (
+                What::Rules,
+                vec![
+                    "shop.items|id|shop.orders|advance|session|on|refuse|rules/shop.toml:7",
+                    "shop.orders|id|shop.orders|advance|session|on|refuse|rules/shop.toml:7",
+                ],
+            ),
             (
                 What::Generators,
                 vec![
                     "shop.events|timestamp|open|1234|2.5|NULL|3506|NULL|9223372036854775807|25|3|0.012|NULL|1|NULL",
+                    "shop.left|sequence|unused|0|0|NULL|NULL|77|NULL|NULL|NULL|NULL|NULL|0|no rule that acts names it",
                     "shop.orders|sequence|open|1234|2.5|8766|3506|10001|9223372036854775807|25|NULL|NULL|NULL|1|NULL",
                 ],
             ),
@@ -405,6 +431,8 @@ mod tests {
         for what in [What::Proxies, What::Slots, What::Findings] {
             assert!(show(&away, what, SystemTime::UNIX_EPOCH).await.is_err(), "{what:?}");
         }
+        let generators = show(&away, What::Generators, SystemTime::UNIX_EPOCH).await.unwrap();
+        assert_eq!(generators.rows.len(), 2, "those of the rules are known");
     }
 
     #[test]
