@@ -7,8 +7,8 @@ use async_trait::async_trait;
 
 use super::desk::{
     About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Kind, Metric,
-    MetricKind, ProxyRow, Raised, Reload, Role, RuleRow, Sample, SessionRow, SessionState, SlotRow, StoredRow,
-    Unit, User,
+    MetricKind, ProxyRow, Raised, Reload, Role, RuleRow, Sample, SessionRow, SessionState, SlotRow,
+    StoredRow, Unit, User,
 };
 
 /// What was done is noted, a line each.
@@ -136,7 +136,8 @@ impl Desk for FakeDesk {
     }
 
     async fn stored(&self) -> Result<Vec<StoredRow>, DeskError> {
-        let row = |generator: &str, bound| StoredRow { generator: generator.into(), kind: Kind::Sequence, bound };
+        let row =
+            |generator: &str, bound| StoredRow { generator: generator.into(), kind: Kind::Sequence, bound };
         self.asked(vec![row("shop.left", Some(77)), row("shop.orders", Some(99_999))])
     }
 

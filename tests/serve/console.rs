@@ -134,11 +134,16 @@ fn generators_that_are_not_used() {
         let unused = |counts: &str, rules: &str| {
             let row = check(rig, &h, &[&format!("{DB}.h\tsequence\tunused\t{counts}\tNULL\tNULL\t")]);
             let behind = format!("\tNULL\tNULL\tNULL\tNULL\tNULL\t{rules}\tno rule that acts names it");
-            let bound = row.strip_suffix(&behind).and_then(|row| row.rsplit_once('\t')).map(|(_, bound)| bound);
+            let bound =
+                row.strip_suffix(&behind).and_then(|row| row.rsplit_once('\t')).map(|(_, bound)| bound);
             assert!(bound.and_then(|bound| bound.parse().ok()) >= Some(7_000), "{}: {row}", rig.name());
         };
         unused("1\t0", "1");
-        check(rig, &format!("RAISE GENERATOR {DB}.h TO 8000"), &["ERROR 1105", "rowstamp store raise console_unused.h --to"]);
+        check(
+            rig,
+            &format!("RAISE GENERATOR {DB}.h TO 8000"),
+            &["ERROR 1105", "rowstamp store raise console_unused.h --to"],
+        );
         check(rig, &format!("PAUSE GENERATOR {DB}.h"), &["\tpaused"]);
         check(rig, &h, &["\tpaused\t"]);
         // No rules at all: the store knows it still.
@@ -163,7 +168,7 @@ fn a_raise_says_up_to_where_others_have_reserved() {
     let (here, there) = (start("console_a"), start("console_b"));
     let insert = |proxy: &Proxy| {
         let mut client = proxy.client();
-        client.run(&format!("USE {DB}"));
+        client.run(format!("USE {DB}"));
         insert_id(&mut client, "INSERT INTO t() VALUES()")
     };
     let (first, second) = (insert(&here), insert(&there));

@@ -271,11 +271,16 @@ fn readiness_comes_and_goes_with_the_store_though_nobody_inserts() {
     );
     let _proxy = Proxy::start(&config, &[("rules", &rules(db))]);
     let is = |expect: u16| {
-        move || get(port, "/readyz").is_some_and(|(code, body)| code == expect && (code == 200 || body.contains("store")))
+        move || {
+            get(port, "/readyz")
+                .is_some_and(|(code, body)| code == expect && (code == 200 || body.contains("store")))
+        }
     };
     wait_for("it is ready", is(200));
     gate.turn("127.0.0.1:1");
-    for id in rows(&mut direct, "SELECT id FROM information_schema.processlist WHERE user = 'http_store'").split_whitespace() {
+    for id in rows(&mut direct, "SELECT id FROM information_schema.processlist WHERE user = 'http_store'")
+        .split_whitespace()
+    {
         let _ = direct.query(format!("KILL {}", id.trim_matches(|c: char| !c.is_ascii_digit())));
     }
     wait_for("the store is missed", is(503));

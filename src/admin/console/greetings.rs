@@ -4,9 +4,10 @@
 //! What they send, by their public sources: tests/console/openings.rs has it word by word, with the places.
 
 use super::catalog;
-use super::command::{self, SyntaxError};
+use super::command;
 use super::failure::Failure;
 use super::select;
+use super::syntax::SyntaxError;
 use super::table::{Column, Table, Value, texts};
 use super::variables;
 use super::words::{Word, Words};
@@ -282,8 +283,10 @@ mod tests {
         check("SET PASSWORD = 'x'", nothing);
         check("SET @@session.x = 5, GLOBAL y = ','", nothing);
         check("SET x = ';', y = 'GLOBAL'", "OK");
-        let several = "ER_PARSE_ERROR there is more behind it: another statement; write one statement at a time";
-        for first in ["SET x = 1", "USE shop", "BEGIN", "SHOW STATUS", "SHOW TABLES", "SHOW ENGINES LIKE 'x'"] {
+        let several =
+            "ER_PARSE_ERROR there is more behind it: another statement; write one statement at a time";
+        for first in ["SET x = 1", "USE shop", "BEGIN", "SHOW STATUS", "SHOW TABLES", "SHOW ENGINES LIKE 'x'"]
+        {
             check(&format!("{first}; RAISE GENERATOR shop.orders TO 7"), several);
             assert_eq!(told(&format!("{first} /* x */ ; ;\n")), told(first));
         }

@@ -9,12 +9,13 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use super::catalog;
+use super::SERVER_VERSION;
 use super::failure::Failure;
 use super::greetings::Guest;
+use super::information_schema;
+use super::syntax::SyntaxError;
 use super::table::{Column, Table, Type, Value};
 use super::variables;
-use super::{SERVER_VERSION, command::SyntaxError};
 
 /// No client's opening statement is near to it. The parser makes `1+1+1` a tree as deep as it is long, and whoever drops it
 /// recurses.
@@ -50,7 +51,8 @@ fn parse(statement: &str) -> Result<Select, Failure> {
     let statement = statement.trim_end_matches(|c: char| c == ';' || c.is_whitespace() || c == '\0');
     let dialect = MySqlDialect {};
     let tokens = Tokenizer::new(&dialect, statement).tokenize_with_location().map_err(|_| unreadable())?;
-    let is_join = |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::JOIN);
+    let is_join =
+        |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::JOIN);
     if tokens.iter().filter(is_join).count() > JOINS_MAX {
         return Err(too_wide());
     }
@@ -183,7 +185,7 @@ fn nothing(select: &Select) -> Result<Table, Failure> {
 fn all_columns(tables: &[Vec<String>]) -> Result<Vec<Column>, Failure> {
     let mut columns = Vec::new();
     for table in tables {
-        let known = table.last().and_then(|name| catalog::columns(name));
+        let known = table.last().and_then(|name| information_schema::columns(name));
         let known = known.ok_or_else(|| Failure::UnknownTable(table.join(".")))?;
         columns.extend(known.iter().map(|name| Column::text(*name)));
     }

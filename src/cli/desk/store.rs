@@ -89,8 +89,7 @@ mod tests {
         let found = slots(&store).await.unwrap();
         let told: Vec<_> = found.iter().map(|row| (row.node, row.owner.as_str(), row.is_live)).collect();
         assert_eq!(told, [(9, "gone", false), (10, "a", true)]);
-        let record =
-            |kind: &str| format!(r#"{{"v":1,"kind":"{kind}","bound":7,"owner":"a","token":"t"}}"#);
+        let record = |kind: &str| format!(r#"{{"v":1,"kind":"{kind}","bound":7,"owner":"a","token":"t"}}"#);
         store.poke(&Key::generator("s.g"), record("timestamp").as_bytes());
         store.poke(&Key::generator("s.h"), record("sequence").as_bytes());
         let found = generators(&store).await.unwrap();
