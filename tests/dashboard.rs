@@ -313,6 +313,7 @@ fn alert_rules_name_real_metrics() {
     }
     for needed in [
         "RowstampReserveShort",
+        "RowstampGeneratorTroubled",
         "RowstampHeadroomLow",
         "RowstampStoreFails",
         "RowstampClockLeapt",

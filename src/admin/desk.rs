@@ -17,7 +17,7 @@ pub trait Desk: Send + Sync + 'static {
     /// In the order of files and lines.
     fn rules(&self) -> Vec<RuleRow>;
 
-    /// By name.
+    /// Those of the rules, by name.
     fn generators(&self) -> Vec<GeneratorRow>;
 
     /// By id.
@@ -28,6 +28,9 @@ pub trait Desk: Send + Sync + 'static {
 
     /// The nodes of timestamp generators, by generator and number. Asks the store.
     async fn slots(&self) -> Result<Vec<SlotRow>, DeskError>;
+
+    /// The generators that the store has a record of, by name, whether anything here draws from them or not. Asks the store.
+    async fn stored(&self) -> Result<Vec<StoredRow>, DeskError>;
 
     /// What `rowstamp check --online` finds. Asks the backend.
     async fn findings(&self) -> Result<Vec<FindingRow>, DeskError>;
@@ -44,7 +47,8 @@ pub trait Desk: Send + Sync + 'static {
     /// Reads the files again; `dry_run`: all is checked and nothing changed.
     async fn reload(&self, dry_run: bool) -> Result<Reload, DeskError>;
 
-    /// Ids that a sequence issues from now on, here and on every other proxy, are at least `to`.
+    /// Ids that a sequence issues here from now on are at least `to`, as is what any proxy reserves. What another has reserved
+    /// already, below [`Raised::from`], it issues yet.
     async fn raise(&self, generator: &str, to: u64) -> Result<Raised, DeskError>;
 
     /// On this proxy no ids are taken of the generator (1467) until it goes on. `false`: so it was already.
@@ -129,6 +133,8 @@ pub enum GeneratorState {
     Troubled(String),
     /// Issues none: why.
     Stopped(String),
+    /// No rule that acts names it, so it is not open here.
+    Unused,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -147,8 +153,8 @@ pub struct GeneratorRow {
     pub reserved_for: Option<Duration>,
     /// Of a sequence: the committed bound as last seen; ids are below.
     pub bound: Option<u64>,
-    /// The last id that it may issue, by its `max` and the columns' types.
-    pub max: u64,
+    /// The last id that it may issue, by its `max` and the columns' types. `None`: it is not open.
+    pub max: Option<u64>,
     /// Share of its ids, 0 to 1, that are used up; of a timestamp generator, of its layout's time.
     pub used: f64,
     /// Of a timestamp generator: which node this proxy is.
@@ -159,6 +165,28 @@ pub struct GeneratorRow {
     pub leap: Option<Duration>,
     /// Rules that name it.
     pub rules: usize,
+}
+
+impl GeneratorRow {
+    /// One that nothing here draws from.
+    pub fn unused(name: String, kind: Kind) -> GeneratorRow {
+        GeneratorRow {
+            name,
+            kind,
+            state: GeneratorState::Unused,
+            issued: 0,
+            per_second: 0.0,
+            reserved_ids: None,
+            reserved_for: None,
+            bound: None,
+            max: None,
+            used: 0.0,
+            node: None,
+            ahead: None,
+            leap: None,
+            rules: 0,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,6 +247,16 @@ pub struct SlotRow {
     pub is_live: bool,
     /// Up to which time it has reserved, in UTC.
     pub reserved: String,
+}
+
+/// What the store knows of a generator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredRow {
+    /// `schema.name`
+    pub generator: String,
+    pub kind: Kind,
+    /// Of a sequence.
+    pub bound: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -299,8 +337,9 @@ pub struct Reload {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raised {
     pub generator: String,
-    /// Bounds: before and now.
+    /// The bound in the store before: ids below may be issued yet, by whoever has reserved them.
     pub from: u64,
+    /// And now.
     pub to: u64,
 }
 

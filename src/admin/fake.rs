@@ -1,4 +1,4 @@
-//! A desk without a proxy, for tests of what stands before it.
+//! A desk without a proxy, for tests of what stands before it: unit tests, and tests/console, which has this file as its own.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -7,8 +7,8 @@ use async_trait::async_trait;
 
 use super::desk::{
     About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Kind, Metric,
-    MetricKind, ProxyRow, Raised, Reload, Role, RuleRow, Sample, SessionRow, SessionState, SlotRow, Unit,
-    User,
+    MetricKind, ProxyRow, Raised, Reload, Role, RuleRow, Sample, SessionRow, SessionState, SlotRow,
+    StoredRow, Unit, User,
 };
 
 /// What was done is noted, a line each.
@@ -17,6 +17,8 @@ pub(crate) struct FakeDesk {
     pub(crate) done: Mutex<Vec<String>>,
     /// Whatever asks the store or the backend fails.
     pub(crate) is_away: bool,
+    /// By shop.orders; else 1,234.
+    pub(crate) issued: Option<u64>,
 }
 
 impl FakeDesk {
@@ -45,7 +47,7 @@ fn generator(name: &str, kind: Kind) -> GeneratorRow {
         reserved_ids: is_sequence.then_some(8_766),
         reserved_for: Some(Duration::from_secs(3_506)),
         bound: is_sequence.then_some(10_001),
-        max: i64::MAX.unsigned_abs(),
+        max: Some(i64::MAX.unsigned_abs()),
         used: 0.25,
         node: (!is_sequence).then_some(3),
         ahead: (!is_sequence).then_some(Duration::from_millis(12)),
@@ -74,9 +76,9 @@ impl Desk for FakeDesk {
     }
 
     fn rules(&self) -> Vec<RuleRow> {
-        vec![RuleRow {
+        let rule = |table: &str| RuleRow {
             schema: "shop".into(),
-            table: "orders".into(),
+            table: table.into(),
             column: "id".into(),
             generator: "shop.orders".into(),
             explicit: "advance".into(),
@@ -84,11 +86,14 @@ impl Desk for FakeDesk {
             mode: "on".into(),
             unavailable: "refuse".into(),
             origin: "rules/shop.toml:7".into(),
-        }]
+        };
+        vec![rule("orders"), rule("items")]
     }
 
     fn generators(&self) -> Vec<GeneratorRow> {
-        vec![generator("shop.events", Kind::Timestamp), generator("shop.orders", Kind::Sequence)]
+        let orders = generator("shop.orders", Kind::Sequence);
+        let issued = self.issued.unwrap_or(orders.issued);
+        vec![generator("shop.events", Kind::Timestamp), GeneratorRow { issued, ..orders }]
     }
 
     fn sessions(&self) -> Vec<SessionRow> {
@@ -130,6 +135,12 @@ impl Desk for FakeDesk {
         }])
     }
 
+    async fn stored(&self) -> Result<Vec<StoredRow>, DeskError> {
+        let row =
+            |generator: &str, bound| StoredRow { generator: generator.into(), kind: Kind::Sequence, bound };
+        self.asked(vec![row("shop.left", Some(77)), row("shop.orders", Some(99_999))])
+    }
+
     async fn findings(&self) -> Result<Vec<FindingRow>, DeskError> {
         self.asked(vec![FindingRow {
             severity: "warning",
@@ -166,7 +177,8 @@ impl Desk for FakeDesk {
 
     async fn explain(&self, statement: &[u8], database: Option<&str>) -> Result<String, DeskError> {
         self.asked(vec![()])?;
-        Ok(format!("{database:?} {}", String::from_utf8_lossy(statement)))
+        let database = database.unwrap_or("no database");
+        Ok(format!("in {database}:\n{}", String::from_utf8_lossy(statement)))
     }
 
     async fn reload(&self, is_dry_run: bool) -> Result<Reload, DeskError> {
@@ -174,7 +186,7 @@ impl Desk for FakeDesk {
         self.note(format!("reload dry_run={is_dry_run}"));
         Ok(Reload {
             is_dry_run,
-            rules: 1,
+            rules: 2,
             generators: 2,
             changes: vec!["table shop.t is new: column id".into()],
             settings: vec![],
@@ -213,8 +225,11 @@ impl Desk for FakeDesk {
     }
 
     fn users(&self) -> Arc<[User]> {
-        let user =
-            |name: &str, role| User { name: name.into(), password: format!("secret-{name}").into(), role };
-        [user("dba", Role::Write), user("guest", Role::Read)].into()
+        let user = |name: &str, password: &str, role| User {
+            name: name.into(),
+            password: password.to_owned().into(),
+            role,
+        };
+        [user("dba", "s3crët", Role::Write), user("guest", "look", Role::Read)].into()
     }
 }

@@ -248,7 +248,7 @@ catalogue! {
     RULES: Gauge<0> "rowstamp_rules" in Count by [], "Tables and patterns that rules name.";
     GENERATORS: Gauge<0> "rowstamp_generators" in Count by [], "Generators that rules which act name.";
     RELOADS: Counter<1> "rowstamp_reloads" in Count by [RELOAD_RESULT], "Files read again, by signal, console or watch; dry runs are not counted.";
-    RELOAD_GOOD: Gauge<0> "rowstamp_last_reload_successful" in Count by [], "0 where the files that were read last have errors, and older rules are in force; else 1.";
+    RELOAD_GOOD: Gauge<0> "rowstamp_last_reload_successful" in Count by [], "0 where the files that were read last have errors or could not be put in force, so that older rules act; else 1.";
     RELOAD_TIME: Gauge<0> "rowstamp_last_good_reload_timestamp_seconds" in Seconds by [], "When the rules in force were read, since 1970.";
 }
 

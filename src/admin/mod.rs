@@ -12,6 +12,6 @@ pub mod status;
 
 pub use desk::{
     About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Kind, Metric,
-    MetricKind, ProxyRow, Raised, Reload, Role, RuleRow, Sample, SessionRow, SessionState, SlotRow, Unit,
-    User,
+    MetricKind, ProxyRow, Raised, Reload, Role, RuleRow, Sample, SessionRow, SessionState, SlotRow,
+    StoredRow, Unit, User,
 };

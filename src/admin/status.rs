@@ -67,7 +67,7 @@ pub struct GeneratorStatus {
     pub name: String,
     /// "sequence", "timestamp"
     pub kind: String,
-    /// "open", "paused", "troubled", "stopped"
+    /// "open", "paused", "troubled", "stopped", "unused"
     pub state: String,
     pub trouble: Option<String>,
     pub issued: u64,
@@ -75,7 +75,7 @@ pub struct GeneratorStatus {
     pub reserved_ids: Option<u64>,
     pub reserved_seconds: Option<f64>,
     pub bound: Option<String>,
-    pub max: String,
+    pub max: Option<String>,
     pub headroom_ids: Option<String>,
     /// 0 to 1.
     pub used: f64,
@@ -283,14 +283,14 @@ impl From<GeneratorRow> for GeneratorStatus {
             reserved_ids: row.reserved_ids,
             reserved_seconds: seconds(row.reserved_for),
             bound: row.bound.map(|bound| bound.to_string()),
-            max: row.max.to_string(),
+            max: row.max.map(|max| max.to_string()),
             used: row.used,
             node: row.node,
             ahead_seconds: seconds(row.ahead),
             leap_seconds: seconds(row.leap),
             rules: row.rules,
             trouble: match row.state {
-                GeneratorState::Open | GeneratorState::Paused => None,
+                GeneratorState::Open | GeneratorState::Paused | GeneratorState::Unused => None,
                 GeneratorState::Troubled(why) | GeneratorState::Stopped(why) => Some(why),
             },
             name: row.name,

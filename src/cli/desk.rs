@@ -2,6 +2,7 @@
 
 mod generators;
 mod metrics;
+mod pulse;
 mod rates;
 mod settings;
 mod store;
@@ -13,6 +14,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use tokio::sync::{Notify, watch};
 
+use self::pulse::Pulse;
 use self::rates::Rates;
 pub(super) use self::settings::differing;
 use super::explain::{ExplainInput, LiveTables, explain_statement};
@@ -20,7 +22,7 @@ use super::reload::Reloader;
 use super::store::facts_of;
 use crate::admin::{
     About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Metric, ProxyRow,
-    Raised, Reload, RuleRow, SessionRow, SessionState, SlotRow, User,
+    Raised, Reload, RuleRow, SessionRow, SessionState, SlotRow, StoredRow, User,
 };
 use crate::config::{Config, StoreKind};
 use crate::lint::{self, Finding, Severity, Where};
@@ -33,6 +35,9 @@ use crate::schema::facts::Facts;
 use crate::sessions::{Count, Seen, Sessions};
 use crate::store::Store;
 use crate::store::metered::StoreMeter;
+
+/// Of a name that is none, in characters.
+const NAME_SHOWN_MAX: usize = 130;
 
 /// What the desk stands on.
 pub(super) struct Parts {
@@ -53,17 +58,18 @@ pub(super) struct ProxyDesk {
     sessions: Arc<Sessions>,
     since: SystemTime,
     rates: Rates,
+    pulse: Pulse,
     drains: Arc<Notify>,
 }
 
 impl ProxyDesk {
-    /// Needs a Tokio runtime, in which it looks at the generators once a second while it lives.
+    /// Needs a Tokio runtime, in which it looks at the generators, and asks the backend and the store, while it lives.
     pub(super) fn new(parts: Parts) -> Arc<Self> {
         let sessions = Arc::clone(&parts.shared.load().sessions);
-        let rates = Rates::default();
-        let desk = ProxyDesk { parts, sessions, since: SystemTime::now(), rates, drains: Arc::default() };
-        let desk = Arc::new(desk);
+        let (rates, pulse, drains) = (Rates::default(), Pulse::default(), Arc::default());
+        let desk = Arc::new(ProxyDesk { parts, sessions, since: SystemTime::now(), rates, pulse, drains });
         tokio::spawn(rates::sample(Arc::downgrade(&desk)));
+        tokio::spawn(pulse::feel(Arc::downgrade(&desk)));
         desk
     }
 
@@ -80,6 +86,7 @@ impl ProxyDesk {
             let near = crate::toml_file::nearest(name, names.iter().map(String::as_str));
             let near = near
                 .map_or_else(|| "SHOW GENERATORS has all".to_owned(), |near| format!("did you mean {near}?"));
+            let name: String = name.chars().take(NAME_SHOWN_MAX).collect();
             DeskError::Wrong(format!("the rules have no generator {name}; {near}"))
         })
     }
@@ -118,7 +125,7 @@ impl Desk for ProxyDesk {
         let store = self.parts.meter.is_away().then(|| "it did not answer what it was asked last".to_owned());
         vec![
             Check { name: "listener", trouble: listener },
-            Check { name: "backend", trouble: self.rates.pulse().trouble },
+            Check { name: "backend", trouble: self.pulse.backend().trouble },
             Check { name: "store", trouble: store },
             Check { name: "generators", trouble: joined(stopped) },
         ]
@@ -142,6 +149,13 @@ impl Desk for ProxyDesk {
 
     async fn slots(&self) -> Result<Vec<SlotRow>, DeskError> {
         store::slots(&*self.parts.store).await
+    }
+
+    async fn stored(&self) -> Result<Vec<StoredRow>, DeskError> {
+        if self.parts.meter.is_away() {
+            return Err(DeskError::Failed("the store did not answer what it was asked last".to_owned()));
+        }
+        store::generators(&*self.parts.store).await
     }
 
     async fn findings(&self) -> Result<Vec<FindingRow>, DeskError> {

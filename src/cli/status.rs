@@ -42,9 +42,18 @@ pub(super) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         return Err(Usage("http.address has port 0, so nobody knows the port; write one".into()).into());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let shown = runtime.block_on(async {
         if args.watch { watch(&address, args.json).await } else { once(&address, args.json).await }
-    })
+    });
+    match shown {
+        // As in `rowstamp status | head`: whoever reads has seen enough.
+        Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
+        shown => shown,
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 async fn once(address: &Address, json: bool) -> anyhow::Result<ExitCode> {

@@ -367,21 +367,32 @@ impl Sequence {
 
     /// Ids issued here from now on are above `floor`, and so is the bound in the store.
     pub async fn raise_floor(&self, floor: u64, deadline: Duration) -> Result<(), TakeError> {
+        self.raise_floor_from(floor, deadline).await.map(drop)
+    }
+
+    /// The same; the bound that the store had before. Ids below it may be reserved by others, who issue them yet.
+    pub async fn raise_floor_from(&self, floor: u64, deadline: Duration) -> Result<u64, TakeError> {
         let bound_min = bound_above(floor);
         self.dispenser.raise_floor(self.slots.at_or_above(bound_min));
         let raised = timeout(deadline, async {
             let mut fence = self.fence.lock().await;
-            while let Raise::Raised { from, to } =
-                fence.raise(|bound| (bound < bound_min).then_some(bound_min)).await?
-            {
-                // What lies below the floor is cut off: something is left only of an earlier raise that was in doubt.
-                self.install(from, to, self.batch_at(self.slots.at_or_above(to)));
+            let mut before = None;
+            loop {
+                match fence.raise(|bound| (bound < bound_min).then_some(bound_min)).await? {
+                    Raise::Raised { from, to } => {
+                        before.get_or_insert(from);
+                        // What lies below the floor is cut off: something is left only of an earlier raise that was in doubt.
+                        self.install(from, to, self.batch_at(self.slots.at_or_above(to)));
+                    }
+                    Raise::Declined { bound } => {
+                        self.bound.store(fence.bound(), Ordering::Relaxed);
+                        return Ok::<_, StoreError>(before.unwrap_or(bound));
+                    }
+                }
             }
-            self.bound.store(fence.bound(), Ordering::Relaxed);
-            Ok::<_, StoreError>(())
         });
         match raised.await {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(before)) => Ok(before),
             Ok(Err(error)) => Err(TakeError::StoreAway {
                 generator: self.name.clone(),
                 waited: deadline,

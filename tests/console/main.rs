@@ -5,7 +5,9 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod clients;
-mod desk;
+/// The unit tests' own.
+#[path = "../../src/admin/fake.rs"]
+mod fake;
 mod hostile;
 mod openings;
 mod pipeline;
@@ -14,3 +16,6 @@ mod rig;
 #[path = "../support/mod.rs"]
 mod support;
 mod throttled;
+
+/// As that file finds it.
+use rowstamp::admin as desk;

@@ -54,7 +54,7 @@ fn no_two_connections_have_one_salt() {
 fn prepared_statements() {
     let console = Console::start();
     let mut raw = Raw::logged_in(console.port, DEPRECATE_EOF);
-    raw.command(0x16, b"SHOW GENERATORS LIKE 'shop.%'");
+    raw.command(0x16, b"SHOW GENERATORS LIKE 'shop.o%'");
     let (_, prepared) = raw.read().unwrap();
     assert_eq!((prepared[0], &prepared[5..9]), (0, &[15, 0, 0, 0][..]), "15 columns, no parameters");
     let id: [u8; 4] = prepared[1..5].try_into().unwrap();

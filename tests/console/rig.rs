@@ -10,12 +10,12 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-use crate::desk::TestDesk;
+use crate::fake::FakeDesk;
 
 pub(crate) struct Console {
     pub(crate) port: u16,
     pub(crate) socket: PathBuf,
-    pub(crate) desk: Arc<TestDesk>,
+    pub(crate) desk: Arc<FakeDesk>,
     _dir: tempfile::TempDir,
     /// Its tasks end with it.
     _runtime: tokio::runtime::Runtime,
@@ -38,7 +38,7 @@ impl Console {
         let socket = dir.path().join("s");
         let runtime =
             tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build().unwrap();
-        let desk = Arc::new(TestDesk::default());
+        let desk = Arc::new(FakeDesk { issued: Some(u64::MAX), ..FakeDesk::default() });
         let acceptor = (mode != TlsMode::Disabled).then(acceptor);
         let tls = Tls { acceptor, is_required: mode == TlsMode::Required };
         let mut port = 0;

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::rig::{Rig, code, each_with, insert_id, rules};
-use crate::support::Proxy;
+use crate::rig::{Rig, code, each_with, insert_id, make, rules, server};
+use crate::support::{Kind, Proxy};
 
 const CONFIG: &str = "[admin]\naddress = \"127.0.0.1:0\"\n\n[[admin.users]]\nname = \"dba\"\npassword = \"canary-1\"\nrole = \"write\"\n\n";
 const SOON: Duration = Duration::from_secs(20);
@@ -90,6 +90,8 @@ fn what_an_operator_sees_and_does() {
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(2)"), 2, "{}", rig.name());
         check(rig, &format!("RAISE GENERATOR {generator} TO 5000000"), &["\t5000000"]);
         assert!(insert_id(&mut client, "INSERT INTO t(a) VALUES(3)") >= 5_000_000, "{}", rig.name());
+        let too_high = "RAISE GENERATOR console_sees.g TO 9223372036854775808";
+        check(rig, too_high, &["ERROR 1105", "is above 9223372036854775807, the last id of console_sees.g"]);
         check(rig, "RAISE GENERATOR nobody.g TO 5", &["ERROR 1105", "no generator nobody.g"]);
 
         let id = session.split('\t').next().unwrap();
@@ -111,6 +113,77 @@ fn what_an_operator_sees_and_does() {
             "{log}"
         );
     });
+}
+
+/// Their bounds are the store's; a proxy may have it to itself, so that nobody else can look.
+#[test]
+fn generators_that_are_not_used() {
+    const DB: &str = "console_unused";
+    let ruled = format!(
+        "{}[generators.h]\nkind = \"sequence\"\n\n[tables.w]\ncolumn = \"id\"\ngenerator = \"h\"\n",
+        rules(DB)
+    );
+    each_with(DB, "CREATE TABLE w(id BIGINT PRIMARY KEY, a INT)", CONFIG, &ruled, |rig| {
+        let h = format!("SHOW GENERATORS LIKE '{DB}.h'");
+        insert_id(&mut rig.client(), "INSERT INTO w(a) VALUES(1)");
+        check(rig, &format!("RAISE GENERATOR {DB}.h TO 7000"), &["\t7000"]);
+        let row = check(rig, &h, &[&format!("{DB}.h\tsequence\topen\t1\t")]);
+        assert!(row.ends_with("\t1\tNULL"), "{row}");
+        rig.proxy.write_rules("rules", &format!("{ruled}mode = \"shadow\"\n"));
+        check(rig, "RELOAD RULES", &["result\t"]);
+        let unused = |counts: &str, rules: &str| {
+            let row = check(rig, &h, &[&format!("{DB}.h\tsequence\tunused\t{counts}\tNULL\tNULL\t")]);
+            let behind = format!("\tNULL\tNULL\tNULL\tNULL\tNULL\t{rules}\tno rule that acts names it");
+            let bound =
+                row.strip_suffix(&behind).and_then(|row| row.rsplit_once('\t')).map(|(_, bound)| bound);
+            assert!(bound.and_then(|bound| bound.parse().ok()) >= Some(7_000), "{}: {row}", rig.name());
+        };
+        unused("1\t0", "1");
+        check(
+            rig,
+            &format!("RAISE GENERATOR {DB}.h TO 8000"),
+            &["ERROR 1105", "rowstamp store raise console_unused.h --to"],
+        );
+        check(rig, &format!("PAUSE GENERATOR {DB}.h"), &["\tpaused"]);
+        check(rig, &h, &["\tpaused\t"]);
+        // No rules at all: the store knows it still.
+        rig.proxy.write_rules("rules", &rules(DB));
+        check(rig, "RELOAD RULES", &["result\t"]);
+        unused("0\t0", "0");
+        check(rig, "SHOW VERSION", &["check generators\tfine"]);
+        assert!(!typed(&rig.proxy, "SHOW STATS").contains(&format!("{DB}.h")), "{}", rig.name());
+    });
+}
+
+/// What another proxy has reserved it issues yet, and RAISE says up to where.
+#[test]
+fn a_raise_says_up_to_where_others_have_reserved() {
+    const DB: &str = "console_raises";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    make(server, DB, "");
+    let start = |name: &str| {
+        let config = format!("{}\n{CONFIG}", crate::in_table::config(server, name, &format!("{DB}.bounds")));
+        Proxy::start(&config, &[("rules", &crate::fleet::rules(DB, 100))])
+    };
+    let (here, there) = (start("console_a"), start("console_b"));
+    let insert = |proxy: &Proxy| {
+        let mut client = proxy.client();
+        client.run(format!("USE {DB}"));
+        insert_id(&mut client, "INSERT INTO t() VALUES()")
+    };
+    let (first, second) = (insert(&here), insert(&there));
+    assert!(first < second, "{first} {second}");
+    let told = typed(&here, &format!("RAISE GENERATOR {DB}.g TO 5000"));
+    let [_, before, now] = told.split('\t').collect::<Vec<_>>()[..] else { panic!("{told}") };
+    let before: u64 = before.parse().unwrap();
+    assert!(second < before && now == "5000", "{told}");
+    let (mut latest, mut ids) = (second, Vec::new());
+    while latest < 5_000 && ids.len() < 1_000 {
+        latest = insert(&there);
+        ids.push(latest);
+    }
+    assert!(insert(&here) >= 5_000 && latest >= 5_000);
+    assert!(ids.iter().all(|id| *id < before || *id >= 5_000), "above {before}: {ids:?}");
 }
 
 #[test]

@@ -1,16 +1,17 @@
 //! `http.address`: metrics, health and the page of a real proxy, and `rowstamp status`, which reads them.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rowstamp::admin::MetricKind;
 use rowstamp::admin::metrics::{ALL, Entry, Values};
 use serde_json::Value;
 
-use crate::rig::{Rig, code, insert_id, make, rules, server};
+use crate::rig::{Rig, code, insert_id, make, rows, rules, server};
+use crate::support::gate::Gate;
 use crate::support::servers::free_port;
 use crate::support::{Kind, Proxy, proxy};
 
@@ -172,6 +173,121 @@ fn status_in_a_terminal() {
         let output = run_status(&rig.proxy, &[]);
         assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
     });
+}
+
+/// `rowstamp status --watch`, read line by line. Killed when it is dropped.
+struct Watch {
+    child: std::process::Child,
+    lines: std::sync::mpsc::Receiver<String>,
+}
+
+impl Watch {
+    fn start(proxy: &Proxy, flags: &[&str]) -> Watch {
+        let mut line = Command::new(env!("CARGO_BIN_EXE_rowstamp"));
+        line.args(["status", "--watch", "--config"]).arg(proxy.dir().join("rowstamp.toml")).args(flags);
+        let mut child = line.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = std::sync::mpsc::channel();
+        let (out, told) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let read = |from: Box<dyn Read + Send>, to: std::sync::mpsc::Sender<String>| {
+            std::thread::spawn(move || {
+                let lines = BufReader::new(from).lines().map_while(Result::ok);
+                lines.for_each(|line| drop(to.send(line)));
+            });
+        };
+        read(Box::new(out), sender.clone());
+        read(Box::new(told), sender);
+        Watch { child, lines }
+    }
+
+    /// The next line that is so; the others are lost.
+    #[track_caller]
+    fn next(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let end = Instant::now() + DEADLINE;
+        while let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            if is_so(&line) {
+                return line;
+            }
+        }
+        panic!("no line in time: {what}");
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn status_that_is_watched() {
+    let db = "http_watch";
+    each(db, |rig, port| {
+        wait_for("it is ready", || get(port, "/readyz").is_some_and(|(code, _)| code == 200));
+        let watch = Watch::start(&rig.proxy, &[]);
+        let issued = |line: &str, ids: &str| {
+            line.starts_with("http_watch.g ") && line.split_whitespace().nth(3) == Some(ids)
+        };
+        watch.next("a screen", |line| issued(line, "0"));
+        insert_id(&mut rig.client(), "INSERT INTO t(a) VALUES(1),(2)");
+        let line = watch.next("another", |line| issued(line, "2"));
+        assert!(!line.contains('\u{1b}'), "no terminal, no codes for one: {line:?}");
+        // Who is away is waited for.
+        rig.proxy.kill();
+        watch.next("an error", |line| line.contains("error: ") && line.contains("start the proxy"));
+        rig.proxy.restart();
+        watch.next("it goes on", |line| line.contains("  ready, up "));
+        let watch = Watch::start(&rig.proxy, &["--json"]);
+        for _ in 0..2 {
+            let told: Value = serde_json::from_str(&watch.next("a line", |_| true)).unwrap();
+            assert_eq!(told["format"], 1, "{told}");
+        }
+        // Piped into `head`.
+        let mut line = Command::new("sh");
+        line.args(["-c", "\"$0\" status --watch --config \"$1\" | head -n 1"]);
+        let config = rig.proxy.dir().join("rowstamp.toml");
+        let output = line.arg(env!("CARGO_BIN_EXE_rowstamp")).arg(config).output().unwrap();
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "whoever reads no more needs no error");
+    });
+}
+
+/// Where nobody inserts nobody else would ask the store, and a load balancer sends nobody to a proxy that is not ready.
+#[test]
+fn readiness_comes_and_goes_with_the_store_though_nobody_inserts() {
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let db = "http_store";
+    make(server, db, "");
+    let mut direct = server.client();
+    direct.run("CREATE OR REPLACE USER http_store@'%' IDENTIFIED BY 'canary-3'");
+    direct.run("GRANT ALL ON *.* TO http_store@'%'");
+    let gate = Gate::start(&server.address());
+    let port = free_port();
+    let config = proxy::config(&server.address())
+        .replace("[http]\naddress = \"off\"", &format!("[http]\naddress = \"127.0.0.1:{port}\""));
+    let config = format!(
+        "{config}[store]\nkind = \"mysql\"\ntable = \"{db}.bounds\"\naddress = \"{}\"\nuser = \"http_store\"\n\
+         password = \"canary-3\"\n",
+        gate.address()
+    );
+    let _proxy = Proxy::start(&config, &[("rules", &rules(db))]);
+    let is = |expect: u16| {
+        move || {
+            get(port, "/readyz")
+                .is_some_and(|(code, body)| code == expect && (code == 200 || body.contains("store")))
+        }
+    };
+    wait_for("it is ready", is(200));
+    gate.turn("127.0.0.1:1");
+    for id in rows(&mut direct, "SELECT id FROM information_schema.processlist WHERE user = 'http_store'")
+        .split_whitespace()
+    {
+        let _ = direct.query(format!("KILL {}", id.trim_matches(|c: char| !c.is_ascii_digit())));
+    }
+    wait_for("the store is missed", is(503));
+    let (_, text) = get(port, "/metrics").unwrap();
+    assert_eq!(samples(&text)["rowstamp_store_up"].to_string(), "0", "{text}");
+    gate.turn(&server.address());
+    wait_for("it is ready again", is(200));
 }
 
 #[test]

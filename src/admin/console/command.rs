@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use super::words::{Unclosed, Word, Words};
-
-/// Words nearer than this to a known one are taken for it, misspelt.
-const TYPOS_MAX: usize = 2;
+use super::syntax::{SyntaxError, shown, unknown, wrong};
+use super::words::{Word, Words};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
@@ -48,29 +46,6 @@ pub(super) const SHOWN: [(&str, What); 9] = [
 /// The words that statements begin with.
 const BEGINNINGS: [&str; 9] =
     ["DRAIN", "EXPLAIN", "HELP", "KILL", "PAUSE", "RAISE", "RELOAD", "RESUME", "SHOW"];
-
-/// Why a text is none of the console's statements: what is wrong, and what to write.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum SyntaxError {
-    #[error(transparent)]
-    Unclosed(#[from] Unclosed),
-    #[error("the console has no {found}{}; HELP lists what it has", did_you_mean(.nearest.as_deref()))]
-    Unknown { found: String, nearest: Option<String> },
-    #[error("{found} in place of {wanted}; write {form}")]
-    Wrong { found: String, wanted: &'static str, form: &'static str },
-    #[error("there is more behind it: {found}; write {form}")]
-    More { found: String, form: &'static str },
-    #[error("the console has no WHERE; write LIKE 'pattern', which the first column is compared with")]
-    Where,
-    #[error(
-        "a statement of the console is never in the middle of its work; end a session by KILL n (SHOW SESSIONS)"
-    )]
-    KillQuery,
-}
-
-fn did_you_mean(nearest: Option<&str>) -> String {
-    nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default()
-}
 
 /// As the log has it: what is explained stays out of it, for its literals.
 impl fmt::Display for Command {
@@ -251,52 +226,6 @@ fn end(words: &Words<'_>, command: Command, form: &'static str) -> Result<Comman
     }
 }
 
-fn wrong(found: Option<&Word<'_>>, wanted: &'static str, form: &'static str) -> SyntaxError {
-    SyntaxError::Wrong { found: shown(found), wanted, form }
-}
-
-/// A word that is none of these, which stand behind `before`.
-fn unknown(word: Option<&Word<'_>>, known: &[&str], before: &str) -> SyntaxError {
-    let Some(word) = word else {
-        let found =
-            if before.is_empty() { "empty statement".to_owned() } else { format!("{before}of nothing") };
-        return SyntaxError::Unknown { found, nearest: None };
-    };
-    let nearest = match word {
-        Word::Plain(text) => nearest(text, known).map(|nearest| format!("{before}{nearest}")),
-        _ => None,
-    };
-    SyntaxError::Unknown { found: format!("{before}{}", shown(Some(word))), nearest }
-}
-
-fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    let word = word.get(..word.floor_char_boundary(32)).unwrap_or_default().to_uppercase();
-    let far = |known: &str| strsim::damerau_levenshtein(&word, known);
-    // A plural is two letters off, at the most: PROXY, PROXIES is three.
-    let is_begun = |known: &str| word.len() > 2 && known.starts_with(word.trim_end_matches(['S', 'Y']));
-    let typos = |known: &str| if is_begun(known) { 1 } else { far(known) };
-    known
-        .iter()
-        .copied()
-        .filter(|known| typos(known) <= TYPOS_MAX)
-        .min_by_key(|known| (typos(known), far(known)))
-}
-
-/// As an error shows it: short, and never a text in quotes, which may be a literal of somebody's statement.
-fn shown(word: Option<&Word<'_>>) -> String {
-    let cut = |text: &str| match text.char_indices().nth(32) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    };
-    match word {
-        None => "the end".to_owned(),
-        Some(Word::Plain(text)) => cut(text),
-        Some(Word::Name(text)) => format!("`{}`", cut(text)),
-        Some(Word::Text(_)) => "a text in quotes".to_owned(),
-        Some(Word::Sign(sign)) => sign.escape_debug().to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Command, What, parse};
@@ -437,32 +366,8 @@ mod tests {
     }
 
     fn word() -> impl Strategy<Value = String> {
-        let known = [
-            "SHOW",
-            "RULES",
-            "LIKE",
-            "EXPLAIN",
-            "REWRITE",
-            "IN",
-            "RELOAD",
-            "DRY",
-            "RUN",
-            "RAISE",
-            "GENERATOR",
-            "TO",
-            "PAUSE",
-            "KILL",
-            "HELP",
-            "'%'",
-            "`a`",
-            ".",
-            "-",
-            ";",
-            "\\G",
-            "7",
-            "'",
-            "é",
-        ];
+        const KNOWN: &str = "SHOW RULES LIKE EXPLAIN REWRITE IN RELOAD DRY RUN RAISE GENERATOR TO PAUSE KILL HELP '%' `a` . - ; \\G 7 ' é";
+        let known: Vec<_> = KNOWN.split(' ').collect();
         prop_oneof![
             (0..known.len()).prop_map(move |nth| known[nth].to_owned()),
             any::<String>(),

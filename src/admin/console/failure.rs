@@ -2,7 +2,7 @@
 
 use opensrv_mysql::ErrorKind;
 
-use super::command::SyntaxError;
+use super::syntax::SyntaxError;
 use super::words::Unclosed;
 use crate::admin::desk::DeskError;
 

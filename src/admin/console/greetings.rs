@@ -4,9 +4,10 @@
 //! What they send, by their public sources: tests/console/openings.rs has it word by word, with the places.
 
 use super::catalog;
-use super::command::{self, SyntaxError};
+use super::command;
 use super::failure::Failure;
 use super::select;
+use super::syntax::SyntaxError;
 use super::table::{Column, Table, Value, texts};
 use super::variables;
 use super::words::{Word, Words};
@@ -45,14 +46,27 @@ pub(super) fn answer(statement: &str, guest: &Guest<'_>) -> Option<Result<Reply,
     };
     match &*first.to_uppercase() {
         "SELECT" => Some(select::answer(statement, guest).map(Reply::Table)),
-        "SET" => Some(set(words)),
-        "USE" => Some(use_database(words)),
+        "SET" => Some(alone(words).and_then(set)),
+        "USE" => Some(alone(words).and_then(use_database)),
         "BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" | "UNLOCK" => {
-            Some(Ok(Reply::Done))
+            Some(alone(words).map(|_| Reply::Done))
         }
         "SHOW" => show(words, guest).transpose().map(|table| table.map(Reply::Table)),
         _ => None,
     }
+}
+
+/// What a client sends is not read to its end where that says nothing. A second statement behind it would get an OK, and not be
+/// done: `SET NAMES utf8mb4; RAISE GENERATOR ...`.
+fn alone(words: Words<'_>) -> Result<Words<'_>, Failure> {
+    let mut ahead = words;
+    while let Some(word) = ahead.next()? {
+        if word == Word::Sign(';') {
+            let form = "one statement at a time";
+            return Err(SyntaxError::More { found: "another statement".to_owned(), form }.into());
+        }
+    }
+    Ok(words)
 }
 
 /// A session's settings concern the client's side of the connection, of which the console has none. What would change more than the
@@ -69,10 +83,16 @@ fn set(words: Words<'_>) -> Result<Reply, Failure> {
         "@@GLOBAL",
         "@@PERSIST",
     ];
+    let mut ahead = words;
+    let mut is_name = true;
+    while let Some(word) = ahead.next()? {
+        if is_name && BEYOND.iter().any(|beyond| word.is(beyond)) {
+            let text = "the console sets nothing: change rowstamp.toml or the rules, and RELOAD RULES";
+            return Err(Failure::Unsupported(text.to_owned()));
+        }
+        is_name = word == Word::Sign(',');
+    }
     match words.peek()? {
-        Some(word) if BEYOND.iter().any(|beyond| word.is(beyond)) => Err(Failure::Unsupported(
-            "the console sets nothing: change rowstamp.toml or the rules, and RELOAD RULES".to_owned(),
-        )),
         Some(Word::Plain(_) | Word::Name(_)) => Ok(Reply::Done),
         _ => Err(SyntaxError::Wrong {
             found: "no name".to_owned(),
@@ -123,7 +143,7 @@ fn show(mut words: Words<'_>, guest: &Guest<'_>) -> Result<Option<Table>, Failur
     } else {
         return Ok(None);
     };
-    filter(&mut table, words)?;
+    filter(&mut table, alone(words)?)?;
     Ok(Some(table))
 }
 
@@ -261,6 +281,15 @@ mod tests {
         check("SET GLOBAL max_connections = 5", nothing);
         check("SET @@global.x = 5", nothing);
         check("SET PASSWORD = 'x'", nothing);
+        check("SET @@session.x = 5, GLOBAL y = ','", nothing);
+        check("SET x = ';', y = 'GLOBAL'", "OK");
+        let several =
+            "ER_PARSE_ERROR there is more behind it: another statement; write one statement at a time";
+        for first in ["SET x = 1", "USE shop", "BEGIN", "SHOW STATUS", "SHOW TABLES", "SHOW ENGINES LIKE 'x'"]
+        {
+            check(&format!("{first}; RAISE GENERATOR shop.orders TO 7"), several);
+            assert_eq!(told(&format!("{first} /* x */ ; ;\n")), told(first));
+        }
         check("SHOW RULES", "nothing of ours");
         check("SHOW GENERATORS LIKE 'x'", "nothing of ours");
         check("", "nothing of ours");

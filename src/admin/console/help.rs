@@ -51,14 +51,15 @@ pub(super) const TOPICS: [Topic; 17] = [
     write(
         "RAISE GENERATOR",
         "RAISE GENERATOR schema.name TO number",
-        "Ids that the sequence issues from now on, here and on every other proxy, are at least this number. It is never lowered.",
+        "Ids that the sequence issues here from now on are at least this number, and so is what any proxy reserves from now on. Other \
+         proxies issue first what they have reserved, below bound_before. It is never lowered.",
         "RAISE GENERATOR shop.orders TO 5000000",
     ),
     write(
         "RELOAD RULES",
         "RELOAD RULES [DRY RUN]",
         "Reads rowstamp.toml and the rules again, as SIGHUP does: all of it acts, or nothing. DRY RUN checks all and changes nothing; \
-         it needs no role.",
+         for that role = \"read\" suffices.",
         "RELOAD RULES DRY RUN",
     ),
     write(
@@ -82,7 +83,8 @@ pub(super) const TOPICS: [Topic; 17] = [
     read(
         "SHOW GENERATORS",
         "SHOW GENERATORS [LIKE 'pattern']",
-        "The generators: what they issued, what is in reserve, and how much of their ids is used up.",
+        "The generators: what they issued, what is in reserve, and how much of their ids is used up. Those that no rule which acts \
+         names are unused: of them the store knows the bound.",
         "SHOW GENERATORS LIKE 'shop.%'",
     ),
     read(

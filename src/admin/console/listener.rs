@@ -111,6 +111,7 @@ async fn bind_unix(path: &Path) -> io::Result<Listener> {
 pub(super) async fn accept(listener: Listener, doorman: Doorman, tls: impl Fn() -> Tls + Send + Sync) {
     let doorman = Arc::new(doorman);
     let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let goodbyes = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let ids = AtomicU32::new(CONNECTION_ID_MIN);
     let mut connections = JoinSet::new();
     loop {
@@ -119,7 +120,13 @@ pub(super) async fn accept(listener: Listener, doorman: Doorman, tls: impl Fn() 
                 Ok((stream, origin)) => {
                     let wire = Wire { stream, packet_nr: 0 };
                     let Ok(seat) = seats.clone().try_acquire_owned() else {
-                        connections.spawn(refuse(wire, Refusal::TooManyConnections.payload()));
+                        // Beyond these nobody is told why: each holds a file descriptor of the proxy's for a while.
+                        if let Ok(goodbye) = goodbyes.clone().try_acquire_owned() {
+                            connections.spawn(async move {
+                                refuse(wire, Refusal::TooManyConnections.payload()).await;
+                                drop(goodbye);
+                            });
+                        }
                         continue;
                     };
                     // Behind 2^31 of them they begin again.

@@ -1,26 +1,33 @@
 //! The console: a port that any MySQL client, driver or GUI logs in to, and that answers its own commands. docs/console.md is what
 //! operators read of it.
 //!
-//! In the order of a connection: `listener` accepts, `login` finds out who it is (`scramble`, `throttle`, `wire`), `adapter` stands
-//! between the client and opensrv-mysql, `session` is what that asks. A statement is `run`: what clients send on their own account is
-//! answered by `greetings` (`select`, `variables`, `catalog`), the rest is a `command`, cut into `words`; what it shows are `tables`.
+//! In the order of a connection: `listener` accepts, `login` finds out who it is (`scramble`, `throttle`, `wire`), `gate` and `voice`
+//! stand between the client and opensrv-mysql, `session` is what that asks. A statement is `run`: what clients send on their own account
+//! is answered by `greetings` (`select`, `variables`, `catalog`, `information_schema`), the rest is a `command`, cut into `words`, or
+//! `syntax` says why it is none; what it shows are `tables` (`generators`, `stats`).
 
-mod adapter;
 mod catalog;
 mod command;
 mod failure;
+mod gate;
+mod generators;
 mod greetings;
 mod help;
+mod information_schema;
 mod listener;
 mod login;
+mod patience;
 mod run;
 mod scramble;
 mod select;
 mod session;
+mod stats;
+mod syntax;
 mod table;
 mod tables;
 mod throttle;
 mod variables;
+mod voice;
 mod wire;
 mod words;
 

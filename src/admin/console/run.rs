@@ -219,7 +219,7 @@ mod tests {
     use crate::admin::fake::FakeDesk;
 
     fn caller(name: &str, role: Role) -> Caller {
-        let password = format!("secret-{name}").into();
+        let password = if name == "guest" { "look" } else { "s3crët" }.to_owned().into();
         Caller {
             user: User { name: name.into(), password, role },
             client: "10.0.0.5".into(),
@@ -253,12 +253,12 @@ mod tests {
         for (statement, expect) in [
             (
                 "RELOAD RULES DRY RUN",
-                "result|1 rules and 2 generators would be in force\n\
+                "result|2 rules and 2 generators would be in force\n\
               rule|table shop.t is new: column id\nwaits for a restart|store.path",
             ),
             (
                 "RELOAD RULES",
-                "result|1 rules and 2 generators are in force\n\
+                "result|2 rules and 2 generators are in force\n\
               rule|table shop.t is new: column id\nwaits for a restart|store.path",
             ),
             ("RAISE GENERATOR shop.orders TO 20000", "shop.orders|10001|20000"),
@@ -271,8 +271,8 @@ mod tests {
             ("KILL 7", "OK the session has ended"),
             ("KILL 8", "ER_UNKNOWN_ERROR there is no session 8: SHOW SESSIONS"),
             ("DRAIN", "OK draining: no new clients, and the proxy ends with its last session"),
-            ("EXPLAIN REWRITE INSERT INTO t VALUES (1)", "Some(\"shop\") INSERT INTO t VALUES (1)"),
-            ("EXPLAIN REWRITE IN blog INSERT INTO t VALUES (1)", "Some(\"blog\") INSERT INTO t VALUES (1)"),
+            ("EXPLAIN REWRITE INSERT INTO t VALUES (1)", "in shop:\nINSERT INTO t VALUES (1)"),
+            ("EXPLAIN REWRITE IN blog INSERT INTO t VALUES (1)", "in blog:\nINSERT INTO t VALUES (1)"),
             ("USE blog", "USE blog"),
             ("SHOW DATABASES", "shop"),
             ("SELECT CURRENT_USER()", "dba@%"),
@@ -313,7 +313,7 @@ mod tests {
         }
         assert_eq!(*desk.done.lock().unwrap(), Vec::<String>::new());
         assert!(told(&desk, &guest, "RELOAD RULES DRY RUN").await.starts_with("result|"));
-        assert!(told(&desk, &guest, "SHOW RULES LIKE 'shop.%'").await.starts_with("shop.orders|id|"));
+        assert!(told(&desk, &guest, "SHOW RULES LIKE 'shop.o%'").await.starts_with("shop.orders|id|"));
         assert_eq!(told(&desk, &guest, "SHOW RULES LIKE 'x'").await, "");
         assert!(told(&desk, &guest, "SHOW SESSIONS LIKE 'app'").await.starts_with("7|idle|app|"));
         assert_eq!(told(&desk, &guest, "SHOW SESSIONS LIKE 'x'").await, "");

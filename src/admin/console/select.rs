@@ -5,17 +5,26 @@ use sqlparser::ast::{
     Value as Constant,
 };
 use sqlparser::dialect::MySqlDialect;
+use sqlparser::keywords::Keyword;
 use sqlparser::parser::Parser;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use super::catalog;
+use super::SERVER_VERSION;
 use super::failure::Failure;
 use super::greetings::Guest;
+use super::information_schema;
+use super::syntax::SyntaxError;
 use super::table::{Column, Table, Type, Value};
 use super::variables;
-use super::{SERVER_VERSION, command::SyntaxError};
 
-/// No client's opening statement is near to it.
+/// No client's opening statement is near to it. The parser makes `1+1+1` a tree as deep as it is long, and whoever drops it
+/// recurses.
 const STATEMENT_BYTES_MAX: usize = 16 * 1024;
+/// Words JOIN. Where they bring no condition the parser recurses at each, without a limit of its own: 500 end the process. MySQL joins
+/// 61 tables at the most.
+const JOINS_MAX: usize = 61;
+/// As in MySQL's tables. Each `*` brings the columns of all tables, so a short text may ask for millions.
+const COLUMNS_MAX: usize = 4_096;
 /// The databases that a server has for itself.
 const SYSTEM: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
 
@@ -40,7 +49,15 @@ fn parse(statement: &str) -> Result<Select, Failure> {
         })
     };
     let statement = statement.trim_end_matches(|c: char| c == ';' || c.is_whitespace() || c == '\0');
-    let parsed = Parser::parse_sql(&MySqlDialect {}, statement).map_err(|_| unreadable())?;
+    let dialect = MySqlDialect {};
+    let tokens = Tokenizer::new(&dialect, statement).tokenize_with_location().map_err(|_| unreadable())?;
+    let is_join =
+        |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::JOIN);
+    if tokens.iter().filter(is_join).count() > JOINS_MAX {
+        return Err(too_wide());
+    }
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
+    let parsed = parser.parse_statements().map_err(|_| unreadable())?;
     let Ok([Statement::Query(query)]) = <[Statement; 1]>::try_from(parsed) else { return Err(unreadable()) };
     let mut body = *query.body;
     loop {
@@ -58,13 +75,17 @@ fn parse(statement: &str) -> Result<Select, Failure> {
 fn row(select: &Select, guest: &Guest<'_>) -> Result<Table, Failure> {
     let mut table = Table { columns: Vec::new(), rows: Vec::new() };
     let mut row = Vec::new();
+    if select.projection.len() > COLUMNS_MAX {
+        return Err(too_wide());
+    }
     for item in &select.projection {
-        let (name, expression) = match item {
-            SelectItem::UnnamedExpr(expression) => (expression.to_string(), expression),
-            SelectItem::ExprWithAlias { expr, alias } => (alias.value.clone(), expr),
+        let (expression, alias) = match item {
+            SelectItem::UnnamedExpr(expression) => (expression, None),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias)),
             _ => return Err(no_tables()),
         };
         let value = value(expression, guest)?;
+        let name = alias.map_or_else(|| expression.to_string(), |alias| alias.value.clone());
         let kind = match value {
             Value::Unsigned(_) => Type::Unsigned,
             Value::Real(_) => Type::Real,
@@ -154,6 +175,9 @@ fn nothing(select: &Select) -> Result<Table, Failure> {
             SelectItem::ExprWithAlias { alias, .. } => columns.push(Column::text(alias.value.clone())),
             _ => columns.extend(all_columns(&tables)?),
         }
+        if columns.len() > COLUMNS_MAX {
+            return Err(too_wide());
+        }
     }
     Ok(Table::empty(columns))
 }
@@ -161,10 +185,11 @@ fn nothing(select: &Select) -> Result<Table, Failure> {
 fn all_columns(tables: &[Vec<String>]) -> Result<Vec<Column>, Failure> {
     let mut columns = Vec::new();
     for table in tables {
-        let known = table.last().and_then(|name| catalog::columns(name));
+        let known = table.last().and_then(|name| information_schema::columns(name));
         let known = known.ok_or_else(|| Failure::UnknownTable(table.join(".")))?;
         columns.extend(known.iter().map(|name| Column::text(*name)));
     }
+    // At most some ten thousand, by the statement's length.
     Ok(columns)
 }
 
@@ -184,6 +209,11 @@ fn relation_name(relation: &TableFactor) -> Option<Vec<String>> {
 fn no_tables() -> Failure {
     let text = "this is Rowstamp's console, which has no tables: connect to the proxy for your data; HELP lists what the console has";
     Failure::Unsupported(text.to_owned())
+}
+
+fn too_wide() -> Failure {
+    let text = format!("the console answers SELECTs of at most {COLUMNS_MAX} columns and {JOINS_MAX} joins");
+    Failure::Unsupported(text)
 }
 
 fn computes_nothing() -> Failure {

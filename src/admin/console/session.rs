@@ -11,12 +11,13 @@ use opensrv_mysql::{
 };
 use tokio::io::{AsyncWrite, BufWriter};
 
-use super::adapter::{Gate, Shared, Voice, lock};
 use super::failure::Failure;
+use super::gate::{Gate, Shared, lock};
 use super::login::LoggedIn;
 use super::run::{self, Answer, Caller};
 use super::scramble::NONCE_BYTES;
 use super::table::{Column, Type, Value};
+use super::voice::Voice;
 use super::wire::part;
 use super::{IDLE_TIMEOUT, SERVER_VERSION, WRITE_TIMEOUT};
 use crate::admin::desk::Desk;
@@ -24,6 +25,7 @@ use crate::admin::desk::Desk;
 /// Prepared statements of one connection, and their texts' length.
 const PREPARED_MAX: usize = 1_000;
 const PREPARED_BYTES_MAX: usize = 1 << 20;
+
 /// Serves the connection to its end.
 pub(super) async fn serve(
     desk: Arc<dyn Desk>,

@@ -95,7 +95,9 @@ impl Table {
 
     /// Leaves the rows whose value of this column is like the pattern.
     pub(super) fn keep_like(&mut self, column: usize, pattern: &str) {
-        self.rows.retain(|row| matches!(row.get(column), Some(Value::Text(text)) if is_like(text, pattern)));
+        // Once for all rows: a pattern may be as long as a statement.
+        let pattern = parts(&pattern.to_lowercase());
+        self.rows.retain(|row| matches!(row.get(column), Some(Value::Text(text)) if is_like(text, &pattern)));
     }
 
     /// Leaves the rows whose first column is one of these, whatever their case.
@@ -107,9 +109,8 @@ impl Table {
 
 /// As LIKE compares under a collation without case: `%` any text, `_` one character, `\` before either means itself.
 /// Source: MySQL manual, "String Comparison Functions and Operators".
-pub(super) fn is_like(text: &str, pattern: &str) -> bool {
+fn is_like(text: &str, pattern: &[Part]) -> bool {
     let text: Vec<char> = text.to_lowercase().chars().collect();
-    let pattern = parts(&pattern.to_lowercase());
     // Where to go on from when a character does not fit: behind the last `%`, one character of the text later.
     let (mut at, mut part_at, mut retry) = (0, 0, None);
     while let Some(character) = text.get(at) {
@@ -152,8 +153,12 @@ fn parts(pattern: &str) -> Vec<Part> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Column, Table, Value, is_like};
+    use super::{Column, Table, Value, parts};
     use proptest::prelude::proptest;
+
+    fn is_like(text: &str, pattern: &str) -> bool {
+        super::is_like(text, &parts(&pattern.to_lowercase()))
+    }
 
     #[test]
     fn patterns() {

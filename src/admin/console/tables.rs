@@ -1,12 +1,14 @@
 //! Each SHOW as a table: what the desk has, sorted, units in the columns' names.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use super::command::What;
+use super::generators::{generators, with_stored};
+use super::stats::stats;
 use super::table::{Column, Table, Type, Value, texts};
 use crate::admin::desk::{
-    About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Kind, Metric,
-    MetricKind, ProxyRow, RuleRow, Sample, SessionRow, SessionState, SlotRow, Unit,
+    About, Check, ConfigRow, Desk, DeskError, FindingRow, ProxyRow, RuleRow, SessionRow, SessionState,
+    SlotRow,
 };
 
 /// The columns of a SHOW, which are the same whatever there is.
@@ -73,7 +75,7 @@ pub(super) fn columns(what: What) -> Vec<Column> {
 pub(super) async fn show(desk: &dyn Desk, what: What, now: SystemTime) -> Result<Table, DeskError> {
     let rows = match what {
         What::Rules => rules(&desk.rules()),
-        What::Generators => generators(&desk.generators()),
+        What::Generators => generators(&with_stored(desk).await),
         What::Proxies => proxies(&desk.proxies().await?),
         What::Slots => slots(desk.slots().await?),
         What::Sessions => sessions(desk.sessions()),
@@ -85,10 +87,10 @@ pub(super) async fn show(desk: &dyn Desk, what: What, now: SystemTime) -> Result
     Ok(Table { columns: columns(what), rows })
 }
 
-type Rows = Vec<Vec<Value>>;
+pub(super) type Rows = Vec<Vec<Value>>;
 
 /// By the first column; rows of one name stay in their order.
-fn sorted(mut rows: Rows) -> Rows {
+pub(super) fn sorted(mut rows: Rows) -> Rows {
     let name = |row: &Vec<Value>| match row.first() {
         Some(Value::Text(name)) => name.clone(),
         _ => String::new(),
@@ -111,39 +113,6 @@ fn rules(rules: &[RuleRow]) -> Rows {
         ]
     };
     sorted(rules.iter().map(row).collect())
-}
-
-fn generators(generators: &[GeneratorRow]) -> Rows {
-    let row = |row: &GeneratorRow| {
-        let kind = match row.kind {
-            Kind::Sequence => "sequence",
-            Kind::Timestamp => "timestamp",
-        };
-        let (state, why) = match &row.state {
-            GeneratorState::Open => ("open", Value::Null),
-            GeneratorState::Paused => ("paused", "by an operator; RESUME GENERATOR".into()),
-            GeneratorState::Troubled(why) => ("troubled", (&**why).into()),
-            GeneratorState::Stopped(why) => ("stopped", (&**why).into()),
-        };
-        vec![
-            (&*row.name).into(),
-            kind.into(),
-            state.into(),
-            row.issued.into(),
-            rounded(row.per_second, 2).into(),
-            row.reserved_ids.into(),
-            row.reserved_for.map(seconds).into(),
-            row.bound.into(),
-            row.max.into(),
-            rounded(row.used * 100.0, 4).into(),
-            row.node.into(),
-            row.ahead.map(seconds).into(),
-            row.leap.map(seconds).into(),
-            (row.rules as u64).into(),
-            why,
-        ]
-    };
-    sorted(generators.iter().map(row).collect())
 }
 
 fn proxies(proxies: &[ProxyRow]) -> Rows {
@@ -251,66 +220,12 @@ fn version(about: &About, checks: &[Check], now: SystemTime) -> Rows {
     rows.into_iter().map(|(name, value)| vec![name.into(), value.into()]).collect()
 }
 
-fn stats(metrics: &[Metric]) -> Rows {
-    sorted(metrics.iter().flat_map(|metric| metric.samples.iter().flat_map(|s| sample(metric, s))).collect())
-}
-
-/// A histogram is four rows, the others one: named as /metrics names them.
-fn sample(metric: &Metric, sample: &Sample) -> Rows {
-    let labels: Vec<_> = sample.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let labels = labels.join(" ");
-    let row = |suffix: &str, value: f64, unit: Unit| {
-        let unit = match unit {
-            Unit::Count => "",
-            Unit::Seconds => "seconds",
-            Unit::Bytes => "bytes",
-            Unit::Ratio => "ratio",
-        };
-        let name = format!("{}{suffix}", metric.name);
-        vec![name.into(), (&*labels).into(), value.into(), unit.into(), metric.help.into()]
-    };
-    match metric.kind {
-        MetricKind::Gauge => vec![row("", sample.value, metric.unit)],
-        MetricKind::Counter => vec![row("_total", sample.value, metric.unit)],
-        MetricKind::Histogram => vec![
-            row("_count", counted(sample), Unit::Count),
-            row("_sum", sample.value, metric.unit),
-            row("_p50", quantile(sample, 0.5), metric.unit),
-            row("_p99", quantile(sample, 0.99), metric.unit),
-        ],
-    }
-}
-
-#[allow(clippy::cast_precision_loss)] // Beyond 2^53 a count is as good rounded.
-fn counted(sample: &Sample) -> f64 {
-    sample.buckets.last().map_or(0.0, |(_, count)| *count as f64)
-}
-
-/// The upper end of the bucket that this share is within: it was at most so. Infinite, which is shown as NULL, where it was
-/// more than the widest bucket.
-#[allow(clippy::cast_precision_loss)]
-fn quantile(sample: &Sample, share: f64) -> f64 {
-    let wanted = counted(sample) * share;
-    let bucket = sample.buckets.iter().find(|(_, count)| *count > 0 && *count as f64 >= wanted);
-    bucket.map_or(f64::INFINITY, |(end, _)| *end)
-}
-
-fn seconds(duration: Duration) -> f64 {
-    rounded(duration.as_secs_f64(), 3)
-}
-
-/// For reading: what is behind these decimals is noise.
-fn rounded(number: f64, decimals: i32) -> f64 {
-    let scale = 10_f64.powi(decimals);
-    (number * scale).round() / scale
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Rows, columns, quantile, show, stats};
+    use super::{Rows, columns, show};
     use crate::admin::console::command::{SHOWN, What};
     use crate::admin::console::table::{Type, Value};
-    use crate::admin::desk::{FindingRow, Metric, MetricKind, Sample, SlotRow, Unit};
+    use crate::admin::desk::{FindingRow, SlotRow};
     use crate::admin::fake::FakeDesk;
     use std::time::{Duration, SystemTime};
 
@@ -357,11 +272,18 @@ mod tests {
     #[tokio::test]
     async fn what_a_client_prints() {
         for (what, expect) in [
-            (What::Rules, vec!["shop.orders|id|shop.orders|advance|session|on|refuse|rules/shop.toml:7"]),
+            (
+                What::Rules,
+                vec![
+                    "shop.items|id|shop.orders|advance|session|on|refuse|rules/shop.toml:7",
+                    "shop.orders|id|shop.orders|advance|session|on|refuse|rules/shop.toml:7",
+                ],
+            ),
             (
                 What::Generators,
                 vec![
                     "shop.events|timestamp|open|1234|2.5|NULL|3506|NULL|9223372036854775807|25|3|0.012|NULL|1|NULL",
+                    "shop.left|sequence|unused|0|0|NULL|NULL|77|NULL|NULL|NULL|NULL|NULL|0|no rule that acts names it",
                     "shop.orders|sequence|open|1234|2.5|8766|3506|10001|9223372036854775807|25|NULL|NULL|NULL|1|NULL",
                 ],
             ),
@@ -405,6 +327,8 @@ mod tests {
         for what in [What::Proxies, What::Slots, What::Findings] {
             assert!(show(&away, what, SystemTime::UNIX_EPOCH).await.is_err(), "{what:?}");
         }
+        let generators = show(&away, What::Generators, SystemTime::UNIX_EPOCH).await.unwrap();
+        assert_eq!(generators.rows.len(), 2, "those of the rules are known");
     }
 
     #[test]
@@ -433,30 +357,5 @@ mod tests {
         };
         let nodes: Vec<_> = super::slots(vec![slot(10), slot(9)]).iter().map(|row| text(&row[1])).collect();
         assert_eq!(nodes, ["9", "10"]);
-    }
-
-    #[test]
-    fn histograms() {
-        let buckets = vec![(0.001, 50), (0.01, 98), (0.1, 99), (f64::INFINITY, 100)];
-        let sample = Sample { labels: vec![], value: 1.5, buckets };
-        let metric = Metric {
-            name: "rowstamp_store_seconds",
-            help: "h",
-            kind: MetricKind::Histogram,
-            unit: Unit::Seconds,
-            samples: vec![sample.clone()],
-        };
-        let rows: Vec<_> = stats(&[metric]).iter().map(|row| printed(&row[..4])).collect();
-        assert_eq!(
-            rows,
-            [
-                "rowstamp_store_seconds_count||100|",
-                "rowstamp_store_seconds_p50||0.001|seconds",
-                "rowstamp_store_seconds_p99||0.1|seconds",
-                "rowstamp_store_seconds_sum||1.5|seconds",
-            ]
-        );
-        assert!(quantile(&sample, 0.999).is_infinite());
-        assert!(quantile(&Sample { buckets: vec![], ..sample }, 0.5).is_infinite());
     }
 }

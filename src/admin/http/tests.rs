@@ -166,7 +166,7 @@ async fn the_status_is_that_of_the_desk() {
         (&*orders.name, orders.bound.as_deref(), orders.reserved_ids),
         ("shop.orders", Some("10001"), Some(8766))
     );
-    assert_eq!(orders.max, i64::MAX.to_string());
+    assert_eq!(orders.max, Some(i64::MAX.to_string()));
     assert_eq!(orders.headroom_ids, Some((i64::MAX - 10_000).to_string()));
     assert_eq!((status.fleet.proxies.len(), status.fleet.proxies[0].is_self), (1, true));
     assert!(status.now > 1e9);

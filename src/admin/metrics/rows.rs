@@ -8,7 +8,7 @@ use super::{
 };
 use crate::admin::desk::{About, Check, GeneratorRow, GeneratorState, Metric};
 
-/// The words of `rowstamp_generator_state`, and of `/status.json`.
+/// The words of `rowstamp_generator_state`.
 const STATES: [&str; 4] = ["open", "paused", "troubled", "stopped"];
 
 /// The name of the check that `rowstamp_store_up` is.
@@ -33,9 +33,11 @@ pub fn of_checks(checks: &[Check]) -> Vec<Metric> {
     ]
 }
 
+/// Of those that are not used there is nothing to watch.
 pub fn of_generators(rows: &[GeneratorRow]) -> Vec<Metric> {
+    let rows: Vec<_> = rows.iter().filter(|row| row.state != GeneratorState::Unused).collect();
     let each = |value: fn(&GeneratorRow) -> Option<f64>| {
-        rows.iter().filter_map(move |row| Some(([row.name.as_str()], value(row)?)))
+        rows.iter().filter_map(move |&row| Some(([row.name.as_str()], value(row)?)))
     };
     let states = rows
         .iter()
@@ -57,7 +59,7 @@ pub fn of_generators(rows: &[GeneratorRow]) -> Vec<Metric> {
 
 /// Ids of a sequence from its bound to its last one.
 pub(crate) fn headroom(row: &GeneratorRow) -> Option<u64> {
-    Some(row.max.saturating_add(1).saturating_sub(row.bound?))
+    Some(row.max?.saturating_add(1).saturating_sub(row.bound?))
 }
 
 pub(crate) fn word_of(state: &GeneratorState) -> &'static str {
@@ -66,6 +68,7 @@ pub(crate) fn word_of(state: &GeneratorState) -> &'static str {
         GeneratorState::Paused => "paused",
         GeneratorState::Troubled(_) => "troubled",
         GeneratorState::Stopped(_) => "stopped",
+        GeneratorState::Unused => "unused",
     }
 }
 

@@ -71,13 +71,13 @@ function fill(row, each, now) {
   say(pill, each.state);
   pill.className = `pill ${TONE[each.state] ?? ""}`;
   say(cells.rate, rate(each.per_second));
-  say(cells.reserve, each.reserved_ids === null ? "time" : count(each.reserved_ids));
+  say(cells.reserve, each.state === "unused" ? "\u2014" : each.reserved_ids === null ? "time" : count(each.reserved_ids));
   say(cells.lasts, each.reserved_seconds === null ? "\u2014" : duration(each.reserved_seconds));
   say(cells.headroom, each.headroom_ids === null ? "\u2014" : count(each.headroom_ids));
   say(cells.node, each.node === null ? "\u2014" : count(each.node));
   say(cells.ahead, each.leap_seconds !== null ? `clock leapt ${duration(each.leap_seconds)}` : each.ahead_seconds === null ? "\u2014" : duration(each.ahead_seconds));
   const [bar, share] = cells.used.firstChild.children;
-  say(share, percent(each.used));
+  say(share, each.state === "unused" ? "\u2014" : percent(each.used));
   bar.className = `bar ${each.used > 0.95 ? "bad" : each.used > 0.8 ? "warn" : ""}`;
   bar.firstChild.style.width = `${Math.min(100, each.used * 100)}%`;
   plot($(".plot", cells.past), [{ points: series(past.of.get(each.name), (point) => point.rate) }],
@@ -98,7 +98,7 @@ function fillDetails(tr, each, now) {
   say(why, each.trouble ?? "");
   pairs($("dl", tr), [
     ["Issued since the start", count(each.issued)],
-    ["Last id it may issue", count(each.max)],
+    ["Last id it may issue", each.max === null ? null : count(each.max)],
     ["Bound in the store", each.bound === null ? null : count(each.bound)],
     ["Ids left", each.headroom_ids === null ? null : count(each.headroom_ids)],
     ["Reserve", each.reserved_ids === null ? null : `${count(each.reserved_ids)} ids`],

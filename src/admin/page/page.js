@@ -21,7 +21,7 @@ function showChecks(status) {
   const troubles = [
     ...status.checks.filter((check) => check.trouble).map((check) => `${check.name}: ${check.trouble}`),
     ...status.generators.filter((each) => each.trouble).map((each) => `${each.name} is ${each.state}: ${each.trouble}`),
-    ...(status.rules.good === false ? ["the rules that were read last have errors (the log has them); older rules act"] : []),
+    ...(status.rules.good === false ? ["older rules act: those that were read last could not be put in force (the log says why)"] : []),
   ];
   $("#trouble").hidden = troubles.length === 0;
   say($("#trouble"), troubles.join("\n"));

@@ -35,7 +35,7 @@ export function showTables(status) {
   pairs($("#rules"), [
     ["tables and patterns", count(rules.count)],
     ["in force since", rules.since === null ? null : time(rules.since)],
-    ["files as read last", rules.good === null ? null : rules.good ? "are in force" : "have errors: older rules act"],
+    ["files as read last", rules.good === null ? null : rules.good ? "are in force" : "are not in force: older rules act"],
   ]);
   table("#fleet", status.fleet.proxies.map((proxy) =>
     [`${proxy.name}${proxy.self ? " (this one)" : ""}`, proxy.address, proxy.version, proxy.since]));

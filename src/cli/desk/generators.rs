@@ -13,30 +13,25 @@ use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec};
 /// How long the store may take to raise a bound.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// By name. Those that no rule which acts names are not opened, and not shown.
+/// By name. Those that no rule which acts names are not opened.
 pub(super) fn rows(tables: &InForce, rates: &Rates) -> Vec<GeneratorRow> {
     let (rules, open) = (tables.rules(), tables.generators());
     let row = |spec: &GeneratorSpec| {
         let name = spec.name.to_string();
         let (taken, per_second) = (tables.taken().of(&spec.name), rates.per_second(&name));
+        let kind = match &spec.kind {
+            GeneratorKind::Sequence(_) => Kind::Sequence,
+            GeneratorKind::Timestamp(_) => Kind::Timestamp,
+        };
         let blank = GeneratorRow {
-            kind: match &spec.kind {
-                GeneratorKind::Sequence(_) => Kind::Sequence,
-                GeneratorKind::Timestamp(_) => Kind::Timestamp,
+            state: match why_none_is_open(tables) {
+                Some(why) => GeneratorState::Stopped(why.to_owned()),
+                None => GeneratorState::Unused,
             },
-            state: GeneratorState::Stopped(why_none_is_open(tables).unwrap_or_default().to_owned()),
             issued: taken.ids(),
             per_second,
-            reserved_ids: None,
-            reserved_for: None,
-            bound: None,
-            max: 0,
-            used: 0.0,
-            node: None,
-            ahead: None,
-            leap: None,
             rules: rules.rules().filter(|rule| rule.generator == spec.name).count(),
-            name,
+            ..GeneratorRow::unused(name, kind)
         };
         let found = open.iter().find(|generator| generator.name() == blank.name);
         let mut row = match found {
@@ -49,10 +44,7 @@ pub(super) fn rows(tables: &InForce, rates: &Rates) -> Vec<GeneratorRow> {
         }
         row
     };
-    let is_shown = |spec: &&GeneratorSpec| {
-        why_none_is_open(tables).is_some() || open.iter().any(|open| open.name() == spec.name.to_string())
-    };
-    rules.generators().filter(is_shown).map(row).collect()
+    rules.generators().map(row).collect()
 }
 
 /// `None`: those are that a rule needs.
@@ -80,7 +72,7 @@ fn of_sequence(sequence: &Sequence, row: GeneratorRow) -> GeneratorRow {
         reserved_ids: Some(reserved),
         reserved_for: lasts,
         bound: Some(bound),
-        max,
+        max: Some(max),
         used: share(number(bound.saturating_sub(1)), number(max)),
         ..row
     }
@@ -102,7 +94,7 @@ fn of_timestamp(timestamp: &Timestamp, row: GeneratorRow) -> GeneratorRow {
         state,
         // Time passes whether anybody takes ids or not; while nobody does, none is reserved.
         reserved_for: (!left.is_zero()).then_some(left),
-        max: timestamp.id_max(),
+        max: Some(timestamp.id_max()),
         used: share(gone.as_secs_f64(), life.as_secs_f64()),
         node: Some(node),
         ahead: Some(ahead),
@@ -121,25 +113,38 @@ pub(super) async fn raise(tables: &InForce, name: &GeneratorName, to: u64) -> Re
                 "{name} is of kind timestamp, whose bounds are times, not ids; `rowstamp store raise {name} --above-tables`"
             )));
         }
-        None => {
-            let why = why_none_is_open(tables).unwrap_or("no rule that acts names it");
-            return Err(DeskError::Failed(format!("{name} is not open: {why}")));
-        }
+        None => return Err(DeskError::Failed(not_open(tables, name))),
     };
     if to == 0 || to > ID_MAX + 1 {
         return Err(DeskError::Wrong(format!("{to} is no bound; write 1 to {}", ID_MAX + 1)));
     }
-    let from = sequence.stats().bound;
-    if to < from {
+    let Stats { bound, max, .. } = sequence.stats();
+    if to < bound {
         return Err(DeskError::Wrong(format!(
-            "{name} stands at {from}, which is above {to}; a bound is never lowered, for ids would come twice"
+            "{name} stands at {bound}, which is above {to}; a bound is never lowered, for ids would come twice"
         )));
     }
-    let raised = sequence.raise_floor(to - 1, DEADLINE).await;
-    raised.map_err(|error| DeskError::Failed(error.to_string()))?;
+    if to > max {
+        return Err(DeskError::Wrong(format!(
+            "{to} is above {max}, the last id of {name} by its max and its columns' types: none would be left, and a bound is \
+             never lowered"
+        )));
+    }
+    let raised = sequence.raise_floor_from(to - 1, DEADLINE).await;
+    let from = raised.map_err(|error| DeskError::Failed(error.to_string()))?;
     let to = sequence.stats().bound;
     tracing::warn!(generator = %name, from, to, "raised by an operator");
     Ok(Raised { generator: name.to_string(), from, to })
+}
+
+fn not_open(tables: &InForce, name: &GeneratorName) -> String {
+    match why_none_is_open(tables) {
+        Some(why) => format!("{name} is not open: {why}"),
+        None => format!(
+            "no rule that acts names {name}, so it is not open; `rowstamp store raise {name} --to ...` raises it in the store (an \
+             embedded one while no proxy runs)"
+        ),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shares and rates are for people")]

@@ -26,7 +26,7 @@ pub(super) fn all(desk: &ProxyDesk, parts: &Parts, sessions: &Sessions) -> Vec<M
     all.push(of_shadow(parts));
     all.extend(of_sessions(sessions));
     all.extend(of_reloads(parts));
-    all.push(CLOCK_DRIFT.of(desk.rates.pulse().drift.map(|drift| ([], drift))));
+    all.push(CLOCK_DRIFT.of(desk.pulse.backend().drift.map(|drift| ([], drift))));
     all.sort_by_key(|metric| metric.name);
     all
 }

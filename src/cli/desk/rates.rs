@@ -1,42 +1,26 @@
-//! What only shows by looking again: how many ids are taken a second, and how the backend's clock goes.
+//! What only shows by looking again: how many ids are taken a second.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use super::ProxyDesk;
-use crate::schema::Schema;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Rates are over so many intervals.
 const KEPT: usize = 10;
-/// The backend is asked for its time so often, in intervals.
-const PULSE_EVERY: u32 = 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Rates(Mutex<Looks>);
-
-#[derive(Debug, Default)]
-struct Looks {
+pub(super) struct Rates {
     /// Ids taken so far, of each generator, at the last few moments.
-    taken: BTreeMap<String, VecDeque<(Instant, u64)>>,
-    pulse: Pulse,
-}
-
-/// The backend, when it was asked last.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Pulse {
-    /// This machine's clock less the backend's, in seconds.
-    pub(super) drift: Option<f64>,
-    /// Why the control account got no answer.
-    pub(super) trouble: Option<String>,
+    taken: Mutex<BTreeMap<String, VecDeque<(Instant, u64)>>>,
 }
 
 impl Rates {
     /// Ids a second of a generator, over the last seconds.
     pub(super) fn per_second(&self, generator: &str) -> f64 {
-        let looks = self.looks();
-        let ends = looks.taken.get(generator).and_then(|looks| looks.front().zip(looks.back()));
+        let taken = self.taken();
+        let ends = taken.get(generator).and_then(|looks| looks.front().zip(looks.back()));
         let Some((&(since, before), &(until, now))) = ends else { return 0.0 };
         let seconds = until.duration_since(since).as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "a rate is for people")]
@@ -44,59 +28,37 @@ impl Rates {
         if seconds > 0.0 { ids / seconds } else { 0.0 }
     }
 
-    pub(super) fn pulse(&self) -> Pulse {
-        self.looks().pulse.clone()
-    }
-
     /// A generator that is not among them is forgotten.
     fn note(&self, now: Instant, taken: Vec<(String, u64)>) {
-        let mut looks = self.looks();
-        let mut before = std::mem::take(&mut looks.taken);
+        let mut all = self.taken();
+        let mut before = std::mem::take(&mut *all);
         for (name, ids) in taken {
             let mut of = before.remove(&name).unwrap_or_default();
             of.push_back((now, ids));
             if of.len() > KEPT + 1 {
                 of.pop_front();
             }
-            looks.taken.insert(name, of);
+            all.insert(name, of);
         }
     }
 
-    fn looks(&self) -> MutexGuard<'_, Looks> {
+    fn taken(&self) -> MutexGuard<'_, BTreeMap<String, VecDeque<(Instant, u64)>>> {
         // Each look is right by itself.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Ends with the desk.
 pub(super) async fn sample(desk: Weak<ProxyDesk>) {
-    for nth in 0u32.. {
+    loop {
         let Some(here) = desk.upgrade() else { return };
         let tables = &here.parts.tables;
         let rules = tables.rules();
         let taken =
             rules.generators().map(|spec| (spec.name.to_string(), tables.taken().of(&spec.name).ids()));
         here.rates.note(Instant::now(), taken.collect());
-        if let Some(schema) = here.parts.schema.as_ref().filter(|_| nth.is_multiple_of(PULSE_EVERY)) {
-            let pulse = ask(schema).await;
-            here.rates.looks().pulse = pulse;
-        }
         drop(here);
         tokio::time::sleep(INTERVAL).await;
-    }
-}
-
-async fn ask(schema: &Schema) -> Pulse {
-    let asked = Instant::now();
-    match schema.clock().await {
-        Ok(theirs) => {
-            // It said so somewhere between.
-            let ours = SystemTime::now() - asked.elapsed() / 2;
-            let ours = ours.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-            let theirs = Duration::from_micros(theirs.micros()).as_secs_f64();
-            Pulse { drift: Some(ours - theirs), trouble: None }
-        }
-        Err(error) => Pulse { drift: None, trouble: Some(error.to_string()) },
     }
 }
 

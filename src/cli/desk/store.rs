@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::de::DeserializeOwned;
 
-use crate::admin::{DeskError, ProxyRow, SlotRow};
+use crate::admin::{DeskError, Kind, ProxyRow, SlotRow, StoredRow};
 use crate::ids::layout::Layout;
 use crate::store::record::decode;
 use crate::store::{GeneratorRecord, Key, ProxyRecord, Store};
@@ -42,6 +42,16 @@ pub(super) async fn slots(store: &dyn Store) -> Result<Vec<SlotRow>, DeskError> 
     Ok(rows)
 }
 
+pub(super) async fn generators(store: &dyn Store) -> Result<Vec<StoredRow>, DeskError> {
+    let found: Vec<(String, GeneratorRecord)> = records(store, Key::GENERATORS).await?;
+    let row = |(generator, record): (String, GeneratorRecord)| {
+        let is_timestamp = record.kind == "timestamp";
+        let kind = if is_timestamp { Kind::Timestamp } else { Kind::Sequence };
+        StoredRow { generator, kind, bound: (!is_timestamp).then_some(record.bound) }
+    };
+    Ok(found.into_iter().map(row).collect())
+}
+
 /// By what stands behind `prefix` in their keys.
 async fn records<T: DeserializeOwned>(
     store: &dyn Store,
@@ -58,7 +68,7 @@ async fn records<T: DeserializeOwned>(
 
 #[cfg(test)]
 mod tests {
-    use super::{proxies, slots};
+    use super::{generators, proxies, slots};
     use crate::store::Key;
     use crate::store::memory::MemoryStore;
 
@@ -79,6 +89,12 @@ mod tests {
         let found = slots(&store).await.unwrap();
         let told: Vec<_> = found.iter().map(|row| (row.node, row.owner.as_str(), row.is_live)).collect();
         assert_eq!(told, [(9, "gone", false), (10, "a", true)]);
+        let record = |kind: &str| format!(r#"{{"v":1,"kind":"{kind}","bound":7,"owner":"a","token":"t"}}"#);
+        store.poke(&Key::generator("s.g"), record("timestamp").as_bytes());
+        store.poke(&Key::generator("s.h"), record("sequence").as_bytes());
+        let found = generators(&store).await.unwrap();
+        let told: Vec<_> = found.iter().map(|row| (row.generator.as_str(), row.bound)).collect();
+        assert_eq!(told, [("s.g", None), ("s.h", Some(7))]);
         store.poke(&Key::proxy("b"), b"{");
         assert!(proxies(&store, "a").await.unwrap_err().to_string().contains("proxies/b"));
     }

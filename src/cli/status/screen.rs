@@ -46,7 +46,7 @@ fn troubles(status: &Status) -> String {
         Some(format!("{} is {}: {}\n", generator.name, generator.state, generator.trouble.as_ref()?))
     });
     let rules = (status.rules.good == Some(false)).then(|| {
-        "the rules that were read last have errors (the log has them); older rules act\n".to_owned()
+        "older rules act: those that were read last could not be put in force (the log says why)\n".to_owned()
     });
     let fine: Vec<_> =
         status.checks.iter().filter(|check| check.trouble.is_none()).map(|check| &*check.name).collect();
@@ -75,10 +75,14 @@ fn generator(row: &GeneratorStatus) -> Vec<String> {
         row.state.clone(),
         rate(row.per_second),
         grouped(&row.issued.to_string()),
-        row.reserved_ids.map_or_else(|| "time".to_owned(), |ids| grouped(&ids.to_string())),
+        match row.reserved_ids {
+            Some(ids) => grouped(&ids.to_string()),
+            None if row.node.is_some() => "time".to_owned(),
+            None => NONE.to_owned(),
+        },
         or_none(row.reserved_seconds.map(duration)),
         or_none(row.headroom_ids.as_deref().map(grouped)),
-        percent(row.used),
+        if row.max.is_some() { percent(row.used) } else { NONE.to_owned() },
         or_none(row.node.map(|node| node.to_string())),
         ahead,
     ]
@@ -245,7 +249,7 @@ mod tests {
     fn one_screen() {
         let expect = "\
 db1:3307  ready, up 1 h 1 min, rowstamp 0.0.1
-127.0.0.1:3307 before 127.0.0.1:3306, store etcd, 1 rule
+127.0.0.1:3307 before 127.0.0.1:3306, store etcd, 2 rules
 
 fine: listener, store
 

@@ -47,7 +47,7 @@ public final class Console {
         connection.setAutoCommit(false);
         connection.commit();
         connection.setAutoCommit(true);
-        try (PreparedStatement show = connection.prepareStatement("SHOW GENERATORS")) {
+        try (PreparedStatement show = connection.prepareStatement("SHOW GENERATORS LIKE 'shop.o%'")) {
             for (int time = 0; time < 2; time++) {
                 try (ResultSet rows = show.executeQuery()) {
                     check(rows.next(), true);

@@ -1,4 +1,4 @@
-//! Between a client and opensrv-mysql 0.7.0, which is fed one packet a read.
+//! What a client sends, for opensrv-mysql 0.7.0, which is fed one packet a read.
 //!
 //! Behind a packet its reader frees the buffer that the packet is borrowed from, if there is more in it: so there never is. It ends
 //! the connection, panics or says OK where a command is not what it knows: those come to it as an empty query with the refusal beside
@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::io::{AsyncRead, ReadBuf};
 
 use super::PACKET_BYTES_MAX;
+use super::patience::Patience;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
@@ -33,9 +33,6 @@ const COM_STMT_RESET: u8 = 0x1A;
 const COM_RESET_CONNECTION: u8 = 0x1F;
 /// COM_STMT_EXECUTE: the command, the statement's id, flags, a count.
 const EXECUTE_BYTES_MIN: usize = 10;
-/// Each of opensrv-mysql's answers ends with one: to its greeting, and to its login.
-const FLUSHES_OF_LOGIN: u8 = 2;
-
 /// What the gate and the session know together.
 #[derive(Debug, Default)]
 pub(super) struct Between {
@@ -235,77 +232,15 @@ impl<R: AsyncRead + Unpin> AsyncRead for Gate<R> {
     }
 }
 
-/// What goes to the client: all but opensrv-mysql's own login.
-pub(super) struct Voice<W> {
-    client: W,
-    patience: Patience,
-    muted_flushes: u8,
-}
-
-impl<W> Voice<W> {
-    pub(super) fn new(client: W, write_timeout: Duration) -> Self {
-        Voice { client, patience: Patience::new(write_timeout), muted_flushes: FLUSHES_OF_LOGIN }
-    }
-}
-
-impl<W: AsyncWrite + Unpin> AsyncWrite for Voice<W> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let voice = self.get_mut();
-        if voice.muted_flushes > 0 {
-            return Poll::Ready(Ok(bytes.len()));
-        }
-        let polled = Pin::new(&mut voice.client).poll_write(cx, bytes);
-        voice.patience.poll(cx, polled)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let voice = self.get_mut();
-        if let Some(fewer) = voice.muted_flushes.checked_sub(1) {
-            voice.muted_flushes = fewer;
-            return Poll::Ready(Ok(()));
-        }
-        let polled = Pin::new(&mut voice.client).poll_flush(cx);
-        voice.patience.poll(cx, polled)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().client).poll_shutdown(cx)
-    }
-}
-
-/// How long a peer may keep us waiting.
-struct Patience {
-    limit: Duration,
-    end: Option<Pin<Box<Sleep>>>,
-}
-
-impl Patience {
-    fn new(limit: Duration) -> Self {
-        Patience { limit, end: None }
-    }
-
-    /// What came of asking; an error where it has been waited for too long.
-    fn poll<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if polled.is_ready() {
-            self.end = None;
-            return polled;
-        }
-        let limit = self.limit;
-        let end = self.end.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + limit)));
-        ready!(end.as_mut().poll(cx));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Between, COM_PING, COM_QUERY, Gate, Passed, Shared, Voice, lock, packet, pass};
+    use super::{Between, COM_PING, COM_QUERY, Gate, Passed, Shared, lock, packet, pass};
     use crate::admin::console::PACKET_BYTES_MAX;
     use crate::mysql::capabilities::Capabilities;
     use crate::mysql::error::Refusal;
     use proptest::prelude::proptest;
     use std::time::Duration;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::AsyncReadExt;
 
     const SOON: Duration = Duration::from_secs(5);
 
@@ -407,29 +342,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_silent_or_deaf_is_left() {
+    async fn who_is_silent_is_left() {
         let (near, _far) = tokio::io::duplex(16);
         let mut idle = Gate::new(near, Shared::default(), Capabilities::default(), SOON);
         let mut login = [0; 100];
         assert_eq!(idle.read(&mut login).await.unwrap(), 38);
         let silent = idle.read(&mut login).await.unwrap_err();
         assert_eq!(silent.kind(), std::io::ErrorKind::TimedOut);
-        let (near, _far) = tokio::io::duplex(16);
-        let mut voice = Voice::new(near, SOON);
-        voice.flush().await.unwrap();
-        voice.flush().await.unwrap();
-        let deaf = voice.write_all(&[0; 17]).await.unwrap_err();
-        assert_eq!(deaf.kind(), std::io::ErrorKind::TimedOut);
-    }
-
-    #[tokio::test]
-    async fn what_is_said_before_the_second_flush_is_not_heard() {
-        let mut heard = Vec::new();
-        let mut voice = Voice::new(&mut heard, SOON);
-        for word in ["greeting", "OK", "answer"] {
-            voice.write_all(word.as_bytes()).await.unwrap();
-            voice.flush().await.unwrap();
-        }
-        assert_eq!(heard, b"answer");
     }
 }
