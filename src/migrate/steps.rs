@@ -2,6 +2,7 @@
 
 mod alter;
 mod guard;
+mod widen;
 
 use std::fmt::Write as _;
 
@@ -9,8 +10,9 @@ use super::definition::Definition;
 use super::interleave::{Counting, Flavour, Increments, Seat};
 use crate::rules::model::ColumnShape;
 
-pub use alter::{drop_counter, widen};
+pub use alter::drop_counter;
 pub use guard::{guard, guard_name};
+pub use widen::widen;
 
 /// A ruled table of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]

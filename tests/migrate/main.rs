@@ -10,6 +10,7 @@ mod support;
 mod bench;
 mod clauses;
 mod guide;
+mod keys;
 mod plan;
 mod shards;
 mod walk;
