@@ -9,6 +9,7 @@ mod support;
 
 mod bench;
 mod clauses;
+mod fleet;
 mod guide;
 mod keys;
 mod plan;

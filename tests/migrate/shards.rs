@@ -188,10 +188,21 @@ fn a_store_that_a_proxy_holds() {
         );
         bench.check(
             folder,
-            "rowstamp migrate sql --step drop --back",
+            "rowstamp migrate sql --step drop --back --table t",
             0,
-            &["-- The generators' bounds cannot be read", "AUTO_INCREMENT = 52"],
+            &[
+                "-- The generators' bounds cannot be read",
+                "s.t is left out, or ids would come twice: its generator issues odd ids",
+            ],
         );
+        bench.check(
+            folder,
+            "rowstamp migrate sql --step drop --back --table u",
+            0,
+            &["s.u is left out, or ids would come twice: its generator makes timestamps"],
+        );
+        proxy.write_rules("s", &RULES.replacen("\"sequence\"", "\"sequence\"\nstep = 2", 1));
+        bench.check(folder, "rowstamp migrate sql --step drop --back --table t", 0, &["AUTO_INCREMENT = 52"]);
     }
 }
 

@@ -33,6 +33,7 @@ pub(super) async fn run(args: &SeedArgs) -> anyhow::Result<ExitCode> {
     let floors = floors(&found).await?;
     let loaded = &found.loaded;
     let desk = open(&loaded.config, args.dry_run).await?;
+    let mut reserves = Vec::new();
     for (generator, floor) in &floors {
         let name = generator.to_string();
         if let Some(layout) = ticks::layout_of(loaded, &name) {
@@ -44,11 +45,24 @@ pub(super) async fn run(args: &SeedArgs) -> anyhow::Result<ExitCode> {
             continue;
         }
         let to = floor.saturating_add(args.margin).min(ID_MAX + 1);
+        let from = bound_of(&*desk.store, &name).await?;
         if args.dry_run {
-            println!("{name} {}", would(bound_of(&*desk.store, &name).await?, to));
+            println!("{name} {}", would(from, to));
         } else {
             println!("{}", raise(&desk, &name, to).await?);
         }
+        if from > 1 && from < to {
+            reserves.push(format!("{name} below {from}"));
+        }
+    }
+    let proxies = desk.proxies().await?;
+    if !reserves.is_empty() && !proxies.is_empty() {
+        println!(
+            "{} may have reserved ids of {}, and use them up first: where tables on other servers hold those, begin with rules that \
+             are off",
+            proxies.join(", "),
+            reserves.join(", ")
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

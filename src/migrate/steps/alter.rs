@@ -72,20 +72,27 @@ pub fn drop_counter(subjects: &[Subject], flavour: Flavour) -> Step {
     let take =
         |of: &Subject| modify(of, flavour, of.definition.without_counter().as_str(), Change::TakeCounter, "");
     let give = |of: &Subject| {
-        let counter = format!(", AUTO_INCREMENT = {}", of.counter_from);
-        modify(of, flavour, of.definition.with_counter().as_str(), Change::GiveCounter, &counter)
+        let counter = format!(", AUTO_INCREMENT = {}", of.counter_from.ok()?);
+        Some(modify(of, flavour, of.definition.with_counter().as_str(), Change::GiveCounter, &counter))
     };
+    let stays = |of: &Subject| {
+        let why = of.counter_from.err()?;
+        Some(format!("{}.{} is left out, or ids would come twice: {why}", of.schema, of.table))
+    };
+    let about_back = [
+        "The generators issue even ids by now (step = 2, offset = 0), and step interleave is done.",
+        "The counter begins above all odd ids that a generator may have issued. Writers wait for the copy.",
+    ];
     Step {
         name: "drop",
         about,
         sql: around(unchecked(flavour, subjects.iter().filter(has_counter).map(take).collect())),
-        about_back: [
-            "The generators issue even ids by now (step = 2, offset = 0), and step interleave is done.",
-            "The counter begins above all odd ids that a generator may have issued. Writers wait for the copy.",
-        ]
-        .map(str::to_owned)
-        .into(),
-        back: around(unchecked(flavour, subjects.iter().map(give).collect())),
+        about_back: about_back
+            .map(str::to_owned)
+            .into_iter()
+            .chain(subjects.iter().filter_map(stays))
+            .collect(),
+        back: around(unchecked(flavour, subjects.iter().filter_map(give).collect())),
     }
 }
 
@@ -101,7 +108,7 @@ mod tests {
     use super::drop_counter;
     use crate::migrate::interleave::Flavour;
     use crate::migrate::steps::tests_of_subjects::subject;
-    use crate::migrate::steps::{Print, Step, render};
+    use crate::migrate::steps::{Print, Step, Subject, render};
 
     #[track_caller]
     fn check(step: &Step, print: Print, expect: &[&str]) {
@@ -130,6 +137,27 @@ mod tests {
                 "ALTER TABLE `shop`.`t` MODIFY COLUMN `id` bigint NOT NULL AUTO_INCREMENT, AUTO_INCREMENT = 70, \
                ALGORITHM=COPY, LOCK=SHARED;",
             ],
+        );
+    }
+
+    #[test]
+    fn a_counter_that_may_not_come_back() {
+        let stays = Subject {
+            counter_from: Err("its generator issues odd ids too"),
+            ..subject("t", "bigint NOT NULL")
+        };
+        let step = drop_counter(&[stays, subject("u", "bigint NOT NULL")], Flavour::MariaDb);
+        let back = [
+            "ALTER TABLE `shop`.`u` MODIFY COLUMN `id` bigint NOT NULL AUTO_INCREMENT, AUTO_INCREMENT = 70, \
+                     ALGORITHM=COPY, LOCK=SHARED;",
+        ];
+        check(&step, Print::Back, &back);
+        let text = render(std::slice::from_ref(&step), Print::Back);
+        assert!(
+            text.contains(
+                "-- shop.t is left out, or ids would come twice: its generator issues odd ids too\n"
+            ),
+            "{text}"
         );
     }
 }
