@@ -17,10 +17,12 @@ use crate::rules::{Ambiguous, RuleSet};
 mod account;
 mod counters;
 pub mod facts;
+mod keys;
 mod primary;
 
 pub use account::{Control, ControlTls};
 pub use counters::{Counter, IdColumn, InsertTrigger, Session, Tally};
+pub use keys::{TableName, WholeKey};
 pub use primary::Primary;
 
 /// What a name is to the backend.
@@ -71,6 +73,11 @@ pub enum SchemaError {
          its DDL, and try again"
     )]
     Locked { table: String },
+    #[error(
+        "foreign key {name} of {table}: the control account does not see what it does on DELETE and UPDATE; GRANT SELECT on the \
+         table to it"
+    )]
+    HiddenKey { table: String, name: String },
 }
 
 /// The control account, and its connections.

@@ -86,7 +86,7 @@ impl Desk {
     }
 
     /// Names of the proxies that live.
-    async fn proxies(&self) -> Result<Vec<String>, StoreError> {
+    pub(super) async fn proxies(&self) -> Result<Vec<String>, StoreError> {
         self.names(Key::PROXIES).await
     }
 

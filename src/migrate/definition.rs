@@ -35,15 +35,16 @@ impl Definition {
         if self.has_counter() { self.clone() } else { Definition(format!("{} {WORD}", self.0)) }
     }
 
-    /// With another type, as in "bigint"; whether it is unsigned stays.
+    /// With another type, as in "bigint"; whether it is unsigned stays, and how many digits ZEROFILL makes it show.
     #[must_use]
     pub fn with_type(&self, data_type: &str) -> Definition {
         let width = self.0.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(self.0.len());
         let rest = self.0.get(width..).unwrap_or_default();
-        // A display width belongs to the old type.
+        // Else a display width belongs to the old type.
+        let keeps_width = place_of(rest, "zerofill").is_some();
         let rest = match rest.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
-            Some((_, behind)) => behind,
-            None => rest,
+            Some((_, behind)) if !keeps_width => behind,
+            _ => rest,
         };
         Definition(format!("{data_type}{rest}"))
     }
@@ -84,7 +85,7 @@ mod tests {
 
     const CREATE: &str = "CREATE TABLE `t` (\n  `a` int(11) DEFAULT NULL COMMENT 'no `id` here',\n  \
                           `i``d` int(10) unsigned NOT NULL AUTO_INCREMENT COMMENT 'AUTO_INCREMENT, isn''t it',\n  \
-                          `b` bigint NOT NULL /*!80023 INVISIBLE */,\n  PRIMARY KEY (`i``d`)\n) ENGINE=InnoDB AUTO_INCREMENT=7";
+                          `b` bigint NOT NULL /*!80023 INVISIBLE */,\n  `z` int(5) unsigned zerofill NOT NULL,\n  PRIMARY KEY (`i``d`)\n) ENGINE=InnoDB AUTO_INCREMENT=7";
 
     #[track_caller]
     fn check(column: &str, change: impl Fn(&Definition) -> Definition, expect: &str) {
@@ -113,6 +114,7 @@ mod tests {
         );
         check("b", Definition::with_counter, "bigint NOT NULL /*!80023 INVISIBLE */ AUTO_INCREMENT");
         check("b", |b| b.with_type("int"), "int NOT NULL /*!80023 INVISIBLE */");
+        check("z", |z| z.with_type("bigint"), "bigint(5) unsigned zerofill NOT NULL");
         assert_eq!(Definition::of(CREATE, "c"), None);
         assert!(!Definition::of(CREATE, "a").unwrap().has_counter());
     }

@@ -2,11 +2,13 @@
 //! the store say is read by `schema` and by the commands (`cli/migrate`).
 //!
 //! [`survey`] is a table as it stands, [`rules_file`] writes its rule, [`proposed`] is what the rules would be, [`interleave`] is how the server's counter and the
-//! generator share the numbers, [`definition`] and [`steps`] are the statements to print, [`doubles`] finds an id that is
+//! generator share the numbers, [`definition`], [`family`] (what foreign keys tie together) and [`steps`] are
+//! the statements to print, [`doubles`] finds an id that is
 //! in two shards, [`verdict`] says what a step's facts prove. docs/migrate.md has the argument that no id comes twice.
 
 pub mod definition;
 pub mod doubles;
+pub mod family;
 pub mod interleave;
 pub mod proposed;
 pub mod rules_file;

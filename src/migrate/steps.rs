@@ -2,6 +2,7 @@
 
 mod alter;
 mod guard;
+mod widen;
 
 use std::fmt::Write as _;
 
@@ -9,8 +10,9 @@ use super::definition::Definition;
 use super::interleave::{Counting, Flavour, Increments, Seat};
 use crate::rules::model::ColumnShape;
 
-pub use alter::{drop_counter, widen};
+pub use alter::drop_counter;
 pub use guard::{guard, guard_name};
+pub use widen::widen;
 
 /// A ruled table of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +21,8 @@ pub struct Subject {
     pub table: String,
     pub column: ColumnShape,
     pub definition: Definition,
-    /// The lowest number that the server's counter may begin at on the way back.
-    pub counter_from: u64,
+    /// The lowest number that the server's counter may begin at on the way back; or why it may not come back as things stand.
+    pub counter_from: Result<u64, &'static str>,
 }
 
 /// One step of the way.
@@ -253,7 +255,7 @@ pub(super) mod tests_of_subjects {
                 invisible: false,
             },
             definition: Definition::of(&format!("CREATE\n `id` {definition},"), "id").expect("a definition"),
-            counter_from: 70,
+            counter_from: Ok(70),
         }
     }
 }

@@ -89,6 +89,13 @@ pub enum Ids {
     NotRead,
 }
 
+impl TableFacts {
+    /// Whether the counter goes on below the ids that were looked at.
+    fn is_counter_below(&self) -> bool {
+        self.counter.zip(self.since).is_some_and(|(next, since)| next <= since)
+    }
+}
+
 /// Of the sessions, those that began with the old increments: neither the server's own threads nor `control`'s, which inserts
 /// nothing.
 pub fn old_sessions(all: Vec<Session>, up_to: u64, control: &str) -> Vec<Session> {
@@ -218,7 +225,10 @@ fn counter(lines: &mut Lines, facts: &TableFacts, done: Done) {
             // Explicit ids carry it along: to the next that the inserting session would be given.
             let above = next.saturating_sub(1).saturating_sub(facts.highest);
             if above <= 2 {
-                lines.push(Outcome::Proved, format!("the server's counter has not moved by itself: it stands at {next}, right above the highest id"));
+                let text = format!(
+                    "the server's counter stands at {next}, right above the highest id: it has handed out none that is not there"
+                );
+                lines.push(Outcome::Proved, text);
             } else {
                 let text = format!(
                     "the server's counter stands at {next}, {above} above the highest id {}: by rows that were deleted or rolled \
@@ -287,6 +297,15 @@ fn sequence(
             "which ids came from elsewhere: older rows are of any kind; write --since-id with the highest id of the moment from \
              which on nobody wrote directly",
         ),
+        // An id of the counter's would lie below what is looked at.
+        Some(Done::Moved) if facts.is_counter_below() => lines.push(
+            Outcome::Finding,
+            format!(
+                "which ids came from elsewhere: the server's counter stands at {}, and rows{where_} do not show what it hands out; \
+                 write --since-id with the highest id of this very table",
+                facts.counter.unwrap_or(0)
+            ),
+        ),
         Some(Done::Moved | Done::Dropped) if tally.rows == 0 => lines.push(
             Outcome::Proved,
             format!("no row has an id{where_}, where the server's counter would go on: it has made none since"),
@@ -313,6 +332,32 @@ fn sequence(
         }
         _ => {}
     }
+}
+
+/// A rule without a table where one is looked for.
+pub fn absent(about: &str, is_elsewhere: bool) -> Line {
+    let why = "no table that the control account sees, so nothing of it is proved";
+    let (outcome, more) = if is_elsewhere {
+        (
+            Outcome::Finding,
+            "other servers have it: GRANT SELECT on it to the account, or leave the server out",
+        )
+    } else {
+        (Outcome::Open, "make it, GRANT SELECT on it to the account, or remove its rule")
+    };
+    Line { about: about.to_owned(), outcome, text: format!("{why}; {more}") }
+}
+
+/// Of the one table of a rule.
+pub fn is_unique(about: &str) -> Line {
+    let text = "no id is double: its column has a unique key".to_owned();
+    Line { about: about.to_owned(), outcome: Outcome::Proved, text }
+}
+
+/// Of columns that hold no integers.
+pub fn not_compared(about: &str) -> Line {
+    let text = "whether an id is double: ids that are no integers are not compared".to_owned();
+    Line { about: about.to_owned(), outcome: Outcome::Open, text }
 }
 
 /// Of all tables of a rule. `sources` names them.

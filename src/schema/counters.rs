@@ -81,7 +81,14 @@ impl Schema {
         // MySQL keeps counters and estimates for a day; MariaDB does not know the variable, and reads them afresh.
         let _ = conn.query_drop("SET information_schema_stats_expiry = 0").await;
         conn.query_drop(format!("SET lock_wait_timeout = {LOCK_SECONDS}")).await?;
+        // Of transactions that are still open too: what they wrote may stay.
+        conn.query_drop("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await?;
         Ok(conn)
+    }
+
+    /// Of information_schema, where it opens every table.
+    pub(super) async fn slow_rows(&self, sql: &str) -> Result<Vec<Row>, SchemaError> {
+        self.read(sql, vec![], self.timeout * 24).await
     }
 
     async fn read(&self, sql: &str, params: Vec<Value>, limit: Duration) -> Result<Vec<Row>, SchemaError> {
@@ -135,11 +142,9 @@ impl Schema {
         let sql = columns.iter().enumerate().map(one).collect::<Vec<_>>().join(" UNION ALL ");
         let mut conn = self.reading().await?;
         let limit = self.timeout * 12;
-        let work = async {
-            conn.query_drop("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await?;
-            conn.query::<Row, _>(sql).await
-        };
-        let rows = tokio::time::timeout(limit, work).await.map_err(|_| SchemaError::Timeout(limit))??;
+        let rows = tokio::time::timeout(limit, conn.query::<Row, _>(sql))
+            .await
+            .map_err(|_| SchemaError::Timeout(limit))??;
         let mut found = vec![None; columns.len()];
         for row in &rows {
             let nth = number(row, 0).and_then(|nth| usize::try_from(nth).ok());

@@ -9,7 +9,9 @@ mod support;
 
 mod bench;
 mod clauses;
+mod fleet;
 mod guide;
+mod keys;
 mod plan;
 mod shards;
 mod walk;

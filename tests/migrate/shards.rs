@@ -1,5 +1,7 @@
 //! `seed` and `verify` over two servers, and with a store that a running proxy holds.
 
+use std::fs;
+
 use crate::bench::{Bench, folder};
 use crate::support::raw::Client;
 use crate::support::{Kind, Proxy, Server, proxy};
@@ -66,6 +68,101 @@ fn two_shards_are_seeded_and_compared() {
     bench.check(&folder, "rowstamp migrate seed --table u", 0, &["s.u: nodes to come begin at 20"]);
 }
 
+/// What the account does not see of one server is not left out in silence.
+#[test]
+fn a_shard_whose_tables_the_account_does_not_see() {
+    let (Some(first), Some(second)) = (Server::start(Kind::MariaDb), Server::start(Kind::MariaDb)) else {
+        return;
+    };
+    let bench = Bench::new(&first);
+    let (mut to_first, mut to_second) = (make(&first), make(&second));
+    for root in [&mut to_first, &mut to_second] {
+        root.run("CREATE USER few@'%' IDENTIFIED BY ''");
+        root.run("GRANT SELECT ON s.u TO few@'%'");
+        root.run("INSERT INTO s.t VALUES (50, 1)");
+    }
+    for grant in ["SELECT ON s.* TO few@'%'", "ALL ON rowstamp.* TO few@'%'"] {
+        to_first.run(format!("GRANT {grant}"));
+    }
+    let (_kept, folder) = folder(&first, &[("s", RULES)]);
+    let file = folder.join("rowstamp.toml");
+    let config = fs::read_to_string(&file).unwrap().replace("\"root\"", "\"few\"");
+    fs::write(&file, config).unwrap();
+    let both = format!("--shard {} --shard {}", first.address(), second.address());
+    let lacks = format!("{} has no table of the rule s.t that the control account sees", second.address());
+    let seed = format!("rowstamp migrate seed {both}");
+    bench.check(&folder, &seed, 1, &[&lacks, "GRANT SELECT on it to the account"]);
+    bench.check(&folder, &format!("{seed} --dry-run"), 1, &[&lacks]);
+    bench.check(&folder, "rowstamp store list", 0, &["the store holds no generator"]);
+    let verify = format!("rowstamp migrate verify {both}");
+    let about = format!("s.t on {}\n  FINDING  no table that the control account sees", second.address());
+    bench.check(&folder, &verify, 1, &[&about]);
+    to_second.run("GRANT SELECT ON s.* TO few@'%'");
+    bench.check(&folder, &seed, 0, &["s.t is made at 51"]);
+    bench.check(&folder, &verify, 1, &["1 id came twice: 50 in"]);
+    // Nowhere: it may not be made yet.
+    for root in [&mut to_first, &mut to_second] {
+        root.run("DROP TABLE s.t");
+    }
+    bench.check(
+        &folder,
+        &seed,
+        0,
+        &["has no table s.t that the control account sees; nothing is raised for it"],
+    );
+    bench.check(
+        &folder,
+        &verify,
+        0,
+        &["  open     no table that the control account sees, so nothing of it is proved"],
+    );
+}
+
+/// `verify` does not call well what it does not see.
+#[test]
+fn what_is_no_proof() {
+    for kind in Kind::ALL {
+        let Some(server) = Server::start(kind) else { continue };
+        let bench = Bench::new(&server);
+        let mut root = make(&server);
+        let even = RULES.replacen("\"sequence\"", "\"sequence\"\nstep = 2", 1);
+        let (_kept, folder) = folder(&server, &[("s", &even)]);
+        let verify = |more: &str, code: i32, expect: &[&str]| {
+            bench.check(&folder, &format!("rowstamp migrate verify {more}"), code, expect);
+        };
+        root.run("INSERT INTO s.t VALUES (50, 1)");
+        verify("--table t --step moved --since-id 50", 0, &["no row has an id above 50", "stands at 51"]);
+        // Somebody's transaction is still open.
+        let mut stray = server.client();
+        stray.run("BEGIN");
+        stray.run("INSERT INTO s.t (a) VALUES (1)");
+        verify(
+            "--table t --step moved --since-id 50",
+            1,
+            &["1 row above 50 have ids from elsewhere (51 to 51)"],
+        );
+        verify(
+            "--table t --step moved --since-id 60",
+            1,
+            &["counter stands at 52, and rows above 60 do not show"],
+        );
+        stray.run("ROLLBACK");
+        // Two servers number their sessions apart.
+        let twice = format!(
+            "--table t --shard {0} --shard {0} --step interleaved --sessions-up-to",
+            server.address()
+        );
+        verify(&format!("{twice} 7"), 2, &["--sessions-up-to is written 1 times, and there are 2 servers"]);
+        verify(&format!("{twice} 7 --sessions-up-to 9"), 1, &["no session began before"]);
+        // Text has another order than numbers.
+        root.run("ALTER TABLE s.t MODIFY id VARCHAR(20) NOT NULL");
+        root.run("INSERT INTO s.t VALUES ('9', 1), ('10', 1), ('100', 1)");
+        let twice = format!("--table t --shard {0} --shard {0}", server.address());
+        verify(&twice, 0, &["  open     whether an id is double: ids that are no integers are not compared"]);
+        verify("--table t", 0, &["  proved   no id is double: its column has a unique key"]);
+    }
+}
+
 #[test]
 fn a_store_that_a_proxy_holds() {
     for kind in Kind::ALL {
@@ -91,10 +188,21 @@ fn a_store_that_a_proxy_holds() {
         );
         bench.check(
             folder,
-            "rowstamp migrate sql --step drop --back",
+            "rowstamp migrate sql --step drop --back --table t",
             0,
-            &["-- The generators' bounds cannot be read", "AUTO_INCREMENT = 52"],
+            &[
+                "-- The generators' bounds cannot be read",
+                "s.t is left out, or ids would come twice: its generator issues odd ids",
+            ],
         );
+        bench.check(
+            folder,
+            "rowstamp migrate sql --step drop --back --table u",
+            0,
+            &["s.u is left out, or ids would come twice: its generator makes timestamps"],
+        );
+        proxy.write_rules("s", &RULES.replacen("\"sequence\"", "\"sequence\"\nstep = 2", 1));
+        bench.check(folder, "rowstamp migrate sql --step drop --back --table t", 0, &["AUTO_INCREMENT = 52"]);
     }
 }
 

@@ -6,26 +6,19 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use super::shards::{self, Choice};
-use crate::address::Address;
+use super::shards::{Found, Target};
 use crate::cli::store::Desk;
 use crate::cli::store::raise::{floors_on, raise};
 use crate::cli::store::ticks;
-use crate::cli::{ConfigArg, load};
 use crate::config::Config;
 use crate::ids::{ID_MAX, bound_of};
-use crate::rules::model::GeneratorName;
+use crate::rules::model::{GeneratorName, Rule};
 use crate::store::StoreError;
 
 #[derive(Debug, Args)]
 pub struct SeedArgs {
     #[command(flatten)]
-    pub config: ConfigArg,
-    #[command(flatten)]
-    pub choice: Choice,
-    /// A server that holds these tables; may be written several times. Default: the backend. The account is the control account.
-    #[arg(long = "shard", value_name = "ADDRESS")]
-    pub shards: Vec<Address>,
+    pub target: Target,
     /// Ids to leave free above what is found, for writers that take ids elsewhere until they have moved. For sequences.
     #[arg(long, value_name = "IDS", default_value_t = 0)]
     pub margin: u64,
@@ -35,24 +28,15 @@ pub struct SeedArgs {
 }
 
 pub(super) async fn run(args: &SeedArgs) -> anyhow::Result<ExitCode> {
-    let loaded = load(&args.config.config)?;
-    let shards = shards::open(&loaded.config, &args.shards).await?;
-    let mut floors: BTreeMap<GeneratorName, u64> = BTreeMap::new();
-    for shard in &shards {
-        let tables = shard.ruled(&loaded.rules, &args.choice).await?;
-        let is_wanted = |rule: &crate::rules::model::Rule| tables.iter().any(|(_, one)| **one == *rule);
-        let found =
-            floors_on(&shard.schema, &loaded.rules, is_wanted).await.with_context(|| shard.name.clone())?;
-        for (generator, floor) in found {
-            let highest = floors.entry(generator).or_insert(floor);
-            *highest = (*highest).max(floor);
-        }
-    }
-    shards::be_some(floors.len(), &shards)?;
+    let found = args.target.find().await?;
+    be_complete(&found)?;
+    let floors = floors(&found).await?;
+    let loaded = &found.loaded;
     let desk = open(&loaded.config, args.dry_run).await?;
+    let mut reserves = Vec::new();
     for (generator, floor) in &floors {
         let name = generator.to_string();
-        if let Some(layout) = ticks::layout_of(&loaded, &name) {
+        if let Some(layout) = ticks::layout_of(loaded, &name) {
             if args.dry_run {
                 println!("{name} would begin at {} on every node", layout.time_of(*floor));
             } else {
@@ -61,13 +45,59 @@ pub(super) async fn run(args: &SeedArgs) -> anyhow::Result<ExitCode> {
             continue;
         }
         let to = floor.saturating_add(args.margin).min(ID_MAX + 1);
+        let from = bound_of(&*desk.store, &name).await?;
         if args.dry_run {
-            println!("{name} {}", would(bound_of(&*desk.store, &name).await?, to));
+            println!("{name} {}", would(from, to));
         } else {
             println!("{}", raise(&desk, &name, to).await?);
         }
+        if from > 1 && from < to {
+            reserves.push(format!("{name} below {from}"));
+        }
+    }
+    let proxies = desk.proxies().await?;
+    if !reserves.is_empty() && !proxies.is_empty() {
+        println!(
+            "{} may have reserved ids of {}, and use them up first: where tables on other servers hold those, begin with rules that \
+             are off",
+            proxies.join(", "),
+            reserves.join(", ")
+        );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A server whose ids are not counted would have them come again.
+fn be_complete(found: &Found) -> anyhow::Result<()> {
+    for absent in &found.absent {
+        let names = found.names(absent);
+        if absent.is_elsewhere {
+            bail!(
+                "{names} has no table of the rule {} that the control account sees, and other servers have: ids there would not \
+                 count, and come again. GRANT SELECT on it to the account; or leave the server out, or the table (--table)",
+                absent.rule
+            );
+        }
+        eprintln!(
+            "note: {names} has no table {} that the control account sees; nothing is raised for it",
+            absent.rule
+        );
+    }
+    Ok(())
+}
+
+/// Above the ids and counters of all servers.
+async fn floors(found: &Found) -> anyhow::Result<BTreeMap<GeneratorName, u64>> {
+    let mut floors: BTreeMap<GeneratorName, u64> = BTreeMap::new();
+    for (shard, tables) in found.shards.iter().zip(&found.tables) {
+        let is_wanted = |rule: &Rule| tables.iter().any(|(_, one)| **one == *rule);
+        let of_shard = floors_on(&shard.schema, &found.loaded.rules, is_wanted).await;
+        for (generator, floor) in of_shard.with_context(|| shard.name.clone())? {
+            let highest = floors.entry(generator).or_insert(floor);
+            *highest = (*highest).max(floor);
+        }
+    }
+    Ok(floors)
 }
 
 fn would(from: u64, to: u64) -> String {

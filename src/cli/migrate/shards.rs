@@ -6,11 +6,11 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::address::Address;
-use crate::cli::{Usage, control};
-use crate::config::Config;
+use crate::cli::{ConfigArg, Usage, control, load};
+use crate::config::{Config, Loaded};
 use crate::migrate::survey::Chosen;
-use crate::rules::RuleSet;
 use crate::rules::model::Rule;
+use crate::rules::{RuleSet, pattern};
 use crate::schema::{Control, Schema};
 
 /// A server, asked by the control account.
@@ -35,6 +35,75 @@ impl Choice {
         let of_schema = self.schemas.is_empty() || self.schemas.iter().any(|one| one == schema);
         of_schema && Chosen(self.tables.clone()).has(schema, table)
     }
+}
+
+/// The ruled tables of one server or several.
+#[derive(Debug, Args)]
+pub struct Target {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    #[command(flatten)]
+    pub choice: Choice,
+    /// A server that holds these tables; may be written several times. Default: the backend. The account is the control account.
+    #[arg(long = "shard", value_name = "ADDRESS")]
+    pub shards: Vec<Address>,
+}
+
+impl Target {
+    /// An error where no server has any of the tables.
+    pub(super) async fn find(&self) -> anyhow::Result<Found> {
+        let loaded = load(&self.config.config)?;
+        let shards = open(&loaded.config, &self.shards).await?;
+        let mut tables = Vec::with_capacity(shards.len());
+        for shard in &shards {
+            tables.push(shard.ruled(&loaded.rules, &self.choice).await?);
+        }
+        be_some(tables.iter().map(Vec::len).sum(), &shards)?;
+        let absent = absent(&loaded.rules, &self.choice, &tables);
+        Ok(Found { loaded, shards, tables, absent })
+    }
+}
+
+pub(super) struct Found {
+    pub(super) loaded: Loaded,
+    pub(super) shards: Vec<Shard>,
+    /// Of each server in turn: its tables that have rules and are chosen.
+    pub(super) tables: Vec<Vec<(String, Arc<Rule>)>>,
+    pub(super) absent: Vec<Absent>,
+}
+
+/// A chosen rule without a table on some server: none is there, or the control account does not see it.
+pub(super) struct Absent {
+    /// `schema.table`, as the rule has it.
+    pub(super) rule: String,
+    /// The servers' places in [`Found::shards`].
+    pub(super) on: Vec<usize>,
+    /// Other servers have it.
+    pub(super) is_elsewhere: bool,
+}
+
+impl Found {
+    /// Of the servers that lack it.
+    pub(super) fn names(&self, absent: &Absent) -> String {
+        let name = |nth: &usize| self.shards.get(*nth).map_or("", |shard| shard.name.as_str());
+        absent.on.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn absent(rules: &RuleSet, choice: &Choice, tables: &[Vec<(String, Arc<Rule>)>]) -> Vec<Absent> {
+    let of_rule = |rule: &Arc<Rule>| {
+        let lacks = |nth: &usize| {
+            tables.get(*nth).is_some_and(|found| !found.iter().any(|(_, one)| one.origin == rule.origin))
+        };
+        let on: Vec<usize> = (0..tables.len()).filter(lacks).collect();
+        let is_elsewhere = on.len() < tables.len();
+        // What a pattern would match nobody can choose.
+        let is_chosen =
+            is_elsewhere || !pattern::is_pattern(&rule.table) && choice.has(&rule.schema, &rule.table);
+        let rule = format!("{}.{}", rule.schema, rule.table);
+        (!on.is_empty() && is_chosen).then_some(Absent { rule, on, is_elsewhere })
+    };
+    rules.rules().filter_map(of_rule).collect()
 }
 
 /// Each of these addresses, or the backend where there are none; the same account for all.

@@ -1,5 +1,7 @@
 //! `rowstamp migrate sql`: what a DBA runs at each step, printed.
 
+mod family;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -13,9 +15,11 @@ use crate::cli::{ConfigArg, Usage, load};
 use crate::config::Loaded;
 use crate::ids::{ID_MAX, issued_below};
 use crate::migrate::definition::Definition;
-use crate::migrate::interleave::{Counting, Increments, Seat, VARIABLES};
+use crate::migrate::family::Family;
+use crate::migrate::interleave::{Counting, Increments, Seat, VARIABLES, is_even};
 use crate::migrate::steps::{Print, Step, Subject, drop_counter, guard, interleave, render, widen};
-use crate::rules::model::Rule;
+use crate::rules::RuleSet;
+use crate::rules::model::{ColumnShape, GeneratorKind, Mode, Rule};
 use crate::schema::IdColumn;
 use crate::sql::name::same_column;
 
@@ -54,7 +58,7 @@ pub enum StepName {
     Interleave,
     /// Triggers refuse INSERTs that bring no id.
     Guard,
-    /// Columns narrower than BIGINT are widened.
+    /// Columns narrower than BIGINT are widened, with those that foreign keys tie to them.
     Widen,
     /// AUTO_INCREMENT is taken away.
     Drop,
@@ -75,15 +79,17 @@ pub(super) async fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
     };
     let mut subjects = Vec::new();
     for (table, rule) in &tables {
-        subjects.extend(subject(shard, table, rule, args.counter, &bounds).await?);
+        subjects.extend(subject(shard, table, (rule, &loaded.rules), args.counter, &bounds).await?);
     }
+    let widens = matches!(args.step, None | Some(StepName::Widen));
+    let family = if widens { family::read(shard, &subjects).await? } else { Family::default() };
     let counting = Counting::of(&shard.schema.globals(&VARIABLES).await?);
     let seat = seat(args, &counting)?;
     let steps = |name| -> Step {
         match name {
             StepName::Interleave => interleave(&counting, seat),
             StepName::Guard => guard(&subjects),
-            StepName::Widen => widen(&subjects, counting.flavour),
+            StepName::Widen => widen(&family, counting.flavour),
             StepName::Drop => drop_counter(&subjects, counting.flavour),
         }
     };
@@ -155,29 +161,57 @@ impl Bounds {
 async fn subject(
     shard: &Shard,
     table: &str,
-    rule: &Rule,
+    (rule, rules): (&Rule, &RuleSet),
     counter: Option<u64>,
     bounds: &Bounds,
 ) -> anyhow::Result<Option<Subject>> {
     let of = IdColumn { schema: &rule.schema, table, column: &rule.column };
-    let name = format!("{}.{table}", rule.schema);
-    let Some(create) = shard.schema.create_table(of.schema, of.table).await.with_context(|| name.clone())?
-    else {
+    let Some((column, definition)) = column(shard, of).await.with_context(|| rule.origin.to_string())? else {
         return Ok(None);
     };
-    let shape = shard.schema.shape(of.schema, of.table).await?;
-    let column =
-        shape.and_then(|shape| shape.columns.into_iter().find(|one| same_column(&one.name, of.column)));
-    let Some(column) = column else { bail!("{}: table {name} has no column {}", rule.origin, rule.column) };
-    let Some(definition) = Definition::of(&create, &column.name) else {
-        bail!("the definition of {name}.{} cannot be read out of SHOW CREATE TABLE", column.name);
-    };
-    let counter_from = if let Some(counter) = counter {
-        counter
-    } else {
-        let highest = shard.schema.highest_ids(&[of]).await?.first().copied().flatten().unwrap_or(0);
-        bounds.below(&rule.generator.to_string()).await?.max(highest.saturating_add(1)).min(ID_MAX)
+    let counter_from = match (counter, shares_no_ids(rule, rules)) {
+        (Some(counter), _) => Ok(counter),
+        (None, Err(why)) => Err(why),
+        (None, Ok(())) => {
+            let highest = shard.schema.highest_ids(&[of]).await?.first().copied().flatten();
+            let highest = highest.with_context(|| {
+                format!("{}.{table} cannot be read for its highest id: locked, damaged, or the account lacks SELECT", rule.schema)
+            })?;
+            Ok(bounds.below(&rule.generator.to_string()).await?.max(highest.saturating_add(1)).min(ID_MAX))
+        }
     };
     let schema = rule.schema.clone();
     Ok(Some(Subject { schema, table: table.to_owned(), column, definition, counter_from }))
+}
+
+/// Whether the generator goes on beside the server's counter, as the rule is now; an error says what to do.
+fn shares_no_ids(rule: &Rule, rules: &RuleSet) -> Result<(), &'static str> {
+    if rule.mode == Mode::Off {
+        return Ok(());
+    }
+    match rules.generator(&rule.generator).map(|spec| &spec.kind) {
+        Some(GeneratorKind::Timestamp(_)) => Err(
+            "its generator makes timestamps, and behind one the counter would go on among the ids to come; \
+            give it a sequence of even ids first (docs/migrate.md), or write mode = \"off\" when nobody inserts through a proxy",
+        ),
+        Some(GeneratorKind::Sequence(spec)) if !is_even(spec) => {
+            Err("its generator issues odd ids too; write step = 2, offset = 0 first, on every proxy")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A column as it is defined; `None`: there is no such table.
+async fn column(shard: &Shard, of: IdColumn<'_>) -> anyhow::Result<Option<(ColumnShape, Definition)>> {
+    let name = format!("{}.{}", of.schema, of.table);
+    let create = shard.schema.create_table(of.schema, of.table).await.with_context(|| name.clone())?;
+    let Some(create) = create else { return Ok(None) };
+    let shape = shard.schema.shape(of.schema, of.table).await?;
+    let column =
+        shape.and_then(|shape| shape.columns.into_iter().find(|one| same_column(&one.name, of.column)));
+    let Some(column) = column else { bail!("table {name} has no column {}", of.column) };
+    let Some(definition) = Definition::of(&create, &column.name) else {
+        bail!("the definition of {name}.{} cannot be read out of SHOW CREATE TABLE", column.name);
+    };
+    Ok(Some((column, definition)))
 }

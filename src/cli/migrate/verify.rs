@@ -10,23 +10,16 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use self::facts::{Store, TableOf, read_server, read_table};
-use super::shards::{self, Choice, Shard};
-use crate::address::Address;
-use crate::cli::{ConfigArg, EXIT_FOUND, load};
-use crate::config::Loaded;
+use super::shards::{Found, Target};
+use crate::cli::{EXIT_FOUND, Usage};
 use crate::ids::ID_MAX;
 use crate::migrate::doubles::Merge;
-use crate::migrate::verdict::{self, Done, Line, Outcome};
+use crate::migrate::verdict::{self, Done, Ids, Line, Outcome};
 
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
     #[command(flatten)]
-    pub config: ConfigArg,
-    #[command(flatten)]
-    pub choice: Choice,
-    /// A server that holds these tables; may be written several times. Default: the backend. The account is the control account.
-    #[arg(long = "shard", value_name = "ADDRESS")]
-    pub shards: Vec<Address>,
+    pub target: Target,
     /// How far the migration is said to be: what must hold there is demanded. Without it: what must always hold.
     #[arg(long, value_enum, value_name = "STEP")]
     pub step: Option<StepDone>,
@@ -36,9 +29,10 @@ pub struct VerifyArgs {
     /// Only ids up to this one.
     #[arg(long, value_name = "ID")]
     pub up_to_id: Option<u64>,
-    /// Sessions with numbers up to this one began before the increments were set: what step interleave printed.
+    /// Sessions with numbers up to this one began before the increments were set: what step interleave printed. Each server
+    /// has numbers of its own: with several, write it once for each --shard, in their order.
     #[arg(long, value_name = "NUMBER")]
-    pub sessions_up_to: Option<u64>,
+    pub sessions_up_to: Vec<u64>,
     /// As one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -75,12 +69,19 @@ const PAGE_IDS: usize = 10_000;
 
 /// What no reading of tables shows.
 const NOT_SEEN: &str = "Not seen by any of this: rows that were deleted before it looked, sessions that set auto_increment_increment \
-                        themselves, and ids that applications write themselves.";
+                        themselves, ids that applications write themselves, and proxies that have not taken these rules up.";
 
 pub(super) async fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
-    let loaded = load(&args.config.config)?;
-    let shards = shards::open(&loaded.config, &args.shards).await?;
-    let lines = judge(args, &loaded, &shards).await?;
+    let found = args.target.find().await?;
+    let (servers, numbers) = (found.shards.len(), args.sessions_up_to.len());
+    if numbers > 0 && numbers != servers {
+        return Err(Usage(format!(
+            "--sessions-up-to is written {numbers} times, and there are {servers} servers: each numbers its sessions by itself; \
+             write what step interleave printed on each, in the order of --shard"
+        ))
+        .into());
+    }
+    let lines = judge(args, &found).await?;
     let count = |outcome| lines.iter().filter(|line| line.outcome == outcome).count();
     let findings = count(Outcome::Finding);
     let mut out = io::stdout().lock();
@@ -94,59 +95,62 @@ pub(super) async fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(if findings == 0 { 0 } else { EXIT_FOUND }))
 }
 
-async fn judge(args: &VerifyArgs, loaded: &Loaded, shards: &[Shard]) -> anyhow::Result<Vec<Line>> {
+async fn judge(args: &VerifyArgs, found: &Found) -> anyhow::Result<Vec<Line>> {
+    let Found { loaded, shards, .. } = found;
     let done = args.step.map(StepDone::done);
     let range = (args.since_id.unwrap_or(0), args.up_to_id.unwrap_or(ID_MAX));
-    let (mut of_servers, mut tables) = (Vec::new(), Vec::new());
-    for shard in shards {
+    let (mut lines, mut tables) = (Vec::new(), Vec::new());
+    for (nth, (shard, of_shard)) in shards.iter().zip(&found.tables).enumerate() {
         if done.is_some() {
-            let facts = read_server(shard, &loaded.config, args.sessions_up_to).await?;
-            of_servers.extend(verdict::server(&shard.name, &facts, done));
+            let facts = read_server(shard, &loaded.config, args.sessions_up_to.get(nth).copied()).await?;
+            lines.extend(verdict::server(&shard.name, &facts, done));
         }
-        for (table, rule) in shard.ruled(&loaded.rules, &args.choice).await? {
+        for (table, rule) in of_shard {
             let name = format!("{}.{table}", rule.schema);
             let about = if shards.len() > 1 { format!("{name} on {}", shard.name) } else { name };
-            tables.push(TableOf { shard, table, rule, about });
+            tables.push(TableOf { shard, table: table.clone(), rule: rule.clone(), about });
         }
     }
-    shards::be_some(tables.len(), shards)?;
+    lines.extend(found.absent.iter().map(|absent| {
+        verdict::absent(&format!("{} on {}", absent.rule, found.names(absent)), absent.is_elsewhere)
+    }));
     let store = Store::open(&loaded.config).await;
-    let mut of_tables = Vec::new();
+    lines.extend(store.line());
+    let mut by_rule: ByRule<'_> = BTreeMap::new();
     for table in &tables {
         let facts = read_table(table, &loaded.rules, &store, range, args.since_id).await?;
-        of_tables.extend(verdict::table(&table.about, &facts, done));
+        lines.extend(verdict::table(&table.about, &facts, done));
+        let is_read = !matches!(facts.ids, Ids::NotRead);
+        by_rule.entry((&table.rule.schema, &table.rule.table)).or_default().push((table, is_read));
     }
-    let of_doubles = doubles(&tables, range).await?;
-    let of_store = store.line().into_iter();
-    Ok(of_servers.into_iter().chain(of_store).chain(of_tables).chain(of_doubles).collect())
-}
-
-/// Of each rule, the ids of all its tables on all servers: two of them with one id could never be merged.
-async fn doubles(tables: &[TableOf<'_>], range: (u64, u64)) -> anyhow::Result<Vec<Line>> {
-    let mut by_rule: BTreeMap<(&str, &str), Vec<&TableOf<'_>>> = BTreeMap::new();
-    for table in tables {
-        by_rule.entry((&table.rule.schema, &table.rule.table)).or_default().push(table);
-    }
-    let mut lines = Vec::new();
-    for ((schema, table), tables) in by_rule {
-        let about = format!("{schema}.{table}");
-        if let [only] = tables.as_slice()
-            && only.shard.schema.has_unique_key(only.column()).await?
-        {
-            let text = "no id is double: its column has a unique key".to_owned();
-            lines.push(Line { about, outcome: Outcome::Proved, text });
-            continue;
-        }
-        let mut merge = Merge::new(tables.len(), range.0);
-        while let Some((nth, after)) = merge.wanting() {
-            let Some(of) = tables.get(nth) else { break };
-            let page = of.shard.schema.ids_after(of.column(), (after, range.1), PAGE_IDS).await?;
-            merge.give(nth, page);
-        }
-        let sources: Vec<_> = tables.iter().map(|table| table.about.clone()).collect();
-        lines.push(verdict::doubles(&about, &merge.found(), &sources));
+    for ((schema, table), tables) in &by_rule {
+        lines.push(doubles(&format!("{schema}.{table}"), tables, range).await?);
     }
     Ok(lines)
+}
+
+/// The tables of each rule, and whether their ids are integers.
+type ByRule<'a> = BTreeMap<(&'a str, &'a str), Vec<(&'a TableOf<'a>, bool)>>;
+
+/// Of one rule, the ids of all its tables on all servers: two of them with one id could never be merged.
+async fn doubles(about: &str, tables: &[(&TableOf<'_>, bool)], range: (u64, u64)) -> anyhow::Result<Line> {
+    if let [(only, _)] = tables
+        && only.shard.schema.has_unique_key(only.column()).await?
+    {
+        return Ok(verdict::is_unique(about));
+    }
+    // What is no integer has not the order in which pages follow each other.
+    if tables.iter().any(|(_, is_read)| !is_read) {
+        return Ok(verdict::not_compared(about));
+    }
+    let mut merge = Merge::new(tables.len(), range.0);
+    while let Some((nth, after)) = merge.wanting() {
+        let Some((of, _)) = tables.get(nth) else { break };
+        let page = of.shard.schema.ids_after(of.column(), (after, range.1), PAGE_IDS).await?;
+        merge.give(nth, page);
+    }
+    let sources: Vec<_> = tables.iter().map(|(table, _)| table.about.clone()).collect();
+    Ok(verdict::doubles(about, &merge.found(), &sources))
 }
 
 fn print(out: &mut impl Write, lines: &[Line]) -> io::Result<()> {

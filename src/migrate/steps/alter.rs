@@ -10,12 +10,17 @@ pub(super) const PATIENCE: &str = "SET SESSION lock_wait_timeout = 5";
 /// Errors instead of cut values, backslashes in comments as SHOW CREATE TABLE writes them, and a row whose id is 0 keeps it.
 const MODE: &str = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'";
 
+/// Readers go on, writers wait.
+pub(super) const COPY: &str = "ALGORITHM=COPY, LOCK=SHARED";
+
+/// MySQL refuses to change AUTO_INCREMENT of a column that foreign keys refer to (1833), also where its type stays as it is.
+const NO_KEY_CHECKS: &str = "SET SESSION foreign_key_checks = OFF";
+
 /// What an ALTER changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     TakeCounter,
     GiveCounter,
-    Widen,
 }
 
 /// Measured on MariaDB 10.11 and MySQL 9.7 (tests/migrate), on tables of InnoDB: MySQL copies the table for each of them.
@@ -23,7 +28,7 @@ enum Change {
 fn clauses(flavour: Flavour, change: Change) -> &'static str {
     match (flavour, change) {
         (Flavour::MariaDb, Change::TakeCounter) => "ALGORITHM=INSTANT",
-        _ => "ALGORITHM=COPY, LOCK=SHARED",
+        _ => COPY,
     }
 }
 
@@ -33,7 +38,7 @@ fn modify(of: &Subject, flavour: Flavour, definition: &str, change: Change, more
     Sql::Plain(format!("ALTER TABLE {table} MODIFY COLUMN {column} {definition}{more}, {clauses}"))
 }
 
-fn around(alters: Vec<Sql>) -> Vec<Sql> {
+pub(super) fn around(alters: Vec<Sql>) -> Vec<Sql> {
     if alters.is_empty() {
         return alters;
     }
@@ -59,58 +64,51 @@ pub fn drop_counter(subjects: &[Subject], flavour: Flavour) -> Step {
     about.extend(subjects.iter().filter(|of| !has_counter(of)).map(|of| {
         format!("{}.{}: its column {} has no AUTO_INCREMENT", of.schema, of.table, of.column.name)
     }));
+    if flavour == Flavour::MySql {
+        about.push(
+            "foreign_key_checks is off for this client's ALTERs alone: types stay as they are, and so does every row.".to_owned(),
+        );
+    }
     let take =
         |of: &Subject| modify(of, flavour, of.definition.without_counter().as_str(), Change::TakeCounter, "");
     let give = |of: &Subject| {
-        let counter = format!(", AUTO_INCREMENT = {}", of.counter_from);
-        modify(of, flavour, of.definition.with_counter().as_str(), Change::GiveCounter, &counter)
+        let counter = format!(", AUTO_INCREMENT = {}", of.counter_from.ok()?);
+        Some(modify(of, flavour, of.definition.with_counter().as_str(), Change::GiveCounter, &counter))
     };
+    let stays = |of: &Subject| {
+        let why = of.counter_from.err()?;
+        Some(format!("{}.{} is left out, or ids would come twice: {why}", of.schema, of.table))
+    };
+    let about_back = [
+        "The generators issue even ids by now (step = 2, offset = 0), and step interleave is done.",
+        "The counter begins above all odd ids that a generator may have issued. Writers wait for the copy.",
+    ];
     Step {
         name: "drop",
         about,
-        sql: around(subjects.iter().filter(has_counter).map(take).collect()),
-        about_back: [
-            "The generators issue even ids by now (step = 2, offset = 0), and step interleave is done.",
-            "The counter begins above all odd ids that a generator may have issued. Writers wait for the copy.",
-        ]
-        .map(str::to_owned)
-        .into(),
-        back: around(subjects.iter().map(give).collect()),
+        sql: around(unchecked(flavour, subjects.iter().filter(has_counter).map(take).collect())),
+        about_back: about_back
+            .map(str::to_owned)
+            .into_iter()
+            .chain(subjects.iter().filter_map(stays))
+            .collect(),
+        back: around(unchecked(flavour, subjects.iter().filter_map(give).collect())),
     }
 }
 
-/// Makes narrower integers BIGINT.
-pub fn widen(subjects: &[Subject], flavour: Flavour) -> Step {
-    let narrow =
-        || subjects.iter().filter(|of| of.column.data_type != "bigint" && of.column.highest().is_some());
-    let wide =
-        |of: &Subject| modify(of, flavour, of.definition.with_type("bigint").as_str(), Change::Widen, "");
-    let back = |of: &Subject| modify(of, flavour, of.definition.as_str(), Change::Widen, "");
-    let (sql, back): (Vec<_>, Vec<_>) = (narrow().map(wide).collect(), narrow().map(back).collect());
-    let nothing = if sql.is_empty() { "All columns are BIGINT: there is nothing to do." } else { "" };
-    Step {
-        name: "widen",
-        about: [
-            nothing,
-            "The table is copied while writers wait: for a large one use gh-ost or pt-online-schema-change.",
-            "Columns that refer to it by a foreign key must be widened with it.",
-        ]
-        .into_iter()
-        .filter(|line| !line.is_empty())
-        .map(str::to_owned)
-        .collect(),
-        sql: around(sql),
-        about_back: vec!["Keep these lines: behind the step nobody knows the old type. They fail where an id does not fit it any more.".to_owned()],
-        back: around(back),
+fn unchecked(flavour: Flavour, mut alters: Vec<Sql>) -> Vec<Sql> {
+    if flavour == Flavour::MySql && !alters.is_empty() {
+        alters.insert(0, Sql::Plain(NO_KEY_CHECKS.to_owned()));
     }
+    alters
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{drop_counter, widen};
+    use super::drop_counter;
     use crate::migrate::interleave::Flavour;
     use crate::migrate::steps::tests_of_subjects::subject;
-    use crate::migrate::steps::{Print, Step, render};
+    use crate::migrate::steps::{Print, Step, Subject, render};
 
     #[track_caller]
     fn check(step: &Step, print: Print, expect: &[&str]) {
@@ -143,25 +141,23 @@ mod tests {
     }
 
     #[test]
-    fn narrow_columns_are_widened() {
-        let mut narrow = subject("t", "int(11) unsigned NOT NULL AUTO_INCREMENT");
-        narrow.column.data_type = "int".into();
-        let step = widen(&[narrow, subject("u", "bigint NOT NULL AUTO_INCREMENT")], Flavour::MySql);
-        let copy = "ALGORITHM=COPY, LOCK=SHARED;";
-        check(
-            &step,
-            Print::Forward,
-            &[&format!(
-                "ALTER TABLE `shop`.`t` MODIFY COLUMN `id` bigint unsigned NOT NULL AUTO_INCREMENT, {copy}"
-            )],
+    fn a_counter_that_may_not_come_back() {
+        let stays = Subject {
+            counter_from: Err("its generator issues odd ids too"),
+            ..subject("t", "bigint NOT NULL")
+        };
+        let step = drop_counter(&[stays, subject("u", "bigint NOT NULL")], Flavour::MariaDb);
+        let back = [
+            "ALTER TABLE `shop`.`u` MODIFY COLUMN `id` bigint NOT NULL AUTO_INCREMENT, AUTO_INCREMENT = 70, \
+                     ALGORITHM=COPY, LOCK=SHARED;",
+        ];
+        check(&step, Print::Back, &back);
+        let text = render(std::slice::from_ref(&step), Print::Back);
+        assert!(
+            text.contains(
+                "-- shop.t is left out, or ids would come twice: its generator issues odd ids too\n"
+            ),
+            "{text}"
         );
-        check(
-            &step,
-            Print::Back,
-            &[&format!(
-                "ALTER TABLE `shop`.`t` MODIFY COLUMN `id` int(11) unsigned NOT NULL AUTO_INCREMENT, {copy}"
-            )],
-        );
-        check(&widen(&[subject("u", "bigint NOT NULL")], Flavour::MySql), Print::Forward, &[]);
     }
 }

@@ -1,6 +1,6 @@
 use super::{
-    Decoded, Done, Ids, Line, Old, Outcome, ServerFacts, TableFacts, Ticks, doubles, old_sessions, server,
-    table,
+    Decoded, Done, Ids, Line, Old, Outcome, ServerFacts, TableFacts, Ticks, absent, doubles, old_sessions,
+    server, table,
 };
 use crate::ids::layout::presets::Preset;
 use crate::ids::sequence::SequenceSpec;
@@ -119,8 +119,11 @@ fn tables_under_interleaving() {
 
 #[test]
 fn tables_that_have_moved() {
-    let (on, guard, still) =
-        ((Proved, "rule is on"), (Note, "no guard trigger"), (Proved, "has not moved by itself"));
+    let (on, guard, still) = (
+        (Proved, "rule is on"),
+        (Note, "no guard trigger"),
+        (Proved, "has handed out none that is not there"),
+    );
     let below = (Proved, "all below");
     check(
         &table("t", &sequence(2, (3, 3, 12), Some(20)), Some(Moved)),
@@ -129,6 +132,12 @@ fn tables_that_have_moved() {
     check(
         &table("t", &sequence(2, (0, 0, 12), Some(20)), Some(Moved)),
         &[on, still, guard, (Proved, "no row has an id above 9, where the server's counter would go on")],
+    );
+    // The counter of another table, or of another server.
+    let below_it = TableFacts { counter: Some(9), highest: 8, ..sequence(2, (0, 0, 8), Some(20)) };
+    check(
+        &table("t", &below_it, Some(Moved)),
+        &[on, still, guard, (Finding, "counter stands at 9, and rows above 9 do not show what it hands out")],
     );
     let stray = sequence(2, (3, 2, 12), Some(20));
     check(
@@ -224,4 +233,10 @@ fn doubles_are_named_with_their_places() {
     let one = |id, sources: &[usize]| Double { id, sources: sources.to_vec() };
     let found = Doubles { ids: 2, first: vec![one(5, &[0, 1]), one(6, &[1])], compared: 7 };
     check(&[doubles("t", &found, &sources)], &[(Finding, "2 ids came twice: 5 in a t and b t, 6 in b t")]);
+}
+
+#[test]
+fn a_table_that_is_nowhere_or_elsewhere() {
+    check(&[absent("t on b", true)], &[(Finding, "other servers have it: GRANT SELECT")]);
+    check(&[absent("t on b", false)], &[(Open, "nothing of it is proved; make it")]);
 }
