@@ -1,38 +1,59 @@
 //! `log.audit`: a file of JSON lines that nobody waits for.
 //!
-//! A thread of its own writes them. What comes faster than the disk takes it is left out and counted, since a full disk is no
-//! reason to stop statements.
+//! A thread of its own writes them. What comes faster than the disk takes it, or what it does not take at all, is left out and
+//! counted, since a full disk is no reason to stop statements, and one that hangs none to stop a reload, or the process's end.
+
+mod writer;
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use serde::Serialize;
+
+use self::writer::Writer;
 
 /// Lines that wait for the disk.
 const WAITING_MAX: usize = 16_384;
 /// Digests whose texts were written; of later ones the lines have the hash alone.
 const TEXTS_MAX: usize = 10_000;
+/// How long the file may take to open.
+const OPEN_DEADLINE: Duration = Duration::from_secs(10);
+/// How long what waits at the process's end may take.
+const END_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Where rewritten statements are noted, if anywhere. Shared by all sessions.
 #[derive(Debug, Default)]
 pub struct Audit {
     file: ArcSwapOption<AuditFile>,
-    lost: AtomicU64,
+    /// Of all files.
+    lost: Arc<AtomicU64>,
+    /// Of this file, and of those before it that have lines left to write.
+    writers: Mutex<Vec<Writer>>,
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("log.audit: {} cannot be written: {error}; name a file in a folder that this user may write", path.display())]
-pub struct AuditError {
+pub enum AuditError {
+    #[error("log.audit: {} cannot be written: {error}; name a file in a folder that this user may write", path.display())]
+    Open { path: PathBuf, error: io::Error },
+    #[error(
+        "log.audit: {} does not open within {OPEN_DEADLINE:?}; see to the disk, or who reads it where it is a pipe", path.display()
+    )]
+    Hangs { path: PathBuf },
+}
+
+/// A file that is open and in which nothing is noted yet.
+#[derive(Debug)]
+pub struct Opened {
     path: PathBuf,
-    error: io::Error,
+    file: File,
 }
 
 #[derive(Debug)]
@@ -40,7 +61,15 @@ struct AuditFile {
     lines: SyncSender<Vec<u8>>,
     /// Of which the text has been written.
     told: Mutex<HashSet<String>>,
-    writer: Option<JoinHandle<()>>,
+    lost: Arc<LostLines>,
+}
+
+/// Lines that were left out of one file.
+#[derive(Debug, Default)]
+struct LostLines {
+    here: AtomicU64,
+    /// Of this file and all others.
+    all: Arc<AtomicU64>,
 }
 
 /// One statement that ids were put into, as it was sent.
@@ -74,17 +103,41 @@ struct Text<'a> {
     statement: &'a str,
 }
 
-#[derive(Serialize)]
-struct Lost {
-    lost_lines: u64,
+/// Opens the file, or makes it; what is in it stays. `None`: nothing is to be noted.
+pub async fn open(path: Option<&Path>) -> Result<Option<Opened>, AuditError> {
+    let Some(path) = path.map(Path::to_owned) else { return Ok(None) };
+    let (opened, opening) = tokio::sync::oneshot::channel();
+    let for_thread = path.clone();
+    // Not one of the runtime's threads, which it waits for when it ends.
+    std::thread::spawn(move || {
+        // Readable by its owner only, as logs of what an application does are.
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(for_thread);
+        let _ = opened.send(file);
+    });
+    match tokio::time::timeout(OPEN_DEADLINE, opening).await {
+        Ok(Ok(Ok(file))) => Ok(Some(Opened { path, file })),
+        Ok(Ok(Err(error))) => Err(AuditError::Open { path, error }),
+        Ok(Err(_)) | Err(_) => Err(AuditError::Hangs { path }),
+    }
 }
 
 impl Audit {
-    /// From here on it is this file, opened anew, so that one that was renamed is left (logrotate). `None`: nothing is noted.
-    pub fn open(&self, path: Option<&Path>) -> Result<(), AuditError> {
-        let opened = path
-            .map(|path| AuditFile::open(path).map_err(|error| AuditError { path: path.to_owned(), error }));
-        self.file.store(opened.transpose()?.map(Arc::new));
+    /// From here on it is this file, so that one that was renamed is left (logrotate). Waits for nothing: what the file before is
+    /// still to get is written behind the scenes.
+    pub fn note_in(&self, opened: Option<Opened>) -> Result<(), AuditError> {
+        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        writers.retain(|writer| !writer.has_ended());
+        let Some(Opened { path, file }) = opened else {
+            self.file.store(None);
+            return Ok(());
+        };
+        let (lines, waiting) = sync_channel(WAITING_MAX);
+        let lost = Arc::new(LostLines { here: AtomicU64::new(0), all: Arc::clone(&self.lost) });
+        let before = writers.last().cloned();
+        let writer = Writer::start(path.clone(), file, waiting, Arc::clone(&lost), before)
+            .map_err(|error| AuditError::Open { path, error })?;
+        writers.push(writer);
+        self.file.store(Some(Arc::new(AuditFile { lines, told: Mutex::default(), lost })));
         Ok(())
     }
 
@@ -96,108 +149,74 @@ impl Audit {
     pub fn note(&self, statement: &Statement<'_>, text: &str) {
         let Some(file) = &*self.file.load() else { return };
         if file.is_new(statement.digest) {
-            self.put(file, &Text { digest: statement.digest, statement: text });
+            file.put(&Text { digest: statement.digest, statement: text });
         }
-        self.put(file, statement);
+        file.put(statement);
     }
 
     /// Lines that were left out.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
-
-    fn put(&self, file: &AuditFile, line: &impl Serialize) {
-        let Ok(mut bytes) = serde_json::to_vec(line) else { return };
-        bytes.push(b'\n');
-        if file.lines.try_send(bytes).is_err() && self.lost.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::warn!(
-                "log.audit: statements come faster than the disk takes their lines; some are left out, and counted"
-            );
-        }
-    }
 }
 
 impl Drop for Audit {
-    /// What waits is written.
+    /// What waits is written, if the disk takes it.
     fn drop(&mut self) {
-        let lost = *self.lost.get_mut();
-        if let Some(file) = self.file.swap(None)
-            && lost > 0
-            && let Ok(mut line) = serde_json::to_vec(&Lost { lost_lines: lost })
-        {
-            line.push(b'\n');
-            // Behind all that waits, however long that takes: it must not be lost itself.
-            let _ = file.lines.send(line);
+        self.file.store(None);
+        let writers = std::mem::take(self.writers.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let end = std::time::Instant::now() + END_DEADLINE;
+        for writer in writers {
+            writer.wait_until(end);
+            writer.tell_what_is_left();
         }
     }
 }
 
 impl AuditFile {
-    fn open(path: &Path) -> io::Result<Self> {
-        // Readable by its owner only, as logs of what an application does are.
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        let (lines, waiting) = sync_channel(WAITING_MAX);
-        let path = path.to_owned();
-        let writer = std::thread::Builder::new()
-            .name("audit".to_owned())
-            .spawn(move || write(file, &path, &waiting))?;
-        Ok(AuditFile { lines, told: Mutex::default(), writer: Some(writer) })
-    }
-
     fn is_new(&self, digest: &str) -> bool {
         // A set is right whatever panicked while it was locked.
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.len() < TEXTS_MAX && !told.contains(digest) && told.insert(digest.to_owned())
     }
-}
 
-impl Drop for AuditFile {
-    fn drop(&mut self) {
-        // The writer ends when its last sender is gone.
-        (self.lines, _) = sync_channel(0);
-        if let Some(writer) = self.writer.take() {
-            let _ = writer.join();
+    fn put(&self, line: &impl Serialize) {
+        let Ok(mut bytes) = serde_json::to_vec(line) else { return };
+        bytes.push(b'\n');
+        if self.lines.try_send(bytes).is_err() {
+            self.lost.add(1);
         }
     }
 }
 
-/// Until nobody can send any more. Flushes whenever nothing waits.
-fn write(file: File, path: &Path, lines: &Receiver<Vec<u8>>) {
-    let mut file = BufWriter::new(file);
-    let mut has_failed = false;
-    loop {
-        let line = match lines.try_recv() {
-            Ok(line) => line,
-            Err(TryRecvError::Disconnected) => break,
-            Err(TryRecvError::Empty) => {
-                failed(&mut has_failed, path, &file.flush());
-                match lines.recv() {
-                    Ok(line) => line,
-                    Err(_) => break,
-                }
-            }
-        };
-        failed(&mut has_failed, path, &file.write_all(&line));
+impl LostLines {
+    /// Told at the first, the second, the fourth and so on: often enough, and never too often.
+    fn add(&self, lines: u64) {
+        self.here.fetch_add(lines, Ordering::Relaxed);
+        let before = self.all.fetch_add(lines, Ordering::Relaxed);
+        let lost = before.saturating_add(lines);
+        if before == 0 || before.ilog2() < lost.ilog2() {
+            tracing::warn!(
+                lost,
+                "log.audit: the disk does not take all lines, or not as fast as they come; so many were left out so far"
+            );
+        }
     }
-    failed(&mut has_failed, path, &file.flush());
-}
-
-/// Told once, and again when it had worked in between.
-fn failed(has_failed: &mut bool, path: &Path, written: &io::Result<()>) {
-    if let Err(error) = written
-        && !*has_failed
-    {
-        tracing::error!(%error, path = %path.display(), "log.audit cannot be written; statements go on");
-    }
-    *has_failed = written.is_err();
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::time::{Duration, Instant};
 
-    use super::{Audit, Statement};
+    use super::{Audit, END_DEADLINE, Statement, WAITING_MAX};
+
+    fn open_in(audit: &Audit, path: &Path) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        audit.note_in(runtime.block_on(super::open(Some(path))).unwrap()).unwrap();
+    }
 
     fn statement(digest: &str, first: u64) -> Statement<'_> {
         Statement {
@@ -222,11 +241,11 @@ mod tests {
         let audit = Audit::default();
         assert!(!audit.is_on());
         audit.note(&statement("d1", 1), "INSERT");
-        audit.open(Some(&path)).unwrap();
+        open_in(&audit, &path);
         audit.note(&statement("d1", 3), "INSERT a");
         audit.note(&statement("d1", 5), "INSERT a");
         fs::rename(&path, &old).unwrap();
-        audit.open(Some(&path)).unwrap();
+        open_in(&audit, &path);
         audit.note(&statement("d2", 7), "INSERT b");
         drop(audit);
         let lines = |path| fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
@@ -241,24 +260,46 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
+    /// A pipe that nobody reads: as a disk that hangs.
     #[test]
-    fn lost_lines_are_counted_at_the_end() {
+    fn a_disk_that_hangs_holds_up_neither_a_new_file_nor_the_end_and_what_is_lost_is_counted() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("audit.log");
+        let (pipe, path) = (folder.path().join("pipe"), folder.path().join("audit.log"));
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        // Open at both ends, so that writing to it waits once it is full.
+        let _reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
         let audit = Audit::default();
-        audit.open(Some(&path)).unwrap();
-        audit.note(&statement("d1", 1), "INSERT");
-        audit.lost.store(7, std::sync::atomic::Ordering::Relaxed);
+        open_in(&audit, &pipe);
+        let text = "INSERT INTO t (a) VALUES (...)";
+        let begun = Instant::now();
+        for first in 0..WAITING_MAX as u64 + 2_000 {
+            audit.note(&statement("d1", first), text);
+        }
+        let lost = audit.lost();
+        assert!(lost > 0 && begun.elapsed() < Duration::from_secs(5), "{lost} {:?}", begun.elapsed());
+        let begun = Instant::now();
+        open_in(&audit, &path);
+        assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+        audit.note(&statement("d2", 7), "INSERT b");
         drop(audit);
+        assert!(begun.elapsed() < END_DEADLINE + Duration::from_secs(2), "{:?}", begun.elapsed());
         let text = fs::read_to_string(&path).unwrap();
-        assert_eq!(text.lines().last(), Some(r#"{"lost_lines":7}"#), "{text}");
+        assert_eq!(text.lines().count(), 2, "nothing of this file was lost: {text}");
     }
 
-    #[test]
-    fn what_cannot_be_written_is_said_with_its_path() {
-        let audit = Audit::default();
-        let error = audit.open(Some("/nowhere/audit.log".as_ref())).unwrap_err().to_string();
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_does_not_open_is_said_with_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let error = super::open(Some(&pipe)).await.unwrap_err().to_string();
+        assert!(error.contains("pipe does not open within 10s"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_written_is_said_with_its_path() {
+        let error = super::open(Some("/nowhere/audit.log".as_ref())).await.unwrap_err().to_string();
         assert!(error.starts_with("log.audit: /nowhere/audit.log cannot be written"), "{error}");
-        assert!(!audit.is_on());
     }
 }

@@ -137,7 +137,7 @@ const REFUSED: Label = Label {
 };
 
 const SHADOW_TABLE: Label =
-    Label { name: "table", values: Values::Names("`schema.table` of a rule with mode = \"shadow\"") };
+    Label { name: "table", values: Values::Names("`schema.table` of a rule with mode = \"shadow\", or a view that may be of one") };
 
 const SHADOW_OUTCOME: Label = Label {
     name: "outcome",
@@ -237,6 +237,7 @@ catalogue! {
     REWRITE_TIME: Histogram<0> "rowstamp_rewrite_seconds" in Seconds by [], "How long the proxy took over a statement that got ids, waiting aside.";
     SECOND_OPINIONS: Counter<1> "rowstamp_second_opinions" in Count by [OPINION], "Rewrites that rewrite.verify looked at.";
     SHADOW: Counter<2> "rowstamp_shadow_statements" in Count by [SHADOW_TABLE, SHADOW_OUTCOME], "INSERTs into tables in shadow mode: what would have become of them.";
+    AUDIT_LOST: Counter<0> "rowstamp_audit_lost_lines" in Count by [], "Lines that log.audit lacks: the disk was too slow, full, or hung.";
 
     SESSIONS: Gauge<0> "rowstamp_sessions" in Count by [], "Clients that are connected.";
     SESSIONS_OPENED: Counter<0> "rowstamp_sessions_opened" in Count by [], "Clients that connected.";

@@ -7,28 +7,29 @@ mod lines;
 mod log;
 mod replay;
 mod slow;
+mod tables;
 mod tally;
 
-use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 
+pub use self::from::explain_log;
+pub use self::log::Format;
+pub use self::tables::LiveTables;
+use self::tables::{NO_DATABASE, Tables};
 use super::{ConfigArg, EXIT_FOUND, Usage, load};
 use crate::config::Loaded;
-use crate::ids::range::block::Spacing;
 use crate::proxy::settings::Verify;
-use crate::rewrite::plan::{Lookup, Planned, Protocol, Target, View, plan};
+use crate::rewrite::plan::{Lookup, Planned, Protocol, View, plan};
 use crate::rewrite::render::describe;
 use crate::rewrite::verify::{Opinion, opinion_on_sample};
 use crate::rules::RuleSet;
-use crate::rules::model::{Mode, NameCase, Rule, TableShape};
-use crate::schema::{Schema, SchemaError};
+use crate::schema::Schema;
 use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
 
 /// Where nobody says which server it is.
@@ -50,7 +51,7 @@ pub struct ExplainArgs {
     pub from: Vec<PathBuf>,
     /// Which log --from names.
     #[arg(long, value_enum, default_value = "auto", conflicts_with = "statement")]
-    pub format: log::Format,
+    pub format: Format,
     /// Print what --from finds as JSON.
     #[arg(long, requires = "from", conflicts_with = "statement")]
     pub json: bool,
@@ -61,7 +62,7 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "MODES", default_value = "")]
     pub sql_mode: String,
     /// The server's version as `SELECT VERSION()` shows it, as in 10.11.6-MariaDB or 9.4.0: which `/*! */` comments are code
-    /// [default: the one that a log of --from names, else 10.11.6-MariaDB].
+    /// [default: the one that a log of --from names, else the backend's, else 10.11.6-MariaDB].
     #[arg(long, value_name = "VERSION")]
     pub server: Option<String>,
 }
@@ -88,16 +89,21 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let loaded = load(&args.config.config)?;
     let Some(argument) = &args.statement else { return from::run(args, &loaded) };
     let statement = statement(argument)?;
+    let live = live_tables(&loaded)?;
     let input = ExplainInput {
         statement: &statement,
         database: args.database.as_deref(),
         sql_mode: &args.sql_mode,
-        server_version: args.server.as_deref().unwrap_or(SERVER),
+        server_version: version(args, live.as_ref()),
     };
-    let live = live_tables(&loaded)?;
     let explained = explain_statement(&input, &loaded.rules, live.as_ref(), loaded.config.rewrite.verify)?;
     writeln!(io::stdout().lock(), "{}", explained.text)?;
     Ok(ExitCode::from(if explained.is_refused { EXIT_FOUND } else { 0 }))
+}
+
+/// The server's, by whoever says so.
+fn version<'a>(args: &'a ExplainArgs, live: Option<&'a LiveTables>) -> &'a str {
+    args.server.as_deref().or(live.map(|live| live.version.as_str())).unwrap_or(SERVER)
 }
 
 /// The live tables by the control account. Without them the rules alone say what they can.
@@ -136,20 +142,23 @@ pub fn explain_statement(
     live: Option<&LiveTables>,
     verify: Verify,
 ) -> anyhow::Result<Explained> {
-    let dialect = dialect(Some(input.server_version), input.sql_mode)?;
-    let is_shadow = AtomicBool::new(false);
-    let tables = |schema: &str, table: &str| {
-        let found = lookup(rules, live, schema, table);
-        let case = live.map_or(NameCase::Sensitive, |live| live.case);
-        is_shadow.fetch_or(rules.shadow(case, schema, table).is_some(), Ordering::Relaxed);
-        found
+    let dialect = dialect(input.server_version, input.sql_mode)?;
+    let tables = Tables { rules, live };
+    let (is_shadow, nowhere) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let lookup = |schema: &str, table: &str| {
+        if schema == NO_DATABASE {
+            nowhere.lock().unwrap_or_else(PoisonError::into_inner).push(table.to_owned());
+            return Lookup::NotRuled;
+        }
+        is_shadow.fetch_or(tables.is_shadow(schema, table), Ordering::Relaxed);
+        tables.lookup(schema, table)
     };
     let view = View {
         dialect: &dialect,
         multi_statements: true,
-        default_schema: input.database,
+        default_schema: Some(input.database.unwrap_or(NO_DATABASE)),
         any_rules: !rules.is_empty(),
-        tables: &tables,
+        tables: &lookup,
         hidden: &|_, _| false,
         session: &crate::rewrite::named::Fresh,
     };
@@ -160,14 +169,20 @@ pub fn explain_statement(
         let note = "mode = \"shadow\": forwarded as it came; with the rule on:\n";
         explained.text.insert_str(0, note);
     }
+    for table in nowhere.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(first) = tables.databases_of(&table).first() {
+            explained.text += &format!(
+                "note: this is without a default database, and {table} has a rule in {first}: --database {first}, or USE\n"
+            );
+        }
+    }
     if let (Planned::Rewrite(plan), Verify::Sample | Verify::Always) = (&planned, verify) {
         explained.add(opinion_on_sample(plan, &dialect, input.statement));
     }
     Ok(explained)
 }
 
-fn dialect(server: Option<&str>, sql_mode: &str) -> Result<Dialect, Usage> {
-    let version = server.unwrap_or(SERVER);
+fn dialect(version: &str, sql_mode: &str) -> Result<Dialect, Usage> {
     let server = Server::parse(version).ok_or_else(|| {
         Usage(format!("--server {version:?} is no version: write it as SELECT VERSION() shows it"))
     })?;
@@ -187,43 +202,4 @@ impl Explained {
         };
         self.text.extend(["rewrite.verify: ", said, "\n"]);
     }
-}
-
-/// Columns of the live tables, read before anything is planned.
-#[derive(Debug)]
-pub struct LiveTables {
-    case: NameCase,
-    shapes: BTreeMap<(String, String), Arc<TableShape>>,
-}
-
-impl LiveTables {
-    /// Every table of the ruled schemas that has a rule.
-    pub(super) async fn of(schema: &Schema, rules: &RuleSet) -> Result<LiveTables, SchemaError> {
-        let case = schema.name_case().await?;
-        let mut shapes = BTreeMap::new();
-        for (table, rule) in schema.ruled_tables(case, rules).await?.tables {
-            if let Some(shape) = schema.shape(&rule.schema, &table).await? {
-                shapes.insert((rule.schema.to_lowercase(), table.to_lowercase()), Arc::new(shape));
-            }
-        }
-        Ok(LiveTables { case, shapes })
-    }
-}
-
-fn lookup(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str) -> Lookup {
-    let case = live.map_or(NameCase::Sensitive, |live| live.case);
-    let rule = match rules.find(case, schema, table) {
-        Ok(Some(rule)) if rule.mode == Mode::Shadow => Arc::new(Rule { mode: Mode::On, ..Rule::clone(rule) }),
-        Ok(Some(rule)) => rule.clone(),
-        Ok(None) => return Lookup::NotRuled,
-        Err(ambiguous) => return Lookup::Refused(ambiguous.to_string()),
-    };
-    let shape =
-        live.and_then(|live| live.shapes.get(&(schema.to_lowercase(), table.to_lowercase()))).cloned();
-    if live.is_some() && shape.is_none() {
-        return Lookup::Missing;
-    }
-    let one_by_one = Spacing::by(NonZeroU64::MIN);
-    let spacing = rules.generator(&rule.generator).map_or(one_by_one, |spec| spec.kind.spacing());
-    Lookup::Ruled(Arc::new(Target { rule, table: table.to_owned(), shape, spacing, view: None }))
 }

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 
 use super::desk::differing;
 use crate::admin::User;
-use crate::audit::AuditError;
+use crate::audit::{self, AuditError};
 use crate::config::keys::{ConfigFile, LogLevel};
 use crate::config::reload::{acts_on_reload, reloaded};
 use crate::config::{Config, LoadError, Loaded};
@@ -198,7 +198,8 @@ impl Reloader {
         let Next { config, written, rules, tls, told } = next;
         let shared = self.shared.load_full();
         // Statements are noted in it a moment before the rest acts, or, where that fails, from now on.
-        shared.audit.open(config.log.audit.as_deref())?;
+        let opened = audit::open(config.log.audit.as_deref()).await?;
+        shared.audit.note_in(opened)?;
         shared.tables.change(Arc::new(rules)).await?;
         // From here on nothing fails.
         let settings = Arc::new(config.proxy.clone());

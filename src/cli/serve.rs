@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
@@ -23,7 +23,7 @@ use super::reload::Reloader;
 use super::takeover::{self, Place};
 use super::watch::watch_rules;
 use crate::admin::http;
-use crate::audit::Audit;
+use crate::audit::{self, Audit};
 use crate::config::keys::{ConfigFile, LogFormat, LogLevel};
 use crate::config::{Config, Loaded, LogSettings, StoreKind};
 use crate::proxy::backend;
@@ -41,6 +41,9 @@ use crate::rules::{Mark, RuleSet};
 use crate::schema::{Primary, Schema};
 use crate::store::Store;
 use crate::store::metered::{MeteredStore, StoreMeter};
+
+/// What has not ended with the proxy is left behind after so long.
+const END_DEADLINE: Duration = Duration::from_secs(6);
 
 /// Sets the least serious level that is logged.
 type SetLogLevel = Box<dyn Fn(LogLevel) + Send + Sync>;
@@ -66,7 +69,10 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(args, (config, *written, mark), rules, set_log_level))?;
+    let served = runtime.block_on(serve(args, (config, *written, mark), rules, set_log_level));
+    // Files that a reload reads may lie on a disk that hangs.
+    runtime.shutdown_timeout(END_DEADLINE);
+    served?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -110,7 +116,7 @@ async fn serve(
         None => (Listener::bind(&settings.listen, settings.listen_is_written).await?, None),
     };
     let (draining, drain) = watch::channel(false);
-    let shared = shared(&config, tls, primary, tables.clone(), drain.clone())?;
+    let shared = shared(&config, tls, primary, tables.clone(), drain.clone()).await?;
     let shared = Arc::new(ArcSwap::from_pointee(shared));
     let mut place = Place::new(&config, tables.clone(), store.clone());
     place.open(offered).await?;
@@ -193,7 +199,7 @@ fn tell_opinions(verifier: &Verifier) {
 }
 
 /// What the first sessions get.
-fn shared(
+async fn shared(
     config: &Config,
     tls: Arc<Tls>,
     primary: Primary,
@@ -201,7 +207,7 @@ fn shared(
     draining: watch::Receiver<bool>,
 ) -> anyhow::Result<Shared> {
     let audit = Audit::default();
-    audit.open(config.log.audit.as_deref())?;
+    audit.note_in(audit::open(config.log.audit.as_deref()).await?)?;
     let settings = Arc::new(config.proxy.clone());
     let login = LoginContext {
         seats: Arc::new(Seats::new(&settings.limits)),

@@ -4,9 +4,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::inserts::InsertReply;
 use super::session::Session;
+use super::statements::Source;
 use crate::audit;
 use crate::ids::layout::Moment;
 use crate::mysql::prepared::statement_id;
+use crate::sql::dialect::Dialect;
 use crate::sql::digest::{Digest, digest};
 
 /// Of a text that is not known any more.
@@ -19,18 +21,28 @@ impl Session {
             return;
         }
         let statement = statement_id(payload).ok().and_then(|id| self.relay.statements.get(id));
-        self.audit(statement.and_then(|statement| statement.kept.source.text.as_deref()), inserts);
+        self.audit_source(statement.map(|statement| &*statement.kept.source), inserts);
+    }
+
+    /// [`Session::audit`] of what was prepared, read as it was then: in today's sql_mode a string of it may be a name.
+    pub(super) fn audit_source(&self, source: Option<&Source>, inserts: &[InsertReply]) {
+        let text = source.and_then(|source| Some((source.text.as_deref()?, source.dialect)));
+        self.audit_as(text, inserts);
     }
 
     /// The statement is about to be sent with its ids. `text`: as the client wrote it, where it is known.
     pub(super) fn audit(&self, text: Option<&[u8]>, inserts: &[InsertReply]) {
+        let dialect = self.relay.view.state().map(|state| state.dialect);
+        self.audit_as(text.zip(dialect), inserts);
+    }
+
+    fn audit_as(&self, text: Option<(&[u8], Dialect)>, inserts: &[InsertReply]) {
         let audit = &self.shared.audit;
         if !audit.is_on() || inserts.is_empty() {
             return;
         }
-        let dialect = self.relay.view.state().map(|state| state.dialect);
         let unknown = || Digest { text: String::new(), hash: UNKNOWN.to_owned() };
-        let digest = text.zip(dialect).map_or_else(unknown, |(text, dialect)| digest(text, &dialect));
+        let digest = text.map_or_else(unknown, |(text, dialect)| digest(text, &dialect));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = Moment::from_micros(u64::try_from(now.as_micros()).unwrap_or(u64::MAX)).to_string();
         let (who, client) = self.relay.here.who();

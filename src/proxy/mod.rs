@@ -13,6 +13,7 @@ mod change_user;
 mod downstream;
 mod drain;
 mod execute;
+pub mod followed;
 mod glances;
 mod hidden;
 mod inserts;

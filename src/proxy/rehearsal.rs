@@ -48,10 +48,23 @@ struct Reading<'a> {
 /// A plan that is not acted upon.
 struct Rehearsed {
     planned: Planned,
-    /// Tables in shadow mode that it looked at, by schema and name, in this order.
-    tables: Vec<(String, String)>,
+    /// Tables in shadow mode that it looked at, in this order.
+    tables: Vec<LookedAt>,
     /// Whether a temporary table hides one of them would be asked first.
     asks: bool,
+}
+
+/// A table in shadow mode; each with schema and name.
+struct LookedAt {
+    /// As the statement has it: maybe a view's.
+    named: (String, String),
+    table: (String, String),
+}
+
+impl LookedAt {
+    fn table(&self) -> (&str, &str) {
+        (&self.table.0, &self.table.1)
+    }
 }
 
 /// The parameters of an execution.
@@ -79,8 +92,8 @@ impl Session {
         match &rehearsed.planned {
             Planned::Rewrite(plan) => {
                 // What is prepared is counted when it is executed.
-                for insert in plan.inserts.iter().filter(|i| rehearsed.is_of(i) && !i.is_named) {
-                    let name = insert.target.named();
+                for insert in plan.inserts.iter().filter(|insert| !insert.is_named) {
+                    let Some(name) = rehearsed.table_of(insert) else { continue };
                     if protocol == Protocol::Text {
                         count(name, outcome_of(insert));
                     } else if let Err(why) = plan.prepare(text) {
@@ -89,8 +102,8 @@ impl Session {
                 }
             }
             Planned::Untouched(effects) if protocol == Protocol::Text && effects.named.is_empty() => {
-                for (schema, table) in &rehearsed.tables {
-                    count((schema, table), Outcome::Left);
+                for looked_at in &rehearsed.tables {
+                    count(looked_at.table(), Outcome::Left);
                 }
             }
             Planned::Untouched(_) => {}
@@ -109,24 +122,25 @@ impl Session {
         let protocol = Protocol::Text;
         let reading = Reading { dialect: &state.dialect, database: state.database.as_deref(), protocol };
         let rehearsed = self.rehearsed(&tables, beginning, &reading);
-        let Some((schema, table)) = rehearsed.tables.first() else { return };
+        let Some(name) = rehearsed.tables.first().map(LookedAt::table) else { return };
         let why = "it is longer than limits.statement_bytes; raise the limit, or send fewer rows at a time";
         let nothing = || Digest { text: String::new(), hash: "too-long".to_owned() };
         let outcome = Outcome::Refused(why.to_owned());
-        tables.count_shadow(Some((schema, table)), &outcome, false, &nothing);
+        tables.count_shadow(Some(name), &outcome, false, &nothing);
     }
 
     /// Counts what would become of an execution of an INSERT that the server has as it came.
     pub(super) fn rehearse_execution(&self, tables: &Tables, kept: &Kept, bound: &Bound<'_>) {
         let source = &kept.source;
-        let (schema, table) = (source.named.0.as_str(), source.named.1.as_str());
-        if tables.is_retired() || !tables.is_shadow(schema, table) {
+        let Some(name) = tables.shadowed(&source.named.0, &source.named.1).filter(|_| !tables.is_retired())
+        else {
             return;
-        }
+        };
+        let name = Some((name.0.as_str(), name.1.as_str()));
         let Some(text) = &source.text else {
             let nothing = || Digest { text: String::new(), hash: "not-kept".to_owned() };
             let outcome = Outcome::Unknown("the statement's text");
-            return tables.count_shadow(Some((schema, table)), &outcome, false, &nothing);
+            return tables.count_shadow(name, &outcome, false, &nothing);
         };
         let database = source.database.as_deref();
         let reading = Reading { dialect: &source.dialect, database, protocol: Protocol::Prepare };
@@ -144,7 +158,7 @@ impl Session {
             Planned::Untouched(_) => Outcome::Left,
             ref planned => return rehearsed.count_stopped(tables, planned, &digest),
         };
-        tables.count_shadow(Some((schema, table)), &outcome, asks, &digest);
+        tables.count_shadow(name, &outcome, asks, &digest);
     }
 
     fn execution_of(&self, prepared: &PreparedInsert, bound: &Bound<'_>) -> Outcome {
@@ -181,9 +195,9 @@ impl Session {
         let view = &self.relay.view;
         let looked_at = Mutex::new((Vec::new(), false));
         let lookup = |schema: &str, table: &str| {
-            if tables.is_shadow(schema, table) {
+            if let Some(found) = tables.shadowed(schema, table) {
                 let mut looked_at = looked_at.lock().unwrap_or_else(PoisonError::into_inner);
-                looked_at.0.push((schema.to_owned(), table.to_owned()));
+                looked_at.0.push(LookedAt { named: (schema.to_owned(), table.to_owned()), table: found });
                 // Counted as if it hid nothing, which is what the server would say of most.
                 looked_at.1 |= view.hides(schema, table) == Hides::Unsure;
             }
@@ -209,14 +223,19 @@ impl Session {
 }
 
 impl Rehearsed {
-    fn is_of(&self, insert: &InsertPlan) -> bool {
+    /// The table in shadow mode that the INSERT goes into.
+    fn table_of(&self, insert: &InsertPlan) -> Option<(&str, &str)> {
         let (schema, table) = insert.target.named();
-        self.tables.iter().any(|(s, t)| s.eq_ignore_ascii_case(schema) && t.eq_ignore_ascii_case(table))
+        let is_it = |looked_at: &&LookedAt| {
+            let (s, t) = &looked_at.named;
+            s.eq_ignore_ascii_case(schema) && t.eq_ignore_ascii_case(table)
+        };
+        self.tables.iter().find(is_it).map(LookedAt::table)
     }
 
     /// Counts a plan of its own that came to no end.
     fn count_stopped(&self, tables: &Tables, planned: &Planned, digest: &dyn Fn() -> Digest) {
-        let last = self.tables.last().map(|(schema, table)| (schema.as_str(), table.as_str()));
+        let last = self.tables.last().map(LookedAt::table);
         let mut asks = self.asks;
         let (name, outcome) = match planned {
             Planned::Refused(why) => (last, Outcome::Refused(why.to_string())),

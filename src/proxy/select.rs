@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::outstanding::Outstanding;
 use super::relay::{Relay, Step, err_packet};
-use super::statements::Kept;
+use super::statements::{Kept, Source};
 use crate::mysql::column::ColumnDefinition;
 use crate::mysql::command::Command;
 use crate::mysql::error::{Refusal, parse_err};
@@ -149,11 +149,11 @@ impl Job {
         }
     }
 
-    /// The client's text, of an execution too, if it was kept.
-    pub(super) fn known_text(&self) -> Option<&[u8]> {
+    /// What an execution was prepared from.
+    pub(super) fn source(&self) -> Option<&Source> {
         match &self.task {
-            Task::Execute { kept, .. } => kept.source.text.as_deref(),
-            Task::Text { .. } | Task::Prepare { .. } => Some(self.text()),
+            Task::Execute { kept, .. } => Some(&kept.source),
+            Task::Text { .. } | Task::Prepare { .. } => None,
         }
     }
 

@@ -214,7 +214,10 @@ impl Session {
         let (ids, found_rows) = (Ids::from(&range), self.relay.found_rows());
         let reply = InsertReply::selected(insert, select, ids, found_rows, before_first, tables);
         let inserts = vec![reply];
-        self.audit(job.known_text(), &inserts);
+        match job.source() {
+            Some(source) => self.audit_source(Some(source), &inserts),
+            None => self.audit(Some(job.text()), &inserts),
+        }
         let nr_shift = self.relay.send_later(&payload, job.packets);
         let note = Note::Statements { inserts, effects: None };
         self.relay.owe(job.command().reply(), false, nr_shift, note);

@@ -256,7 +256,7 @@ impl Relay {
     fn is_rehearsed(&self, source: &Source, header: Header) -> bool {
         !header.continues()
             && header.payload_bytes <= self.statement_bytes_max
-            && self.view.tables.now().is_shadow(&source.named.0, &source.named.1)
+            && self.view.tables.now().shadowed(&source.named.0, &source.named.1).is_some()
     }
 
     /// Writes the server's id of a statement in place of the client's, at the front of the window.

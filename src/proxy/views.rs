@@ -14,7 +14,7 @@ use crate::sql::view::names_in;
 /// compares them.
 #[derive(Debug, Default)]
 pub(super) struct Views {
-    ruled: ArcSwap<BTreeMap<String, BTreeSet<String>>>,
+    ruled: ArcSwap<Mentioning>,
     /// How often DDL had been seen when they were read.
     ddl: AtomicU64,
 }
@@ -49,21 +49,33 @@ impl Views {
     }
 }
 
-fn ruled(rules: &RuleSet, case: NameCase, views: &[ViewText]) -> BTreeMap<String, BTreeSet<String>> {
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+fn ruled(rules: &RuleSet, case: NameCase, views: &[ViewText]) -> Mentioning {
+    mentioning(case, views, |schema, table| !matches!(rules.acting(case, schema, table), Ok(None)))
+}
+
+/// Names of views by their schemas, both as the backend compares them.
+pub(super) type Mentioning = BTreeMap<String, BTreeSet<String>>;
+
+/// The views that mention a table that `is_ruled`, directly or by another view, or may do so.
+pub(super) fn mentioning(
+    case: NameCase,
+    views: &[ViewText],
+    is_ruled: impl Fn(&str, &str) -> bool,
+) -> Mentioning {
+    let mut found = Mentioning::new();
     // A view of a view of a table takes one more round for each step.
     loop {
         let before: usize = found.values().map(BTreeSet::len).sum();
         for view in views {
             // Without SHOW VIEW the definition is empty: it may be of any table.
-            let is_ruled = view.definition.is_empty()
+            let mentions = view.definition.is_empty()
                 || names_in(&view.definition).iter().any(|(schema, table)| {
-                    !matches!(rules.acting(case, schema, table), Ok(None))
+                    is_ruled(schema, table)
                         || found
                             .get(&*case.folded(schema))
                             .is_some_and(|names| names.contains(&*case.folded(table)))
                 });
-            if is_ruled {
+            if mentions {
                 let schema = case.folded(&view.schema).into_owned();
                 found.entry(schema).or_default().insert(case.folded(&view.name).into_owned());
             }

@@ -15,4 +15,5 @@ pub mod prepare;
 pub mod render;
 pub mod select;
 mod splice;
+pub mod through;
 pub mod verify;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
@@ -55,6 +55,9 @@ impl Operation {
     }
 }
 
+/// A call that is dropped sooner says nothing of the store: whoever asked has gone, as a client of the console may.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// One call. Dropped before its end, it was given up.
 struct Call<'a> {
     meter: &'a StoreMeter,
@@ -86,8 +89,9 @@ impl<'a> Call<'a> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.operation.took.note(self.begun.elapsed());
-        if !self.has_ended {
+        let took = self.begun.elapsed();
+        self.operation.took.note(took);
+        if !self.has_ended && took >= PATIENCE {
             self.operation.fail(0);
             self.meter.is_away.store(true, Ordering::Relaxed);
         }
@@ -143,6 +147,7 @@ impl Store for MeteredStore {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::{Duration, Instant};
 
     use super::{MeteredStore, StoreMeter};
     use crate::store::memory::MemoryStore;
@@ -185,8 +190,12 @@ mod tests {
         memory.set_away(false);
         assert!(store.load(&Key::of("k")).await.is_ok());
         assert!(!meter.is_away());
-        // What is given up before it was answered.
+        // Whoever asked has gone.
         drop(super::Call::new(&meter, &meter.list));
+        assert!(!meter.is_away());
+        // What is given up before it was answered.
+        let begun = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+        drop(super::Call { begun, ..super::Call::new(&meter, &meter.list) });
         assert!(meter.is_away());
         assert_eq!(failed(&meter), [("read", "unavailable", 1), ("list", "unavailable", 1)]);
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::rig::{Rig, code, each_with, insert_id, rules};
+use crate::rig::{Rig, code, code_of, each_with, insert_id, rules};
 use crate::support::raw::Param;
 
 const CONFIG: &str = "[log]\naudit = \"audit.log\"\n";
@@ -72,4 +72,45 @@ fn statements_with_ids_are_noted_and_no_literal() {
         // What the disk does not take stops nobody.
         assert!(!rig.proxy.log().contains("s3cret"), "{}", rig.proxy.log());
     });
+}
+
+/// What was prepared is read as it was then: a string between double quotes is none where ANSI_QUOTES is on.
+#[test]
+fn a_string_that_was_prepared_is_no_name_in_another_sql_mode() {
+    each_with(
+        "audit_modes",
+        "CREATE TABLE w (id BIGINT PRIMARY KEY, s TEXT, a INT);",
+        CONFIG,
+        &rules("audit_modes"),
+        |rig| {
+            rig.change(
+                &rules("audit_modes")
+                    .replace("[tables.t]", "[tables.w]\ncolumn = \"id\"\ngenerator = \"g\"\n[tables.t]"),
+            );
+            let mut client = rig.client();
+            let insert = client.prepare("INSERT INTO w(s, a) VALUES(\"s3cret1\", ?)").unwrap().unwrap();
+            let select = client
+                .prepare("INSERT INTO w(s, a) SELECT \"s3cret2\", a FROM u WHERE a < ?")
+                .unwrap()
+                .unwrap();
+            client.run("INSERT INTO u VALUES(1, 2)");
+            client.run("SET sql_mode = 'ANSI_QUOTES'");
+            for statement in [&insert, &select] {
+                assert_eq!(
+                    code_of(&client.execute(statement, &[Param::Int(5)]).unwrap()),
+                    0,
+                    "{}",
+                    rig.name()
+                );
+            }
+            let found = lines(rig, "audit.log", 4);
+            assert_eq!(found[0]["statement"], "INSERT INTO w(s, a) VALUES (...)", "{}", rig.name());
+            assert_eq!(
+                found[2]["statement"],
+                "INSERT INTO w(s, a) SELECT ?, a FROM u WHERE a < ?",
+                "{}",
+                rig.name()
+            );
+        },
+    );
 }

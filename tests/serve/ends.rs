@@ -147,3 +147,19 @@ fn by_unix_sockets_on_both_sides() {
         assert_eq!(insert_id(&mut client, "INSERT INTO ends_unix.t(a) VALUES(1)"), 1, "{}", kind.name());
     }
 }
+
+/// A pipe that nobody writes to is read as a file on a disk that hangs.
+#[test]
+fn a_reload_that_hangs_keeps_neither_statements_nor_the_process() {
+    each("ends_hung", "", |rig| {
+        let (pipe, config) = (rig.proxy.dir().join("pipe.pem"), rig.proxy.dir().join("rowstamp.toml"));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let text = std::fs::read_to_string(&config).unwrap();
+        std::fs::write(&config, text + "\n[listen.tls]\ncert = \"pipe.pem\"\nkey = \"pipe.pem\"\n").unwrap();
+        rig.proxy.signal("HUP");
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(code(&mut rig.client(), "INSERT INTO t(a) VALUES(1)"), 0, "{}", rig.name());
+        rig.proxy.stop();
+        assert!(!rig.proxy.last_log().contains("SIGHUP:"), "{}: {}", rig.name(), rig.proxy.last_log());
+    });
+}

@@ -113,3 +113,50 @@ fn logs_of_both_servers() {
         assert!(number("rewritten") >= 7 && number("left") == 1, "{name}: {json}\n{log}");
     }
 }
+
+/// A view of a ruled table is one of its names, and a pattern that fits the view is no rule of it.
+#[test]
+fn views_and_names_without_a_database() {
+    for kind in Kind::ALL {
+        let Some(server) = Server::start_with(kind, ServerOptions::default()) else { continue };
+        let name = kind.name();
+        let mut client = server.client();
+        client.run("CREATE DATABASE logs");
+        client.run("CREATE TABLE logs.t (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, a INT)");
+        client.run("CREATE VIEW logs.t_view AS SELECT a AS b, id AS nr FROM logs.t");
+        client.run("CREATE VIEW logs.blind AS SELECT b FROM logs.t_view");
+        client.run("CREATE DATABASE other");
+        client.run("CREATE VIEW other.far AS SELECT nr, b FROM logs.t_view");
+        let folder = tempfile::tempdir().unwrap();
+        let at = |file: &str| folder.path().join(file);
+        fs::create_dir(at("rules")).unwrap();
+        fs::write(at("rules/logs.toml"), RULES.replace("tables.t]", "tables.\"t*\"]")).unwrap();
+        fs::write(at("rowstamp.toml"), proxy::config(&server.address())).unwrap();
+        for (sql, exit, expect) in [
+            (
+                "INSERT INTO logs.t_view(b) VALUES(1)",
+                0,
+                "INSERT INTO logs.t_view(b,`nr`) VALUES(1,LAST_INSERT_ID(<id 1",
+            ),
+            (
+                "INSERT INTO other.far(b) VALUES(1)",
+                0,
+                "INSERT INTO other.far(b,`nr`) VALUES(1,LAST_INSERT_ID(<id 1",
+            ),
+            ("INSERT INTO logs.blind(b) VALUES(1)", 1, "does not show column id just once"),
+            ("INSERT INTO t(a) VALUES(1)", 0, "t has a rule in logs: --database logs"),
+            ("INSERT INTO far(b) VALUES(1)", 0, "far has a rule in other: --database other"),
+        ] {
+            let (code, text) = explain(folder.path(), &[sql]);
+            assert!(code == exit && text.contains(expect), "{name}: {sql}: {code} {text}");
+        }
+        // A log that begins in the midst of connections, as one that logrotate has made.
+        fs::write(at("cut.log"), "\t\t    30 Query\tINSERT INTO t(a) VALUES(1)\n").unwrap();
+        let (code, text) = explain(folder.path(), &["--from", "cut.log"]);
+        assert!(code == 1 && text.contains("remedy: --database logs"), "{name}: {code} {text}");
+        let (code, text) = explain(folder.path(), &["--from", "cut.log", "--database", "logs"]);
+        assert!(code == 0 && text.contains("1 rewritten with 1 ids"), "{name}: {code} {text}");
+        let (code, text) = explain(folder.path(), &["--from", "rowstamp.toml"]);
+        assert!(code == 1 && text.contains("rowstamp.toml is no query log"), "{name}: {code} {text}");
+    }
+}

@@ -129,6 +129,35 @@ fn bulk_executions_are_counted() {
     });
 }
 
+/// What goes in through a view is its table's, whatever the view calls the id.
+#[test]
+fn inserts_through_views_count_as_their_tables() {
+    let db = "shadow_views";
+    let views = format!(
+        "{AUTO} CREATE VIEW v AS SELECT a, id AS nr FROM t; CREATE VIEW w AS SELECT a FROM v; \
+         CREATE VIEW of_u AS SELECT id, a FROM u WHERE a IN (SELECT a FROM t);"
+    );
+    each_with(db, &views, "", &rules(db, "shadow", ""), |rig| {
+        let mut client = rig.client();
+        assert_eq!(code(&mut client, "INSERT INTO v(a) VALUES(1),(2)"), 0, "{}", rig.name());
+        assert_eq!(code(&mut client, "INSERT INTO v(a,nr) VALUES(3,30)"), 0, "{}", rig.name());
+        // It does not show the id.
+        assert_eq!(code(&mut client, "INSERT INTO w(a) VALUES(4)"), 0, "{}", rig.name());
+        assert_eq!(code(&mut client, "INSERT INTO of_u(a) VALUES(5)"), 0, "{}", rig.name());
+        let prepared = client.prepare("INSERT INTO v(a) VALUES(?)").unwrap().unwrap();
+        assert_eq!(prepared.params, 1, "{}", rig.name());
+        assert_eq!(code_of(&client.execute(&prepared, &[Param::Int(6)]).unwrap()), 0, "{}", rig.name());
+        assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t"), "5", "{}", rig.name());
+        drop(client);
+        rig.proxy.stop();
+        let log = rig.proxy.last_log();
+        let t =
+            format!("table=\"{db}.t\" rewritten=2 left=1 refused=0 server_first=1 unknown=0 asked=0 ids=3");
+        assert!(log.contains(&t), "{}: {log}", rig.name());
+        assert!(!log.contains("of_u"), "{}: {log}", rig.name());
+    });
+}
+
 #[test]
 fn a_packet_for_a_table_that_is_on_and_one_in_shadow_mode() {
     let db = "shadow_mixed";

@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use super::{Parts, ProxyDesk};
 use crate::admin::metrics::{
-    self as catalogue, BYTES, CLOCK_DRIFT, CONNECT_FAILURES, EXPLICIT_IDS_NOT_FOLLOWED, ID_WAIT,
+    self as catalogue, AUDIT_LOST, BYTES, CLOCK_DRIFT, CONNECT_FAILURES, EXPLICIT_IDS_NOT_FOLLOWED, ID_WAIT,
     LOGINS_REFUSED, NO_ID_GIVEN, RELOAD_GOOD, RELOAD_TIME, RELOADS, REWRITE_TIME, RULES, SECOND_OPINIONS,
     SESSIONS, SESSIONS_OPENED, SESSIONS_REFUSED, SHADOW, STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES,
     STORE_TIME, number,
@@ -24,6 +24,7 @@ pub(super) fn all(desk: &ProxyDesk, parts: &Parts, sessions: &Sessions) -> Vec<M
     all.extend(of_store(parts));
     all.extend(of_statements(parts, sessions));
     all.push(of_shadow(parts));
+    all.push(AUDIT_LOST.of([([], number(parts.shared.load().audit.lost()))]));
     all.extend(of_sessions(sessions));
     all.extend(of_reloads(parts));
     all.push(CLOCK_DRIFT.of(desk.pulse.backend().drift.map(|drift| ([], drift))));

@@ -122,8 +122,8 @@ impl Open {
             "Prepare" => What::Prepare(argument),
             "Execute" | "Bulk_execute" => What::Execute(argument),
             "Connect" | "Change user" => What::Connect { database: database_of(&argument) },
-            "Reset Connection" => What::Connect { database: None },
-            "Init DB" => What::Database(String::from_utf8_lossy(&argument).into_owned()),
+            "Reset Connection" => What::Reset,
+            "Init DB" => What::Database(Some(String::from_utf8_lossy(&argument).into_owned())),
             "Quit" => What::Quit,
             _ => What::Other,
         };

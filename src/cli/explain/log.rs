@@ -29,15 +29,21 @@ pub(super) struct Entry {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// The server (re)started, or began the file anew: its version, as `SELECT VERSION()` shows it.
+    /// The server started, or began the file anew (FLUSH LOGS, in the midst of its connections): its version, as
+    /// `SELECT VERSION()` shows it.
     Starts {
         version: String,
+        /// A number that comes again has a login in front of it, if it is another connection's.
+        shows_logins: bool,
     },
     /// A login, or COM_CHANGE_USER: the session is a new one, with this default database.
     Connect {
         database: Option<String>,
     },
-    Database(String),
+    /// COM_RESET_CONNECTION: a new one with the default database of before (measured on both servers).
+    Reset,
+    /// The default database, or that there is none.
+    Database(Option<String>),
     /// COM_QUERY.
     Query(Vec<u8>),
     /// COM_STMT_PREPARE, or what SQL's PREPARE prepares.
@@ -46,6 +52,8 @@ pub(super) enum What {
     Execute(Vec<u8>),
     /// Too long to be kept.
     TooLong,
+    /// A stored routine's own statement (MariaDB's slow log has them, where it is told to).
+    InRoutine,
     Quit,
     /// What no statement is in.
     Other,
@@ -105,7 +113,9 @@ impl<R: BufRead> Log<R> {
             let version = version.to_owned();
             self.ready.extend(self.open.take().map(general::Open::entry));
             self.ready.extend(self.slow.end());
-            self.ready.push_back(Entry { connection: None, line: number, what: What::Starts { version } });
+            self.slow.begins_anew();
+            let what = What::Starts { version, shows_logins: self.format != Format::Slow };
+            self.ready.push_back(Entry { connection: None, line: number, what });
             return Ok(());
         }
         if self.open.is_none() && is_heading(line) {

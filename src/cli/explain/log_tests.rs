@@ -8,13 +8,17 @@ fn read(log: &str, format: Format) -> Vec<String> {
         let connection = connection.map_or("-".to_owned(), |id| id.to_string());
         let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
         let what = match what {
-            What::Starts { version } => format!("starts {version}"),
+            What::Starts { version, shows_logins } => {
+                format!("starts {version}{}", if shows_logins { "" } else { ", no logins" })
+            }
             What::Connect { database } => format!("connect {}", database.unwrap_or_default()),
-            What::Database(name) => format!("database {name}"),
+            What::Reset => "reset".to_owned(),
+            What::Database(name) => format!("database {}", name.unwrap_or("-".into())),
             What::Query(sql) => format!("query {}", text(&sql)),
             What::Prepare(sql) => format!("prepare {}", text(&sql)),
             What::Execute(sql) => format!("execute {}", text(&sql)),
             What::TooLong => "too long".to_owned(),
+            What::InRoutine => "in a routine".to_owned(),
             What::Quit => "quit".to_owned(),
             What::Other => "other".to_owned(),
         };
@@ -106,6 +110,7 @@ fn slow_logs() {
         &[
             "8@6 database shop",
             "8@6 query insert into t\nvalues (1)",
+            "9@12 quit",
             "9@15 database shop",
             "9@15 query select 2",
             "0 broken",
@@ -123,7 +128,58 @@ fn slow_logs() {
          # Thread_id: 31  Schema:   QC_hit: No\n\
          SET timestamp=1795384085;\n\
          insert into shop.t values (1111111111111111111111111111111111111111111);\n",
-        &["30@7 database shop", "30@7 query insert into t values (1)", "31@11 too long", "1 broken"],
+        &[
+            "30@7 database shop",
+            "30@7 query insert into t values (1)",
+            "31@11 database -",
+            "31@11 too long",
+            "1 broken",
+        ],
+    );
+}
+
+/// As both servers wrote it, the times left out.
+#[test]
+fn the_database_of_a_slow_log_is_the_files() {
+    check(
+        "# User@Host: app[app] @ localhost []  Id:    12\n\
+         SET timestamp=1;\n\
+         insert into t values (0);\n\
+         mysqld, Version: 9.7.4-2 ((Debian)). started with:\n\
+         Tcp port: 21293  Unix socket: /tmp/s.sock\n\
+         Time                 Id Command    Argument\n\
+         # User@Host: app[app] @ localhost []  Id:    19\n\
+         SET timestamp=1;\n\
+         FLUSH LOGS;\n\
+         # User@Host: app[app] @ localhost []  Id:    13\n\
+         use one;\n\
+         SET timestamp=1;\n\
+         # administrator command: Reset Connection;\n\
+         # User@Host: app[app] @ localhost []  Id:    14\n\
+         SET timestamp=1;\n\
+         insert into t values (1);\n",
+        &[
+            "12@3 query insert into t values (0)",
+            "-@4 starts 9.7.4-2, no logins",
+            "19@9 database -",
+            "19@9 query FLUSH LOGS",
+            "13@13 reset",
+            "14@16 database one",
+            "14@16 query insert into t values (1)",
+            "0 broken",
+        ],
+    );
+    check(
+        "# User@Host: app[app] @ localhost [127.0.0.1]\n\
+         # Thread_id: 8  Schema: two  QC_hit: No\n\
+         # Stored_routine: two.p\n\
+         SET timestamp=1795397535;\n\
+         INSERT INTO two.t(s) VALUES('inproc');\n\
+         # User@Host: app[app] @ localhost [127.0.0.1]\n\
+         # Thread_id: 9  Schema:   QC_hit: No\n\
+         SET timestamp=1795397535;\n\
+         CALL p();\n",
+        &["8@5 database two", "8@5 in a routine", "9@9 database -", "9@9 query CALL p()", "0 broken"],
     );
 }
 

@@ -1,5 +1,10 @@
-//! The slow query log: lines of `# ` that tell of a statement, `use ...;` where the database is another than that of the
-//! entry before, `SET timestamp=...;`, and the statement, up to the next such line.
+//! The slow query log: lines of `# ` that tell of a statement, `use ...;`, `SET timestamp=...;`, and the statement, up to the
+//! next such line.
+//!
+//! `use` stands where an entry's database is another than the one that the file was told last, whoever's that was, and behind
+//! a banner it is told anew (`Query_logger`'s `File_query_log::db` in MySQL's sql/log.cc, MariaDB's `MYSQL_QUERY_LOG::db`; measured
+//! on both). So an entry without it has the file's last one, or none: then a name without a database was an error. MariaDB says
+//! of each entry which it was (`Schema: `).
 
 use super::log::{Entry, What};
 
@@ -7,8 +12,9 @@ use super::log::{Entry, What};
 pub(super) struct Slow {
     place: Place,
     connection: Option<u64>,
-    /// Of the last entry that told: it holds for those behind it.
-    database: Option<String>,
+    /// As the file was told last; `None`: what it was told before the part that is read is not known.
+    database: Option<Option<String>>,
+    in_routine: bool,
     line: u64,
     text: Vec<u8>,
     is_cut: bool,
@@ -46,7 +52,7 @@ impl Slow {
         }
         match self.place {
             Place::Outside => return (ended, false),
-            Place::Header => self.header(line, number, is_cut || line.len() > bytes_max),
+            Place::Header => ended.extend(self.header(line, number, is_cut || line.len() > bytes_max)),
             Place::Statement if self.text.len() + line.len() >= bytes_max => self.is_cut = true,
             Place::Statement => {
                 self.text.push(b'\n');
@@ -57,25 +63,44 @@ impl Slow {
         (ended, true)
     }
 
-    fn header(&mut self, line: &[u8], number: u64, is_cut: bool) {
+    /// Behind the server's banner.
+    pub(super) fn begins_anew(&mut self) {
+        self.database = Some(None);
+    }
+
+    /// An administrator's command, which has no statement.
+    fn header(&mut self, line: &[u8], number: u64, is_cut: bool) -> Option<Entry> {
         if line.starts_with(b"# User@Host: ") {
             self.connection = word_behind(line, "Id:").and_then(|id| id.parse().ok());
+            self.in_routine = false;
         } else if line.starts_with(b"# Thread_id: ") {
             self.connection = word_behind(line, "Thread_id:").and_then(|id| id.parse().ok());
             // Two blanks stand behind each value, also behind none.
             let line = String::from_utf8_lossy(line);
             let schema = line.split_once("Schema: ").map(|(_, rest)| rest.split("  ").next().unwrap_or(rest));
-            self.database = schema.filter(|schema| !schema.is_empty()).map(str::to_owned);
+            if let Some(schema) = schema {
+                self.database = Some(Some(schema.to_owned()).filter(|schema| !schema.is_empty()));
+            }
+        } else if line.starts_with(b"# Stored_routine: ") {
+            self.in_routine = true;
+        } else if let Some(command) = line.strip_prefix(b"# administrator command: ") {
+            let what = match command {
+                b"Quit;" => What::Quit,
+                b"Reset Connection;" | b"Change user;" => What::Reset,
+                _ => return None,
+            };
+            return Some(Entry { connection: self.connection, line: number, what });
         } else if line.starts_with(b"#") {
-            // An administrator's command has no statement, the rest is about time and rows.
+            // About time and rows.
         } else if let Some(name) = used(line) {
-            self.database = Some(name);
+            self.database = Some(Some(name));
         } else if !is_timestamp(line) {
             self.place = Place::Statement;
             self.line = number;
             self.text.extend_from_slice(line);
             self.is_cut = is_cut;
         }
+        None
     }
 
     /// The statement as far as it was read, and its database in front of it.
@@ -89,7 +114,11 @@ impl Slow {
         if text.last() == Some(&b';') {
             text.pop();
         }
-        let what = if self.is_cut { What::TooLong } else { What::Query(text) };
+        let what = match () {
+            () if std::mem::take(&mut self.in_routine) => What::InRoutine,
+            () if self.is_cut => What::TooLong,
+            () => What::Query(text),
+        };
         let entry = |what| Entry { connection: self.connection, line: self.line, what };
         let database = self.database.clone().map(|name| entry(What::Database(name)));
         database.into_iter().chain([entry(what)]).collect()

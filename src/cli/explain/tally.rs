@@ -17,6 +17,8 @@ pub(super) enum Outcome {
     Refused,
     /// Shown to the server, and refused where that has no error of its own.
     ServerFirst,
+    /// The log does not tell enough.
+    Unknown,
     Rewritten,
     /// An INSERT that goes on as it came.
     Left,
@@ -27,6 +29,7 @@ impl Outcome {
         match self {
             Outcome::Refused => "refused",
             Outcome::ServerFirst => "server first",
+            Outcome::Unknown => "unknown",
             Outcome::Rewritten => "rewritten",
             Outcome::Left => "left",
         }
@@ -47,8 +50,13 @@ impl Said {
     pub(super) fn new(outcome: Outcome, refusal: &str) -> Said {
         let refusal = refusal.strip_prefix("rowstamp: ").unwrap_or(refusal);
         let (why, remedy) = refusal.rsplit_once("; ").unwrap_or((refusal, ""));
-        Said { outcome, ids: 0, why: why.to_owned(), remedy: remedy.to_owned() }
+        Said { outcome, ids: 0, why: printable(why), remedy: printable(remedy) }
     }
+}
+
+/// Names of a log may hold what a terminal would act on.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// Statements of one digest that come out the same.
@@ -79,6 +87,8 @@ pub(super) struct Tally {
     pub(super) elsewhere: u64,
     /// Entries that are too long to be looked at.
     pub(super) too_long: u64,
+    /// Entries of statements that ran within stored routines.
+    pub(super) in_routines: u64,
     pub(super) broken_lines: u64,
 }
 
@@ -87,11 +97,13 @@ struct Summary<'a> {
     statements: u64,
     refused: u64,
     server_first: u64,
+    unknown: u64,
     rewritten: u64,
     left: u64,
     elsewhere: u64,
     ids: u64,
     too_long: u64,
+    in_routines: u64,
     broken_lines: u64,
     digests: Vec<&'a Row>,
 }
@@ -127,9 +139,9 @@ impl Tally {
         })
     }
 
-    /// Whether anything would be refused.
+    /// Whether anything would be refused, or may be.
     pub(super) fn is_refused(&self) -> bool {
-        self.rows.keys().any(|(outcome, _)| *outcome <= Outcome::ServerFirst)
+        self.too_long > 0 || self.rows.keys().any(|(outcome, _)| *outcome <= Outcome::Unknown)
     }
 
     /// The worst first, and what is most of it.
@@ -152,11 +164,13 @@ impl Tally {
             statements: self.statements,
             refused: self.count(Outcome::Refused),
             server_first: self.count(Outcome::ServerFirst),
+            unknown: self.count(Outcome::Unknown),
             rewritten: self.count(Outcome::Rewritten),
             left: self.count(Outcome::Left),
             elsewhere: self.elsewhere,
             ids: self.ids(),
             too_long: self.too_long,
+            in_routines: self.in_routines,
             broken_lines: self.broken_lines,
             digests: self.sorted(),
         })
@@ -186,7 +200,7 @@ impl Tally {
             };
             note("why", why);
             note("remedy", remedy);
-            if *outcome <= Outcome::ServerFirst {
+            if *outcome <= Outcome::Unknown {
                 note("first", at);
             }
             if *count == 0 && *prepared > 0 {
@@ -197,7 +211,7 @@ impl Tally {
     }
 
     fn summary(&self) -> String {
-        let Tally { statements, elsewhere, too_long, broken_lines, .. } = self;
+        let Tally { statements, elsewhere, too_long, in_routines, broken_lines, .. } = self;
         let mut out = format!(
             "{statements} statements: {} refused, {} that the server judges first and that are refused if it takes them, {} \
              rewritten with {} ids, {} INSERTs left as they are, {elsewhere} others\n",
@@ -207,6 +221,16 @@ impl Tally {
             self.ids(),
             self.count(Outcome::Left),
         );
+        let unknown = self.count(Outcome::Unknown);
+        if unknown > 0 {
+            let _ = writeln!(out, "{unknown} more could not be judged");
+        }
+        if *in_routines > 0 {
+            let _ = writeln!(
+                out,
+                "{in_routines} entries are of statements within stored routines, which no proxy sees, and were not looked at"
+            );
+        }
         if *too_long > 0 {
             let _ = writeln!(
                 out,
@@ -255,6 +279,12 @@ mod tests {
         assert!(tally.text().contains("why: why\n") && tally.text().contains("remedy: do it\n"));
         assert!(tally.text().contains("note: prepared 1 times, and not run\n"));
         assert!(tally.json().unwrap().contains("\"outcome\": \"server-first\""));
+    }
+
+    #[test]
+    fn what_a_terminal_would_act_on_is_not_printed() {
+        let said = Said::new(Outcome::Refused, "table `a\u{1b}[2J`; do\nit");
+        assert_eq!((said.why.as_str(), said.remedy.as_str()), ("table `a\u{fffd}[2J`", "do\u{fffd}it"));
     }
 
     #[test]

@@ -103,6 +103,11 @@ impl InForce {
     /// Puts `rules` in force for every statement that comes from now on, or fails and leaves those that were.
     pub async fn change(&self, rules: Arc<RuleSet>) -> Result<(), TableError> {
         let _one_at_a_time = self.changing.lock().await;
+        self.change_to(rules).await
+    }
+
+    /// Under the lock of `changing`.
+    async fn change_to(&self, rules: Arc<RuleSet>) -> Result<(), TableError> {
         let old = self.now();
         if old.backend.successor.is_some() {
             return Err(TableError::Yielded);
@@ -190,14 +195,23 @@ impl InForce {
 
     /// Generators that could not be opened, and those whose nodes went to other proxies while this one was away, are opened.
     pub async fn reopen(&self) -> Result<(), TableError> {
-        let is_waiting = self.is_waiting.load(Ordering::Acquire);
-        if !is_waiting && !self.generators().iter().any(Generator::is_lost) {
+        if !self.must_reopen() {
             return Ok(());
         }
-        match self.change(self.now().rules.clone()).await {
+        let _one_at_a_time = self.changing.lock().await;
+        // Behind the lock: a reload that held it may have opened them, and the rules from before it must not come back.
+        if !self.must_reopen() {
+            return Ok(());
+        }
+        let is_waiting = self.is_waiting();
+        match self.change_to(self.rules()).await {
             Err(error) if is_waiting && error.passes() => Ok(()),
             other => other,
         }
+    }
+
+    fn must_reopen(&self) -> bool {
+        self.is_waiting() || self.generators().iter().any(Generator::is_lost)
     }
 
     fn past(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Tables>>> {

@@ -1,21 +1,23 @@
 //! Tables in shadow mode: known to the planner as if their rules were on, and to nothing else. No id is taken for them, nothing
 //! is bound or locked, and no statement waits for their columns.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::lookup::Name;
 use super::{InForce, SHAPE_AGE_MAX, Tables};
+use crate::proxy::followed::{AllFollowed, follow_all};
 use crate::proxy::shadow::{Outcome, ShadowCount};
 use crate::rewrite::plan::Lookup;
 use crate::rules::model::{Mode, Rule};
 use crate::schema::{SchemaError, TableKind};
 use crate::sql::digest::Digest;
 
-/// What was read of the tables in shadow mode.
+/// What was read of the tables in shadow mode, and of their views; by schema and name as the backend compares them.
 #[derive(Default)]
 pub(super) struct Shadows {
-    known: std::collections::BTreeMap<Name<'static>, Lookup>,
+    tables: BTreeMap<(String, String), Lookup>,
+    views: AllFollowed,
     read_at: Option<Instant>,
     /// How often DDL had been seen before they were read.
     ddl: u64,
@@ -27,25 +29,42 @@ impl Tables {
         self.rules.any_is_shadow()
     }
 
-    /// Whether the table's rule is in shadow mode.
-    pub(in crate::proxy) fn is_shadow(&self, schema: &str, table: &str) -> bool {
-        self.rehearses() && self.rules.shadow(self.backend.case, schema, table).is_some()
+    /// The table in shadow mode that a name in a statement means: its own, or a view's of it.
+    pub(in crate::proxy) fn shadowed(&self, schema: &str, table: &str) -> Option<(String, String)> {
+        if !self.rehearses() {
+            return None;
+        }
+        if let Some(view) = self.shadows.load().views.get(&self.owned(schema, table)) {
+            return Some(view.table.clone());
+        }
+        self.rules.shadow(self.backend.case, schema, table)?;
+        Some(self.owned(schema, table))
+    }
+
+    fn owned(&self, schema: &str, table: &str) -> (String, String) {
+        let (schema, table) = self.folded(schema, table);
+        (schema.into_owned(), table.into_owned())
     }
 
     /// As [`Tables::lookup`], with tables in shadow mode ruled as if they were on. [`Lookup::Unknown`] of such tables only: what
     /// is to be known of others was fetched for the statement on its way.
     pub(in crate::proxy) fn rehearsed(&self, schema: &str, table: &str) -> Lookup {
-        let Some(rule) = self.rules.shadow(self.backend.case, schema, table) else {
-            return match self.lookup(schema, table) {
-                found if self.has_rules() && !matches!(found, Lookup::Unknown) => found,
-                _ => Lookup::NotRuled,
+        let shadows = self.shadows.load();
+        let found = self.rules.shadow(self.backend.case, schema, table);
+        let name = self.owned(schema, table);
+        let Some(rule) = found.filter(|_| !shadows.views.contains_key(&name)) else {
+            let on_its_way = if self.has_rules() { self.lookup(schema, table) } else { Lookup::NotRuled };
+            return match on_its_way {
+                Lookup::NotRuled | Lookup::Unknown => {
+                    shadows.views.get(&name).map_or(Lookup::NotRuled, |view| view.lookup.clone())
+                }
+                found => found,
             };
         };
         if self.backend.schema.is_none() {
             return self.meaning(&as_if_on(rule), table, None);
         }
-        let shadows = self.shadows.load();
-        shadows.known.get(&self.folded(schema, table)).cloned().unwrap_or(Lookup::Unknown)
+        shadows.tables.get(&name).cloned().unwrap_or(Lookup::Unknown)
     }
 
     /// `name`: schema and table as a statement spells them, where it names any.
@@ -61,7 +80,7 @@ impl Tables {
         self.backend.shadow.count(name, outcome, asks, digest);
     }
 
-    /// Reads the columns of all tables in shadow mode, where they are old or DDL was seen. Nobody waits for it but who makes a
+    /// Reads the columns of all tables in shadow mode, and their views, where they are old or DDL was seen. Nobody waits for it but who makes a
     /// version ready, and nothing fails with it.
     pub(super) async fn read_shadows(&self) {
         let ddl = self.backend.ddl.seen();
@@ -86,8 +105,10 @@ impl Tables {
         for ((table, rule), live) in mine.iter().zip(live) {
             let Some(live) = live.filter(|live| live.kind == TableKind::Base) else { continue };
             let meaning = self.meaning(&as_if_on(rule), table, Some(Arc::new(live.shape)));
-            shadows.known.insert(self.key(&rule.schema, table), meaning);
+            shadows.tables.insert(self.owned(&rule.schema, table), meaning);
         }
+        let base = |schema: &str, table: &str| shadows.tables.get(&self.owned(schema, table)).cloned();
+        shadows.views = follow_all(schema, self.backend.case, base).await?;
         Ok(shadows)
     }
 }

@@ -1,6 +1,7 @@
 //! One version of the rules after the other, without a server: tables are known by their names alone.
 
 use std::num::NonZeroU64;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -100,6 +101,25 @@ async fn a_change_that_fails_leaves_what_was() {
     assert!(in_force.change(rules("step = 5", "g")).await.is_err());
     assert!(!old.is_retired() && Arc::ptr_eq(&old, &in_force.now()));
     assert_eq!(take(&g, 1).await, Ok((2, 2)));
+}
+
+#[tokio::test]
+async fn opening_generators_late_does_not_bring_back_the_rules_from_before_a_reload() {
+    let store = Arc::new(MemoryStore::new());
+    store.set_away(true);
+    let in_force =
+        InForce::open(rules("", "g"), None, store.clone(), None, "me".into(), false).await.unwrap();
+    store.set_away(false);
+    let next = rules("step = 5", "h");
+    let held = in_force.changing.lock().await;
+    let (mut reload, mut reopen) = (pin!(in_force.change(next.clone())), pin!(in_force.reopen()));
+    // Both wait for their turn, the reload first.
+    tokio::select! { biased; _ = &mut reload => panic!(), () = std::future::ready(()) => {} }
+    tokio::select! { biased; _ = &mut reopen => panic!(), () = std::future::ready(()) => {} }
+    drop(held);
+    let (reloaded, reopened) = tokio::join!(reload, reopen);
+    assert!(reloaded.is_ok() && reopened.is_ok());
+    assert!(Arc::ptr_eq(&in_force.rules(), &next), "{:?}", in_force.rules());
 }
 
 /// etcd that has answered us may elect another leader the next moment.

@@ -1,0 +1,87 @@
+//! An INSERT through a view is one into the table that it selects from: which column of the view is which of the table's, one
+//! definition after the other. Whoever follows a view reads what it needs; nothing is read here.
+
+use std::sync::Arc;
+
+use super::plan::{Lookup, Target, Through};
+use crate::rules::model::{ColumnShape, TableShape};
+use crate::sql::name::same_column;
+use crate::sql::view::Definition;
+
+/// Views of views of views.
+pub const STEPS_MAX: usize = 32;
+
+/// Where its table is too far away.
+pub const TOO_MANY: &str = "it is a view of too many views";
+
+/// A view on the way to its table.
+#[derive(Debug)]
+pub struct Following {
+    /// For each column of the view the one behind it, as far as was followed.
+    columns: Vec<Option<String>>,
+    /// Of the view whose definition comes next.
+    names: TableShape,
+}
+
+impl Following {
+    pub fn new(view: &TableShape) -> Following {
+        let columns = view.columns.iter().map(|column| Some(column.name.clone())).collect();
+        Following { columns, names: view.clone() }
+    }
+
+    /// Takes the definition of the view that was come to: schema and name of what it selects from, or why it is not followed.
+    pub fn step(&mut self, definition: &str) -> Result<(String, String), &'static str> {
+        if definition.is_empty() {
+            return Err("the control account may not see its definition (SHOW VIEW)");
+        }
+        let definition = Definition::parse(definition).ok_or("it is not one of a single table")?;
+        if definition.columns.len() != self.names.columns.len() {
+            return Err("its columns are not those of its definition");
+        }
+        for column in &mut self.columns {
+            let place = column
+                .as_ref()
+                .and_then(|name| self.names.columns.iter().position(|c| same_column(&c.name, name)));
+            *column = place.and_then(|place| definition.columns.get(place)?.clone());
+        }
+        Ok(definition.from)
+    }
+
+    /// What it selects from is a view again.
+    pub fn goes_on(&mut self, view: TableShape) {
+        self.names = view;
+    }
+
+    /// What it selects from is `base`, a ruled table: what the view's own name means.
+    pub fn ends(self, (schema, name, shape): (&str, &str, &TableShape), base: &Target) -> Lookup {
+        let rule = &base.rule;
+        let is_id =
+            |column: &Option<String>| column.as_ref().is_some_and(|column| same_column(column, &rule.column));
+        let mut ids = (0..).zip(&self.columns).filter(|(_, column)| is_id(column));
+        let (Some((place, _)), None) = (ids.next(), ids.next()) else {
+            let (base_schema, table) = (&rule.schema, &base.table);
+            return Lookup::ServerFirst(format!(
+                "{schema}.{name} is a view of {base_schema}.{table} that does not show column {} just once; INSERT into \
+                 {base_schema}.{table}",
+                rule.column
+            ));
+        };
+        let id =
+            base.shape.iter().flat_map(|shape| &shape.columns).find(|c| same_column(&c.name, &rule.column));
+        let Some((shown, id)) = shape.columns.get(place).zip(id) else { return Lookup::Missing };
+        let column = shown.name.clone();
+        let mut shape = shape.clone();
+        if let Some(shown) = shape.columns.get_mut(place) {
+            *shown = ColumnShape { name: column.clone(), invisible: false, ..id.clone() };
+        }
+        let view = Some(Through { schema: schema.to_owned(), name: name.to_owned(), column });
+        Lookup::Ruled(Arc::new(Target { shape: Some(Arc::new(shape)), view, ..base.clone() }))
+    }
+}
+
+/// A view of which it is not certain where its rows go.
+pub fn unclear((schema, name): (&str, &str), why: &str) -> Lookup {
+    Lookup::ServerFirst(format!(
+        "{schema}.{name} is a view that may insert into a ruled table, and {why}; INSERT into the table itself"
+    ))
+}
