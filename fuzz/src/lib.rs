@@ -4,6 +4,7 @@ pub mod answers;
 pub mod bench;
 pub mod binary;
 pub mod commands;
+pub mod console;
 pub mod digest;
 pub mod gap;
 pub mod handshake;
