@@ -155,6 +155,8 @@ pub struct GeneratorRow {
     pub bound: Option<u64>,
     /// The last id that it may issue, by its `max` and the columns' types. `None`: it is not open.
     pub max: Option<u64>,
+    /// Of a sequence: ids from the bound to the last one, in its steps.
+    pub headroom: Option<u64>,
     /// Share of its ids, 0 to 1, that are used up; of a timestamp generator, of its layout's time.
     pub used: f64,
     /// Of a timestamp generator: which node this proxy is.
@@ -180,6 +182,7 @@ impl GeneratorRow {
             reserved_for: None,
             bound: None,
             max: None,
+            headroom: None,
             used: 0.0,
             node: None,
             ahead: None,
