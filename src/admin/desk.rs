@@ -48,7 +48,7 @@ pub trait Desk: Send + Sync + 'static {
     async fn reload(&self, dry_run: bool) -> Result<Reload, DeskError>;
 
     /// Ids that a sequence issues here from now on are at least `to`, as is what any proxy reserves. What another has reserved
-    /// already, below [`Raised::from`], it issues yet.
+    /// already, below the bound before, it issues yet.
     async fn raise(&self, generator: &str, to: u64) -> Result<Raised, DeskError>;
 
     /// On this proxy no ids are taken of the generator (1467) until it goes on. `false`: so it was already.
