@@ -48,7 +48,7 @@ pub trait Desk: Send + Sync + 'static {
     async fn reload(&self, dry_run: bool) -> Result<Reload, DeskError>;
 
     /// Ids that a sequence issues here from now on are at least `to`, as is what any proxy reserves. What another has reserved
-    /// already, below [`Raised::from`], it issues yet.
+    /// already, below the bound before, it issues yet.
     async fn raise(&self, generator: &str, to: u64) -> Result<Raised, DeskError>;
 
     /// On this proxy no ids are taken of the generator (1467) until it goes on. `false`: so it was already.
@@ -155,6 +155,8 @@ pub struct GeneratorRow {
     pub bound: Option<u64>,
     /// The last id that it may issue, by its `max` and the columns' types. `None`: it is not open.
     pub max: Option<u64>,
+    /// Of a sequence: ids from the bound to the last one, in its steps.
+    pub headroom: Option<u64>,
     /// Share of its ids, 0 to 1, that are used up; of a timestamp generator, of its layout's time.
     pub used: f64,
     /// Of a timestamp generator: which node this proxy is.
@@ -180,6 +182,7 @@ impl GeneratorRow {
             reserved_for: None,
             bound: None,
             max: None,
+            headroom: None,
             used: 0.0,
             node: None,
             ahead: None,

@@ -48,6 +48,7 @@ fn generator(name: &str, kind: Kind) -> GeneratorRow {
         reserved_for: Some(Duration::from_secs(3_506)),
         bound: is_sequence.then_some(10_001),
         max: Some(i64::MAX.unsigned_abs()),
+        headroom: is_sequence.then_some(i64::MAX.unsigned_abs() - 10_000),
         used: 0.25,
         node: (!is_sequence).then_some(3),
         ahead: (!is_sequence).then_some(Duration::from_millis(12)),

@@ -9,7 +9,7 @@
 mod rows;
 pub(crate) mod text;
 
-pub(crate) use rows::{headroom, word_of};
+pub(crate) use rows::word_of;
 pub use rows::{of_about, of_checks, of_generators};
 
 use super::desk::{Metric, MetricKind, Sample, Unit};
@@ -219,7 +219,7 @@ catalogue! {
     RESERVE_IDS: Gauge<1> "rowstamp_reserve_ids" in Count by [GENERATOR], "Ids of a sequence that can be issued without the store.";
     RESERVE_SECONDS: Gauge<1> "rowstamp_reserve_seconds" in Seconds by [GENERATOR], "How long the reserve lasts at the present rate; absent while nothing is taken.";
     BOUND: Gauge<1> "rowstamp_generator_bound" in Count by [GENERATOR], "The committed bound of a sequence: its ids are below.";
-    HEADROOM_IDS: Gauge<1> "rowstamp_generator_headroom_ids" in Count by [GENERATOR], "Ids from the bound of a sequence to the last that it may issue, by its max and the columns' types.";
+    HEADROOM_IDS: Gauge<1> "rowstamp_generator_headroom_ids" in Count by [GENERATOR], "Ids that a sequence has yet, from its bound to the last that it may issue by its step, its max and the columns' types.";
     USED: Gauge<1> "rowstamp_generator_used_ratio" in Ratio by [GENERATOR], "Share of its ids that are used up; of a timestamp generator, of its layout's time.";
     STATE_OF_GENERATOR: Gauge<2> "rowstamp_generator_state" in Count by [GENERATOR, STATE], "1 for the state that the generator is in, 0 for the others.";
     NODE: Gauge<1> "rowstamp_generator_node" in Count by [GENERATOR], "Which node of a timestamp generator this proxy is.";

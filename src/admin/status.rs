@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::desk::{Check, Desk, GeneratorRow, GeneratorState, Kind, Metric, ProxyRow, SessionState};
 use super::metrics::{
     BYTES, Family, ID_WAIT, LOGINS_REFUSED, RELOAD_GOOD, RELOAD_TIME, REWRITE_TIME, SESSIONS_OPENED,
-    SESSIONS_REFUSED, STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES, STORE_TIME, headroom, word_of,
+    SESSIONS_REFUSED, STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES, STORE_TIME, word_of,
 };
 
 pub const FORMAT: u32 = 1;
@@ -277,7 +277,7 @@ impl From<GeneratorRow> for GeneratorStatus {
             }
             .to_owned(),
             state,
-            headroom_ids: headroom(&row).map(|ids| ids.to_string()),
+            headroom_ids: row.headroom.map(|ids| ids.to_string()),
             issued: row.issued,
             per_second: row.per_second,
             reserved_ids: row.reserved_ids,

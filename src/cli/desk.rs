@@ -36,9 +36,6 @@ use crate::sessions::{Count, Seen, Sessions};
 use crate::store::Store;
 use crate::store::metered::StoreMeter;
 
-/// Of a name that is none, in characters.
-const NAME_SHOWN_MAX: usize = 130;
-
 /// What the desk stands on.
 pub(super) struct Parts {
     /// Where applications connect to, as it came out.
@@ -86,7 +83,6 @@ impl ProxyDesk {
             let near = crate::toml_file::nearest(name, names.iter().map(String::as_str));
             let near = near
                 .map_or_else(|| "SHOW GENERATORS has all".to_owned(), |near| format!("did you mean {near}?"));
-            let name: String = name.chars().take(NAME_SHOWN_MAX).collect();
             DeskError::Wrong(format!("the rules have no generator {name}; {near}"))
         })
     }

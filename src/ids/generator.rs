@@ -110,6 +110,8 @@ pub struct Stats {
     pub bound: u64,
     /// The last id.
     pub max: u64,
+    /// Ids from the bound up to the last.
+    pub headroom: u64,
     /// As measured when ids were last reserved.
     pub demand_per_second: f64,
     /// Explicit ids that lay in other proxies' ranges.
@@ -452,11 +454,13 @@ impl Sequence {
 
     pub fn stats(&self) -> Stats {
         let notes = self.notes();
+        let bound = self.bound.load(Ordering::Relaxed);
         Stats {
             issued: self.dispenser.issued(),
             reserved: self.dispenser.left(),
-            bound: self.bound.load(Ordering::Relaxed),
+            bound,
             max: self.max,
+            headroom: self.slots.end().saturating_sub(self.slots.at_or_above(bound)),
             demand_per_second: notes.demand.per_second(),
             explicit_elsewhere: self.explicit_elsewhere.load(Ordering::Relaxed),
             explicit_too_far: self.explicit_too_far.load(Ordering::Relaxed),

@@ -98,7 +98,8 @@ fn prepared_statements_are_bounded() {
     raw.command(0x1F, b"");
     assert_eq!(raw.read().unwrap().1[0], 0);
     raw.command(0x16, b"DRAIN");
-    assert_eq!(raw.read().unwrap().1[0], 0);
+    let (_, answer) = raw.read().unwrap();
+    assert_eq!((answer[0], &answer[1..5]), (0, &[1, 0, 0, 0][..]), "the numbers are free again");
 }
 
 /// As servers do for every client: MariaDB's takes it for malformed without.

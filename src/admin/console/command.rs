@@ -31,6 +31,9 @@ pub(super) enum What {
     Version,
 }
 
+/// Of `schema.name`, with room to spare: what is longer is not for the log.
+const GENERATOR_CHARACTERS_MAX: usize = 200;
+
 /// What SHOW shows.
 pub(super) const SHOWN: [(&str, What); 9] = [
     ("CONFIG", What::Config),
@@ -184,7 +187,11 @@ fn named_generator(words: &mut Words<'_>, form: &'static str) -> Result<String, 
     if !words.take("GENERATOR")? {
         return Err(wrong(words.next()?.as_ref(), "GENERATOR", form));
     }
-    name(words, "a generator's name", form)
+    let name = name(words, "a generator's name", form)?;
+    if name.chars().count() > GENERATOR_CHARACTERS_MAX {
+        return Err(wrong(Some(&Word::Plain(&name)), "a generator's name", form));
+    }
+    Ok(name)
 }
 
 /// A name, or several with dots between, in any quotes or none.
@@ -318,6 +325,10 @@ mod tests {
         refused("RELOAD", "the end in place of RULES; write RELOAD RULES [DRY RUN]");
         refused("RELOAD RULES DRY", "the end in place of RUN; write RELOAD RULES [DRY RUN]");
         refused("PAUSE shop.orders", "shop in place of GENERATOR; write PAUSE GENERATOR schema.name");
+        refused(
+            &format!("PAUSE GENERATOR '{}'", "x".repeat(201)),
+            "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... in place of a generator's name; write PAUSE GENERATOR schema.name",
+        );
         refused(
             "RAISE GENERATOR a.b TO -1",
             "- in place of a number of at most 18446744073709551615; write RAISE GENERATOR schema.name TO number",

@@ -129,7 +129,8 @@ async fn act(desk: &dyn Desk, command: Command, database: Option<&str>) -> Resul
         Command::Explain { statement, database: named } => {
             let database = named.as_deref().or(database);
             let text = desk.explain(statement.as_bytes(), database).await?;
-            text.lines().map(|line| vec![line.into()]).collect()
+            // `lines` would take a carriage return for a line's end, where it is one of a literal.
+            text.strip_suffix('\n').unwrap_or(&text).split('\n').map(|line| vec![line.into()]).collect()
         }
         Command::Reload { is_dry_run } => reloaded(&desk.reload(is_dry_run).await?),
         Command::Raise { generator, to } => {
@@ -273,6 +274,7 @@ mod tests {
             ("DRAIN", "OK draining: no new clients, and the proxy ends with its last session"),
             ("EXPLAIN REWRITE INSERT INTO t VALUES (1)", "in shop:\nINSERT INTO t VALUES (1)"),
             ("EXPLAIN REWRITE IN blog INSERT INTO t VALUES (1)", "in blog:\nINSERT INTO t VALUES (1)"),
+            ("EXPLAIN REWRITE INSERT INTO t VALUES ('a\r\nb')", "in shop:\nINSERT INTO t VALUES ('a\r\nb')"),
             ("USE blog", "USE blog"),
             ("SHOW DATABASES", "shop"),
             ("SELECT CURRENT_USER()", "dba@%"),

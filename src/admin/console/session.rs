@@ -53,7 +53,7 @@ struct Shell {
     caller: Caller,
     nonce: [u8; NONCE_BYTES],
     shared: Shared,
-    /// How many statements were prepared, which numbers them.
+    /// The number of the statement that was prepared last.
     prepared: u32,
 }
 
@@ -102,6 +102,10 @@ impl Shell {
         let bytes: usize = between.prepared.values().map(String::len).sum();
         if between.prepared.len() >= PREPARED_MAX || bytes + statement.len() > PREPARED_BYTES_MAX {
             return Err(Failure::TooManyPrepared(between.prepared.len()));
+        }
+        // opensrv-mysql keeps its own of those that a COM_RESET_CONNECTION ended: the next ones take their place.
+        if between.prepared.is_empty() {
+            self.prepared = 0;
         }
         self.prepared = self.prepared.wrapping_add(1);
         between.prepared.insert(self.prepared, statement.to_owned());

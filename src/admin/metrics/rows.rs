@@ -48,18 +48,13 @@ pub fn of_generators(rows: &[GeneratorRow]) -> Vec<Metric> {
         RESERVE_IDS.of(each(|row| row.reserved_ids.map(number))),
         RESERVE_SECONDS.of(each(|row| row.reserved_for.as_ref().map(Duration::as_secs_f64))),
         BOUND.of(each(|row| row.bound.map(number))),
-        HEADROOM_IDS.of(each(|row| headroom(row).map(number))),
+        HEADROOM_IDS.of(each(|row| row.headroom.map(number))),
         USED.of(each(|row| Some(row.used))),
         STATE_OF_GENERATOR.of(states),
         NODE.of(each(|row| row.node.map(number))),
         CLOCK_AHEAD.of(each(|row| row.ahead.as_ref().map(Duration::as_secs_f64))),
         CLOCK_LEAP.of(each(|row| row.node.map(|_| row.leap.unwrap_or_default().as_secs_f64()))),
     ]
-}
-
-/// Ids of a sequence from its bound to its last one.
-pub(crate) fn headroom(row: &GeneratorRow) -> Option<u64> {
-    Some(row.max?.saturating_add(1).saturating_sub(row.bound?))
 }
 
 pub(crate) fn word_of(state: &GeneratorState) -> &'static str {

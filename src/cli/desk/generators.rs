@@ -57,7 +57,7 @@ fn why_none_is_open(tables: &InForce) -> Option<&'static str> {
 }
 
 fn of_sequence(sequence: &Sequence, row: GeneratorRow) -> GeneratorRow {
-    let Stats { reserved, bound, max, trouble, .. } = sequence.stats();
+    let Stats { reserved, bound, max, headroom, trouble, .. } = sequence.stats();
     let lasts = (row.per_second > 0.0).then(|| seconds(number(reserved) / row.per_second)).flatten();
     let state = match trouble {
         _ if reserved == 0 && bound > max => {
@@ -73,6 +73,7 @@ fn of_sequence(sequence: &Sequence, row: GeneratorRow) -> GeneratorRow {
         reserved_for: lasts,
         bound: Some(bound),
         max: Some(max),
+        headroom: Some(headroom),
         used: share(number(bound.saturating_sub(1)), number(max)),
         ..row
     }

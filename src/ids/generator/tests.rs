@@ -307,6 +307,35 @@ async fn an_explicit_id_at_the_end_exhausts_the_sequence() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_left_is_counted_in_ids() {
+    let store = Arc::new(MemoryStore::new());
+    let sequence = open(&store, SequenceSpec { step: n(10), offset: 3, ..by(4) }, 0, 127).await;
+    // 3, 13, 23 and so on up to 123.
+    for taken in 0..13 {
+        let stats = sequence.stats();
+        assert_eq!((stats.issued, stats.reserved + stats.headroom), (taken, 13 - taken));
+        first(&sequence, 1).await;
+        settle().await;
+    }
+    assert_eq!(sequence.stats().headroom, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_raise_tells_the_bound_before_whoever_has_moved_it() {
+    let store = Arc::new(MemoryStore::new());
+    let (here, there) = (open(&store, by(10), 0, u64::MAX).await, open(&store, by(10), 0, u64::MAX).await);
+    assert_eq!(first(&here, 1).await, 1);
+    let elsewhere = first(&there, 1).await;
+    settle().await;
+    let bound = stored(&store).bound;
+    assert!(here.stats().bound < bound && elsewhere < bound, "it has not seen that yet");
+    assert_eq!(here.raise_floor_from(5_000, SECOND).await, Ok(bound));
+    assert!(first(&here, 1).await > 5_000);
+    let bound = stored(&store).bound;
+    assert_eq!(here.raise_floor_from(20, SECOND).await, Ok(bound), "it stands above");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_raised_floor_holds_for_what_is_reserved_already() {
     let store = Arc::new(MemoryStore::new());
     let sequence = open(&store, by(100), 0, u64::MAX).await;
