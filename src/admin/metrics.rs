@@ -136,8 +136,10 @@ const REFUSED: Label = Label {
     ]),
 };
 
-const SHADOW_TABLE: Label =
-    Label { name: "table", values: Values::Names("`schema.table` of a rule with mode = \"shadow\", or a view that may be of one") };
+const SHADOW_TABLE: Label = Label {
+    name: "table",
+    values: Values::Names("`schema.table` of a rule with mode = \"shadow\", or a view that may be of one"),
+};
 
 const SHADOW_OUTCOME: Label = Label {
     name: "outcome",
