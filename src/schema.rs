@@ -73,11 +73,6 @@ pub enum SchemaError {
          its DDL, and try again"
     )]
     Locked { table: String },
-    #[error(
-        "foreign key {name} of {table}: the control account does not see what it does on DELETE and UPDATE; GRANT SELECT on the \
-         table to it"
-    )]
-    HiddenKey { table: String, name: String },
 }
 
 /// The control account, and its connections.

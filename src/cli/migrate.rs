@@ -39,7 +39,9 @@ const SEED: &str = "Examples:
 const SQL: &str = "Examples:
   rowstamp migrate sql                                    every step with its way back, as comments
   rowstamp migrate sql --step interleave | mysql          do one
-  rowstamp migrate sql --step drop --back | mysql         and take it back";
+  rowstamp migrate sql --step drop --back | mysql         and take it back
+  rowstamp migrate sql --step widen | tee widen.sql | mysql
+                                                          kept: it takes foreign keys away, and brings them back";
 
 const VERIFY: &str = "Examples:
   rowstamp migrate verify --step interleaved --sessions-up-to 812

@@ -1,10 +1,12 @@
 //! Triggers, routines and events that do something with ids where no proxy sees it.
 
+use super::counters::are_apart;
 use super::finding::{Code, Finding, Where};
 use super::grants::dialect_server;
 use super::scan::{Inserted, Scan, scan};
 use super::survey::{Live, Survey};
 use super::views;
+use crate::rules::model::GeneratorKind;
 use crate::schema::facts::{Body, BodyKind};
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 use crate::sql::name::same_column;
@@ -79,7 +81,7 @@ fn of_scan(survey: &Survey<'_>, body: &Body, scan: &Scan, found: &mut Vec<Findin
     for insert in &scan.inserts {
         let Some(live) = target(insert) else { continue };
         ruled = Some(live);
-        found.push(inserts(body, live, insert));
+        found.push(inserts(survey, body, live, insert));
     }
     if let BodyKind::Trigger { table: (schema, table), timing, event } = &body.kind
         && let Some(live) = survey.ruled(schema, table)
@@ -114,7 +116,7 @@ fn place(body: &Body, live: &Live<'_>) -> Where {
     live.place().of(name_of(body))
 }
 
-fn inserts(body: &Body, live: &Live<'_>, insert: &Inserted) -> Finding {
+fn inserts(survey: &Survey<'_>, body: &Body, live: &Live<'_>, insert: &Inserted) -> Finding {
     let (what, id) = (kind(body), &live.rule.column);
     let counter = live.column.is_some_and(|column| column.shape.auto_increment);
     let remedy = format!(
@@ -133,6 +135,13 @@ fn inserts(body: &Body, live: &Live<'_>, insert: &Inserted) -> Finding {
             );
             Finding::warning(Code::BodyInserts, place(body, live), why, remedy)
         }
+        Some(false) if counter && is_apart(survey, live) => {
+            let why = format!(
+                "{what}: it inserts past the proxy and leaves {id} out: the row gets an id of the AUTO_INCREMENT counter, as long \
+                 as there is one; the generator leaves these out"
+            );
+            Finding::warning(Code::BodyInserts, place(body, live), why, remedy)
+        }
         Some(false) => {
             let becomes = if counter {
                 "the row gets an id of the AUTO_INCREMENT counter, which the generator issues again"
@@ -142,6 +151,14 @@ fn inserts(body: &Body, live: &Live<'_>, insert: &Inserted) -> Finding {
             let why = format!("{what}: it inserts past the proxy and leaves {id} out: {becomes}");
             Finding::error(Code::BodyInserts, place(body, live), why, remedy)
         }
+    }
+}
+
+/// In the midst of a migration the two share the numbers.
+fn is_apart(survey: &Survey<'_>, live: &Live<'_>) -> bool {
+    match &live.spec.kind {
+        GeneratorKind::Sequence(sequence) => are_apart(sequence, &survey.facts.server),
+        GeneratorKind::Timestamp(_) => false,
     }
 }
 

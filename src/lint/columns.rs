@@ -56,7 +56,7 @@ fn kind(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
     if shape.highest().is_some() {
         return None;
     }
-    let remedy = live.modify(column, "BIGINT");
+    let remedy = live.widen(column);
     let data_type = shape.data_type.as_str();
     if is_text(data_type) || matches!(data_type, "decimal" | "double") {
         let cost = match data_type {
@@ -82,6 +82,6 @@ fn default(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
     let what = if column.has_default { "the column's DEFAULT" } else { "NULL" };
     let why = format!("a writer past the proxy that leaves the id out stores {what}, and gets no error");
     let bare = ColumnFacts { is_nullable: false, ..column.clone() };
-    let remedy = format!("{}, without a DEFAULT", live.modify(&bare, &column.column_type));
+    let remedy = format!("{}, but without a DEFAULT", live.modify(&bare, &column.column_type));
     Some(Finding::warning(Code::ColumnDefault, live.column_place(column), why, remedy))
 }

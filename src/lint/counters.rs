@@ -31,14 +31,20 @@ fn kept(live: &Live<'_>, column: &ColumnFacts) -> Finding {
         "{} is AUTO_INCREMENT still: a writer past the proxy takes ids of its counter, and they collide later",
         column.shape.name
     );
-    let bare = crate::rules::model::ColumnShape { auto_increment: false, ..column.shape.clone() };
-    let bare = ColumnFacts { shape: bare, ..column.clone() };
-    let remedy = format!("when all writers use the proxy: {}", live.modify(&bare, &column.column_type));
+    let remedy = format!("when all writers use the proxy: {} (docs/migrate.md)", live.step("drop"));
     Finding::note(Code::AutoIncrementKept, live.column_place(column), why, remedy)
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Whether the generator issues none of the counter's numbers, by how the server counts now.
+pub(super) fn are_apart(sequence: &SequenceSpec, server: &ServerFacts) -> bool {
+    let (increment, offset) = counter(server);
+    // They share ids just where they agree modulo the greatest common divisor of their steps.
+    let common = gcd(sequence.step.get(), increment);
+    offset % common != sequence.offset % sequence.step % common
 }
 
 /// Two steps that are both 1 are what `kept` says; else somebody meant them to interleave.
@@ -50,12 +56,7 @@ fn interleaved(
 ) -> Option<Finding> {
     let (increment, offset) = counter(server);
     let (step, residue) = (sequence.step.get(), sequence.offset % sequence.step);
-    if increment == 1 && step == 1 {
-        return None;
-    }
-    // The two share ids just where they agree modulo the greatest common divisor of their steps.
-    let common = gcd(step, increment);
-    if offset % common != residue % common {
+    if increment == 1 && step == 1 || are_apart(sequence, server) {
         return None;
     }
     let why = format!(

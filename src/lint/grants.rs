@@ -115,21 +115,24 @@ fn part(line: &str, token: Token) -> Option<String> {
 
 /// A schema's name with `%`, `_` and `\` as LIKE has them.
 fn like(pattern: &str, name: &str) -> bool {
-    fn matches(pattern: &[char], name: &[char]) -> bool {
-        match pattern {
-            [] => name.is_empty(),
-            ['%', rest @ ..] => (0..=name.len()).any(|at| matches(rest, name.get(at..).unwrap_or_default())),
-            ['\\', one, rest @ ..] => {
-                name.split_first().is_some_and(|(first, tail)| first == one && matches(rest, tail))
-            }
-            ['_', rest @ ..] => name.split_first().is_some_and(|(_, tail)| matches(rest, tail)),
-            [one, rest @ ..] => {
-                name.split_first().is_some_and(|(first, tail)| first == one && matches(rest, tail))
-            }
+    let name: Vec<char> = name.to_lowercase().chars().collect();
+    // Whether what is read of the pattern so far matches so many characters of the name.
+    let mut matches = vec![false; name.len() + 1];
+    matches.iter_mut().take(1).for_each(|none| *none = true);
+    let pattern = pattern.to_lowercase();
+    let mut pattern = pattern.chars();
+    while let Some(one) = pattern.next() {
+        if one == '%' {
+            let first = matches.iter().position(|is| *is).unwrap_or(matches.len());
+            matches.iter_mut().skip(first).for_each(|is| *is = true);
+            continue;
         }
+        let literal = if one == '\\' { pattern.next() } else { Some(one).filter(|one| *one != '_') };
+        let fits = |c: &char| literal.is_none_or(|literal| literal == *c);
+        let next = matches.iter().zip(&name).map(|(is, c)| *is && fits(c));
+        matches = std::iter::once(false).chain(next).collect();
     }
-    let chars = |text: &str| text.to_lowercase().chars().collect::<Vec<_>>();
-    matches(&chars(pattern), &chars(name))
+    matches.last() == Some(&true)
 }
 
 #[cfg(test)]
@@ -162,6 +165,12 @@ mod tests {
         check(&["GRANT EVENT ON `sh\\_p%`.* TO `r`@`%`"], "EVENT", "sh_p_eu", true);
         check(&["GRANT EVENT ON `sh\\_p%`.* TO `r`@`%`"], "EVENT", "shop", false);
         check(&["GRANT EVENT ON `sh_p`.* TO `r`@`%`"], "EVENT", "shop", true);
+        check(&["GRANT EVENT ON `%p`.* TO `r`@`%`"], "EVENT", "shop", true);
+        check(&["GRANT EVENT ON `s%%h%`.* TO `r`@`%`"], "EVENT", "shop", true);
+        check(&["GRANT EVENT ON `_sh%`.* TO `r`@`%`"], "EVENT", "shop", false);
+        check(&["GRANT EVENT ON `%`.* TO `r`@`%`"], "EVENT", "shop", true);
+        let slow = format!("GRANT EVENT ON `{}b`.* TO `r`@`%`", "%a".repeat(30));
+        check(&[&slow], "EVENT", &"a".repeat(64), false);
         check(&["GRANT TRIGGER ON `shop`.`orders` TO `r`@`%`"], "TRIGGER", "shop", false);
         check(&["GRANT SELECT (a, b), EVENT ON `shop`.* TO `r`@`%`"], "EVENT", "shop", true);
         check(&["GRANT `role`@`%` TO `r`@`%`"], "SELECT", "shop", false);

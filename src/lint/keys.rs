@@ -73,7 +73,8 @@ fn foreign(survey: &Survey<'_>, key: &ForeignKey) -> Option<Finding> {
         key.column.column_type, id.column_type
     );
     let remedy = format!(
-        "ALTER TABLE {}.{} MODIFY {} {}, its NULL and DEFAULT as they are",
+        "ALTER TABLE {}.{} MODIFY {} {}, its NULL, DEFAULT and other attributes as they are; where the server refuses that (1832), \
+         drop the key before, and add it again",
         quoted(&key.schema),
         quoted(&key.table),
         quoted(&its.name),

@@ -75,7 +75,8 @@ impl Scan {
                 let verb = if is("INSERT") { Verb::Insert } else { Verb::Replace };
                 self.inserts.extend(inserted(&mut ahead, verb)?);
             }
-        } else if starts && is("SET") {
+        } else if is("SET") {
+            // Behind DECLARE ... HANDLER FOR no statement seems to begin; and nobody but a row is called NEW.
             let names = assigned(&mut ahead)?;
             self.sets_new.extend(names.into_iter().filter_map(|(new, column)| {
                 new.is_some_and(|new| new.eq_ignore_ascii_case("NEW")).then_some(column)
@@ -205,6 +206,8 @@ mod tests {
         check("BEGIN IF NEW.id = 0 THEN SET @a = 1, new.`id` := uuid_short(); END IF; END", "NEW.id");
         check("UPDATE u SET n = NEW.id WHERE NEW.id = 7", "");
         check("SET @x = (NEW.id = 5)", "");
+        check("BEGIN DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET NEW.id = 1; END", "NEW.id");
+        check("BEGIN SET @a = 1, NEW.id = 2; UPDATE u SET k = 1; END", "NEW.id");
     }
 
     #[test]

@@ -106,11 +106,25 @@ impl Live<'_> {
         format!("{}.{}", quoted(&self.table.schema), quoted(&self.table.name))
     }
 
-    /// The column as it would be made anew with another type, its other properties kept.
+    /// How the column becomes BIGINT, with all that foreign keys tie to it.
+    pub(super) fn widen(&self, column: &ColumnFacts) -> String {
+        if column.shape.highest().is_some() { self.step("widen") } else { self.modify(column, "BIGINT") }
+    }
+
+    /// What prints the statements of a step, which knows all of a column's definition.
+    pub(super) fn step(&self, step: &str) -> String {
+        let (schema, table) = (&self.table.schema, &self.table.name);
+        format!("rowstamp migrate sql --step {step} --table '{schema}.{table}' prints the statements")
+    }
+
+    /// The column as it would be made anew with another type. Not all of its definition is known here.
     pub(super) fn modify(&self, column: &ColumnFacts, column_type: &str) -> String {
         let name = quoted(&column.shape.name);
         let null = if column.is_nullable { "" } else { " NOT NULL" };
         let counter = if column.shape.auto_increment { " AUTO_INCREMENT" } else { "" };
-        format!("ALTER TABLE {} MODIFY {name} {column_type}{null}{counter}", self.quoted())
+        format!(
+            "ALTER TABLE {} MODIFY {name} {column_type}{null}{counter}, its COMMENT and other attributes as they are",
+            self.quoted()
+        )
     }
 }

@@ -1,5 +1,7 @@
 //! Views of ruled tables: which of them INSERTs can go through.
 
+use std::collections::BTreeSet;
+
 use super::finding::{Code, Finding, Where};
 use super::survey::{Live, Survey};
 use crate::schema::facts::ViewFacts;
@@ -20,7 +22,7 @@ pub(super) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
             found.push(Finding::warning(Code::ViewUnseen, Where::object(name), why, remedy));
             continue;
         }
-        let Some(live) = mentioned(survey, view, STEPS_MAX) else { continue };
+        let Some(live) = mentioned(survey, view) else { continue };
         let table = format!("{}.{}", live.table.schema, live.table.name);
         let why = match follow(survey, &view.schema, &view.name, STEPS_MAX) {
             None => format!("it is not a view of {table} alone: INSERTs through it are refused"),
@@ -50,18 +52,19 @@ fn view_of<'a>(survey: &Survey<'a>, schema: &str, name: &str) -> Option<&'a View
     survey.facts.views.iter().find(is_it)
 }
 
-/// A ruled table that the view names, or a view of its.
-fn mentioned<'s>(survey: &'s Survey<'_>, view: &ViewFacts, steps: usize) -> Option<&'s Live<'s>> {
-    let names = names_in(&view.definition);
-    let table = names.iter().find_map(|(schema, table)| survey.ruled(schema, table));
-    let deeper = || {
-        let steps = steps.checked_sub(1)?;
+/// A ruled table that the view names, or a view of its. Each view is read once, however many lead to it.
+fn mentioned<'s>(survey: &'s Survey<'_>, view: &ViewFacts) -> Option<&'s Live<'s>> {
+    let mut seen = BTreeSet::from([(view.schema.clone(), view.name.clone())]);
+    let mut ahead = vec![names_in(&view.definition)];
+    while let Some(names) = ahead.pop() {
+        if let Some(live) = names.iter().find_map(|(schema, table)| survey.ruled(schema, table)) {
+            return Some(live);
+        }
         let views = names.iter().filter_map(|(schema, name)| view_of(survey, schema, name));
-        // A view does not name itself; an alias may be called like one.
-        let mut others = views.filter(|other| (&other.schema, &other.name) != (&view.schema, &view.name));
-        others.find_map(|other| mentioned(survey, other, steps))
-    };
-    table.or_else(deeper)
+        let new = views.filter(|other| seen.insert((other.schema.clone(), other.name.clone())));
+        ahead.extend(new.map(|other| names_in(&other.definition)));
+    }
+    None
 }
 
 /// The ruled table that rows go into which are inserted here, and for each column of this name the table's own.
@@ -93,5 +96,5 @@ fn follow<'s>(
 /// The ruled table that an INSERT into this name goes into, or may go into by a view that is not followed.
 pub(super) fn target<'s>(survey: &'s Survey<'_>, schema: &str, name: &str) -> Option<&'s Live<'s>> {
     let followed = follow(survey, schema, name, STEPS_MAX).map(|(live, _)| live);
-    followed.or_else(|| mentioned(survey, view_of(survey, schema, name)?, STEPS_MAX))
+    followed.or_else(|| mentioned(survey, view_of(survey, schema, name)?))
 }

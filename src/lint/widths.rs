@@ -55,7 +55,7 @@ pub(super) fn capacity(column: &ColumnFacts) -> Option<u64> {
 
 fn too_narrow(live: &Live<'_>, column: &ColumnFacts, max: u64, why: &str) -> Finding {
     let why = format!("{} holds ids up to {max}; {why}", column.column_type);
-    let remedy = live.modify(column, "BIGINT");
+    let remedy = live.widen(column);
     Finding::error(Code::ColumnTooNarrow, live.column_place(column), why, remedy)
 }
 
@@ -116,7 +116,7 @@ fn of_sequence(
     let (end, remedy) = if sequence.max.is_some_and(|rule| rule < max) {
         (format!("max = {last}"), format!("raise generators.{}.max", name.name))
     } else {
-        (format!("{} ends at {max}", column.column_type), live.modify(column, "BIGINT"))
+        (format!("{} ends at {max}", column.column_type), live.widen(column))
     };
     (next > last / 5 * 4).then(|| {
         let why = format!("{end}, {name} stands at {next}: {left} ids are left");
@@ -130,7 +130,7 @@ fn signed(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
     let why = format!("{} is signed: half of it, all below zero, is never used", column.column_type);
     let written = column.column_type.split('(').next().unwrap_or_default();
     let remedy = format!(
-        "{}, which holds ids up to {}, and foreign keys to it likewise",
+        "{}; that holds ids up to {}. Columns that refer to it likewise",
         live.modify(column, &format!("{written} UNSIGNED")),
         max * 2 + 1
     );
@@ -157,8 +157,12 @@ fn differing(survey: &Survey<'_>, spec: &GeneratorSpec) -> Option<Finding> {
         spec.name,
         other.column_type
     );
-    let remedy =
-        format!("{}, or give the table a generator of its own", narrow.modify(column, &other.column_type));
+    let how = if other.shape.data_type == "bigint" && other.shape.unsigned == column.shape.unsigned {
+        narrow.widen(column)
+    } else {
+        narrow.modify(column, &other.column_type)
+    };
+    let remedy = format!("{how}; or give the table a generator of its own");
     Some(Finding::warning(Code::ColumnsDiffer, narrow.column_place(column), why, remedy))
 }
 

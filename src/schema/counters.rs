@@ -104,7 +104,7 @@ impl Schema {
             if schemas.is_empty() { format!("NOT IN ({SYSTEM_SCHEMAS})") } else { format!("IN ({places})") };
         let sql = format!(
             "SELECT c.table_schema, c.table_name, c.column_name, c.data_type, c.column_type, c.extra, \
-             COALESCE(t.engine, ''), COALESCE(t.table_rows, 0), COALESCE(t.auto_increment, 1) \
+             COALESCE(t.engine, ''), COALESCE(t.table_rows, 0), COALESCE(t.auto_increment, 1), t.table_name AS joined \
              FROM information_schema.columns c JOIN information_schema.tables t \
              ON t.table_schema = c.table_schema AND t.table_name = c.table_name \
              WHERE c.table_schema {which} AND c.extra LIKE '%auto_increment%' \
@@ -238,9 +238,9 @@ impl Schema {
     /// Whether a key of the column alone keeps rows with the same id out.
     pub async fn has_unique_key(&self, of: IdColumn<'_>) -> Result<bool, SchemaError> {
         let sql = "SELECT COUNT(*) FROM (SELECT index_name FROM information_schema.statistics \
-                   WHERE table_schema = ? AND table_name = ? AND non_unique = 0 \
+                   WHERE table_schema = ? AND table_name = ? AND table_name = CAST(? AS BINARY) AND non_unique = 0 \
                    GROUP BY index_name HAVING COUNT(*) = 1 AND MAX(LOWER(column_name)) = LOWER(?)) AS of_the_column";
-        let params = [of.schema, of.table, of.column].map(Value::from);
+        let params = [of.schema, of.table, of.table, of.column].map(Value::from);
         let rows = self.read(sql, params.into(), self.timeout).await?;
         Ok(rows.first().and_then(|row| number(row, 0)).is_some_and(|keys| keys > 0))
     }
@@ -272,6 +272,10 @@ fn number(row: &Row, at: usize) -> Option<u64> {
 }
 
 fn counter(row: &Row) -> Option<Counter> {
+    // MariaDB's information_schema joins names without their case, also where `t` and `T` are two tables.
+    if text(row, 1) != text(row, 9) {
+        return None;
+    }
     let column_type = text(row, 4)?;
     Some(Counter {
         schema: text(row, 0)?,

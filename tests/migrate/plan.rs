@@ -1,6 +1,7 @@
 //! `rowstamp migrate plan` and what is wrong with a command line.
 
 use std::fs;
+use std::path::Path;
 
 use crate::bench::{Bench, folder};
 use crate::support::{Kind, Server};
@@ -72,6 +73,7 @@ fn tables_are_listed_and_rules_are_added() {
             "rowstamp migrate plan --kind timestamp --layout snowflake --table none --table small";
         bench.check(&folder, timestamps, 0, &["error: plan.small: tinyint", "widen it first"]);
 
+        twins(&bench, &server, &folder);
         for (line, code, expect) in [
             ("plan --kind timestamp", 2, "--layout"),
             ("plan --kind timestamp --layout snowflak", 2, "did you mean \"snowflake\"?"),
@@ -88,4 +90,30 @@ fn tables_are_listed_and_rules_are_added() {
             bench.check(&folder, &format!("rowstamp migrate {line}"), code, &[expect]);
         }
     }
+}
+
+/// Names that differ only in letter case, and schemas whose files would have one name.
+fn twins(bench: &Bench, server: &Server, folder: &Path) {
+    for sql in [
+        "CREATE DATABASE `a b`",
+        "CREATE TABLE `a b`.t (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY)",
+        "CREATE TABLE `a b`.T (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY)",
+        "INSERT INTO `a b`.t VALUES (5)",
+        "INSERT INTO `a b`.T VALUES (77)",
+        "CREATE DATABASE `a_b`",
+        "CREATE TABLE a_b.t (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY)",
+    ] {
+        server.client().run(sql);
+    }
+    let text = bench.check(folder, "rowstamp migrate plan --schema 'a b'", 0, &["[tables.T]", "[tables.t]"]);
+    let lines: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|line| line.starts_with("a b."))
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let counters: Vec<_> =
+        lines.iter().filter(|line| line.len() > 6).map(|line| (line[1], line[5], line[6])).collect();
+    assert_eq!(counters, [("b.T", "77", "78"), ("b.t", "5", "6")], "{}: {text}", server.kind.name());
+    let both = "rowstamp migrate plan --schema 'a b' --schema a_b --write";
+    bench.check(folder, both, 2, &["the rules of a_b and of a b would both be", "a_b.toml"]);
 }

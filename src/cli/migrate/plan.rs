@@ -203,6 +203,14 @@ fn files(tables: &[Surveyed], loaded: &Loaded, wanted: &Wanted) -> anyhow::Resul
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
         };
+        if let Some(other) = files.iter().find(|file: &&NewFile| file.path == path) {
+            let why = format!(
+                "the rules of {schema} and of {} would both be {}: write one by --schema, rename its file, then the other",
+                other.schema,
+                path.display()
+            );
+            return Err(Usage(why).into());
+        }
         let text = text(&path, old.as_deref(), schema, &added, wanted)?;
         files.push(NewFile { schema: schema.to_owned(), path, text, added });
     }

@@ -32,7 +32,7 @@ fn types() {
     Case::new().typed("float").says(
         Code::ColumnType,
         Error,
-        "ALTER TABLE `shop`.`orders` MODIFY `id` BIGINT NOT NULL",
+        "ALTER TABLE `shop`.`orders` MODIFY `id` BIGINT NOT NULL, its COMMENT and",
     );
     for (column_type, expect) in [
         ("bigint(20)", None),
@@ -65,6 +65,12 @@ fn ids_that_do_not_fit() {
         let case = Case::new().layout(layout).typed(column_type);
         case.check(Code::ColumnTooNarrow, expect);
     }
+    let narrow = Case::new().layout("snowflake").typed("int(11)");
+    narrow.says(
+        Code::ColumnTooNarrow,
+        Error,
+        "rowstamp migrate sql --step widen --table 'shop.orders' prints",
+    );
     let tso = Case::new().layout("pd-tso").typed("decimal(18,0)");
     tso.says(Code::ColumnTooNarrow, Warning, "shop.g goes beyond that on 20");
     // A sequence.
@@ -116,7 +122,7 @@ fn signs_and_widths() {
     Case::new().typed("int(11)").says(
         Code::ColumnSigned,
         Note,
-        "MODIFY `id` int UNSIGNED NOT NULL, which holds ids up to 4294967295",
+        "MODIFY `id` int UNSIGNED NOT NULL, its COMMENT and other attributes as they are; that holds ids up to 4294967295",
     );
 
     let two = |second: &str| {
@@ -173,7 +179,7 @@ fn what_stray_writers_leave() {
     kept(loose()).check(Code::StrayZero, None);
 
     Case::new().check(Code::AutoIncrementKept, None);
-    kept(Case::new()).says(Code::AutoIncrementKept, Note, "MODIFY `id` bigint(20) NOT NULL");
+    kept(Case::new()).says(Code::AutoIncrementKept, Note, "migrate sql --step drop --table 'shop.orders'");
     kept(Case::new())
         .rules("column = 'id'", "column = 'id'\nmode = 'off'")
         .check(Code::AutoIncrementKept, None);

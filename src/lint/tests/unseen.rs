@@ -12,6 +12,11 @@ fn bodies_that_insert() {
     of("INSERT INTO orders (a) VALUES (1)").says(Code::BodyInserts, Error, "without AUTO_INCREMENT it fails");
     let kept = of("REPLACE shop.orders SET a = 1").column(|column| column.shape.auto_increment = true);
     kept.says(Code::BodyInserts, Error, "which the generator issues again");
+    of("REPLACE shop.orders SET a = 1")
+        .column(|column| column.shape.auto_increment = true)
+        .rules("kind = 'sequence'", "kind = 'sequence'\nstep = 2")
+        .variable("auto_increment_increment", "2")
+        .says(Code::BodyInserts, Warning, "the generator leaves these out");
     of("INSERT INTO orders (ID) VALUES (1)").says(Code::BodyInserts, Warning, "writes id itself");
     of("INSERT INTO orders VALUES (1, 2)").says(Code::BodyInserts, Warning, "without a column list");
     Case::new().body(Event, "REPLACE INTO orders (a) VALUES (1)").says(Code::BodyInserts, Error, "event: ");
@@ -79,6 +84,17 @@ fn views() {
     Case::new().view("v", joins, &["id"]).says(Code::ViewRefused, Warning, "not a view of shop.orders alone");
     Case::new().view("v", twice, &["id", "k"]).says(Code::ViewRefused, Warning, "more than once");
     Case::new().view("v", &joins.replace("orders", "other"), &["id"]).check(Code::ViewRefused, None);
+    // Layers of views, each of two: more ways than anyone can walk.
+    let mut layers = Case::new();
+    for n in 1..30 {
+        for name in ["x", "y"] {
+            let below = n - 1;
+            let text =
+                format!("select `x`.`id` AS `id` from (`shop`.`x{below}` `x` join `shop`.`y{below}` `y`)");
+            layers = layers.view(&format!("{name}{n}"), &text, &["id"]);
+        }
+    }
+    layers.check(Code::ViewRefused, None);
     let read_only = Case::new().view("v", joins, &["id"]).facts(|facts| facts.views[0].is_updatable = false);
     read_only.check(Code::ViewRefused, None);
     // Of a view, by the names that it gives the columns.

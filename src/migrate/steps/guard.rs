@@ -36,7 +36,7 @@ pub fn guard(subjects: &[Subject]) -> Step {
         let (trigger, table, id) = trigger(of);
         let message = "This INSERT brings no id: ids of this table come from Rowstamp, connect to it";
         Sql::Body(format!(
-            "CREATE TRIGGER {trigger} BEFORE INSERT ON {table} FOR EACH ROW\n\
+            "CREATE TRIGGER IF NOT EXISTS {trigger} BEFORE INSERT ON {table} FOR EACH ROW\n\
              IF NEW.{id} IS NULL OR NEW.{id} = 0 THEN\n  \
              SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{message}';\n\
              END IF"
@@ -47,7 +47,8 @@ pub fn guard(subjects: &[Subject]) -> Step {
         name: "guard",
         about: [
             "When all writers have moved: an INSERT past the proxy fails with error 1644 (45000) instead of taking an id",
-            "of the server's counter. Not while anybody still writes directly. It waits for open transactions on the table.",
+            "of the server's counter. Not while anybody still writes directly. It waits for open transactions on the table; where one",
+            "is too long, it fails with 1205: again.",
         ]
         .map(str::to_owned)
         .into(),
@@ -78,7 +79,7 @@ mod tests {
         let text = render(&[guard(&[subject("or`ders", "bigint NOT NULL AUTO_INCREMENT")])], Print::Forward);
         assert!(
             text.contains(
-                "CREATE TRIGGER `shop`.`rowstamp_guard_or``ders` BEFORE INSERT ON `shop`.`or``ders`"
+                "CREATE TRIGGER IF NOT EXISTS `shop`.`rowstamp_guard_or``ders` BEFORE INSERT ON `shop`.`or``ders`"
             ),
             "{text}"
         );

@@ -8,7 +8,7 @@ use crate::migrate::definition::Definition;
 use crate::migrate::family::{Family, Member};
 use crate::migrate::interleave::Flavour;
 use crate::schema::{TableName, WholeKey};
-use crate::sql::name::quoted;
+use crate::sql::name::{quoted, same_column};
 
 /// MySQL 8.4 and later keep a key that refers to columns that are not unique, but add none, and drop none beside it (1553).
 const OLD_KEYS: &str =
@@ -32,14 +32,11 @@ pub fn widen(family: &Family, flavour: Flavour) -> Step {
     ];
     if family.keys.is_empty() {
         about.push("For a large table use gh-ost or pt-online-schema-change.".to_owned());
+        about.push("1833 or 3780: foreign keys that the control account does not see; GRANT SELECT, SHOW VIEW there to it.".to_owned());
     } else {
         about.extend(about_keys(family));
         about_back.push("The same holds of the foreign keys as above.".to_owned());
     }
-    about.push(
-        "Foreign keys in schemas that the control account does not see are not here: the first MODIFY then fails with 1833 or 3780."
-            .to_owned(),
-    );
     Step { name: "widen", about, sql, about_back, back }
 }
 
@@ -50,6 +47,8 @@ fn about_keys(family: &Family) -> Vec<String> {
         "refused when a parent goes. A table whose key comes back is read whole, while writers to it wait.",
         "Keep what this prints (| tee widen.sql | mysql): the server knows nothing of a key that is gone. Where a statement fails,",
         "go on with that one when its cause is mended, the SET lines in front; printed anew, keys that are gone would be missing.",
+        "The SELECT in front fails with 1690, and nothing is done, where other keys than these lead here: there are new ones, or such as",
+        "the control account does not see (GRANT SELECT, SHOW VIEW there to it). Then print this anew.",
         "To leave nothing unchecked, run this in front and UNLOCK TABLES behind: all wait then, readers too.",
     ]
     .map(str::to_owned)
@@ -78,8 +77,11 @@ fn alters(family: &Family, flavour: Flavour, definition: impl Fn(&Definition) ->
         format!("ALTER TABLE {table} DROP FOREIGN KEY {}, ALGORITHM=INPLACE, LOCK=NONE", quoted(&key.name))
     };
     let mut sql: Vec<String> = family.keys.iter().map(drop).collect();
-    if flavour == Flavour::MySql && !family.keys.is_empty() {
-        sql.insert(0, OLD_KEYS.to_owned());
+    if !family.keys.is_empty() {
+        sql.insert(0, these_alone(family));
+        if flavour == Flavour::MySql {
+            sql.insert(0, OLD_KEYS.to_owned());
+        }
     }
     let (mut done, mut left) = (Vec::new(), family.keys.iter().collect::<Vec<_>>());
     for table in tables(&family.columns) {
@@ -102,6 +104,30 @@ fn alters(family: &Family, flavour: Flavour, definition: impl Fn(&Definition) ->
         left = others;
     }
     around(sql.into_iter().map(Sql::Plain).collect())
+}
+
+/// An error (1690) before any key is dropped, where whoever runs it sees other keys to these columns.
+fn these_alone(family: &Family) -> String {
+    let text = |name: &str| format!("'{}'", name.replace('\\', "\\\\").replace('\'', "''"));
+    let leads = |key: &WholeKey| {
+        let is_here = |to: &str| {
+            family.columns.iter().any(|of| of.table == key.parent && same_column(&of.column.name, to))
+        };
+        key.columns.iter().filter(|(_, to)| is_here(to)).count()
+    };
+    let to = |of: &Member| {
+        format!(
+            "(referenced_table_schema = {} AND referenced_table_name = {} AND referenced_column_name = {})",
+            text(&of.table.schema),
+            text(&of.table.table),
+            text(&of.column.name)
+        )
+    };
+    format!(
+        "SELECT POW(10, 400 * (COUNT(*) <> {})) AS these_keys_alone FROM information_schema.key_column_usage WHERE {}",
+        family.keys.iter().map(leads).sum::<usize>(),
+        family.columns.iter().map(to).collect::<Vec<_>>().join(" OR ")
+    )
 }
 
 /// Each once, in their order.
@@ -256,6 +282,8 @@ mod tests {
             "\n--     SELECT child.* FROM `shop`.`notes` child LEFT JOIN `shop`.`items` parent ON parent.`order_id` = \
              child.`order_id` AND parent.`nr` = child.`nr` WHERE child.`order_id` IS NOT NULL AND child.`nr` IS NOT NULL AND \
              parent.`order_id` IS NULL;\n",
+            "\nSELECT POW(10, 400 * (COUNT(*) <> 4)) AS these_keys_alone FROM information_schema.key_column_usage WHERE \
+             (referenced_table_schema = 'shop' AND referenced_table_name = 'orders' AND referenced_column_name = 'id') OR ",
             "\nSET SESSION /*!80400 restrict_fk_on_non_standard_key = OFF, */ foreign_key_checks = ON;\n",
         ] {
             assert!(text.contains(expect), "{expect}: {text}");

@@ -172,11 +172,13 @@ impl Reader {
     async fn foreign_keys(&mut self, schema: &str) -> Result<Vec<ForeignKey>, SchemaError> {
         let sql = "SELECT k.constraint_name, k.table_schema, k.table_name, k.referenced_table_schema, \
                    k.referenced_table_name, k.referenced_column_name, c.column_name, c.data_type, c.column_type, c.extra, \
-                   c.is_nullable, c.character_maximum_length, c.numeric_precision, c.numeric_scale, c.column_default \
-                   FROM information_schema.key_column_usage k JOIN information_schema.columns c \
+                   c.is_nullable, c.character_maximum_length, c.numeric_precision, c.numeric_scale, c.column_default, \
+                   c.table_name AS joined FROM information_schema.key_column_usage k JOIN information_schema.columns c \
                    ON c.table_schema = k.table_schema AND c.table_name = k.table_name AND c.column_name = k.column_name \
                    WHERE k.referenced_table_schema = ? ORDER BY k.table_schema, k.table_name, k.constraint_name";
         let rows = self.rows(sql, &[schema]).await?;
+        // As of `is_same`, of the joined names.
+        let is_one = |row: &&Row| text(row, 2) == text(row, 15);
         let key = |row: &Row| {
             Some(ForeignKey {
                 name: text(row, 0)?,
@@ -186,7 +188,7 @@ impl Reader {
                 to: (text(row, 3)?, text(row, 4)?, text(row, 5)?),
             })
         };
-        let keys = rows.iter().filter_map(key);
+        let keys = rows.iter().filter(is_one).filter_map(key);
         Ok(keys.filter(|key| is_same(self.case, &key.to.0, schema)).collect())
     }
 

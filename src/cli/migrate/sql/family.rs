@@ -5,20 +5,32 @@ use anyhow::{Context, bail};
 use super::{Shard, Subject, column};
 use crate::migrate::family::{Family, Member, Place, is_narrow, related};
 use crate::schema::{IdColumn, TableName};
+use crate::sql::name::quoted;
 
 /// The narrow columns of these tables, and all that must be widened with them.
 pub(super) async fn read(shard: &Shard, subjects: &[Subject]) -> anyhow::Result<Family> {
     let narrow = subjects.iter().filter(|of| is_narrow(&of.column));
+    let case = shard.schema.name_case().await?;
+    // As the keys have them, where the server folds names.
+    let folded = |name: &str| case.folded(name).into_owned();
     let place = |of: &Subject| -> Place {
-        let table = TableName { schema: of.schema.clone(), table: of.table.clone() };
-        (table, of.column.name.clone())
+        (TableName { schema: folded(&of.schema), table: folded(&of.table) }, of.column.name.clone())
     };
     let roots: Vec<Place> = narrow.map(place).collect();
     if roots.is_empty() {
         return Ok(Family::default());
     }
     let all = shard.schema.whole_keys().await?;
-    let (places, keys) = related(shard.schema.name_case().await?, &roots, &all);
+    let (places, keys) = related(case, &roots, &all);
+    if let Some(key) = keys.iter().find(|key| key.on_delete.is_empty() || key.on_update.is_empty()) {
+        let (schema, table) = (&key.child.schema, &key.child.table);
+        bail!(
+            "foreign key {} of {schema}.{table}: the control account does not see what it does on DELETE and UPDATE, so it could not be \
+             made again; GRANT SELECT, SHOW VIEW ON {}.* to it",
+            key.name,
+            quoted(schema)
+        );
+    }
     let mut columns = Vec::with_capacity(places.len());
     for (table, name) in places {
         let of = IdColumn { schema: &table.schema, table: &table.table, column: &name };
