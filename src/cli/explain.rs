@@ -171,9 +171,10 @@ pub fn explain_statement(
     }
     for table in nowhere.into_inner().unwrap_or_else(PoisonError::into_inner) {
         if let Some(first) = tables.databases_of(&table).first() {
-            explained.text += &format!(
+            let note = format!(
                 "note: this is without a default database, and {table} has a rule in {first}: --database {first}, or USE\n"
             );
+            explained.text.push_str(&note);
         }
     }
     if let (Planned::Rewrite(plan), Verify::Sample | Verify::Always) = (&planned, verify) {

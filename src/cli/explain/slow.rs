@@ -12,8 +12,10 @@ use super::log::{Entry, What};
 pub(super) struct Slow {
     place: Place,
     connection: Option<u64>,
-    /// As the file was told last; `None`: what it was told before the part that is read is not known.
-    database: Option<Option<String>>,
+    /// As the file was told last, if it is known.
+    database: Option<String>,
+    /// Whether it is: what was told before the part that is read is not.
+    knows_database: bool,
     in_routine: bool,
     line: u64,
     text: Vec<u8>,
@@ -65,7 +67,7 @@ impl Slow {
 
     /// Behind the server's banner.
     pub(super) fn begins_anew(&mut self) {
-        self.database = Some(None);
+        (self.database, self.knows_database) = (None, true);
     }
 
     /// An administrator's command, which has no statement.
@@ -79,7 +81,8 @@ impl Slow {
             let line = String::from_utf8_lossy(line);
             let schema = line.split_once("Schema: ").map(|(_, rest)| rest.split("  ").next().unwrap_or(rest));
             if let Some(schema) = schema {
-                self.database = Some(Some(schema.to_owned()).filter(|schema| !schema.is_empty()));
+                self.database = Some(schema.to_owned()).filter(|schema| !schema.is_empty());
+                self.knows_database = true;
             }
         } else if line.starts_with(b"# Stored_routine: ") {
             self.in_routine = true;
@@ -93,7 +96,7 @@ impl Slow {
         } else if line.starts_with(b"#") {
             // About time and rows.
         } else if let Some(name) = used(line) {
-            self.database = Some(Some(name));
+            (self.database, self.knows_database) = (Some(name), true);
         } else if !is_timestamp(line) {
             self.place = Place::Statement;
             self.line = number;
@@ -120,7 +123,7 @@ impl Slow {
             () => What::Query(text),
         };
         let entry = |what| Entry { connection: self.connection, line: self.line, what };
-        let database = self.database.clone().map(|name| entry(What::Database(name)));
+        let database = self.knows_database.then(|| entry(What::Database(self.database.clone())));
         database.into_iter().chain([entry(what)]).collect()
     }
 }
