@@ -89,7 +89,8 @@ impl Surveyed {
     ) -> Result<Surveyed, Ambiguous> {
         let rule = match rules.find(case, &counter.schema, &counter.table)? {
             None => Ruled::None,
-            Some(rule) if rule.mode == Mode::Off => Ruled::Off { generator: rule.generator.to_string() },
+            // In shadow mode it issues nothing either.
+            Some(rule) if rule.mode != Mode::On => Ruled::Off { generator: rule.generator.to_string() },
             Some(rule) => Ruled::On { generator: rule.generator.to_string() },
         };
         let used = max_id.unwrap_or(0).max(counter.next.saturating_sub(1));

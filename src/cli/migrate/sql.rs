@@ -186,7 +186,7 @@ async fn subject(
 
 /// Whether the generator goes on beside the server's counter, as the rule is now; an error says what to do.
 fn shares_no_ids(rule: &Rule, rules: &RuleSet) -> Result<(), &'static str> {
-    if rule.mode == Mode::Off {
+    if rule.mode != Mode::On {
         return Ok(());
     }
     match rules.generator(&rule.generator).map(|spec| &spec.kind) {
