@@ -128,10 +128,20 @@ impl Play<'_> {
         self.command(payload).await;
     }
 
-    /// Whether the proxy may have sent the same: it prepares what it cannot read, and closes that again.
+    /// Whether the proxy may send, or have sent, what the client sends too: it prepares what it cannot read, whether that came to
+    /// be run or to be prepared, and closes that again.
     fn may_be_ours(&self, payload: &[u8]) -> bool {
+        let is_text_of = |prepare: &[u8], whole: &[u8]| {
+            prepare
+                .split_first()
+                .is_some_and(|(&first, text)| first == 0x16 && !text.is_empty() && whole.ends_with(text))
+        };
         match payload.first() {
-            Some(0x16) => self.sent.iter().any(|sent| sent.payload == payload),
+            Some(0x03 | 0x16) => {
+                let is_same =
+                    |sent: &Sent| is_text_of(payload, &sent.payload) || is_text_of(&sent.payload, payload);
+                self.sent.iter().any(is_same)
+            }
             Some(0x19) => true,
             _ => false,
         }

@@ -23,6 +23,9 @@ wait "$pid" 2>/dev/null
 [ "$word" = keep ] || rm -rf "$dir"
 "#;
 
+/// How long a process may take to stand still.
+const STOP_DEADLINE: Duration = Duration::from_secs(10);
+
 pub struct Keeper {
     pub pid: u32,
     dir: PathBuf,
@@ -66,6 +69,28 @@ impl Keeper {
     pub fn signal(&self, name: &str) {
         let status = Command::new("kill").arg(format!("-{name}")).arg(self.pid.to_string()).status();
         assert!(status.expect("kill runs").success(), "pid {} takes the signal {name}", self.pid);
+        if name == "STOP" {
+            self.wait_until_stopped();
+        }
+    }
+
+    /// One thread takes the signal and stops the others: on a busy machine they run on until it has its turn.
+    fn wait_until_stopped(&self) {
+        let end = Instant::now() + STOP_DEADLINE;
+        while self.is_running() && !self.has_stopped() {
+            assert!(Instant::now() < end, "pid {} does not stop", self.pid);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Whether all its threads stand still.
+    fn has_stopped(&self) -> bool {
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid)) else { return false };
+        threads.flatten().all(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // Behind the name, in which anything may stand.
+            stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['T', 'Z', 'X']))
+        })
     }
 
     /// Waits for the process to end by itself; false when it still runs at the deadline.
