@@ -239,12 +239,19 @@ fn drivers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drivers")
 }
 
-/// A program of tests/drivers, which says "ok NAME: N checks" where all is well; skipped, loudly, where it is not installed.
-fn program(language: &str, needs: &str, line: &[&str]) {
+/// A program of tests/drivers, which says "ok NAME: N checks" where all is well; skipped, loudly, where it is not installed,
+/// or was before its `source` changed.
+fn program(language: &str, (needs, source): (&str, Option<&str>), line: &[&str]) {
     let folder = drivers().join(language);
-    if !folder.join(needs).exists() {
+    let changed = |path: &str| folder.join(path).metadata().and_then(|metadata| metadata.modified()).ok();
+    let lacks = match changed(needs) {
+        None => "is not there",
+        made if source.is_some_and(|source| changed(source) > made) => "is older than its source",
+        Some(_) => "",
+    };
+    if !lacks.is_empty() {
         announce(&format!(
-            "SKIPPED: tests/drivers/{language}/{needs} is not there: tests/run.sh --drivers installs it"
+            "SKIPPED: tests/drivers/{language}/{needs} {lacks}: tests/run.sh --drivers installs it"
         ));
         return;
     }
@@ -266,14 +273,14 @@ fn program(language: &str, needs: &str, line: &[&str]) {
 
 #[test]
 fn pymysql() {
-    program("python", ".venv/bin/python", &[".venv/bin/python", "console/main.py"]);
+    program("python", (".venv/bin/python", None), &[".venv/bin/python", "console/main.py"]);
 }
 
 #[test]
 fn connector_j() {
     program(
         "java",
-        "target/classes/drivers/Console.class",
+        ("target/classes/drivers/Console.class", Some("src/main/java/drivers/Console.java")),
         &["java", "-cp", "target/classes:target/lib/*", "drivers.Console"],
     );
 }
