@@ -26,6 +26,11 @@ pub enum AddressError {
     NoHost,
     #[error("an IPv6 address needs brackets: [{0}]:port")]
     Brackets(String),
+    /// Its text is not shown: it may hold a password.
+    #[error(
+        "a host and port have no user or password in front of them: the keys for those stand beside the address"
+    )]
+    Account,
     #[error("unix: needs a path behind it, as in unix:/run/rowstamp.sock")]
     NoPath,
 }
@@ -47,6 +52,9 @@ impl FromStr for Address {
             } else {
                 Ok(Address::Unix(PathBuf::from(path)))
             };
+        }
+        if text.contains('@') {
+            return Err(AddressError::Account);
         }
         let (host, port) = text.rsplit_once(':').ok_or_else(|| AddressError::NoPort(text.to_owned()))?;
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
@@ -93,5 +101,9 @@ mod tests {
         check(":3306", Err(AddressError::NoHost));
         check("::1:3306", Err(AddressError::Brackets("::1:3306".into())));
         check("unix:", Err(AddressError::NoPath));
+        check("unix:@x", Ok("unix:@x"));
+        for text in ["app:secret@db:3306", "mysql://app:secret@db:3306", "app:secret@db"] {
+            check(text, Err(AddressError::Account));
+        }
     }
 }

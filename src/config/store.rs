@@ -3,7 +3,7 @@
 use super::act::{Act, Passwords};
 use super::keys::{self, ConfigFile};
 use super::{Account, Etcd, EtcdTls, Mysql, StoreKind};
-use crate::address::Address;
+use crate::address::{Address, AddressError};
 use crate::proxy::settings::BackendTlsMode;
 
 impl Act<'_> {
@@ -79,10 +79,13 @@ impl Act<'_> {
             self.error("store.endpoints", why);
         }
         for endpoint in &store.endpoints {
-            let is_address = matches!(endpoint.parse(), Ok(Address::Tcp { .. })) && !endpoint.contains('/');
-            if !is_address {
-                let why = format!("{endpoint:?} is no host:port; TLS is what [store.tls] says");
-                self.error("store.endpoints", why);
+            match endpoint.parse() {
+                Ok(Address::Tcp { .. }) if !endpoint.contains('/') => {}
+                Err(error @ AddressError::Account) => self.error("store.endpoints", error),
+                _ => {
+                    let why = format!("{endpoint:?} is no host:port; TLS is what [store.tls] says");
+                    self.error("store.endpoints", why);
+                }
             }
         }
         let account = self.store_account();

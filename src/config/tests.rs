@@ -385,6 +385,11 @@ fn stores() {
         "store.endpoints = ['https://e1:2379']\nstore.kind = 'etcd'",
         &[&line(3, "store.endpoints", no_address)],
     );
+    let no_account = "a host and port have no user or password in front of them: the keys for those stand beside the address";
+    check_line(
+        "store.endpoints = ['http://etcd:secret@e1:2379']\nstore.kind = 'etcd'",
+        &[&line(3, "store.endpoints", no_account)],
+    );
     let etcd = "[store]\nkind = 'etcd'\nendpoints = ['e1:2379']\n";
     for (keys, key, text) in [
         ("path = 'x'", "store.path", "is for kind = \"embedded\"; write that, or remove the key"),
