@@ -11,6 +11,7 @@ use mysql_async::{Conn, Row};
 use self::account::Account;
 use crate::ids::layout::Moment;
 use crate::ids::range::block::{Spacing, Ticks};
+use crate::rules::column::Meant;
 use crate::rules::model::{ColumnShape, NameCase, Rule, TableShape};
 use crate::rules::{Ambiguous, RuleSet};
 
@@ -45,7 +46,10 @@ pub enum TableKind {
 /// The backend's tables that have rules.
 #[derive(Debug, Default)]
 pub struct RuledTables {
+    /// Each with its rule, which names a column ([`Rule::meant`]).
     pub tables: Vec<(String, Arc<Rule>)>,
+    /// Matched by a pattern, without its column.
+    pub passed: Vec<(String, Arc<Rule>)>,
     pub ambiguous: Vec<Ambiguous>,
 }
 
@@ -157,13 +161,27 @@ impl Schema {
     pub async fn ruled_tables(&self, case: NameCase, rules: &RuleSet) -> Result<RuledTables, SchemaError> {
         let schemas: BTreeSet<&str> = rules.rules().map(|rule| rule.schema.as_str()).collect();
         let mut found = RuledTables::default();
+        let mut unclear = Vec::new();
         for schema in schemas {
             for table in self.tables(schema).await? {
                 match rules.find(case, schema, &table) {
+                    Ok(Some(rule)) if rule.hangs_on_columns() => unclear.push((table, rule.clone())),
                     Ok(Some(rule)) => found.tables.push((table, rule.clone())),
                     Ok(None) => {}
                     Err(ambiguous) => found.ambiguous.push(ambiguous),
                 }
+            }
+        }
+        let names: Vec<_> =
+            unclear.iter().map(|(table, rule)| (rule.schema.clone(), table.clone())).collect();
+        for ((table, rule), live) in unclear.into_iter().zip(self.live_tables(case, &names).await?) {
+            // One that is gone meanwhile has no columns.
+            let columns = live.map(|live| live.shape.columns).unwrap_or_default();
+            match rule.meant(&table, columns.iter()) {
+                Meant::Fills(rule) => found.tables.push((table, rule)),
+                Meant::Passes => found.passed.push((table, rule)),
+                // Whoever looks at its columns says so.
+                Meant::Lacks(_) => found.tables.push((table, rule)),
             }
         }
         Ok(found)
@@ -219,7 +237,7 @@ impl Schema {
                 format!(
                     "SELECT c.column_name, c.data_type, c.column_type, c.extra, t.table_name, t.table_type, {nth} AS nth, \
                      c.ordinal_position AS place, t.table_schema, c.table_schema AS schema_of_column, \
-                     c.table_name AS table_of_column FROM information_schema.tables t JOIN information_schema.columns c \
+                     c.table_name AS table_of_column, c.column_key FROM information_schema.tables t JOIN information_schema.columns c \
                      ON c.table_schema = t.table_schema AND c.table_name = t.table_name \
                      WHERE t.table_schema = ? AND t.table_name = ? AND c.table_schema = ? AND c.table_name = ?"
                 )
@@ -384,7 +402,8 @@ fn is_digits(column: &str) -> String {
 
 fn column(row: &Row) -> Option<ColumnShape> {
     let text = |at: usize| row.get_opt::<String, _>(at)?.ok();
-    Some(ColumnShape::of(&text(0)?, &text(1)?, &text(2)?, &text(3)?))
+    let in_primary_key = text(11).is_some_and(|key| key == "PRI");
+    Some(ColumnShape { in_primary_key, ..ColumnShape::of(&text(0)?, &text(1)?, &text(2)?, &text(3)?) })
 }
 
 fn live_table(case: NameCase, (schema, table): &(String, String), rows: &[&Row]) -> Option<LiveTable> {

@@ -151,6 +151,7 @@ impl Setting {
                     auto_increment: words.contains(&"auto_increment"),
                     generated: words.contains(&"generated"),
                     invisible: words.contains(&"invisible"),
+                    in_primary_key: false,
                 }
             });
             Arc::new(TableShape { columns: columns.collect() })
@@ -226,6 +227,7 @@ impl Setting {
             Planned::NeedsValue { question } => {
                 format!("=> asks {}", String::from_utf8(question).unwrap())
             }
+            Planned::Fails(_) => "=> fails".to_owned(),
             Planned::Away(_) => "=> no id".to_owned(),
             Planned::Refused(refusal) => {
                 assert!(refusal.to_string().starts_with("rowstamp: "), "{refusal}");

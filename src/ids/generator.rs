@@ -71,12 +71,27 @@ pub enum TakeError {
         "generator {generator} is paused on this proxy by an operator; RESUME GENERATOR on its console lets it go on"
     )]
     Paused { generator: String },
+    #[error("generator {generator}: {reason}")]
+    Unguarded { generator: String, reason: String },
     #[error("generator {generator} is not open")]
     NotOpen { generator: String },
     #[error("generator {generator}: another process has taken over, and gave no ids: {reason}")]
     Successor { generator: String, reason: String },
     #[error("generator {generator} is closed: this proxy is stopping, or its rules changed; try again")]
     Closed { generator: String },
+}
+
+impl TakeError {
+    /// For the client that asked: without what the store said, which names addresses and keys. The log has that.
+    pub fn for_client(&self) -> String {
+        match self {
+            TakeError::StoreAway { generator, waited, .. } => format!(
+                "generator {generator}: the reserved ids are used up and the store gave no more within {waited:?}; the proxy's log has \
+                 the reason"
+            ),
+            other => other.to_string(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]

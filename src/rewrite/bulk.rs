@@ -95,11 +95,12 @@ impl<'a> Draft<'a> {
             let is_default = matches!(cell.indicator, Indicator::Default | Indicator::Ignore);
             let kind = self.bulk.types.get(param).copied().unwrap_or(ParamType::ID);
             self.id_cells.push(if is_default && self.meaning.zero_is_value {
-                bound_to_id(self.meaning, self.prepared, Some(&Param::id(&[0; 8])))?;
+                bound_to_id(self.meaning, self.prepared, Some(&Param::id(&[0; 8])), None)?;
                 IdCell::Zero
             } else {
-                match bound_to_id(self.meaning, self.prepared, Some(&cell.param(kind)))? {
+                match bound_to_id(self.meaning, self.prepared, Some(&cell.param(kind)), None)? {
                     Bound::Takes => IdCell::Takes,
+                    Bound::TakesWarned | Bound::Fails => return Err(warned_in_bulk()),
                     Bound::Explicit(value) => IdCell::Keeps(value),
                 }
             });
@@ -241,4 +242,12 @@ impl IdsOf<'_> {
         self.taken += 1;
         Some(id)
     }
+}
+/// All ids of a bulk execution have one type.
+fn warned_in_bulk() -> Refusal {
+    Refusal::Statement(
+        "rowstamp: what is bound to the id in a bulk execution is no number, or below zero in an unsigned column; bind an \
+         integer or NULL"
+            .to_owned(),
+    )
 }

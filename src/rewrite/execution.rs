@@ -1,15 +1,18 @@
 //! Executions of a prepared INSERT: which parameters take an id is decided here, at each of them.
 
 use super::meaning::{Bound, Meaning};
+use super::plan::NewRows;
 use super::prepare::PreparedInsert;
 use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;
-use crate::mysql::prepared::{Execute, Param, id_bytes};
+use crate::mysql::prepared::{Execute, Param, id_bytes, id_text};
 use crate::rules::model::Explicit;
 
 /// Where an id goes: in place of a parameter of the client's, or as one of ours.
 enum Place {
     Client(u16),
+    /// As text of which the server warns.
+    Warned(u16),
     Hidden(u16),
 }
 
@@ -30,12 +33,20 @@ impl Draft {
         let mut places: Vec<_> = hidden.collect();
         let mut explicit = prepared.insert.explicit.clone();
         let mut ids = prepared.text.fixed_ids;
+        // With ON DUPLICATE KEY UPDATE there may be IGNORE too.
+        let may_fail = prepared.insert.new_rows == NewRows::All;
         for place in &prepared.text.id_params {
-            match bound_to_id(meaning, prepared, execute.params.get(usize::from(place.index)))? {
+            let param = execute.params.get(usize::from(place.index));
+            match bound_to_id(meaning, prepared, param, may_fail.then_some(place.row))? {
                 Bound::Takes => {
                     places.push((place.row, Place::Client(place.index)));
                     ids = ids.saturating_add(1);
                 }
+                Bound::TakesWarned => {
+                    places.push((place.row, Place::Warned(place.index)));
+                    ids = ids.saturating_add(1);
+                }
+                Bound::Fails => {}
                 Bound::Explicit(value) => explicit.extend(value),
             }
         }
@@ -45,13 +56,20 @@ impl Draft {
 
     /// The execution with its ids. `None`: they do not fit.
     pub fn write(&self, execute: Execute<'_>, range: &IdBlock) -> Option<Vec<u8>> {
-        let bytes: Vec<_> = (0..range.count()).filter_map(|k| range.nth(k)).map(id_bytes).collect();
+        let ids = || (0..range.count()).filter_map(|k| range.nth(k));
+        let bytes: Vec<_> = ids().map(id_bytes).collect();
+        let has_warned = self.places.iter().any(|(_, place)| matches!(place, Place::Warned(_)));
+        let texts: Vec<_> = ids().filter(|_| has_warned).map(id_text).collect();
         // Lives no longer than the ids' bytes.
         let mut execute = execute;
         let mut hidden = Vec::with_capacity(self.places.len());
         for (nth, (_, place)) in self.places.iter().enumerate() {
             let id = bytes.get(nth).map(Param::id)?;
             match *place {
+                Place::Warned(at) => {
+                    *execute.params.get_mut(usize::from(at))? =
+                        texts.get(nth).map(|text| Param::text(text))?;
+                }
                 Place::Client(at) => *execute.params.get_mut(usize::from(at))? = id,
                 Place::Hidden(at) => hidden.push((usize::from(at), id)),
             }
@@ -66,9 +84,10 @@ pub(super) fn bound_to_id(
     meaning: Meaning,
     prepared: &PreparedInsert,
     param: Option<&Param<'_>>,
+    row: Option<u32>,
 ) -> Result<Bound, Refusal> {
     let target = &prepared.insert.target;
-    let bound = param.and_then(|param| meaning.bound(param)).ok_or_else(|| {
+    let bound = param.and_then(|param| meaning.bound_in(param, row)).ok_or_else(|| {
         Refusal::Statement(format!(
             "rowstamp: what is bound to {} does not show whether it is zero; bind an integer or NULL",
             target.id_column()

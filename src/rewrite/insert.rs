@@ -8,7 +8,7 @@ use super::plan::{Edit, InsertPlan, NewRows, Protocol, Style, Target};
 use super::prepare::{IdParam, PARAMS_MAX};
 use super::select;
 use crate::rules::model::{ColumnShape, TableShape};
-use crate::sql::dialect::Dialect;
+use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::insert::{Body, Columns, Form, Head, Row, Source, Wants};
 use crate::sql::lex::{Lexer, Odd, Span, Token};
 use crate::sql::name;
@@ -54,7 +54,13 @@ pub(super) struct Context<'a> {
     pub(super) table: &'a str,
     /// DDL stands before it in its packet: the columns are not known that it will find.
     pub(super) behind_ddl: bool,
+    /// LAST_INSERT_ID() must not stand in the text.
+    pub(super) only_literals: bool,
 }
+
+/// Error 3566 would be its answer.
+const SHARED: &str = "it would have to be written with LAST_INSERT_ID(), which MySQL Router refuses where sessions share connections \
+                      (connection_sharing)";
 
 /// From behind the table's name to behind the statement; whether a `;` ended it.
 pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(InsertPlan, bool)> {
@@ -68,6 +74,9 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
     let body = match source {
         Source::Values(_) => Body::values(lexer, wants)?,
         Source::Set => Body::set(lexer, wants)?,
+        Source::Query(_) if context.only_literals => {
+            return refused(format!("{SHARED}; INSERT VALUES, or prepare it"));
+        }
         Source::Query(first) => return select::plan(lexer, context, &columns, wants.id_place, first),
     };
     let Some(body) = body else { return unreadable("what follows its table") };
@@ -88,7 +97,7 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
     draft.choose_style(&rows, &body)?;
     draft.write_columns(&columns, source, &rows)?;
     draft.write_rows(&rows, lexer.text());
-    draft.write_tail(&body, &columns, &rows, lexer.text());
+    draft.write_tail(&body, &columns, &rows, lexer.text())?;
     let semicolon = body.semicolon;
     Ok((draft.finish(&body, &rows), semicolon))
 }
@@ -309,11 +318,14 @@ struct Draft<'a> {
     explicit: Vec<i128>,
     id_params: Vec<IdParam>,
     ids: u32,
+    /// Rows, ascending, whose ids the server is to warn of as it would of what the client wrote.
+    warned: Vec<u32>,
     style: Style,
     edits: Vec<Edit>,
     odku_appends: bool,
     sets_last_id: bool,
     zero_meant: Option<bool>,
+    strict_meant: Option<SqlMode>,
     in_sets: InSets,
 }
 
@@ -327,11 +339,13 @@ impl<'a> Draft<'a> {
             explicit: Vec::new(),
             id_params: Vec::new(),
             ids: 0,
+            warned: Vec::new(),
             style: Style::Wrapped,
             edits: Vec::new(),
             odku_appends: false,
             sets_last_id: false,
             zero_meant: None,
+            strict_meant: None,
             in_sets: InSets::AsOne,
         }
     }
@@ -352,6 +366,7 @@ impl<'a> Draft<'a> {
             },
             sets_last_id: self.sets_last_id,
             zero_meant: self.zero_meant,
+            strict_meant: self.strict_meant,
             one_set_only,
             returning: body.tail.returning.is_some(),
             select: None,

@@ -12,7 +12,10 @@ use crate::sql::value::{self, Classified, IdValue};
 pub struct Meaning {
     /// NO_AUTO_VALUE_ON_ZERO
     pub zero_is_value: bool,
+    mode: SqlMode,
     mariadb: bool,
+    /// Known to be an unsigned integer: what is below zero becomes zero in it, with a warning, or is an error.
+    is_unsigned: bool,
     pub(super) column: Column,
 }
 
@@ -32,6 +35,10 @@ pub(super) enum Column {
 pub enum Bound {
     /// NULL or zero: takes an id.
     Takes,
+    /// Zero with a warning, or an error: takes an id of which the server warns too, or which is an error.
+    TakesWarned,
+    /// The server refuses it.
+    Fails,
     /// The client's own; a value where it is an integer.
     Explicit(Option<i128>),
 }
@@ -50,6 +57,8 @@ impl Meaning {
         };
         Meaning {
             zero_is_value: dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO),
+            mode: dialect.sql_mode,
+            is_unsigned: column == Column::Unsigned && id.is_some_and(|id| id.unsigned),
             mariadb: dialect.is_mariadb(),
             column,
         }
@@ -59,8 +68,37 @@ impl Meaning {
         matches!(self.column, Column::Signed | Column::Unsigned)
     }
 
+    pub(super) fn clamps(self, value: i128) -> bool {
+        self.is_unsigned && value < 0
+    }
+
+    /// What of sql_mode decides whether the server refuses a value that it would otherwise make fit.
+    pub fn strictness(self) -> SqlMode {
+        let (all, trans) = (SqlMode::STRICT_ALL_TABLES, SqlMode::STRICT_TRANS_TABLES);
+        let kept = [all, trans].into_iter().filter(|mode| self.mode.contains(*mode));
+        kept.fold(SqlMode::NONE, SqlMode::union)
+    }
+
+    /// Whether the server takes what is clamped for an error in the `row`-th row, counted from 0, of a statement without IGNORE.
+    /// A table without transactions may have an error in its first row only.
+    pub(super) fn refuses_clamped(self, row: u32) -> bool {
+        self.mode.contains(SqlMode::STRICT_ALL_TABLES)
+            || row == 0 && self.mode.contains(SqlMode::STRICT_TRANS_TABLES)
+    }
+
+    /// As [`Meaning::bound`]; `row`: of the `row`-th row of a statement without IGNORE.
+    pub fn bound_in(self, param: &Param<'_>, row: Option<u32>) -> Option<Bound> {
+        match self.bound(param) {
+            Some(Bound::TakesWarned) if row.is_some_and(|row| self.refuses_clamped(row)) => {
+                Some(Bound::Fails)
+            }
+            bound => bound,
+        }
+    }
+
     /// `None`: what the server would make of it is the server's to say. Measured on MariaDB 10.11 and MySQL 9.7.
     pub fn bound(self, param: &Param<'_>) -> Option<Bound> {
+        let clamped = if self.zero_is_value { Bound::Explicit(Some(0)) } else { Bound::TakesWarned };
         let value = match param.scalar().ok()? {
             Scalar::Null => return Some(Bound::Takes),
             Scalar::Integer(value) => value,
@@ -70,10 +108,18 @@ impl Meaning {
             Scalar::Text(text) => match self.text(text) {
                 Some(value) => value,
                 None if self.column == Column::Text => return Some(Bound::Explicit(None)),
-                None => return None,
+                None if !self.is_integer() => return None,
+                None if text.is_empty() && self.mode.contains(SqlMode::EMPTY_STRING_IS_NULL) => return None,
+                None => match value::of_text(text, self.mariadb).value {
+                    IdValue::Text | IdValue::TruncatedZero => return Some(clamped),
+                    _ => return None,
+                },
             },
             Scalar::Other => return None,
         };
+        if self.clamps(value) {
+            return Some(clamped);
+        }
         Some(if value == 0 && !self.zero_is_value { Bound::Takes } else { Bound::Explicit(Some(value)) })
     }
 
@@ -94,7 +140,7 @@ impl Meaning {
             Classified { value: IdValue::ConvertedZero, .. } => (IdValue::ConvertedZero, 0),
             Classified { value, integer } => (value, integer?),
         };
-        let is_spelled = matches!(value, IdValue::Zero | IdValue::Integer);
+        let is_spelled = matches!(value, IdValue::Zero | IdValue::Integer | IdValue::Truncated);
         if is_spelled || self.mariadb && self.is_integer() {
             return Some(integer);
         }
@@ -133,6 +179,7 @@ mod tests {
             auto_increment: true,
             generated: false,
             invisible: false,
+            in_primary_key: false,
         };
         let dialect = Dialect {
             server: Server { kind, version: 90_700 },
@@ -194,13 +241,40 @@ mod tests {
         check("bigint", STRING, "5e-1", Some(1), None);
         check("bigint", STRING, "1e1", Some(10), Some(10));
         check("bigint", STRING, "+14", Some(14), Some(14));
-        for unclear in ["", " ", "abc", "13abc", "\n0", "0x1", "1e", "."] {
+        for unclear in ["\n0", "1e", "0e", "-13abc", "13\\"] {
             check("bigint", STRING, unclear, None, None);
         }
+        check("bigint", STRING, "13abc", Some(13), Some(13));
+        let bigint = |mode: &str, value: &str| {
+            bound(meaning(ServerKind::MySql, mode, "bigint"), STRING, value.as_bytes())
+        };
+        for no_number in ["", " ", "abc", "0x1", ".", "0abc", "-0.4x"] {
+            assert_eq!(bigint("", no_number), Some(Bound::TakesWarned), "{no_number}");
+            let zero = Some(Bound::Explicit(Some(0)));
+            assert_eq!(bigint("NO_AUTO_VALUE_ON_ZERO", no_number), zero, "{no_number}");
+        }
+        assert_eq!(bigint("EMPTY_STRING_IS_NULL", ""), None);
         let text = |value: &str| bound(meaning(ServerKind::MySql, "", "varchar"), STRING, value.as_bytes());
         assert_eq!(text("abc"), Some(Bound::Explicit(None)));
         assert_eq!(text("0.4"), Some(Bound::Explicit(None)));
         assert_eq!(text("0"), Some(Bound::Takes));
+    }
+
+    #[test]
+    fn what_strict_modes_refuse() {
+        let in_row = |mode: &str, row: Option<u32>| {
+            let kind = ParamType { kind: STRING, flags: 0 };
+            meaning(ServerKind::MariaDb, mode, "int").bound_in(&Param::new(kind, Value::Value(b"\x01x")), row)
+        };
+        assert_eq!(in_row("", Some(0)), Some(Bound::TakesWarned));
+        assert_eq!(in_row("STRICT_TRANS_TABLES", Some(0)), Some(Bound::Fails));
+        assert_eq!(in_row("STRICT_TRANS_TABLES", Some(1)), Some(Bound::TakesWarned));
+        assert_eq!(in_row("STRICT_ALL_TABLES", Some(1)), Some(Bound::Fails));
+        assert_eq!(in_row("STRICT_ALL_TABLES", None), Some(Bound::TakesWarned));
+        let unsigned = meaning(ServerKind::MariaDb, "", "int unsigned");
+        let below = [0xFB, 0xFF, 0xFF, 0xFF];
+        let below = Param::new(ParamType { kind: 0x03, flags: 0 }, Value::Value(&below));
+        assert_eq!(unsigned.bound(&below), Some(Bound::TakesWarned));
     }
 
     #[test]

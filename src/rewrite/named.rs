@@ -1,11 +1,11 @@
-//! What SQL's PREPARE leaves behind, and what only the session can say of the text behind a variable.
+//! What SQL's PREPARE leaves behind, and what only the session can say of the text in a variable.
 
 use std::sync::Arc;
 
 use super::prepare::PreparedText;
 use crate::sql::dialect::Dialect;
 
-/// A statement that PREPARE gave a name. It is planned anew at each EXECUTE, under what it was read in, and must come out
+/// A statement that PREPARE gave a name. It is planned again at each EXECUTE, under what it was read in, and must come out
 /// as it was sent.
 #[derive(Debug, PartialEq)]
 pub struct NamedStatement {
@@ -14,6 +14,13 @@ pub struct NamedStatement {
     pub(super) database: Database,
     /// With hidden parameters; `None`: as it came.
     pub(super) sent: Option<PreparedText>,
+}
+
+impl NamedStatement {
+    /// The client's own text.
+    pub fn source(&self) -> &[u8] {
+        &self.source
+    }
 }
 
 /// The default database that a text is read in.
@@ -62,12 +69,19 @@ pub enum Value {
     Text(String),
     /// Too long, or in no form that can be read.
     Unknown,
+    /// The server's error packet.
+    Failed(Vec<u8>),
 }
 
 /// What only the session knows.
 pub trait Session {
     fn named(&self, name: &str) -> Known;
     fn value(&self, question: &[u8]) -> Value;
+
+    /// Whether LAST_INSERT_ID() may stand in a text: MySQL Router refuses it (3566) where sessions share connections.
+    fn takes_last_insert_id(&self) -> bool {
+        true
+    }
 }
 
 /// A session that has prepared nothing and asked nothing.
@@ -85,6 +99,18 @@ impl Session for Fresh {
 
 /// Characters of a text that the server is asked for: its answer must fit into a packet that is read whole.
 const CHARACTERS_MAX: u32 = 60_000;
+
+/// Asks for an expression as [`question`] does, where EXECUTE IMMEDIATE evaluates it: the server takes no stored functions and no
+/// subqueries there, so that nothing runs that would not run without us. MariaDB only.
+pub(super) fn question_at_execute(expression: &[u8]) -> Vec<u8> {
+    let mut sql = format!(
+        "EXECUTE IMMEDIATE 'SELECT a IS NULL,IF(CHAR_LENGTH(CONVERT(a USING utf8mb4))>{CHARACTERS_MAX},''-'',\
+         HEX(CONVERT(a USING utf8mb4)))FROM(SELECT ? AS a)AS x' USING "
+    )
+    .into_bytes();
+    sql.extend_from_slice(expression);
+    sql
+}
 
 /// Asks for an expression: a row of two. The first is 1 where it is NULL, the second its text in UTF-8 in hexadecimal digits, or
 /// `-` where that is too long.

@@ -15,10 +15,12 @@ use self::around::Around;
 use self::hiding::Hidden;
 use super::effects::Effects;
 use super::insert::{Context, Stop};
-use super::plan::{InsertPlan, Lookup, Plan, Planned, Protocol, Refusal, Target, Unreadable, View};
+use super::plan::{Edit, InsertPlan, Lookup, Plan, Planned, Protocol, Refusal, Target, Unreadable, View};
 use crate::rules::model::Mode;
 use crate::sql::dialect::Dialect;
+use crate::sql::dynamic::{self as dynamic_sql, Dynamic};
 use crate::sql::for_statement::ModeSetting;
+use crate::sql::glance::may_insert;
 use crate::sql::insert::{Head, Verb};
 use crate::sql::lex::{Lexer, Odd, TokenKind};
 use crate::sql::name::{self, Path};
@@ -42,9 +44,11 @@ pub(super) fn plan(text: &[u8], view: &View<'_>, protocol: Protocol, several: bo
         views: Vec::new(),
         effects: Effects::default(),
         explained: true,
+        settled: Vec::new(),
         inserts: Vec::new(),
         owes_from: None,
         variables: 0,
+        assigned: Vec::new(),
     };
     for nth in 0.. {
         lexer.reset_params();
@@ -92,11 +96,15 @@ struct Walk<'a> {
     effects: Effects,
     /// [`Effects::explains_report`], as far as the walk has come.
     explained: bool,
+    /// [`Plan::settled`]
+    settled: Vec<Edit>,
     inserts: Vec<InsertPlan>,
-    /// Behind the first INSERT of which `LAST_INSERT_ID()` is told only once the packet has been answered.
+    /// After the first INSERT whose `LAST_INSERT_ID()` is known only once the packet has been answered.
     owes_from: Option<u32>,
     /// User's variables of ours that the packet needs so far.
     variables: u32,
+    /// User's variables that the statement before has set to a text, or one that only PREPAREs follow; in lower case.
+    assigned: Vec<(Vec<u8>, String)>,
 }
 
 /// Which statement of the packet, and what stands before it in the same statement.
@@ -128,14 +136,14 @@ impl Walk<'_> {
         let end = u32::try_from(self.text.len()).unwrap_or(u32::MAX);
         if self.reads_owed_id(end) {
             return Planned::Refused(Refusal::new(
-                "LAST_INSERT_ID() may be read behind an INSERT of the same packet whose id the session learns only later; \
+                "LAST_INSERT_ID() may be read after an INSERT of the same packet whose id the session learns only later; \
                  send them in packets of their own",
             ));
         }
-        if self.inserts.is_empty() {
+        if self.inserts.is_empty() && self.settled.is_empty() {
             return Planned::Untouched(self.effects);
         }
-        Planned::Rewrite(Plan { inserts: self.inserts, effects: self.effects })
+        Planned::Rewrite(Plan { settled: self.settled, inserts: self.inserts, effects: self.effects })
     }
 
     /// One statement; whether another may follow.
@@ -155,6 +163,7 @@ impl Walk<'_> {
         // Functions in it may do more.
         self.explained &= matches!(kind, Statement::Empty | Statement::Use(_) | Statement::Set(_));
         let mut is_routine = false;
+        self.note_assigned(&kind, &before);
         match kind {
             Statement::Insert(verb) => return self.insert(lexer, verb, place),
             Statement::Explain => self.explained(&mut lexer.clone(), place)?,
@@ -165,7 +174,7 @@ impl Walk<'_> {
                 return self.behind_prefix(lexer, place, |around| around.with(settings));
             }
             Statement::Empty | Statement::Harmless => {}
-            // What SET STATEMENT has set is put back behind it.
+            // What SET STATEMENT has set is put back after it.
             Statement::Use(_) | Statement::Set(_) if place.depth > 0 => self.effects.opaque = true,
             Statement::Use(schema) => self.use_schema(schema),
             Statement::Set(settings) => self.set(&settings),
@@ -205,19 +214,19 @@ impl Walk<'_> {
             .any(|word| memmem::find(&between, word).is_some())
     }
 
-    /// Behind a statement that may have changed `sql_mode` or the character set: where the rest is cut then hangs on them.
+    /// After a statement that may have changed `sql_mode` or the character set: where the rest is cut then depends on them.
     fn is_blind(&self, lexer: &Lexer<'_>) -> bool {
         let rest = self.text.get(lexer.position() as usize..).unwrap_or_default();
         self.effects.opaque
             && self.view.any_rules
             && rest.iter().any(|&b| b == b'\\' || b == b'"' || b >= 0x80)
-            && mentions_insert(rest)
+            && may_insert(rest)
     }
 
     /// The text from `start` cannot be cut into statements. Where it may hold an INSERT under a rule, it is refused.
     fn doubt(&mut self, start: u32, odd: Odd) -> Result<bool, Halt> {
         let rest = self.text.get(start as usize..).unwrap_or_default();
-        if self.view.any_rules && mentions_insert(rest) {
+        if self.view.any_rules && may_insert(rest) {
             let what = format!("{} cannot be read for certain (byte {})", odd.what, odd.at);
             return Err(Box::new(self.unreadable(start, &what)));
         }
@@ -225,7 +234,7 @@ impl Walk<'_> {
         Ok(false)
     }
 
-    /// A single statement may be shown to the server; of several, their order hangs on what cannot be read.
+    /// A single statement may be shown to the server; of several, their order depends on what cannot be read.
     fn unreadable(&self, start: u32, what: &str) -> Planned {
         let refusal =
             Refusal::new(format!("an INSERT that may need an id, but {what}; write it more plainly"));
@@ -237,6 +246,23 @@ impl Walk<'_> {
             return Planned::Refused(refusal);
         }
         Planned::Unreadable(Unreadable { statement: start as usize..self.text.len(), inner: None, refusal })
+    }
+
+    /// What a user's variable holds after this statement, where the text shows it.
+    fn note_assigned(&mut self, kind: &Statement, before: &Lexer<'_>) {
+        match kind {
+            Statement::Set(_) => {
+                let mut within = before.clone();
+                let assigned =
+                    within.next().and_then(|_| dynamic_sql::assigned_text(&mut within)).unwrap_or_default();
+                let Some((name, text)) = assigned else { return self.assigned.clear() };
+                self.assigned.push((name.of(self.text).to_ascii_lowercase(), text));
+            }
+            Statement::Empty
+            | Statement::Use(_)
+            | Statement::Dynamic(Dynamic::Prepare { .. } | Dynamic::Deallocate { .. }) => {}
+            _ => self.assigned.clear(),
+        }
     }
 
     fn use_schema(&mut self, schema: Option<String>) {
@@ -286,7 +312,7 @@ impl Walk<'_> {
             },
             None => {
                 return refuse(
-                    "which database it means hangs on a statement before it in the packet; send them in packets of their own",
+                    "which database it means depends on a statement before it in the packet; send them in packets of their own",
                 );
             }
         };
@@ -338,6 +364,7 @@ impl Walk<'_> {
             head,
             table,
             behind_ddl: self.effects.ddl,
+            only_literals: self.protocol == Protocol::Text && !self.view.session.takes_last_insert_id(),
         }
     }
 
@@ -384,7 +411,7 @@ impl Walk<'_> {
             Ok((plan, semicolon)) => {
                 if plan.select.is_some() && place.depth > 0 {
                     return Err(Box::new(Planned::Refused(Refusal::new(
-                        "an INSERT ... SELECT behind ANALYZE or SET STATEMENT ... FOR; send it by itself",
+                        "an INSERT ... SELECT after ANALYZE or SET STATEMENT ... FOR; send it by itself",
                     ))));
                 }
                 if plan.select.is_some() && (nth > 0 || self.several && semicolon && !is_end(&mut ahead)) {
@@ -443,12 +470,4 @@ fn is_end(lexer: &mut Lexer<'_>) -> bool {
             _ => return false,
         }
     }
-}
-
-/// Whether the bytes hold a word that an INSERT, or what hides one, needs. Asked only where a text cannot be read.
-fn mentions_insert(text: &[u8]) -> bool {
-    let upper = text.to_ascii_uppercase();
-    [&b"INSERT"[..], b"REPLACE", b"LOAD", b"EXECUTE", b"PREPARE"]
-        .iter()
-        .any(|word| memmem::find(&upper, word).is_some())
 }

@@ -10,7 +10,7 @@ use super::prepare::PreparedText;
 use super::select::SelectPlan;
 use crate::ids::range::block::{IdBlock, Spacing};
 use crate::rules::model::{InsertId, Rule, TableShape};
-use crate::sql::dialect::Dialect;
+use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 
 /// A ruled table as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,6 +141,8 @@ pub enum Planned {
     Away(String),
     /// The server's COM_STMT_PREPARE is asked; its error goes back as it is, and if it has none, the refusal.
     Unreadable(Unreadable),
+    /// The server's error packet to what it was asked: the statement fails with it.
+    Fails(Vec<u8>),
     Rewrite(Plan),
 }
 
@@ -171,9 +173,11 @@ pub enum Style {
     OdkuNative,
 }
 
-/// What a packet with ruled INSERTs needs.
+/// What a packet needs that cannot go on as it came.
 #[derive(Debug)]
 pub struct Plan {
+    /// What the server has evaluated already, before all INSERTs: a second time it may come out otherwise.
+    pub(super) settled: Vec<Edit>,
     /// In the order of the text.
     pub inserts: Vec<InsertPlan>,
     pub effects: Effects,
@@ -198,6 +202,8 @@ pub struct InsertPlan {
     /// Whether zero was a value (NO_AUTO_VALUE_ON_ZERO) when the meaning of its constants was decided; `None`: none of them
     /// is zero or DEFAULT. The server decides at each execution.
     pub zero_meant: Option<bool>,
+    /// What of sql_mode made a value the server's to refuse, which without that would become zero; `None`: there is none.
+    pub strict_meant: Option<SqlMode>,
     /// Why several sets of parameters in one execution would not do as single ones do.
     pub one_set_only: Option<&'static str>,
     /// Answers with a result set, whose end tells neither affected rows nor an id.
@@ -281,10 +287,10 @@ pub(super) struct Edit {
 pub(super) enum Piece {
     /// As it is, in the client's character set.
     Text(Box<[u8]>),
-    /// The id's column, quoted, between these.
-    Column { before: &'static str, after: &'static str },
-    /// The list of the visible columns, and behind them the id's.
-    AllColumns { with_id: bool },
+    /// The id's column, quoted, in the client's character set, between these.
+    Column { before: &'static str, after: &'static str, charset: ClientCharset },
+    /// The list of the visible columns, and after them the id's.
+    AllColumns { with_id: bool, charset: ClientCharset },
     /// The n-th id of the statement; prepared, the one of its row.
     Id { nth: u32, row: u32, comma: bool, form: IdForm },
 }
@@ -293,6 +299,9 @@ pub(super) enum Piece {
 pub(super) enum IdForm {
     /// `7`; prepared: a parameter of its own.
     Literal,
+    /// `'7x'`, of which the server warns that it is truncated, or which is an error to it, as what the client wrote; prepared:
+    /// `CONCAT(?,'x')`.
+    Warned,
     /// `LAST_INSERT_ID(7)`
     Wrapper,
     /// `8`; prepared: so much behind what the wrapper of the same statement set.
@@ -301,11 +310,40 @@ pub(super) enum IdForm {
     Variable,
 }
 
-/// What `text`, one packet's statements, needs. Whoever has many texts that cannot matter looks at them with
+/// What `text`, one packet's statements, needs. A caller with many texts that cannot matter looks at them with
 /// [`crate::sql::glance::glance`] first.
 pub fn plan(text: &[u8], view: &View<'_>, protocol: Protocol) -> Planned {
     let several = view.multi_statements && protocol == Protocol::Text;
     packet::plan(text, view, protocol, several)
+}
+
+/// What a statement is that is to be prepared, as far as it inserts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Inserts {
+    /// It does not, or names no table that there could be.
+    Nothing,
+    /// By schema and table.
+    Into(Box<(String, String)>),
+    /// It cannot be read for certain.
+    Unclear,
+}
+
+/// What a statement inserts into, whatever the rules say.
+pub fn inserts_into(text: &[u8], dialect: &Dialect, database: Option<&str>) -> Inserts {
+    let view = View {
+        dialect,
+        multi_statements: false,
+        default_schema: database,
+        any_rules: true,
+        tables: &|_, _| Lookup::NotRuled,
+        hidden: &|_, _| false,
+        session: &super::named::Fresh,
+    };
+    match plan(text, &view, Protocol::Prepare) {
+        Planned::Untouched(Effects { inserts_into: Some(name), .. }) => Inserts::Into(name),
+        Planned::Untouched(_) => Inserts::Nothing,
+        _ => Inserts::Unclear,
+    }
 }
 
 /// Whether `text`, the beginning of one statement that is too long to be read, tells by itself into which table it inserts:
@@ -345,7 +383,7 @@ impl Plan {
 
     /// Whether the text must be changed at all: it need not where the client wrote every id itself.
     pub fn has_edits(&self) -> bool {
-        self.inserts.iter().any(InsertPlan::has_edits)
+        !self.settled.is_empty() || self.inserts.iter().any(InsertPlan::has_edits)
     }
 
     /// How many ranges [`Plan::splice`] takes, and how long: one for each insert with `ids > 0`, in order.

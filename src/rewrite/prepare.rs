@@ -137,6 +137,10 @@ impl Writer {
                 self.out.push(b'?');
                 self.hide(edit, row)
             }
+            IdForm::Warned => {
+                self.out.extend_from_slice(b"CONCAT(?,'x')");
+                self.hide(edit, row)
+            }
             IdForm::BehindWrapper => {
                 let Some(behind) = insert.target.spacing.offset(u64::from(nth)) else {
                     return Err(Refusal::new(

@@ -23,6 +23,7 @@ pub fn describe(text: &[u8], planned: &Planned) -> String {
         Planned::NeedsValue { question } => {
             format!("the server is asked first: {}\n", String::from_utf8_lossy(question))
         }
+        Planned::Fails(_) => "fails with the server's error\n".to_owned(),
         Planned::Away(why) => format!("no id now (1467)\n{why}\n"),
         Planned::Refused(refusal) => format!("refused (1235)\n{refusal}\n"),
         Planned::Unreadable(unreadable) => {
@@ -108,6 +109,7 @@ fn sample(text: &[u8], plan: &Plan) -> String {
                     let piece = match form {
                         IdForm::Wrapper => format!("LAST_INSERT_ID({id})"),
                         IdForm::Literal | IdForm::BehindWrapper | IdForm::Variable => id,
+                        IdForm::Warned => format!("'{id}x'"),
                     };
                     out.extend_from_slice(piece.as_bytes());
                 }

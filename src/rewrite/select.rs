@@ -287,7 +287,7 @@ impl SelectPlan {
         }
     }
 
-    /// Whether the query has another number of columns than the list in front of it, which the server is sure to refuse.
+    /// Whether the query has another number of columns than the list before it, which the server is sure to refuse.
     pub fn fails_by_count(&self, columns: &[ColumnDefinition]) -> bool {
         self.is_listed && !columns.is_empty() && columns.len() != self.columns as usize
     }
@@ -322,8 +322,8 @@ impl SelectPlan {
         for (nth, &column) in (0..).zip(columns) {
             if column.is_hexadecimal_literal() {
                 return Err(Refusal::new(
-                    "the query selects a hexadecimal or bit literal, whose meaning hangs on the column it is stored in; write \
-                     a number or a string",
+                    "the query selects a hexadecimal or bit literal, whose meaning depends on the column it is stored in; \
+                     write a number or a string",
                 ));
             }
             if self.hidden_digits.may_be_at(nth) && column.is_computed_decimal() {

@@ -2,6 +2,7 @@
 
 use super::plan::{Edit, IdForm, InsertPlan, Piece, Plan};
 use crate::ids::range::block::IdBlock;
+use crate::sql::dialect::ClientCharset;
 use crate::sql::lex::is_name_byte;
 use crate::sql::name;
 
@@ -21,6 +22,12 @@ pub(super) fn splice(plan: &Plan, text: &[u8], ranges: &[IdBlock], out: &mut Vec
     out.reserve(text.len() + edits * digits + FIXED_BYTES);
     let mut from = 0usize;
     let mut ranges = ranges.iter();
+    for edit in &plan.settled {
+        let Piece::Text(piece) = &edit.piece else { return None };
+        out.extend_from_slice(text.get(from..edit.start as usize)?);
+        out.extend_from_slice(piece);
+        from = edit.end as usize;
+    }
     for insert in &plan.inserts {
         let range = if insert.ids > 0 { Some(ranges.next()?) } else { None };
         from = splice_one(insert, text, range, from, out)?;
@@ -56,6 +63,11 @@ fn splice_one(
                         out.push(b')');
                     }
                     IdForm::Literal | IdForm::BehindWrapper => put_digits(out, id),
+                    IdForm::Warned => {
+                        out.push(b'\'');
+                        put_digits(out, id);
+                        out.extend_from_slice(b"x'");
+                    }
                     IdForm::Variable => put_variable(out, insert.first_variable? + nth),
                 }
             }
@@ -96,21 +108,29 @@ fn put_variable(out: &mut Vec<u8>, number: u32) {
 pub(super) fn put_fixed(out: &mut Vec<u8>, piece: &Piece, insert: &InsertPlan) {
     match piece {
         Piece::Text(text) => out.extend_from_slice(text),
-        Piece::Column { before, after } => {
+        Piece::Column { before, after, charset } => {
             out.extend_from_slice(before.as_bytes());
-            name::put_quoted(out, insert.target.id_column());
+            put_name(out, insert.target.id_column(), *charset);
             out.extend_from_slice(after.as_bytes());
         }
-        Piece::AllColumns { with_id } => {
+        Piece::AllColumns { with_id, charset } => {
             let shown = insert.target.shape.iter().flat_map(|shape| shape.visible());
             let id = with_id.then(|| insert.target.id_column());
             for (nth, column) in shown.map(|column| column.name.as_str()).chain(id).enumerate() {
                 out.push(if nth == 0 { b'(' } else { b',' });
-                name::put_quoted(out, column);
+                put_name(out, column, *charset);
             }
             out.push(b')');
         }
         Piece::Id { .. } => {}
+    }
+}
+
+/// That it can be written the plan has made sure of.
+fn put_name(out: &mut Vec<u8>, name: &str, charset: ClientCharset) {
+    match charset.written(name) {
+        Some(written) => name::put_quoted_bytes(out, &written),
+        None => name::put_quoted(out, name),
     }
 }
 

@@ -1,5 +1,5 @@
 //! An INSERT through a view is one into the table that it selects from: which column of the view is which of the table's, one
-//! definition after the other. Whoever follows a view reads what it needs; nothing is read here.
+//! definition after the other. The caller that follows a view reads what it needs; nothing is read here.
 
 use std::sync::Arc;
 

@@ -73,7 +73,7 @@ pub fn second_opinion(
         |insert: &InsertPlan| insert.is_named || insert.first_variable.is_some() || insert.select.is_some();
     // Modes that a statement of the packet sets hold for those behind it.
     let sets_modes = plan.effects.sql_mode.is_some() || plan.effects.charset.is_some();
-    if sets_modes || plan.inserts.iter().any(is_other) {
+    if sets_modes || !plan.settled.is_empty() || plan.inserts.iter().any(is_other) {
         return Opinion::NotVerified;
     }
     let Some(before) = read(before, dialect, CHAIN_MAX).filter(Read::is_as_the_server_reads_it) else {
@@ -162,7 +162,7 @@ fn compare(
 /// Reading a longer text twice would keep the thread's other sessions waiting for more than a tenth of a second.
 const BYTES_MAX: usize = 1 << 20;
 /// How many tokens may stand in a row, added up over the parentheses around them. The parser makes `1+1+1` a tree as deep
-/// as it is long, and whoever compares or drops it recurses.
+/// as it is long, and comparing or dropping it recurses.
 const CHAIN_MAX: usize = 300;
 /// What a rewrite adds to such a row, with room to spare.
 const OURS_MAX: usize = 32;
@@ -195,7 +195,7 @@ fn tokens(text: &[u8], dialect: &Dialect) -> Option<Vec<TokenWithSpan>> {
     }
     let text = characters(text, dialect.charset)?;
     let mut tokens = Tokenizer::new(&MySqlDialect {}, &text).tokenize_with_location().ok()?;
-    // To the server `@` alone is a user's variable, and the name behind it may stand in quotes; a name ends in front of it.
+    // To the server `@` alone is a user's variable, and the name after it may stand in quotes; a name ends before it.
     // sqlparser takes the next character for the variable's name, whatever it is, `a@b` for a name, and the last two names of
     // `shop.1.id` for one.
     let is_cut_otherwise = |token: &TokenWithSpan| match &token.token {
@@ -237,8 +237,12 @@ fn characters(text: &[u8], charset: ClientCharset) -> Option<Cow<'_, str>> {
             Ok(text) => text.into(),
             Err(_) => utf8_or_bytes(text).into(),
         }),
-        ClientCharset::Latin1 | ClientCharset::Safe => {
-            Some(text.iter().copied().map(char::from).collect::<String>().into())
+        ClientCharset::Latin1 | ClientCharset::OneByte(_) | ClientCharset::Safe => {
+            let letters = charset.letters();
+            let one = |&byte: &u8| {
+                letters.and_then(|letters| letters.letter(byte)).unwrap_or_else(|| char::from(byte))
+            };
+            Some(text.iter().map(one).collect::<String>().into())
         }
         _ => std::str::from_utf8(text).ok().filter(|text| text.is_ascii()).map(Cow::from),
     }

@@ -39,7 +39,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// The keys of a rule or generator that act, in the order in which they are told.
+/// The keys of a rule or generator that act, in the order in which they are listed.
 type Keys = Vec<(&'static str, String)>;
 
 /// All that acts otherwise under `new` than under `old`; where it stands in the files does not count. Generators first, each kind

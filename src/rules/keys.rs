@@ -232,7 +232,7 @@ pub enum Order {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["column", "generator"]))]
 pub struct Table {
-    /// The column that is filled.
+    /// The column that is filled; "auto": the table's AUTO_INCREMENT column, else the one integer that is its primary key.
     #[schemars(example = &"id", length(min = 1))]
     pub column: Option<String>,
     /// "name" in this file's schema, or "schema.name".

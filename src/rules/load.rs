@@ -1,4 +1,4 @@
-//! The files of a rules folder -> the rules in force, or everything that is wrong with them.
+//! The files of a rules folder -> the rules, or everything that is wrong with them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,7 +36,7 @@ pub fn load(folder: &Path) -> Result<(RuleSet, Findings), Findings> {
 /// Sorted, so that findings and ties come in the same order everywhere.
 pub(super) fn files_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let cannot =
-        |error: std::io::Error| format!("cannot be read: {error}; make the folder, or mend rules.path");
+        |error: std::io::Error| format!("cannot be read: {error}; make the folder, or fix rules.path");
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
@@ -77,7 +77,7 @@ struct Link<'a> {
     findings: &'a mut Findings,
 }
 
-/// A generator's name is taken even where its definition is bad, lest its tables be blamed too.
+/// A generator's name is taken even where its definition is bad, so that its tables are not blamed too.
 struct Defined {
     spec: Option<GeneratorSpec>,
     origin: Origin,

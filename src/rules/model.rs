@@ -151,10 +151,12 @@ pub struct ColumnShape {
     pub generated: bool,
     /// Left out of an INSERT without a column list.
     pub invisible: bool,
+    /// Of the primary key, alone or with others.
+    pub in_primary_key: bool,
 }
 
 impl ColumnShape {
-    /// From what information_schema.columns has of it: `data_type`, `column_type` and `extra`.
+    /// From what information_schema.columns has of it: `data_type`, `column_type` and `extra`. Its keys are not among it.
     pub fn of(name: &str, data_type: &str, column_type: &str, extra: &str) -> Self {
         let extra = extra.to_ascii_uppercase();
         ColumnShape {
@@ -167,7 +169,16 @@ impl ColumnShape {
                 .split(", ")
                 .any(|e| e.ends_with("GENERATED") && !e.contains("DEFAULT_GENERATED")),
             invisible: extra.contains("INVISIBLE"),
+            in_primary_key: false,
         }
+    }
+
+    /// Whether ids can be stored in it at all: in integers, exact numbers, doubles and text.
+    pub fn holds_ids(&self) -> bool {
+        let texts = ["char", "text", "binary", "blob"];
+        self.highest().is_some()
+            || matches!(self.data_type.as_str(), "decimal" | "float" | "double")
+            || texts.iter().any(|kind| self.data_type.ends_with(kind))
     }
 
     /// The highest value; `None` for columns that are no integers. Source: MySQL manual, "Integer Types".

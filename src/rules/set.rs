@@ -1,4 +1,4 @@
-//! All rules in force, and the one of a table.
+//! All the rules, and the one of a table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ struct SchemaRules {
 }
 
 impl RuleSet {
-    /// That each rule's generator is among `generators` is checked by whoever reads the files.
+    /// That each rule's generator is among `generators` is checked where the files are read.
     pub fn new(
         generators: impl IntoIterator<Item = GeneratorSpec>,
         rules: impl IntoIterator<Item = Rule>,

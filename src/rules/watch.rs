@@ -1,7 +1,7 @@
 //! Whether the files of a rules folder are others than those that were read, and have come to rest.
 //!
 //! The folder is looked at again and again rather than waited on: what a link leads to, what lies on another machine's disk, and a
-//! folder that is put in another's place change without a word to whoever waits for the kernel's.
+//! folder that is put in another's place change without a notice from the kernel.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;

@@ -140,6 +140,10 @@ impl TableFacts {
         self.columns.iter().find(|column| is_it(&column.shape.name))
     }
 
+    pub fn shapes(&self) -> impl Iterator<Item = &ColumnShape> + Clone {
+        self.columns.iter().map(|column| &column.shape)
+    }
+
     pub fn is_base(&self) -> bool {
         self.kind == TableKind::Base
     }

@@ -8,7 +8,7 @@ pub(super) fn char_bytes(charset: ClientCharset, bytes: &[u8]) -> Option<usize> 
     let &[lead, ref rest @ ..] = bytes else { return None };
     match charset {
         ClientCharset::Utf8 => utf8_bytes(bytes),
-        ClientCharset::Latin1 | ClientCharset::Safe => Some(1),
+        ClientCharset::Latin1 | ClientCharset::OneByte(_) | ClientCharset::Safe => Some(1),
         ClientCharset::Gbk => {
             two((0x81..=0xFE).contains(&lead), rest, |b| matches!(b, 0x40..=0x7E | 0x80..=0xFE))
         }
@@ -54,5 +54,8 @@ fn utf8_bytes(bytes: &[u8]) -> Option<usize> {
 /// Whether bytes of a string or comment may be skipped one by one: no character has a byte behind its first that looks
 /// like a quote, a backslash or another ASCII sign.
 pub(super) fn skips_bytewise(charset: ClientCharset) -> bool {
-    matches!(charset, ClientCharset::Utf8 | ClientCharset::Latin1 | ClientCharset::Safe)
+    matches!(
+        charset,
+        ClientCharset::Utf8 | ClientCharset::Latin1 | ClientCharset::OneByte(_) | ClientCharset::Safe
+    )
 }

@@ -1,5 +1,9 @@
 //! What decides how the server reads a statement's bytes: its kind and version, `sql_mode`, `character_set_client`.
 
+use std::borrow::Cow;
+
+use super::letters::Letters;
+
 /// MySQL, or what is compatible with it, or MariaDB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerKind {
@@ -42,6 +46,11 @@ impl SqlMode {
     pub const IGNORE_SPACE: SqlMode = SqlMode(8);
     /// MariaDB reads statements with another grammar.
     pub const ORACLE: SqlMode = SqlMode(16);
+    /// What a column cannot hold is an error; in a table without transactions in the first row only.
+    pub const STRICT_TRANS_TABLES: SqlMode = SqlMode(32);
+    pub const STRICT_ALL_TABLES: SqlMode = SqlMode(64);
+    /// MariaDB: '' is NULL.
+    pub const EMPTY_STRING_IS_NULL: SqlMode = SqlMode(128);
 
     /// From the text of `@@sql_mode` or of a `SET sql_mode='...'`. Modes without a meaning here are left out.
     /// Combinations are expanded as the server does (manual, "Server SQL Modes", "Combination SQL Modes").
@@ -57,6 +66,10 @@ impl SqlMode {
             "NO_AUTO_VALUE_ON_ZERO" => SqlMode::NO_AUTO_VALUE_ON_ZERO,
             "IGNORE_SPACE" => SqlMode::IGNORE_SPACE,
             "ANSI" | "MSSQL" | "DB2" | "MAXDB" | "POSTGRESQL" => quotes_and_space,
+            "STRICT_TRANS_TABLES" => SqlMode::STRICT_TRANS_TABLES,
+            "STRICT_ALL_TABLES" => SqlMode::STRICT_ALL_TABLES,
+            "TRADITIONAL" => SqlMode::STRICT_TRANS_TABLES.union(SqlMode::STRICT_ALL_TABLES),
+            "EMPTY_STRING_IS_NULL" => SqlMode::EMPTY_STRING_IS_NULL,
             "ORACLE" => quotes_and_space.union(SqlMode::ORACLE),
             _ => SqlMode::NONE,
         }
@@ -84,6 +97,8 @@ pub enum ClientCharset {
     Utf8,
     /// Latin1: one byte a character; names can still be read.
     Latin1,
+    /// One byte a character; its letters are known, so that names can be read.
+    OneByte(&'static Letters),
     /// One byte a character, or characters none of whose bytes looks like ASCII punctuation.
     Safe,
     /// gbk, and gb18030, whose four-byte characters hold digits.
@@ -97,15 +112,35 @@ pub enum ClientCharset {
 }
 
 impl ClientCharset {
+    /// Of a set other than UTF-8, where they are known.
+    pub fn letters(self) -> Option<&'static Letters> {
+        match self {
+            ClientCharset::Latin1 => Letters::named("latin1"),
+            ClientCharset::OneByte(letters) => Some(letters),
+            _ => None,
+        }
+    }
+
+    /// A text of ours in this character set; `None`: not all of it can be written for certain.
+    pub fn written(self, text: &str) -> Option<Cow<'_, [u8]>> {
+        match self {
+            ClientCharset::Utf8 => Some(Cow::Borrowed(text.as_bytes())),
+            _ if text.is_ascii() => Some(Cow::Borrowed(text.as_bytes())),
+            other => other.letters()?.encode(text),
+        }
+    }
+
     /// From a character set's name, as `SHOW CHARACTER SET` lists it. Names of collations are not understood.
     pub fn parse(name: &str) -> ClientCharset {
-        match name.to_ascii_lowercase().as_str() {
+        let name = name.to_ascii_lowercase();
+        match name.as_str() {
             "utf8" | "utf8mb3" | "utf8mb4" => ClientCharset::Utf8,
             "latin1" => ClientCharset::Latin1,
-            "ascii" | "armscii8" | "binary" | "cp1250" | "cp1251" | "cp1256" | "cp1257" | "cp850"
-            | "cp852" | "cp866" | "dec8" | "eucjpms" | "euckr" | "gb2312" | "geostd8" | "greek"
-            | "hebrew" | "hp8" | "keybcs2" | "koi8r" | "koi8u" | "latin2" | "latin5" | "latin7" | "macce"
-            | "macroman" | "swe7" | "tis620" | "ujis" => ClientCharset::Safe,
+            name if Letters::named(name).is_some() => {
+                Letters::named(name).map_or(ClientCharset::Unknown, ClientCharset::OneByte)
+            }
+            "ascii" | "armscii8" | "binary" | "cp850" | "cp852" | "dec8" | "eucjpms" | "euckr" | "gb2312"
+            | "geostd8" | "hp8" | "keybcs2" | "macce" | "swe7" | "tis620" | "ujis" => ClientCharset::Safe,
             "gbk" => ClientCharset::Gbk,
             "gb18030" => ClientCharset::Gb18030,
             "big5" => ClientCharset::Big5,
@@ -152,8 +187,9 @@ mod tests {
         let ansi = SqlMode::ANSI_QUOTES.union(SqlMode::IGNORE_SPACE);
         for (text, expected) in [
             ("", SqlMode::NONE),
-            ("STRICT_TRANS_TABLES,TRADITIONAL", SqlMode::NONE),
-            ("ansi_quotes, STRICT_ALL_TABLES", SqlMode::ANSI_QUOTES),
+            ("ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION", SqlMode::NONE),
+            ("TRADITIONAL", SqlMode::STRICT_TRANS_TABLES.union(SqlMode::STRICT_ALL_TABLES)),
+            ("ansi_quotes, STRICT_ALL_TABLES", SqlMode::ANSI_QUOTES.union(SqlMode::STRICT_ALL_TABLES)),
             ("ANSI", ansi),
             ("MSSQL", ansi),
             ("ORACLE", ansi.union(SqlMode::ORACLE)),

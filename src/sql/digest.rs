@@ -100,7 +100,7 @@ impl Reading {
         lexer.set_dialect(self.behind);
         let kind = statement::classify(&mut lexer.clone())?;
         if self.is_blind && kind != Statement::Empty {
-            let what = "a statement behind one that may change how it is read";
+            let what = "a statement after one that may change how it is read";
             return Err(Odd { at: lexer.position(), what });
         }
         match kind {

@@ -34,7 +34,9 @@ pub enum Source {
     /// A user's variable, or an expression that gives the same each time it is evaluated and does nothing else. The span is
     /// of all of it.
     Evaluated(Span),
-    /// Anything else.
+    /// Any other expression.
+    Computed(Span),
+    /// A string that the character set may read otherwise.
     Unseen,
 }
 
@@ -76,6 +78,91 @@ const DETERMINISTIC: &[&str] = &[
     "NULL",
 ];
 
+/// Whether a statement that has the word PREPARE or IMMEDIATE shows every word of the text that it may run: that text is one string,
+/// no escape joins the letters of a word in it, and no expression stands beside it. Asked of statements that nobody has cut into
+/// tokens, so `false` says nothing, and `true` holds in every character set, and, where `escapes` is not known, under every sql_mode.
+/// `escapes`: not under NO_BACKSLASH_ESCAPES.
+pub fn shows_its_text(statement: &[u8], escapes: Option<bool>) -> bool {
+    // A byte of a character may look like a backslash.
+    let is_clear = statement.is_ascii() || !statement.contains(&b'\\');
+    // A statement may change how the next one is read.
+    let is_read_so = |escapes| shows_read_so(statement, escapes, true);
+    is_clear
+        && (escapes.is_some_and(is_read_so)
+            || [true, false].into_iter().all(|escapes| shows_read_so(statement, escapes, false)))
+}
+
+/// Where a statement is, as to the text that it runs.
+#[derive(PartialEq)]
+enum TextAt {
+    Elsewhere,
+    /// Behind PREPARE ... FROM or EXECUTE IMMEDIATE.
+    Begins,
+    Ended,
+}
+
+/// `escapes`: not under NO_BACKSLASH_ESCAPES. `is_one`: no, where a second statement follows.
+fn shows_read_so(statement: &[u8], escapes: bool, is_one: bool) -> bool {
+    let is_word_byte = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..);
+    let (mut at, mut place) = (0, TextAt::Elsewhere);
+    // The two words or names in front.
+    let mut before: [&[u8]; 2] = [b"", b""];
+    while let Some(&byte) = statement.get(at) {
+        let rest = statement.get(at..).unwrap_or_default();
+        match byte {
+            b'\'' | b'"' | b'`' => {
+                let Some((length, joins)) = quoted(rest, escapes && byte != b'`') else { return false };
+                match place {
+                    TextAt::Begins if byte != b'`' && !joins => place = TextAt::Ended,
+                    TextAt::Begins | TextAt::Ended => return false,
+                    TextAt::Elsewhere => {}
+                }
+                before = [before[1], b""];
+                at += length;
+            }
+            _ if is_word_byte(&byte) => {
+                let word = rest.split(|byte| !is_word_byte(byte)).next().unwrap_or_default();
+                let is = |word: &[u8], other: &str| word.eq_ignore_ascii_case(other.as_bytes());
+                place = match place {
+                    TextAt::Ended if is(word, "using") => TextAt::Elsewhere,
+                    TextAt::Begins | TextAt::Ended => return false,
+                    TextAt::Elsewhere if is(word, "immediate") => TextAt::Begins,
+                    TextAt::Elsewhere if is(word, "from") && is(before[0], "prepare") => TextAt::Begins,
+                    TextAt::Elsewhere => TextAt::Elsewhere,
+                };
+                before = [before[1], word];
+                at += word.len();
+            }
+            // A comment may hold quotes that are none.
+            b'#' | b'/' => return false,
+            b'-' if rest.starts_with(b"--") => return false,
+            b';' if is_one && rest.trim_ascii_end() != b";" => return false,
+            b';' => (place, at) = (TextAt::Elsewhere, at + 1),
+            _ if byte.is_ascii_whitespace() || place == TextAt::Elsewhere => at += 1,
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// The length of what is quoted at the beginning, and whether an escape may join letters to a word in it. `None`: it does not end.
+fn quoted(text: &[u8], escapes: bool) -> Option<(usize, bool)> {
+    let (quote, mut at, mut joins) = (*text.first()?, 1, false);
+    loop {
+        let byte = *text.get(at)?;
+        let next = text.get(at + 1);
+        at += match byte {
+            b'\\' if escapes => {
+                joins |= next?.is_ascii_alphanumeric();
+                2
+            }
+            _ if byte != quote => 1,
+            _ if next == Some(&quote) => 2,
+            _ => return Some((at + 1, joins)),
+        };
+    }
+}
+
 /// Behind PREPARE, EXECUTE, DEALLOCATE or DROP, which is `first`. `None`: no such statement, or one that is wrong.
 pub(super) fn read(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Dynamic>, Odd> {
     if lexer.is_word(first, "PREPARE") {
@@ -90,13 +177,19 @@ pub(super) fn read(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Dynamic
             _ if lexer.dialect().is_mariadb() => true,
             Source::Literal(_) => true,
             Source::Evaluated(span) => is_variable(lexer, span),
+            Source::Computed(_) => false,
             Source::Unseen => first.kind == TokenKind::String,
         };
-        return Ok((is_right && is_end(end)).then_some(Dynamic::Prepare { name, source }));
+        let is_there = !is_end(first);
+        return Ok((is_right && is_there && is_end(end)).then_some(Dynamic::Prepare { name, source }));
     }
     if lexer.is_word(first, "EXECUTE") {
-        let is_immediate = lexer.dialect().is_mariadb() && lexer.eat_word("IMMEDIATE")?;
+        let mut ahead = lexer.clone();
+        // A statement may have this name.
+        let is_immediate =
+            lexer.dialect().is_mariadb() && ahead.eat_word("IMMEDIATE")? && !is_end(ahead.peek()?);
         if is_immediate {
+            *lexer = ahead;
             let (source, next, end) = source(lexer)?;
             return Ok(using(lexer, next, end)?.map(|using| Dynamic::Immediate { source, using }));
         }
@@ -138,7 +231,7 @@ fn source(lexer: &mut Lexer<'_>) -> Result<(Source, Token, u32), Odd> {
                 _ if is_plain && tokens > 0 => {
                     Source::Evaluated(Span { start: first.span.start, end: last.span.end })
                 }
-                _ => Source::Unseen,
+                _ => Source::Computed(Span { start: first.span.start, end: last.span.end }),
             };
             return Ok((source, token, last.span.end));
         }
@@ -214,6 +307,19 @@ fn using(lexer: &mut Lexer<'_>, token: Token, end: u32) -> Result<Option<Using>,
         }
         arg.get_or_insert(token.span).end = token.span.end;
     }
+}
+
+/// Behind SET: `@name = 'text'` and nothing else. The variable with its `@`, and the text where it is of ASCII.
+pub fn assigned_text(lexer: &mut Lexer<'_>) -> Result<Option<(Span, String)>, Odd> {
+    let Some(name) = variable(lexer)? else { return Ok(None) };
+    let equals = lexer.next()?;
+    let string = lexer.next()?;
+    let is_assignment = equals.is_punct(b'=') || equals.kind == TokenKind::Assign;
+    if !is_assignment || string.kind != TokenKind::String || !is_end(lexer.peek()?) {
+        return Ok(None);
+    }
+    let text = Literal::read(lexer, string).and_then(|literal| String::from_utf8(literal.text).ok());
+    Ok(text.filter(|text| text.is_ascii()).map(|text| (name, text)))
 }
 
 /// Whether a parameter is nothing but a user's variable.
@@ -302,7 +408,7 @@ pub fn may_be_written(text: &[u8], charset: ClientCharset) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Dynamic, Source, is_variable, read};
+    use super::{Dynamic, Source, is_variable, read, shows_its_text};
     use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
     use crate::sql::lex::Lexer;
 
@@ -324,6 +430,7 @@ mod tests {
         let source = |source| match source {
             Source::Literal(literal) => format!("'{}'", String::from_utf8_lossy(&literal.text)),
             Source::Evaluated(at) => span(at),
+            Source::Computed(at) => format!("={}", span(at)),
             Source::Unseen => "?".to_owned(),
         };
         let args = |using: super::Using| {
@@ -340,21 +447,67 @@ mod tests {
     }
 
     #[test]
+    fn texts_that_are_shown() {
+        let read_so = |text: &str, escapes, expect| {
+            assert_eq!(shows_its_text(text.as_bytes(), escapes), expect, "{escapes:?} {text}");
+        };
+        let check = |text: &str, expect| read_so(text, None, expect);
+        let quoted = r"INSERT INTO t VALUES('to \'PREPARE s FROM @a\', \n/* say */')";
+        read_so(quoted, None, false);
+        read_so(quoted, Some(true), true);
+        read_so(quoted, Some(false), false);
+        read_so(&format!("SET sql_mode=@m; {quoted}"), Some(true), false);
+        read_so(&format!("{quoted};\n"), Some(true), true);
+        read_so(r"PREPARE s FROM 'SIGNAL \'23000\''", Some(true), true);
+        check("PREPARE s FROM 'SELECT 1'", true);
+        check("EXECUTE IMMEDIATE 'SELECT ?' USING @a", true);
+        check("BEGIN NOT ATOMIC EXECUTE IMMEDIATE 'SELECT 1'; END", true);
+        check("DEALLOCATE PREPARE s", true);
+        check("PREPARE s FROM @a", false);
+        check("EXECUTE IMMEDIATE CONCAT('a','b')", false);
+        check("EXECUTE IMMEDIATE 'INSERT INTO ' 'm'", false);
+        check("EXECUTE IMMEDIATE 'INSERT INTO ' || @m", false);
+        check("EXECUTE IMMEDIATE @m || 'm'", false);
+        check("EXECUTE IMMEDIATE 'INSERT INTO \\m'", false);
+        check("EXECUTE IMMEDIATE x'494E'", false);
+        check("EXECUTE IMMEDIATE 0x494E", false);
+        check("PREPARE s FROM 'SELECT 1'; PREPARE t FROM @a", false);
+        check("PREPARE s FROM 'it''s'", true);
+        check("PREPARE `s t` FROM 'it''s'", true);
+        check("PREPARE s FROM 'a' 'b'", false);
+        check("PREPARE s FROM 'a'\"b\"", false);
+        check("PREPARE s FROM 'it\\'s'", false);
+        check("PREPARE s FROM 'a\\\\b'", true);
+        // The string would end there under NO_BACKSLASH_ESCAPES.
+        check("PREPARE s FROM 'SIGNAL \\'23000\\''", false);
+        check("PREPARE s FROM", true);
+        check("PREPARE s FROM a", false);
+        check("PREPARE s FROM 'a", false);
+        check("PREPARE s FROM /* ' */ 'a'", false);
+        check("PREPARE s FROM 'a' -- '", false);
+        check("EXECUTE IMMEDIATE 'SELECT (?), 0x4E' USING DATE'2001-01-01', CONCAT('a', @b)", true);
+        check("EXECUTE IMMEDIATE 'SELECT ?' USING 1; EXECUTE IMMEDIATE @a", false);
+        check("SELECT 1 FROM t; PREPARE s FROM 'a'", true);
+        check("PREPARE s FROM \"SELECT 'a'\"", true);
+        check("PREPARE s FROM \"SELECT 1\"", true);
+    }
+
+    #[test]
     fn statements() {
         for (text, expect) in [
             ("PREPARE s FROM 'a''b\\nc'", "s from 'a'b\nc'"),
             ("prepare `S``x` from @q;", "S`x from @q"),
             ("PREPARE s FROM @`a b`", "s from @`a b`"),
             ("PREPARE s FROM @a.b", "s from @a.b"),
-            ("PREPARE s FROM @a garbage", "s from ?"),
+            ("PREPARE s FROM @a garbage", "s from =@a garbage"),
             (
                 "PREPARE s FROM concat('a', @b, if(@c = 1, 'd', 'e'))",
                 "s from concat('a', @b, if(@c = 1, 'd', 'e'))",
             ),
-            ("PREPARE s FROM rand()", "s from ?"),
-            ("PREPARE s FROM @@version", "s from ?"),
-            ("PREPARE s FROM (@a := 'b')", "s from ?"),
-            ("PREPARE s FROM (select 1)", "s from ?"),
+            ("PREPARE s FROM rand()", "s from =rand()"),
+            ("PREPARE s FROM @@version", "s from =@@version"),
+            ("PREPARE s FROM (@a := 'b')", "s from =(@a := 'b')"),
+            ("PREPARE s FROM (select 1)", "s from =(select 1)"),
             ("PREPARE s FROM 'a' 'b'", "s from 'a' 'b'"),
             ("PREPARE s FROM 'a\\%'", "s from 'a\\%'"),
             ("PREPARE s", "none"),

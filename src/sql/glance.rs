@@ -76,13 +76,48 @@ fn skip_blanks_and_comments(text: &[u8]) -> Option<usize> {
     }
 }
 
+/// Whether a word of lower case is in a text, in any letter case.
+pub fn has_word(text: &[u8], word: &[u8]) -> bool {
+    let Some(&first) = word.first() else { return true };
+    memchr::memchr2_iter(first, first.to_ascii_uppercase(), text)
+        .any(|at| text.get(at..at + word.len()).is_some_and(|place| place.eq_ignore_ascii_case(word)))
+}
+
+/// Whether EXECUTE may be in a text with the name of a prepared statement.
+pub fn may_execute_name(text: &[u8]) -> bool {
+    let is = |text: Option<&[u8]>, word: &[u8]| text.is_some_and(|text| text.eq_ignore_ascii_case(word));
+    memchr::memchr2_iter(b'e', b'E', text).any(|at| {
+        let rest = text.get(at..).unwrap_or_default();
+        let behind = rest.get(7..).unwrap_or_default().trim_ascii_start();
+        is(rest.get(..7), b"execute") && !is(behind.get(..9), b"immediate")
+    })
+}
+
+/// Whether a text may insert, or run a text that does.
+pub fn may_insert(text: &[u8]) -> bool {
+    [&b"insert"[..], b"replace", b"load", b"execute", b"prepare"].iter().any(|word| has_word(text, word))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Glance, glance};
+    use super::{Glance, glance, may_execute_name};
 
     #[track_caller]
     fn check(text: &str, multi_statements: bool, expect: Glance) {
         assert_eq!(glance(text.as_bytes(), true, multi_statements), expect, "{text}");
+    }
+
+    #[test]
+    fn names_that_are_executed() {
+        for (text, expect) in [
+            ("EXECUTE s", true),
+            ("execute  immediate 'a'", false),
+            ("BEGIN EXECUTE IMMEDIATE 'a'; EXECUTE s; END", true),
+            ("EXECUTE /**/ IMMEDIATE 'a'", true),
+            ("SELECT 1", false),
+        ] {
+            assert_eq!(may_execute_name(text.as_bytes()), expect, "{text}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Bytes to tokens, as the server's lexer cuts them (MySQL's sql/sql_lex.cc, `lex_one_token`; MariaDB's is its sibling).
 //!
 //! The lexer stands on bytes and never recurses. Where the servers' lexers do something surprising, or what they do
-//! hangs on more than the text, it answers [`Odd`]: the statement is then nobody's to rewrite.
+//! depends on more than the text, it answers [`Odd`]: the statement is then nobody's to rewrite.
 
 mod comment;
 mod number;
@@ -53,6 +53,8 @@ pub enum TokenKind {
     Assign,
     /// MariaDB's `\N`.
     BackslashN,
+    /// MariaDB's `..` between the bounds of a FOR.
+    DotDot,
     /// One byte that stands for itself.
     Punct(u8),
     End,
@@ -308,11 +310,11 @@ impl<'a> Lexer<'a> {
 
     /// Outside of quotes a byte from 0x80 on may also be a blank or a sign, as the character set says.
     fn unquoted_char(&self) -> Result<usize, Odd> {
-        let latin1_letter = |b: u8| b >= 0xC0 && b != 0xD7 && b != 0xF7;
         let len = match self.dialect.charset {
             ClientCharset::Utf8 => char_bytes(ClientCharset::Utf8, self.rest()).filter(|&len| len <= 3),
-            ClientCharset::Latin1 => self.byte(0).filter(|&b| latin1_letter(b)).map(|_| 1),
-            _ => None,
+            other => {
+                other.letters().zip(self.byte(0)).and_then(|(letters, byte)| letters.letter(byte)).map(|_| 1)
+            }
         };
         len.ok_or_else(|| self.odd("a name's character"))
     }
@@ -358,6 +360,10 @@ impl<'a> Lexer<'a> {
                 TokenKind::BackslashN
             }
             b'\\' => return Err(self.odd("a backslash")),
+            b'.' if self.is_dot_dot() => {
+                self.at += 1;
+                TokenKind::DotDot
+            }
             b'.' if next.is_some_and(|b| b.is_ascii_digit()) && !self.follows_name() => {
                 return self.fraction().map(Some);
             }
@@ -375,6 +381,11 @@ impl<'a> Lexer<'a> {
     /// Whether the byte in front belongs to a name: `t.1a` is a column, `.5` a number.
     fn follows_name(&self) -> bool {
         self.at.checked_sub(1).and_then(|at| self.text.get(at)).is_some_and(|&b| is_name_byte(b))
+    }
+
+    /// MariaDB's lexer has a token of two dots, which ends a number in front of it: `1..2` is 1 to 2, `1...2` is 1 to 0.2.
+    fn is_dot_dot(&self) -> bool {
+        self.dialect.is_mariadb() && self.rest().starts_with(b"..")
     }
 
     /// The next byte that is no blank, unread.

@@ -9,7 +9,7 @@ const MARIADB: Dialect = Dialect {
 const MYSQL: Dialect = Dialect { server: Server { kind: ServerKind::MySql, version: 90_704 }, ..MARIADB };
 
 /// Kinds of all tokens, one letter each: `w`ord, `n`ame in quotes, `s`tring, `N`ational string, `i`nteger, `d`ecimal,
-/// `f`loat, `x` hex, `b`its, `?`, `=` for `:=`, `\` for `\N`, signs as they are, `!` where it is odd.
+/// `f`loat, `x` hex, `b`its, `?`, `=` for `:=`, `\` for `\N`, `:` for `..`, signs as they are, `!` where it is odd.
 fn kinds(dialect: Dialect, text: &[u8]) -> String {
     let mut lexer = Lexer::new(text, dialect).unwrap();
     let mut out = String::new();
@@ -31,6 +31,7 @@ fn kinds(dialect: Dialect, text: &[u8]) -> String {
                     TokenKind::Placeholder => '?',
                     TokenKind::Assign => '=',
                     TokenKind::BackslashN => '\\',
+                    TokenKind::DotDot => ':',
                     TokenKind::Punct(byte) => char::from(byte),
                     TokenKind::End => return out,
                 });
@@ -244,4 +245,29 @@ proptest::proptest! {
         kinds(MARIADB, text.as_bytes());
         kinds(Dialect { sql_mode: SqlMode::ANSI_QUOTES, ..MYSQL }, text.as_bytes());
     }
+}
+
+#[test]
+fn two_dots() {
+    let rows = [
+        ("0..2", "i:i"),
+        ("0 .. 2", "i:i"),
+        ("0 ..2", "i:i"),
+        ("0.. 2", "i:i"),
+        ("0...2", "i:d"),
+        ("0...5e0", "i:f"),
+        ("0.5..2", "d:i"),
+        ("1e0..2", "f:i"),
+        ("0x1..2", "x:i"),
+        ("0b1..?", "b:?"),
+        ("1e..2 1a..2", "w:iw:i"),
+        ("a..b a...2", "w:ww:d"),
+        ("'0'..'2'", "s:s"),
+        ("0..`a`", "i:n"),
+        ("0../**/2", "i:i"),
+        ("1.2.3", "!"),
+    ];
+    check(&rows, MARIADB);
+    // No statement of MySQL's has them.
+    check(&[("0..2", "!"), ("a..b", "w..w"), ("1.2.3", "!")], MYSQL);
 }

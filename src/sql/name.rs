@@ -28,6 +28,9 @@ fn to_str(bytes: &[u8], charset: ClientCharset) -> Option<Cow<'_, str>> {
     if charset == ClientCharset::Utf8 || bytes.is_ascii() {
         return std::str::from_utf8(bytes).ok().map(Cow::Borrowed);
     }
+    if let ClientCharset::OneByte(letters) = charset {
+        return letters.decode(bytes);
+    }
     // From 0xA0 on, latin1 (the server's is cp1252) is Unicode's own order.
     (charset == ClientCharset::Latin1 && bytes.iter().all(|&b| !(0x80..0xA0).contains(&b)))
         .then(|| Cow::Owned(bytes.iter().map(|&b| char::from(b)).collect()))
@@ -65,8 +68,13 @@ pub fn quoted(name: &str) -> String {
 
 /// As [`quoted`], appended.
 pub fn put_quoted(out: &mut Vec<u8>, name: &str) {
+    put_quoted_bytes(out, name.as_bytes());
+}
+
+/// As [`put_quoted`], of a name in a character set that has no other byte like a backtick.
+pub fn put_quoted_bytes(out: &mut Vec<u8>, name: &[u8]) {
     out.push(b'`');
-    for byte in name.bytes() {
+    for &byte in name {
         if byte == b'`' {
             out.push(b'`');
         }

@@ -1,6 +1,7 @@
 //! What a value written at the id's place means: none given, zero, an integer, or what only the server can tell.
 
 use self::number::{Decimal, rounded_float};
+use super::dialect::SqlMode;
 use super::lex::{Lexer, Odd, Span, Token, TokenKind};
 use super::name;
 
@@ -25,8 +26,13 @@ pub enum IdValue {
     Integer,
     /// An integer once the server has converted it: `1.6`, `1e3`, `0x10`, `TRUE`, `DATE'2020-01-31'`; the value is in `Body::integers`.
     Converted,
-    /// A string that is not a number.
+    /// A string that does not begin with a number: `''`, `'abc'`. An integer column takes it for 0, with warning 1366.
     Text,
+    /// A string that begins with a number which rounds to zero, and goes on: `'0abc'`. An integer column takes it for 0, with
+    /// warning 1265.
+    TruncatedZero,
+    /// The same with a number above zero, `'7abc'`; the value is in `Body::integers`.
+    Truncated,
     Expression,
 }
 
@@ -59,7 +65,7 @@ impl Classified {
     const EXPRESSION: Classified = Classified { value: IdValue::Expression, integer: None };
 }
 
-/// A constant, before a sign in front of it.
+/// A constant, without the sign before it.
 #[derive(Debug, Clone, Copy)]
 enum Constant {
     Null,
@@ -135,15 +141,25 @@ fn constant(lexer: &Lexer<'_>, token: Token, params_before: u32) -> Constant {
             let value = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
             value.map_or(Constant::EXPRESSION, Constant::Float)
         }
+        TokenKind::String if content(bytes).is_empty() && is_null_if_empty(lexer) => Constant::EXPRESSION,
         TokenKind::String => Constant::Other(of_text(content(bytes), lexer.dialect().is_mariadb())),
         // MySQL warns that N'' will be utf8mb4 one day; an id in its place would take the warning away.
         TokenKind::NationalString if lexer.dialect().is_mariadb() => {
-            Constant::Other(of_text(content(bytes.get(1..).unwrap_or_default()), true))
+            let inner = content(bytes.get(1..).unwrap_or_default());
+            if inner.is_empty() && is_null_if_empty(lexer) {
+                Constant::EXPRESSION
+            } else {
+                Constant::Other(of_text(inner, true))
+            }
         }
         TokenKind::Hex => number(radix(bytes, 16)),
         TokenKind::Bits => number(radix(bytes, 2)),
         _ => Constant::EXPRESSION,
     }
+}
+
+fn is_null_if_empty(lexer: &Lexer<'_>) -> bool {
+    lexer.dialect().sql_mode.contains(SqlMode::EMPTY_STRING_IS_NULL)
 }
 
 fn of_word(word: &[u8]) -> Constant {
@@ -179,8 +195,8 @@ fn hex_string(bytes: &[u8]) -> Option<Vec<u8>> {
     pairs.map(|pair| u8::try_from(digits(pair, 16)?).ok()).collect()
 }
 
-/// The content of a string that is to become an integer. Both servers pass over blanks and tabs in front of a number, MariaDB
-/// over line ends too; behind one it notes that data were truncated (1265).
+/// The content of a string that is to become an integer. Both servers pass over blanks and tabs before a number, MariaDB
+/// over line ends too; after one it notes that data were truncated (1265).
 pub fn of_text(content: &[u8], mariadb: bool) -> Classified {
     let start = content.iter().position(|&byte| byte != b' ' && byte != b'\t').unwrap_or(content.len());
     let whole = content.get(start..).unwrap_or_default();
@@ -192,9 +208,31 @@ pub fn of_text(content: &[u8], mariadb: bool) -> Classified {
             Classified::EXPRESSION
         }
         Some(classified) => classified,
-        // Not for certain a string without a number: '7abc', '', or bytes that need unescaping.
-        None if !inner.first().is_some_and(u8::is_ascii_alphabetic) => Classified::EXPRESSION,
-        None => Classified::plain(IdValue::Text),
+        None => of_no_number(inner),
+    }
+}
+
+/// Text that is not a number as a whole. Its beginning tells; where that is of bytes that may need unescaping, nothing does.
+fn of_no_number(inner: &[u8]) -> Classified {
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'\'' | b'"');
+    match inner.first() {
+        None => return Classified::plain(IdValue::Text),
+        Some(byte) if byte.is_ascii_alphabetic() => return Classified::plain(IdValue::Text),
+        Some(_) if !inner.iter().all(|byte| is_plain(byte) || *byte == b' ') => {
+            return Classified::EXPRESSION;
+        }
+        Some(_) => {}
+    }
+    let Some(len) = number::prefix(inner) else { return Classified::plain(IdValue::Text) };
+    let (begins, rest) = inner.split_at(len);
+    // MySQL takes '1e' for 1 without a warning, MariaDB with one.
+    if matches!(rest.first(), Some(b'e' | b'E')) {
+        return Classified::EXPRESSION;
+    }
+    match Decimal::parse(begins, true).map(Decimal::rounded) {
+        Some(0) => Classified::plain(IdValue::TruncatedZero),
+        Some(n) if n > 0 => Classified { value: IdValue::Truncated, integer: Some(n) },
+        _ => Classified::EXPRESSION,
     }
 }
 
@@ -258,8 +296,13 @@ fn of_words(lexer: &mut Lexer<'_>, token: Token, params_before: u32) -> Result<C
                 let piece = lexer.next()?;
                 all.extend_from_slice(content(piece.span.of(lexer.text())));
             }
-            Ok(Constant::Other(of_text(&all, mariadb)))
+            Ok(if all.is_empty() && is_null_if_empty(lexer) {
+                Constant::EXPRESSION
+            } else {
+                Constant::Other(of_text(&all, mariadb))
+            })
         }
+        TokenKind::Word if text.is_empty() && is_null_if_empty(lexer) => Ok(Constant::EXPRESSION),
         TokenKind::Word if is_introducer(token.span.of(lexer.text()), mariadb) => {
             lexer.next()?;
             Ok(Constant::Other(of_text(&text, mariadb)))

@@ -9,6 +9,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod letters;
 mod pieces;
 
 use std::collections::BTreeMap;
@@ -89,6 +90,7 @@ fn target(table: &str, columns: &[&str]) -> Arc<Target> {
         auto_increment: false,
         generated: false,
         invisible: false,
+        in_primary_key: false,
     };
     Arc::new(Target {
         table: table.to_owned(),

@@ -83,7 +83,7 @@ group!(ID_STYLE, "id style":
     "bound" 20 when PARAMS,
     "bound_mixed" 3 when PARAMS,
     "expression" 2 when NO_PARAMS,
-    "undecided" 1 when NO_PARAMS,
+    "undecided" 1 when NO_PARAMS | NUMBER_ID,
 );
 group!(ID_PLACE, "id place":
     "last" 40,
@@ -393,7 +393,11 @@ impl Writer {
             (None, "bound") => return self.bound_id(),
             (None, "bound_mixed") if self.choices.one_in(2) => return self.bound_id(),
             (None, "expression") => self.expression_id().to_owned(),
-            (None, "undecided") => self.choices.one_of(&["0e0", "'5x'", "x'00'", "''"]).to_owned(),
+            (None, "undecided") => {
+                self.tag("no_number");
+                self.tag("no_number_strict");
+                self.choices.one_of(&["0e0", "'5x'", "x'00'", "''"]).to_owned()
+            }
             (None, "mixed") if self.choices.one_in(3) => {
                 if draft.more & ONE_ROW != 0 {
                     self.tag("explicit");

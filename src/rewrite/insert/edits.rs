@@ -3,7 +3,6 @@
 use super::slots::Slot;
 use super::{Draft, Planning, RowShape, Rows, refused};
 use crate::rewrite::plan::{Edit, IdForm, Piece, Style};
-use crate::sql::dialect::ClientCharset;
 use crate::sql::insert::body::Alias;
 use crate::sql::insert::{Body, Columns, Row, Source};
 use crate::sql::name;
@@ -30,7 +29,8 @@ impl Draft<'_> {
         match (columns, source) {
             (Columns::Unlisted, Source::Values(keyword)) if rows.shape == RowShape::Filled => {
                 self.check_names(true)?;
-                self.edit(keyword.start, keyword.start, 0, Piece::AllColumns { with_id });
+                let charset = self.context.dialect.charset;
+                self.edit(keyword.start, keyword.start, 0, Piece::AllColumns { with_id, charset });
             }
             _ if !with_id => {}
             (Columns::Listed { close, names, .. }, _) => {
@@ -47,30 +47,36 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Names are written in UTF-8.
+    /// Names are written in the client's character set.
     fn check_names(&self, all: bool) -> Planning<()> {
         let target = self.context.target;
-        if self.context.dialect.charset == ClientCharset::Utf8 {
-            return Ok(());
-        }
+        let charset = self.context.dialect.charset;
         let all = target.shape.iter().filter(|_| all).flat_map(|shape| shape.visible());
         let mut names = all.map(|column| column.name.as_str()).chain([target.id_column()]);
-        if names.all(str::is_ascii) {
+        if names.all(|name| charset.written(name).is_some()) {
             return Ok(());
         }
-        refused("a column's name would have to be written in this character set; connect with utf8mb4")
+        unwritten()
     }
 
     fn column_edit(&mut self, at: u32, before: &'static str, after: &'static str) {
-        self.edit(at, at, 0, Piece::Column { before, after });
+        let charset = self.context.dialect.charset;
+        self.edit(at, at, 0, Piece::Column { before, after, charset });
     }
 
     pub(super) fn write_rows(&mut self, rows: &Rows<'_>, text: &[u8]) {
         self.edits.reserve(self.ids as usize + 1);
         let mut nth = 0u32;
+        let mut warned = std::mem::take(&mut self.warned).into_iter().peekable();
         for (at, row) in (0u32..).zip(rows.rows.iter()) {
+            if warned.next_if_eq(&at).is_some() {
+                let piece = Piece::Id { nth, row: at, comma: false, form: IdForm::Warned };
+                self.edit(row.id.start, row.id.end, row.params_before, piece);
+                nth += 1;
+                continue;
+            }
             match Slot::of(self.meaning, row.class) {
-                None | Some(Slot::Keep | Slot::Client) => {}
+                None | Some(Slot::Keep | Slot::Client | Slot::Clamped) => {}
                 Some(Slot::Zero) => {
                     self.edit(row.id.start, row.id.end, row.params_before, Piece::Text(b"0"[..].into()));
                 }
@@ -126,11 +132,17 @@ impl Draft<'_> {
         self.edit(at, at, 0, Piece::Text(list.into()));
     }
 
-    pub(super) fn write_tail(&mut self, body: &Body, columns: &Columns, rows: &Rows<'_>, text: &[u8]) {
+    pub(super) fn write_tail(
+        &mut self,
+        body: &Body,
+        columns: &Columns,
+        rows: &Rows<'_>,
+        text: &[u8],
+    ) -> Planning<()> {
         if let Some(alias) = body.tail.alias.filter(|_| self.adds_column(rows)) {
             self.write_alias(alias, columns, text);
         }
-        let Some(odku) = body.tail.odku.filter(|_| self.odku_appends) else { return };
+        let Some(odku) = body.tail.odku.filter(|_| self.odku_appends) else { return Ok(()) };
         let column = name::quoted(self.context.target.id_column());
         // Beside a row alias a bare name is ambiguous.
         let updated = match body.tail.alias {
@@ -138,8 +150,14 @@ impl Draft<'_> {
             None => column.clone(),
         };
         let text = format!(",{column}=LAST_INSERT_ID({updated})");
-        self.edit(odku.end, odku.end, 0, Piece::Text(text.into_bytes().into()));
+        let Some(text) = self.context.dialect.charset.written(&text) else { return unwritten() };
+        self.edit(odku.end, odku.end, 0, Piece::Text(text.into()));
+        Ok(())
     }
+}
+
+fn unwritten<T>() -> Planning<T> {
+    refused("a column's name would have to be written in this character set; connect with utf8mb4")
 }
 
 /// For a column of a row alias that nobody refers to: the statement's text has no such name in it.

@@ -16,10 +16,12 @@ pub(super) enum Slot {
     Zero,
     /// The client's `?`: decided at execution.
     Client,
+    /// The server would make zero of it, with a warning, and so take an id for it; or it is an error.
+    Clamped,
 }
 
 impl Slot {
-    /// `None`: not to be told from the text.
+    /// `None`: the text does not show it.
     pub(super) fn of(meaning: Meaning, class: IdValue) -> Option<Slot> {
         match class {
             IdValue::ConvertedZero | IdValue::Converted | IdValue::MinusZero
@@ -40,8 +42,13 @@ impl Slot {
             | IdValue::MinusZero => Some(Slot::Generate),
             IdValue::Placeholder(_) => Some(Slot::Client),
             IdValue::Integer | IdValue::Converted => Some(Slot::Keep),
-            IdValue::Text if meaning.column == Column::Text => Some(Slot::Keep),
-            IdValue::Text | IdValue::Expression => None,
+            IdValue::Text | IdValue::TruncatedZero | IdValue::Truncated => match meaning.column {
+                Column::Text => Some(Slot::Keep),
+                Column::Real => None,
+                Column::Signed | Column::Unsigned if class == IdValue::Truncated => Some(Slot::Keep),
+                Column::Signed | Column::Unsigned => Some(Slot::Clamped),
+            },
+            IdValue::Expression => None,
         }
     }
 }
@@ -49,27 +56,50 @@ impl Slot {
 impl Draft<'_> {
     pub(super) fn decide(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<()> {
         let mut integers = body.integers.iter().copied();
-        for (nth, row) in rows.rows.iter().enumerate() {
+        for (at, row) in (0u32..).zip(rows.rows.iter()) {
             let Some(slot) = Slot::of(self.meaning, row.class) else { return self.refuse_value() };
+            let has_integer = matches!(row.class, IdValue::Integer | IdValue::Converted | IdValue::Truncated);
+            let integer = has_integer.then(|| integers.next()).flatten();
+            let slot = if integer.is_some_and(|integer| self.meaning.clamps(integer)) {
+                Slot::Clamped
+            } else {
+                slot
+            };
             match (slot, row.class) {
+                (Slot::Clamped, _) => self.decide_clamped(at, integer),
                 (Slot::Generate, _) => self.ids += 1,
                 (Slot::Client, IdValue::Placeholder(index)) => {
-                    let row = u32::try_from(nth).unwrap_or(u32::MAX);
-                    self.id_params.push(IdParam { index: param(index)?, row });
+                    self.id_params.push(IdParam { index: param(index)?, row: at });
                 }
-                (_, IdValue::Integer | IdValue::Converted) => self.explicit.extend(integers.next()),
                 (_, IdValue::Text) => {}
+                _ if has_integer => self.explicit.extend(integer),
                 _ => self.explicit.push(0),
             }
-            if matches!(
+            let is_zero = matches!(
                 row.class,
                 IdValue::Default | IdValue::Zero | IdValue::ConvertedZero | IdValue::MinusZero
-            ) {
+            );
+            if is_zero || slot == Slot::Clamped {
                 self.zero_meant = Some(self.meaning.zero_is_value);
             }
             self.kept |= matches!(slot, Slot::Keep | Slot::Zero);
         }
         self.check_slots(body)
+    }
+
+    /// A row of which the server makes zero with a warning gets an id by which it warns too. Where zero is a value, and where
+    /// the server refuses what the client wrote, that stays as it is.
+    fn decide_clamped(&mut self, at: u32, integer: Option<i128>) {
+        let stays = !self.context.head.ignore && self.meaning.refuses_clamped(at);
+        if self.meaning.zero_is_value {
+            self.kept = true;
+            self.explicit.push(integer.unwrap_or_default());
+        } else if stays {
+            self.strict_meant = Some(self.meaning.strictness());
+        } else {
+            self.ids += 1;
+            self.warned.push(at);
+        }
     }
 
     fn refuse_value<T>(&self) -> Planning<T> {
@@ -94,7 +124,7 @@ impl Draft<'_> {
         }
         if body.later.names_id && takes {
             return refused(format!(
-                "a value behind {column} may refer to it and would see the id; put {column} last"
+                "a value after {column} may refer to it and would see the id; put {column} last"
             ));
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! How the ids of a statement are written: ARCHITECTURE.md, "The insert id".
 
-use super::{Draft, InSets, Planning, Rows, refused};
+use super::{Draft, InSets, Planning, Rows, SHARED, refused};
 use crate::rewrite::meaning::Column;
 use crate::rewrite::plan::Style;
 use crate::rules::model::InsertId;
@@ -45,8 +45,13 @@ impl Draft<'_> {
             || returning.loud
             || body.later.loud
             || several && body.traits.loud;
-        let literal =
-            packet_only || shows || self.context.head.ignore || odku.is_some() || !self.id_params.is_empty();
+        let literal = self.context.only_literals
+            || packet_only
+            || shows
+            || self.context.head.ignore
+            || odku.is_some()
+            || !self.id_params.is_empty()
+            || !self.warned.is_empty();
         self.style = if literal { Style::Literal } else { Style::Wrapped };
         Ok(())
     }
@@ -55,6 +60,10 @@ impl Draft<'_> {
     pub(super) fn one_set_only(&self) -> Option<&'static str> {
         let has_wrapper = matches!(self.style, Style::Wrapped | Style::OdkuOne | Style::OdkuLiteral);
         match self.in_sets {
+            // The first row of another set is none of the statement's first.
+            _ if self.strict_meant.is_some() => {
+                Some("it has a value for the id that is no number, or out of range")
+            }
             InSets::MovesId => Some("its ON DUPLICATE KEY UPDATE assigns the id"),
             InSets::Loud if has_wrapper => Some("a function or a subquery in it may read LAST_INSERT_ID()"),
             InSets::Loud | InSets::AsOne => None,
@@ -80,6 +89,9 @@ impl Draft<'_> {
             self.style = Style::OdkuNative;
             return Ok(());
         }
+        if self.context.only_literals {
+            return refused(format!("{SHARED}; prepare it, or let the table keep its AUTO_INCREMENT"));
+        }
         if odku.traits.sets_last_id && !odku.calls_last_id {
             return refused(
                 "ON DUPLICATE KEY UPDATE has LAST_INSERT_ID(x) inside of an expression, which the server may or may not \
@@ -102,6 +114,7 @@ impl Draft<'_> {
         let wraps = odku.assigns_id != AssignsId::Otherwise
             && !self.context.head.ignore
             && self.id_params.is_empty()
+            && self.warned.is_empty()
             && !(shows.loud || shows.reads_last_id || shows.sets_last_id);
         self.style = if wraps { Style::OdkuOne } else { Style::OdkuLiteral };
         Ok(())

@@ -44,7 +44,7 @@ impl Around {
         start: u32,
     ) -> Result<(InsertPlan, bool), Stop> {
         if self.settings.sql_mode != ModeSetting::Session && context.protocol == Protocol::Prepare {
-            // The session's state would have to be read again behind each execution.
+            // The session's state would have to be read again after each execution.
             return Err(Stop::Refused(
                 "a prepared statement sets sql_mode for itself; set it for the session, or send the statement as text"
                     .to_owned(),
@@ -70,7 +70,7 @@ impl Around {
                 Ok((under_other, _)) if under_other.writes_as(&plan) => {}
                 _ => {
                     return Err(Stop::Refused(
-                        "whether zero is an id hangs on a sql_mode that is set for this statement only; write NULL for \
+                        "whether zero is an id depends on a sql_mode that is set for this statement only; write NULL for \
                          the id, or set sql_mode for the session"
                             .to_owned(),
                     ));
@@ -143,7 +143,7 @@ impl Walk<'_> {
         Err(Box::new(Planned::Refused(Refusal::new(format!("no AUTO_INCREMENT, and EXPLAIN of {why}")))))
     }
 
-    /// The statement behind ANALYZE or SET STATEMENT ... FOR.
+    /// The statement after ANALYZE or SET STATEMENT ... FOR.
     pub(super) fn behind_prefix(
         &mut self,
         lexer: &mut Lexer<'_>,

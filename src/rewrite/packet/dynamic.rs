@@ -9,15 +9,17 @@ use std::sync::Arc;
 
 use super::execute::{Order, taken_edits};
 use super::hiding::Hidden;
-use super::{Halt, Place, Walk, mentions_insert};
+use super::{Halt, Place, Walk};
+use crate::mysql::error::parse_err;
 use crate::rewrite::effects::Effects;
-use crate::rewrite::named::{Database, NamedChange, NamedStatement, Value, question};
+use crate::rewrite::named::{Database, NamedChange, NamedStatement, Value, question, question_at_execute};
 use crate::rewrite::plan::{Edit, InsertPlan, Piece, Planned, Protocol, Refusal, Unreadable, View};
 use crate::rewrite::prepare::{self, PreparedText};
 use crate::rewrite::splice::needs_blank;
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 use crate::sql::dynamic::{self, Dynamic, Literal, Source, Using};
 use crate::sql::for_statement::ModeSetting;
+use crate::sql::glance::may_insert;
 use crate::sql::lex::{Lexer, Span, is_name_byte};
 
 /// A text within a statement, read.
@@ -66,7 +68,7 @@ impl Walk<'_> {
                 let text = self.text_of(lexer, &source, place)?;
                 let change = match text {
                     Some(text) => NamedChange::Prepared(name, self.prepare(&text, place)?),
-                    // The text is NULL: the server's own error, behind which there is no statement of this name.
+                    // The text is NULL: the server's own error, after which there is no statement of this name.
                     None => NamedChange::Dropped(name),
                 };
                 self.effects.named.push((place.nth, change));
@@ -84,9 +86,9 @@ impl Walk<'_> {
         }
     }
 
-    /// `None`: it is NULL.
+    /// `None`: the server's own error.
     fn text_of<'t>(
-        &self,
+        &mut self,
         lexer: &Lexer<'_>,
         source: &'t Source,
         place: Place,
@@ -95,18 +97,28 @@ impl Walk<'_> {
             Source::Literal(literal) => {
                 Ok(Some(Text { bytes: Cow::Borrowed(&literal.text), place: TextPlace::Literal(literal) }))
             }
-            Source::Evaluated(span) => Ok(match self.value(lexer, *span, place)? {
-                Value::Null => None,
-                Value::Text(text) => {
-                    Some(Text { bytes: Cow::Owned(text.into_bytes()), place: TextPlace::Told(*span) })
+            // MySQL takes strings and variables only.
+            Source::Computed(_) if !self.dialect.is_mariadb() => Ok(None),
+            Source::Evaluated(span) | Source::Computed(span) => {
+                let is_computed = matches!(source, Source::Computed(_));
+                let told =
+                    self.ask(lexer, *span, place, if is_computed { question_at_execute } else { question })?;
+                if is_computed && matches!(told, Value::Null | Value::Text(_)) {
+                    self.settled = vec![self.settled(*span, &told)];
                 }
-                Value::NotAsked | Value::Unknown => {
-                    return refused(
-                        "the text that PREPARE or EXECUTE IMMEDIATE would run is too long to be asked for; prepare it in the \
-                         driver",
-                    );
+                match told {
+                    Value::Null => Ok(None),
+                    Value::Text(text) => {
+                        Ok(Some(Text { bytes: Cow::Owned(text.into_bytes()), place: TextPlace::Told(*span) }))
+                    }
+                    // In the statement itself, of which the error tells the place.
+                    Value::Failed(error) if is_syntax_error(&error) => Ok(None),
+                    Value::Failed(error) => Err(Box::new(Planned::Fails(error))),
+                    Value::NotAsked | Value::Unknown => refused(
+                        "the text that PREPARE or EXECUTE IMMEDIATE would run is too long to be asked for; prepare it in the driver",
+                    ),
                 }
-            }),
+            }
             Source::Unseen => refused(
                 "cannot see the text that PREPARE or EXECUTE IMMEDIATE would run; write it as a string, or set a user's variable \
                  to it first",
@@ -114,11 +126,43 @@ impl Walk<'_> {
         }
     }
 
-    /// What an expression holds; the server is asked.
+    /// A string in the place of an expression, in any character set.
+    fn settled(&self, span: Span, told: &Value) -> Edit {
+        let mut piece = Vec::new();
+        match told {
+            Value::Text(text) if dynamic::may_be_written(text.as_bytes(), self.dialect.charset) => {
+                piece.push(b'\'');
+                piece.extend(dynamic::escape(text.as_bytes(), b'\'', self.dialect.sql_mode));
+                piece.push(b'\'');
+            }
+            Value::Text(text) => {
+                piece.extend_from_slice(b"_utf8mb4 0x");
+                piece.extend(text.bytes().flat_map(|byte| format!("{byte:02x}").into_bytes()));
+            }
+            _ => piece.extend_from_slice(b"NULL"),
+        }
+        Edit { start: span.start, end: span.end, params_before: 0, piece: Piece::Text(piece.into()) }
+    }
+
+    /// What a user's variable or a plain expression holds; the server is asked.
     pub(super) fn value(&self, lexer: &Lexer<'_>, span: Span, place: Place) -> Result<Value, Halt> {
+        self.ask(lexer, span, place, question)
+    }
+
+    fn ask(
+        &self,
+        lexer: &Lexer<'_>,
+        span: Span,
+        place: Place,
+        question: impl Fn(&[u8]) -> Vec<u8>,
+    ) -> Result<Value, Halt> {
         if place.nth > 0 {
+            let name = span.of(lexer.text()).to_ascii_lowercase();
+            if let Some((_, text)) = self.assigned.iter().rev().find(|(assigned, _)| *assigned == name) {
+                return Ok(Value::Text(text.clone()));
+            }
             return refused(
-                "a user's variable in PREPARE or EXECUTE behind other statements of its packet; send them in packets of \
+                "a user's variable in PREPARE or EXECUTE after other statements of its packet; send them in packets of \
                  their own",
             );
         }
@@ -134,14 +178,14 @@ impl Walk<'_> {
         let mut dialect = self.dialect;
         match place.around.settings.sql_mode {
             ModeSetting::Known(sql_mode) => dialect.sql_mode = sql_mode,
-            ModeSetting::Unknown if mentions_insert(&text.bytes) => {
+            ModeSetting::Unknown if may_insert(&text.bytes) => {
                 return refused(
-                    "how its text is read hangs on a sql_mode that it does not show; set it for the session",
+                    "how its text is read depends on a sql_mode that it does not show; set it for the session",
                 );
             }
             ModeSetting::Session | ModeSetting::Unknown => {}
         }
-        if self.effects.opaque && mentions_insert(&text.bytes) {
+        if self.effects.opaque && may_insert(&text.bytes) {
             return refused(
                 "it follows a statement of its packet that may change how it is read; send them in packets of their own",
             );
@@ -177,9 +221,11 @@ impl Walk<'_> {
             views: self.views.clone(),
             effects: Effects { ddl: self.effects.ddl, opaque: self.effects.opaque, ..Effects::default() },
             explained: false,
+            settled: Vec::new(),
             inserts: Vec::new(),
             owes_from: None,
             variables: 0,
+            assigned: Vec::new(),
         };
         walk.statement(&mut lexer, place.nth).map_err(|halt| Box::new(self.outside(*halt, text, place)))?;
         Ok(match walk.inserts.pop() {
@@ -234,6 +280,7 @@ impl Walk<'_> {
                 let pieces =
                     pieces.into_iter().map(|(edit, piece)| Edit { piece: Piece::Text(piece.into()), ..edit });
                 insert.edits = self.within(text, pieces.collect())?;
+                self.settled.clear();
                 insert.ids = 0;
                 insert.explicit = Vec::new();
                 insert.is_named = true;
@@ -320,6 +367,7 @@ impl Walk<'_> {
             edits.extend(taken_edits(&taking, &order));
         }
         insert.edits = edits;
+        self.settled.clear();
         self.note_owed(&insert, place.start, using.end);
         self.inserts.push(*insert);
         Ok(())
@@ -335,7 +383,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What a text that passes does when it runs. How it leaves the session is told by session tracking.
+    /// What a text that passes does when it runs. Session tracking tells how it leaves the session.
     pub(super) fn runs(&mut self, ran: Ran) {
         let Effects {
             ddl,
@@ -375,6 +423,10 @@ pub(super) fn check_around(insert: &InsertPlan, place: Place) -> Result<(), Halt
 /// The plan's text as it is prepared.
 pub(super) fn prepared(insert: &InsertPlan, text: &[u8]) -> Result<PreparedText, Halt> {
     prepare::one(insert, text).map_err(|refusal| Box::new(Planned::Refused(refusal)))
+}
+
+fn is_syntax_error(error: &[u8]) -> bool {
+    parse_err(error).is_some_and(|(code, _)| code == 1064)
 }
 
 /// A text that the server told, as a string with its edits in the place of the expression that gave it.

@@ -1,4 +1,4 @@
-//! EXECUTE: the statement that was prepared is planned anew, and its ids are bound behind USING.
+//! EXECUTE: the statement that was prepared is planned again, and its ids are bound after USING.
 
 use super::dynamic::{Inner, check_around, prepared, refused};
 use super::{Halt, Place, Walk};
@@ -49,7 +49,9 @@ impl Walk<'_> {
                 return Ok(());
             }
             Known::Lost => {
-                return refused("it was prepared in a packet that failed half-way; PREPARE it again");
+                return refused(
+                    "it was prepared in a packet that failed half-way, or before its table had a rule; PREPARE it again",
+                );
             }
             Known::Is(statement) => (statement, true),
             Known::Perhaps(statement) => (statement, false),
@@ -168,6 +170,7 @@ impl Walk<'_> {
             match self.value(lexer, arg, place)? {
                 Value::Null => return Ok(None),
                 Value::Text(text) => text.trim().parse().ok(),
+                Value::Failed(error) => return Err(Box::new(Planned::Fails(error))),
                 Value::NotAsked | Value::Unknown => None,
             }
         } else {
@@ -187,7 +190,7 @@ impl Walk<'_> {
         }
     }
 
-    /// MySQL binds user's variables only: they are set in front of the packet.
+    /// MySQL binds user's variables only: they are set before the packet.
     fn use_variables(&mut self, insert: &mut InsertPlan, source: &[u8]) -> Result<(), Halt> {
         let lower = source.to_ascii_lowercase();
         let reads_last = [&b"row_count"[..], b"found_rows", b"warning_count", b"error_count"];
@@ -202,6 +205,9 @@ impl Walk<'_> {
         }
         for edit in &mut insert.edits {
             if let Piece::Id { form, .. } = &mut edit.piece {
+                if *form == IdForm::Warned {
+                    return refused("PREPARE of an INSERT with text that is no number as id; write NULL");
+                }
                 *form = IdForm::Variable;
             }
         }

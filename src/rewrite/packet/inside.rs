@@ -1,7 +1,8 @@
 //! Statements that insert without being an INSERT: LOAD, compound statements, and what is not known.
 
-use super::{Halt, Named, Walk, mentions_insert};
+use super::{Halt, Named, Walk};
 use crate::rewrite::plan::{Planned, Refusal};
+use crate::sql::glance::may_insert;
 use crate::sql::insert::{Head, Verb};
 use crate::sql::lex::{Lexer, TokenKind};
 use crate::sql::name::Path;
@@ -47,7 +48,7 @@ impl Walk<'_> {
             Statement::Compound => self.compound(before),
             _ => {
                 let rest = self.text.get(before.position() as usize..).unwrap_or_default();
-                if mentions_insert(rest) {
+                if may_insert(rest) {
                     return Err(Box::new(
                         self.unreadable(before.position(), "how its statement begins is not known"),
                     ));

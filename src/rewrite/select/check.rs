@@ -82,6 +82,7 @@ pub(in crate::rewrite) fn plan(
         one_set_only: None,
         first_variable: None,
         is_named: false,
+        strict_meant: None,
         zero_meant: id_place.map(|_| select.zero_is_value),
         returning: returning.is_some(),
         select: Some(Box::new(select)),
@@ -168,11 +169,11 @@ fn check_text(lexer: &Lexer<'_>, context: &Context<'_>, query: &Query) -> Planni
     let text = query.span.of(lexer.text()).to_ascii_uppercase();
     if hinted && memchr::memmem::find(&text, b"SET_VAR").is_some() {
         return refused(
-            "the query's optimizer hint may set variables for this statement; write it behind INSERT",
+            "the query's optimizer hint may set variables for this statement; write it after INSERT",
         );
     }
     if query.tail.alias.is_some() {
-        return unreadable("a row alias behind a query");
+        return unreadable("a row alias after a query");
     }
     Ok(())
 }

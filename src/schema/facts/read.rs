@@ -11,6 +11,7 @@ use super::{
 };
 use crate::ids::layout::Moment;
 use crate::rules::RuleSet;
+use crate::rules::column::Meant;
 use crate::rules::model::{ColumnShape, NameCase, Rule};
 use crate::schema::{Schema, SchemaError, TableKind, holds_text};
 
@@ -49,8 +50,10 @@ impl Facts {
         let views = reader.views().await?;
         drop(reader);
         for table in tables.iter_mut().filter(|table| table.is_base()) {
-            if let Ok(Some(rule)) = rules.find(case, &table.schema, &table.name) {
-                table.highest = highest(schema, table, rule).await;
+            if let Ok(Some(rule)) = rules.find(case, &table.schema, &table.name)
+                && let Meant::Fills(rule) = rule.meant(&table.name, table.shapes())
+            {
+                table.highest = highest(schema, table, &rule).await;
             }
         }
         Ok(Facts { server, case, clocks, grants, schemas, tables, foreign_keys, bodies, views })
@@ -166,6 +169,7 @@ impl Reader {
                 }),
             }
         }
+        tables.iter_mut().for_each(mark_primary_key);
         Ok(tables)
     }
 
@@ -290,6 +294,16 @@ fn text(row: &Row, at: usize) -> Option<String> {
 
 fn number(row: &Row, at: usize) -> Option<u64> {
     row.get_opt::<Option<u64>, _>(at)?.ok()?
+}
+
+fn mark_primary_key(table: &mut TableFacts) {
+    let key = table.indexes.iter().find(|index| index.name == "PRIMARY");
+    for name in key.iter().flat_map(|key| &key.columns) {
+        let mut columns = table.columns.iter_mut();
+        if let Some(column) = columns.find(|column| name.as_ref() == Some(&column.shape.name)) {
+            column.shape.in_primary_key = true;
+        }
+    }
 }
 
 fn table(row: &Row) -> Option<TableFacts> {

@@ -8,7 +8,7 @@ use super::super::{Schema, SchemaError};
 use super::read::limited;
 
 /// Global variables that are asked for; each server has some of them.
-const VARIABLES: [&str; 16] = [
+const VARIABLES: [&str; 17] = [
     "auto_increment_increment",
     "auto_increment_offset",
     "binlog_format",
@@ -17,6 +17,7 @@ const VARIABLES: [&str; 16] = [
     "innodb_read_only",
     "log_bin",
     "lower_case_table_names",
+    "protocol_compression_algorithms",
     "read_only",
     "rpl_semi_sync_master_enabled",
     "rpl_semi_sync_source_enabled",
@@ -29,12 +30,17 @@ const VARIABLES: [&str; 16] = [
 
 const STATUS: [&str; 3] = ["rpl_semi_sync_master_status", "rpl_semi_sync_source_status", "slaves_connected"];
 
+/// "The system variable cannot be set when connection sharing is enabled".
+const NOT_SET_WHILE_SHARED: u16 = 1766;
+
 /// Variables and status by their names in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerFacts {
     pub variables: BTreeMap<String, String>,
     /// That are connected, as far as the account sees them.
     pub replicas: u64,
+    /// It is MySQL Router, and sessions share its connections (`connection_sharing`).
+    pub shares_connections: bool,
 }
 
 impl ServerFacts {
@@ -53,7 +59,10 @@ impl ServerFacts {
         let dumps = "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'";
         let seen: Option<u64> = limited(conn.query_first(dumps)).await.ok().flatten();
         let told = variables.get("slaves_connected").and_then(|n| n.parse().ok()).unwrap_or(0);
-        Ok(ServerFacts { variables, replicas: seen.unwrap_or(0).max(told) })
+        // The Router lets nobody set how it learns of a session's state.
+        let set = limited(conn.query_drop("SET SESSION session_track_state_change = ON")).await;
+        let shares_connections = matches!(set, Err(SchemaError::Query(mysql_async::Error::Server(error))) if error.code == NOT_SET_WHILE_SHARED);
+        Ok(ServerFacts { variables, replicas: seen.unwrap_or(0).max(told), shares_connections })
     }
 
     /// Empty where the server has no such variable.
@@ -64,6 +73,12 @@ impl ServerFacts {
     /// ON, or a number other than 0.
     pub fn is_on(&self, name: &str) -> bool {
         !matches!(self.variable(name).to_ascii_uppercase().as_str(), "" | "OFF" | "0")
+    }
+
+    /// MariaDB always offers zlib, and has no variable for it.
+    pub fn offers_compression(&self, algorithm: &str) -> bool {
+        let offered = self.variables.get("protocol_compression_algorithms").map_or("zlib", String::as_str);
+        offered.split(',').any(|one| one.trim().eq_ignore_ascii_case(algorithm))
     }
 
     /// 1 where it is not known.

@@ -111,6 +111,10 @@ impl<'a> Writer<'a> {
             TokenKind::Punct(b'(') => self.open(),
             TokenKind::Punct(b')') => self.close(),
             TokenKind::Punct(sign) => self.sign(token, sign),
+            TokenKind::DotDot => {
+                self.sign(token, b'.');
+                self.sign(token, b'.');
+            }
             TokenKind::End => {}
             _ => self.value(),
         }
@@ -178,7 +182,8 @@ impl<'a> Writer<'a> {
         let name: String = if self.charset == ClientCharset::Latin1 && !bytes.is_ascii() {
             bytes.iter().map(|&byte| char::from(byte)).collect()
         } else {
-            String::from_utf8_lossy(bytes).into_owned()
+            let decoded = self.charset.letters().and_then(|letters| letters.decode(bytes));
+            decoded.unwrap_or_else(|| String::from_utf8_lossy(bytes)).into_owned()
         };
         let plain: String =
             name.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();

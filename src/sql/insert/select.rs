@@ -408,7 +408,7 @@ impl Reader {
         let outside = levels.get(..at).unwrap_or_default();
         if outside.iter().any(|level| level.trails) {
             query.unfit = Some(
-                "ORDER BY or LIMIT behind the parentheses around the whole query; write it without the parentheses",
+                "ORDER BY or LIMIT after the parentheses around the whole query; write it without the parentheses",
             );
         }
         query.limit_at = (!level.has_limit).then(|| level.lock_at.unwrap_or(level.end));

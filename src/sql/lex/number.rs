@@ -30,6 +30,7 @@ impl Lexer<'_> {
         }
         self.digits();
         match self.byte(0) {
+            Some(b'.') if self.is_dot_dot() => Ok(TokenKind::Integer),
             Some(b'.') => self.fraction(),
             Some(b'e' | b'E') => self.integer_with_exponent(),
             Some(byte) if is_name_byte(byte) => self.name_bytes(),
@@ -69,7 +70,9 @@ impl Lexer<'_> {
 
     pub(super) fn number_ends(&self, kind: TokenKind) -> Result<TokenKind, Odd> {
         match self.byte(0) {
-            Some(b) if is_name_byte(b) || b == b'.' => Err(self.odd("a number that runs into a name")),
+            Some(b) if is_name_byte(b) || b == b'.' && !self.is_dot_dot() => {
+                Err(self.odd("a number that runs into a name"))
+            }
             _ => Ok(kind),
         }
     }

@@ -84,6 +84,23 @@ impl Decimal {
     }
 }
 
+/// How many bytes of a text are the number that it begins with; `None`: it begins with none.
+pub fn prefix(text: &[u8]) -> Option<usize> {
+    let digits = |from: usize| {
+        let rest = text.get(from..).unwrap_or_default();
+        rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+    };
+    let start = usize::from(matches!(text.first(), Some(b'-' | b'+')));
+    let whole = digits(start);
+    let dot = start + whole;
+    let fraction = if text.get(dot) == Some(&b'.') { digits(dot + 1) } else { 0 };
+    match (whole, fraction) {
+        (0, 0) => None,
+        (_, 0) => Some(dot),
+        (_, fraction) => Some(dot + 1 + fraction),
+    }
+}
+
 /// `None`: a number beyond all, or none.
 pub fn rounded_float(value: f64) -> Option<i128> {
     let rounded = value.round_ties_even();
@@ -101,7 +118,18 @@ fn exponent(bytes: &[u8]) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Decimal, rounded_float};
+    use super::{Decimal, prefix, rounded_float};
+
+    #[test]
+    fn numbers_that_texts_begin_with() {
+        let rows = [("7abc", 1), ("-0.4x", 4), ("0x10", 1), ("+.5.5", 3), ("12.", 2), ("12..", 2)];
+        for (text, expect) in rows {
+            assert_eq!(prefix(text.as_bytes()), Some(expect), "{text}");
+        }
+        for text in ["", "-", ".", "-.", "x7", "- 7", "--7"] {
+            assert_eq!(prefix(text.as_bytes()), None, "{text}");
+        }
+    }
 
     #[track_caller]
     fn check(text: &str, expect: Option<i128>) {
