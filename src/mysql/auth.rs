@@ -5,7 +5,8 @@
 //!
 //! `caching_sha2_password` (its full exchange) and `sha256_password` send the password in clear where the transport is
 //! secure, else encrypted with the server's RSA key. With a secure client and a plain server, the proxy asks for the
-//! server's key and encrypts; with a plain client and a secure server, it shows a key of its own and decrypts.
+//! server's key and encrypts; with a plain client and a secure server, it shows a key of its own and decrypts. Clients that have
+//! the key on disk ask for none: they send the encrypted password where others ask.
 //!
 //! No input or output here: packets' payloads go in, [`Step`]s come out. Which side speaks next is the plugin's matter,
 //! so both are to be read; a client's packet numbered 0 is no answer but its next command, and is to wait.
@@ -13,7 +14,9 @@
 use std::sync::Arc;
 
 use rand::rngs::OsRng;
-use rsa::pkcs8::{DecodePublicKey, EncodePublicKey, LineEnding};
+use rsa::pkcs1::DecodeRsaPrivateKey;
+use rsa::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePublicKey, LineEnding};
+use rsa::traits::PublicKeyParts;
 use rsa::{Oaep, RsaPrivateKey, RsaPublicKey};
 use sha1::Sha1;
 use zeroize::Zeroizing;
@@ -47,6 +50,14 @@ pub enum Transport {
 pub struct Sides {
     pub client: Transport,
     pub server: Transport,
+    /// Whether a clear password that the client's side keeps from eavesdroppers may go on over one that does not.
+    pub clear_passwords: bool,
+}
+
+impl Sides {
+    fn exposes_clear(self) -> bool {
+        !self.clear_passwords && self.client != Transport::Tcp && self.server == Transport::Tcp
+    }
 }
 
 /// The plugins whose exchange depends on the transport; all others are relayed.
@@ -54,6 +65,8 @@ pub struct Sides {
 enum Plugin {
     CachingSha2,
     Sha256,
+    /// The client sends the password as it is, whatever the transport: PAM, LDAP.
+    Clear,
     Other,
 }
 
@@ -62,6 +75,7 @@ impl Plugin {
         match name {
             b"caching_sha2_password" => Plugin::CachingSha2,
             b"sha256_password" => Plugin::Sha256,
+            b"mysql_clear_password" | b"dialog" => Plugin::Clear,
             _ => Plugin::Other,
         }
     }
@@ -70,7 +84,7 @@ impl Plugin {
     fn trusts(self, transport: Transport) -> bool {
         match self {
             Plugin::CachingSha2 => transport != Transport::Tcp,
-            Plugin::Sha256 | Plugin::Other => transport == Transport::Tls,
+            Plugin::Sha256 | Plugin::Clear | Plugin::Other => transport == Transport::Tls,
         }
     }
 }
@@ -86,6 +100,33 @@ pub enum AuthError {
     Undecipherable,
     #[error("the password cannot be encrypted with the server's RSA key: it is too long")]
     PasswordTooLong,
+    #[error(
+        "the client has encrypted the password with an RSA key that it has on disk, and this proxy has none: name the private key in \
+         listen.rsa_key, or let the client ask for the key or use TLS"
+    )]
+    NoPinnedKey,
+    #[error(
+        "the client has encrypted the password with an RSA key that it has on disk, and it is not that of listen.rsa_key: give it the \
+         public key of that one"
+    )]
+    OtherPinnedKey,
+    #[error(
+        "the server asks for the password in clear, and this proxy's connection to it has no TLS: set backend.tls.mode = \"required\", or \
+         backend.clear_passwords = true where nobody listens in between"
+    )]
+    ClearPassword,
+}
+
+/// Why a text is not the key of [`OwnKey::from_pem`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    #[error(
+        "holds no RSA private key that can be read: PEM with BEGIN PRIVATE KEY or BEGIN RSA PRIVATE KEY and no passphrase is needed, \
+         as openssl genrsa 2048 makes it"
+    )]
+    NotPem,
+    #[error("holds an RSA key of {0} bits; 2048 to 4096 are needed, as openssl genrsa 2048 makes them")]
+    Bits(usize),
 }
 
 /// What to do next. Payloads, to be numbered by each side's own count.
@@ -95,6 +136,8 @@ pub enum Step {
     ToServer(Zeroizing<Vec<u8>>),
     /// The client is to be shown the proxy's own key: call [`AuthRelay::own_key`] with it.
     NeedsOwnKey,
+    /// The client's password under a key that it has on disk: call [`AuthRelay::pinned`] with it.
+    Pinned(Vec<u8>),
     /// The server's OK packet, not sent on yet: its session state may have to go.
     Done(Vec<u8>),
     /// The server's ERR packet, not sent on yet.
@@ -116,8 +159,7 @@ enum State {
 
 /// One authentication exchange.
 pub struct AuthRelay {
-    client: Transport,
-    server: Transport,
+    sides: Sides,
     plugin: Plugin,
     nonce: Vec<u8>,
     /// Whether the server may ask for a second factor. Where it may not, a packet that looks so is a plugin's own, as
@@ -132,8 +174,7 @@ impl AuthRelay {
     /// auth switch gave.
     pub fn new(sides: Sides, capabilities: Capabilities, plugin: &[u8], nonce: &[u8]) -> Self {
         AuthRelay {
-            client: sides.client,
-            server: sides.server,
+            sides,
             multi_factor: capabilities.contains(Capabilities::MULTI_FACTOR),
             plugin: Plugin::named(plugin),
             nonce: nonce.to_vec(),
@@ -141,7 +182,7 @@ impl AuthRelay {
         }
     }
 
-    /// The nonce in force: a COM_CHANGE_USER's auth response is made with the last one that the server gave.
+    /// The nonce in use: a COM_CHANGE_USER's auth response is made with the last one that the server gave.
     pub fn nonce(&self) -> &[u8] {
         &self.nonce
     }
@@ -168,6 +209,7 @@ impl AuthRelay {
     }
 
     pub fn from_client(&mut self, payload: &[u8]) -> Result<Step, AuthError> {
+        self.refuse_clear()?;
         let state = std::mem::replace(&mut self.state, State::Relayed);
         let answer = match (&state, self.plugin) {
             (State::OwnKey(key), _) => {
@@ -188,16 +230,27 @@ impl AuthRelay {
         Step::ToClient(packet)
     }
 
-    /// A packet that is a clear password or asks for a key. `None`: it goes on as it is.
+    /// Answer to [`Step::Pinned`]: `key` is the one that clients may have on disk.
+    pub fn pinned(&mut self, key: Option<&OwnKey>, cipher: &[u8]) -> Result<Step, AuthError> {
+        let key = key.ok_or(AuthError::NoPinnedKey)?;
+        let password = key.decrypt(cipher, &self.nonce).map_err(|_| AuthError::OtherPinnedKey)?;
+        Ok(Step::ToServer(password))
+    }
+
+    /// A packet that is a clear password, one under a key, or asks for a key. `None`: it goes on as it is.
     fn password(&mut self, payload: &[u8], key_request: &[u8]) -> Option<Step> {
-        let server_trusts = self.plugin.trusts(self.server);
+        let server_trusts = self.plugin.trusts(self.sides.server);
         if payload == key_request {
             return server_trusts.then_some(Step::NeedsOwnKey);
         }
-        // No password at all is no secret; and what a plain client sends is encrypted already, with a key it has on disk.
+        // No password at all is no secret.
         let no_password = payload.is_empty() || payload == [0];
-        if no_password || server_trusts || !self.plugin.trusts(self.client) {
-            return None;
+        match (self.plugin.trusts(self.sides.client), server_trusts) {
+            _ if no_password => return None,
+            (true, false) => {}
+            // What a plain client sends is encrypted already, with a key it has on disk. A plain server has it too.
+            (false, true) => return Some(Step::Pinned(payload.to_vec())),
+            (true, true) | (false, false) => return None,
         }
         self.state = State::ServerKeyAsked(Zeroizing::new(payload.to_vec()));
         Some(Step::ToServer(Zeroizing::new(key_request.to_vec())))
@@ -213,12 +266,18 @@ impl AuthRelay {
         self.plugin = read(&mut r).map_err(AuthError::Server)?;
         self.nonce = trim_nonce(r.rest()).to_vec();
         self.state = State::First;
-        Ok(())
+        // Before the client sends it.
+        self.refuse_clear()
+    }
+
+    fn refuse_clear(&self) -> Result<(), AuthError> {
+        let is_exposed = self.plugin == Plugin::Clear && self.sides.exposes_clear();
+        if is_exposed { Err(AuthError::ClearPassword) } else { Ok(()) }
     }
 }
 
-/// The RSA key that plain clients are shown. Nobody vouches for it: like the server's own key on a plain connection, it
-/// guards against eavesdroppers only, not against someone in between.
+/// The RSA key that plain clients are shown. Nobody vouches for it unless they have it on disk: like the server's own key on a plain
+/// connection, it guards against eavesdroppers only, not against someone in between.
 pub struct OwnKey {
     private: RsaPrivateKey,
     /// The packet that shows it.
@@ -228,7 +287,27 @@ pub struct OwnKey {
 impl OwnKey {
     /// Takes some hundred milliseconds: not for an async thread.
     pub fn generate() -> Result<Self, rsa::Error> {
-        let private = RsaPrivateKey::new(&mut OsRng, RSA_BITS)?;
+        Self::new(RsaPrivateKey::new(&mut OsRng, RSA_BITS)?)
+    }
+
+    /// A private key in PEM form: PKCS#8, or PKCS#1 as MySQL's `private_key.pem`.
+    pub fn from_pem(pem: &str) -> Result<Self, KeyError> {
+        // MySQL 9.7 ends its file with a zero byte.
+        let pem = pem.trim_end_matches(|c: char| c == '\0' || c.is_whitespace());
+        let pkcs8 = RsaPrivateKey::from_pkcs8_pem(pem).ok();
+        let private = pkcs8.or_else(|| RsaPrivateKey::from_pkcs1_pem(pem).ok()).ok_or(KeyError::NotPem)?;
+        match private.size() * 8 {
+            2048..=4096 => Self::new(private).map_err(|_| KeyError::NotPem),
+            bits => Err(KeyError::Bits(bits)),
+        }
+    }
+
+    /// The packet that shows it.
+    pub fn packet(&self) -> &[u8] {
+        &self.packet
+    }
+
+    fn new(private: RsaPrivateKey) -> Result<Self, rsa::Error> {
         let pem = private
             .to_public_key()
             .to_public_key_pem(LineEnding::LF)
@@ -265,168 +344,4 @@ fn xor(password: &mut [u8], nonce: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{AuthError, AuthRelay, OwnKey, Sides, Step, Transport, encrypt};
-    use crate::mysql::capabilities::Capabilities;
-    use proptest::prelude::proptest;
-    use std::sync::{Arc, LazyLock};
-
-    const NONCE: &[u8; 20] = b"ABCDEFGHIJKLMNOPQRST";
-    const NONE: Capabilities = Capabilities::PROTOCOL_41;
-    /// One key serves as the proxy's and as the server's.
-    static KEY: LazyLock<Arc<OwnKey>> = LazyLock::new(|| Arc::new(OwnKey::generate().unwrap()));
-
-    fn relay(client: Transport, server: Transport, plugin: &str) -> AuthRelay {
-        AuthRelay::new(Sides { client, server }, NONE, plugin.as_bytes(), NONCE)
-    }
-
-    #[track_caller]
-    fn to_server(step: Result<Step, AuthError>) -> Vec<u8> {
-        match step.unwrap() {
-            Step::ToServer(payload) => payload.to_vec(),
-            _ => panic!("not to the server"),
-        }
-    }
-
-    #[track_caller]
-    fn to_client(step: Result<Step, AuthError>) -> Vec<u8> {
-        match step.unwrap() {
-            Step::ToClient(payload) => payload,
-            _ => panic!("not to the client"),
-        }
-    }
-
-    /// Full authentication up to the client's packet that answers it.
-    fn full(client: Transport, server: Transport) -> AuthRelay {
-        let mut relay = relay(client, server, "caching_sha2_password");
-        assert_eq!(to_server(relay.from_client(&[9; 32])), [9; 32]);
-        assert_eq!(to_client(relay.from_server(&[1, 4])), [1, 4]);
-        relay
-    }
-
-    fn done(relay: &mut AuthRelay) {
-        assert!(matches!(relay.from_server(b"\0\0\0\x02\0\0\0"), Ok(Step::Done(ok)) if ok.len() == 7));
-    }
-
-    #[test]
-    fn like_sides_are_relayed() {
-        for (client, server) in [(Transport::Tls, Transport::Unix), (Transport::Unix, Transport::Tls)] {
-            let mut relay = full(client, server);
-            assert_eq!(to_server(relay.from_client(b"secret\0")), b"secret\0");
-            done(&mut relay);
-        }
-        let mut relay = full(Transport::Tcp, Transport::Tcp);
-        assert_eq!(to_server(relay.from_client(&[2])), [2]);
-        assert_eq!(to_client(relay.from_server(&KEY.packet)), KEY.packet);
-        assert_eq!(to_server(relay.from_client(&[7; 256])), [7; 256]);
-        done(&mut relay);
-    }
-
-    #[test]
-    fn fast_authentication_needs_no_password() {
-        let mut relay = relay(Transport::Tcp, Transport::Tls, "caching_sha2_password");
-        to_server(relay.from_client(&[9; 32]));
-        assert_eq!(to_client(relay.from_server(&[1, 3])), [1, 3]);
-        done(&mut relay);
-    }
-
-    #[test]
-    fn a_clear_password_never_goes_to_a_plain_server() {
-        for client in [Transport::Tls, Transport::Unix] {
-            let mut relay = full(client, Transport::Tcp);
-            assert_eq!(to_server(relay.from_client(b"secret\0")), [2]);
-            let cipher = to_server(relay.from_server(&KEY.packet));
-            assert_eq!(KEY.decrypt(&cipher, NONCE).unwrap()[..], b"secret\0"[..]);
-            done(&mut relay);
-        }
-    }
-
-    #[test]
-    fn a_plain_client_is_shown_our_key() {
-        for server in [Transport::Tls, Transport::Unix] {
-            let mut relay = full(Transport::Tcp, server);
-            assert!(matches!(relay.from_client(&[2]), Ok(Step::NeedsOwnKey)));
-            let packet = to_client(Ok(relay.own_key(KEY.clone())));
-            assert!(packet.starts_with(b"\x01-----BEGIN PUBLIC KEY-----\n"));
-            let cipher = encrypt(b"secret\0", NONCE, &packet).unwrap();
-            assert_eq!(to_server(relay.from_client(&cipher)), b"secret\0");
-            done(&mut relay);
-        }
-        let mut relay = full(Transport::Tcp, Transport::Tls);
-        let _ = relay.from_client(&[2]).unwrap();
-        let _ = relay.own_key(KEY.clone());
-        assert_eq!(relay.from_client(&[7; 256]).err(), Some(AuthError::Undecipherable));
-    }
-
-    #[test]
-    fn sha256_password_begins_in_the_first_response() {
-        let plugin = "sha256_password";
-        let mut secure = relay(Transport::Tls, Transport::Tcp, plugin);
-        assert_eq!(to_server(secure.from_client(b"secret\0")), [1]);
-        let cipher = to_server(secure.from_server(&KEY.packet));
-        assert_eq!(KEY.decrypt(&cipher, NONCE).unwrap()[..], b"secret\0"[..]);
-        let mut plain = relay(Transport::Tcp, Transport::Tls, plugin);
-        assert!(matches!(plain.from_client(&[1]), Ok(Step::NeedsOwnKey)));
-        let packet = to_client(Ok(plain.own_key(KEY.clone())));
-        let cipher = encrypt(b"secret\0", NONCE, &packet).unwrap();
-        assert_eq!(to_server(plain.from_client(&cipher)), b"secret\0");
-        // It does not trust Unix sockets, and an empty password is no secret.
-        let mut unix = relay(Transport::Tcp, Transport::Unix, plugin);
-        assert_eq!(to_server(unix.from_client(&[1])), [1]);
-        let mut empty = relay(Transport::Tls, Transport::Tcp, plugin);
-        assert_eq!(to_server(empty.from_client(&[0])), [0]);
-    }
-
-    #[test]
-    fn a_switch_changes_plugin_and_nonce() {
-        let mut relay = relay(Transport::Tls, Transport::Tcp, "mysql_native_password");
-        assert_eq!(to_server(relay.from_client(b"x\0")), b"x\0");
-        let switch = b"\xfesha256_password\0abcdefghijklmnopqrst\0";
-        assert_eq!(to_client(relay.from_server(switch)), switch);
-        assert_eq!(relay.nonce(), b"abcdefghijklmnopqrst");
-        assert_eq!(to_server(relay.from_client(b"secret\0")), [1]);
-        let cipher = to_server(relay.from_server(&KEY.packet));
-        assert_eq!(KEY.decrypt(&cipher, b"abcdefghijklmnopqrst").unwrap()[..], b"secret\0"[..]);
-        assert_eq!(
-            relay.from_server(b"\xfeunended").err().map(|e| matches!(e, AuthError::Server(_))),
-            Some(true)
-        );
-        let old = relay.from_server(b"\xfe");
-        assert_eq!(to_client(old), b"\xfe");
-    }
-
-    #[test]
-    fn prompts_are_no_second_factor_unless_one_was_negotiated() {
-        let prompt = b"\x02sha256_password\0zzzz";
-        let mut relay = relay(Transport::Tls, Transport::Tcp, "dialog");
-        assert_eq!(to_client(relay.from_server(prompt)), prompt);
-        assert_eq!(relay.nonce(), NONCE);
-        assert_eq!(to_server(relay.from_client(b"me\0")), b"me\0");
-        let sides = Sides { client: Transport::Tls, server: Transport::Tcp };
-        let mut factors = AuthRelay::new(sides, Capabilities::MULTI_FACTOR, b"caching_sha2_password", NONCE);
-        assert_eq!(to_client(factors.from_server(prompt)), prompt);
-        assert_eq!(factors.nonce(), b"zzzz");
-        assert_eq!(to_server(factors.from_client(b"me\0")), [1]);
-    }
-
-    #[test]
-    fn errors_and_keys_that_are_none() {
-        let mut relay = full(Transport::Tls, Transport::Tcp);
-        to_server(relay.from_client(b"secret\0"));
-        assert!(matches!(relay.from_server(b"\xff\x15\x04#28000no"), Ok(Step::Failed(_))));
-        for key in [&b"\x01no key"[..], b"\x04", b"", b"\x01\xff"] {
-            assert_eq!(encrypt(b"secret\0", NONCE, key), Err(AuthError::ServerKey));
-        }
-        assert_eq!(encrypt(&[b'x'; 300], NONCE, &KEY.packet), Err(AuthError::PasswordTooLong));
-    }
-
-    proptest! {
-        #[test]
-        fn any_packets(packets: Vec<(bool, Vec<u8>)>) {
-            let mut relay = full(Transport::Tls, Transport::Tcp);
-            for (from_server, payload) in packets {
-                let _ = if from_server { relay.from_server(&payload) } else { relay.from_client(&payload) };
-            }
-        }
-    }
-}
+mod tests;

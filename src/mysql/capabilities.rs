@@ -53,8 +53,8 @@ impl Capabilities {
     pub const MARIADB_BULK_UNIT_RESULTS: Self = Self(1 << 37);
 
     /// What is relayed. A bit that is not here may change the form of what follows, so it is cleared on both sides:
-    /// compression is not terminated here, MariaDB's results of single rows of a bulk execution are not followed, and what is
-    /// unknown cannot be. `SSL` is each side's own matter.
+    /// MariaDB's results of single rows of a bulk execution are not followed, and what is unknown cannot be. `SSL`, `COMPRESS` and
+    /// `ZSTD` are each side's own matter.
     pub const RELAYED: Self = Self(
         Self::CLIENT_MYSQL.0
             | Self::FOUND_ROWS.0
@@ -111,6 +111,11 @@ impl Capabilities {
     /// Whether all bits of `other` are set.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Capabilities(self.0 | other.0)
     }
 
     #[must_use]

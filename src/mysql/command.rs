@@ -40,6 +40,8 @@ pub enum Reply {
     Single,
     /// OK, ERR, a LOCAL INFILE request or result sets, several of them in a row.
     Query,
+    /// The same, or definitions alone: the rows wait in a cursor that was asked for.
+    QueryOrCursor,
     /// COM_STMT_PREPARE's OK with definitions, or ERR.
     Prepare,
     /// Rows to their EOF, or ERR.
@@ -100,6 +102,16 @@ impl Command {
         !matches!(self, Command::Quit | Command::StmtSendLongData | Command::StmtClose)
     }
 
+    /// The form of the response to this very command, whose payload begins with `start`.
+    pub fn reply_to(self, start: &[u8]) -> Reply {
+        /// `CURSOR_TYPE_READ_ONLY`. Measured on MariaDB 10.11 and MySQL 9.7: the other types open no cursor.
+        const READ_ONLY: u8 = 1;
+        match (self, start.get(5)) {
+            (Command::StmtExecute, Some(flags)) if flags & READ_ONLY != 0 => Reply::QueryOrCursor,
+            _ => self.reply(),
+        }
+    }
+
     pub fn reply(self) -> Reply {
         use Command as C;
         match self {
@@ -126,7 +138,23 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use super::Command;
+    use super::{Command, Reply};
+
+    #[test]
+    fn a_cursor_is_asked_for_by_an_execution_alone() {
+        let flags = |flags| [0x17, 1, 0, 0, 0, flags, 1, 0, 0, 0];
+        for (command, start, expect) in [
+            (Command::StmtExecute, &flags(0)[..], Reply::Query),
+            (Command::StmtExecute, &flags(1), Reply::QueryOrCursor),
+            (Command::StmtExecute, &flags(9), Reply::QueryOrCursor),
+            (Command::StmtExecute, &flags(6), Reply::Query),
+            (Command::StmtExecute, &flags(1)[..5], Reply::Query),
+            (Command::StmtBulkExecute, &flags(1), Reply::Query),
+            (Command::Query, b"\x03SELECT 1", Reply::Query),
+        ] {
+            assert_eq!(command.reply_to(start), expect, "{command:?} {start:?}");
+        }
+    }
 
     #[test]
     fn a_byte_is_one_command() {

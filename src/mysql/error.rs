@@ -1,6 +1,8 @@
 //! ERR packets: those that the proxy writes itself.
 //! Sources: MySQL manual, "ERR_Packet"; "MySQL Error Reference" for codes, SQL states and texts.
 
+use super::compressed::BadLevel;
+
 /// Why the proxy itself answers with an error. The text is what the client reads, so it names the remedy and no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -16,6 +18,11 @@ pub enum Refusal {
     UnknownCommand(u8),
     #[error("Got packets out of order")]
     PacketsOutOfOrder,
+    #[error("Couldn't uncompress communication packet")]
+    Unpack,
+    /// Of a client's zstd, as MySQL says it.
+    #[error("{0}")]
+    ZstdLevel(BadLevel),
     #[error("Got a packet bigger than {bytes_max} bytes")]
     PacketTooBig { bytes_max: usize },
     /// Its text begins with "rowstamp: ".
@@ -65,6 +72,9 @@ impl Refusal {
             Refusal::BadHandshake(_) => (1043, *b"08S01"),
             Refusal::UnknownCommand(_) => (1047, *b"08S01"),
             Refusal::PacketsOutOfOrder => (1156, *b"08S01"),
+            // ER_NET_UNCOMPRESS_ERROR, ER_WRONG_COMPRESSION_LEVEL_CLIENT
+            Refusal::Unpack => (1157, *b"08S01"),
+            Refusal::ZstdLevel(_) => (3923, *b"HY000"),
             Refusal::PacketTooBig { .. } => (1153, *b"08S01"),
             // ER_UNSUPPORTED_PS, ER_WRONG_ARGUMENTS
             Refusal::UnsupportedPrepared => (1295, *b"HY000"),
@@ -74,18 +84,17 @@ impl Refusal {
             Refusal::Statement(_) => (1235, *b"42000"),
             Refusal::UnknownStatement(_) => (1243, *b"HY000"),
             Refusal::NoId(_) => (1467, *b"HY000"),
-            Refusal::Draining => (1053, *b"08S01"),
+            // ER_SERVER_SHUTDOWN, which a server answers that goes or comes: clients that wait for a server to come back try again (so
+            // do the servers' own test suites, which take any other code for a failure). MySQL Router answers with 2003, a client's
+            // code, which MariaDB's client library takes for a malformed packet (measured, 10.11).
+            Refusal::Draining | Refusal::BackendUnreachable(_) => (1053, *b"08S01"),
             Refusal::Killed => (1317, *b"70100"),
             // ER_NET_READ_INTERRUPTED
             Refusal::Timeout => (1159, *b"08S01"),
             // ER_SECURE_TRANSPORT_REQUIRED
             Refusal::TlsRequired => (3159, *b"HY000"),
-            // ER_UNKNOWN_ERROR, for want of a server's own; the state is "communication link failure", on which pools and
-            // drivers try again. MySQL Router answers with 2003, a client's code, which MariaDB's client library takes
-            // for a malformed packet (measured, 10.11).
-            Refusal::BackendUnreachable(_) | Refusal::BackendTls(_) | Refusal::BackendMalformed(_) => {
-                (1105, *b"08S01")
-            }
+            // ER_UNKNOWN_ERROR, for want of a server's own; the state is "communication link failure".
+            Refusal::BackendTls(_) | Refusal::BackendMalformed(_) => (1105, *b"08S01"),
         }
     }
 
@@ -93,6 +102,14 @@ impl Refusal {
     pub fn payload(&self) -> Vec<u8> {
         let (code, sql_state) = self.code();
         err_payload(code, sql_state, &self.to_string())
+    }
+
+    /// The same in place of a greeting: clients look for no SQL state there, and both servers leave it out.
+    pub fn payload_before_greeting(&self) -> Vec<u8> {
+        let mut payload = self.payload();
+        // `#` and five characters, behind the header and the code.
+        payload.drain(3..9);
+        payload
     }
 }
 

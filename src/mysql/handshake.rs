@@ -1,4 +1,4 @@
-//! The server's greeting and the client's answer to it. Both are patched in place and never written anew: that would
+//! The server's greeting and the client's answer to it. Both are patched in place and never rebuilt: that would
 //! lose the order of attributes, collations wider than a byte, and whatever a later version puts there.
 //! Sources: MySQL manual, "Protocol::HandshakeV10", "Protocol::SSLRequest", "Protocol::HandshakeResponse41"; MariaDB
 //! Knowledge Base, "Connection".
@@ -8,6 +8,7 @@ use std::ops::Range;
 use zeroize::Zeroizing;
 
 use super::capabilities::Capabilities;
+use super::compressed::{ZSTD_LEVEL, ZSTD_LEVELS};
 use super::reader::{Malformed, Reader, put_lenenc_bytes};
 
 /// Length of an SSLRequest, and of the part of a handshake response that it repeats.
@@ -96,9 +97,9 @@ impl Greeting {
         Ok(Greeting { version, connection_id, capabilities, status, nonce, plugin, payload, capabilities_at })
     }
 
-    /// What the client is shown of the server's capabilities; `tls` is whether we offer it ourselves.
-    pub fn shown(&self, tls: bool) -> Capabilities {
-        (self.capabilities & Capabilities::RELAYED).with(Capabilities::SSL, tls)
+    /// What the client is shown of the server's capabilities, and of `ours`: TLS and compression are each side's own matter.
+    pub fn shown(&self, ours: Capabilities) -> Capabilities {
+        self.capabilities & Capabilities::RELAYED | ours
     }
 
     /// The same bytes with other capabilities.
@@ -154,6 +155,12 @@ pub fn client_capabilities(payload: &[u8], shown: Capabilities) -> Result<Capabi
     Ok(kept.with(Capabilities::CLIENT_MYSQL, base & Capabilities::CLIENT_MYSQL.base() != 0))
 }
 
+/// Which compression a client asks for, offered or not.
+fn asked_compression(payload: &[u8]) -> Result<Capabilities, Malformed> {
+    let base = Reader::new(payload).u32("capabilities")?;
+    Ok(Capabilities::new(base, 0) & (Capabilities::COMPRESS | Capabilities::ZSTD))
+}
+
 /// Whether a client's first packet asks for TLS and ends there.
 pub fn is_ssl_request(payload: &[u8], capabilities: Capabilities) -> bool {
     payload.len() == SSL_REQUEST_BYTES && capabilities.contains(Capabilities::SSL)
@@ -167,10 +174,17 @@ pub struct ClientResponse {
     /// The low byte of the collation's id, which is all that servers read here; MariaDB's collations above 1024 have
     /// the low byte of one of the same character set.
     pub collation: u8,
+    /// As [`user_name`] reads it.
     pub user: Vec<u8>,
     pub database: Option<Vec<u8>>,
     /// The plugin that made the auth response; `None`: the client does not say.
     pub plugin: Option<Vec<u8>>,
+    /// The bits of compression that the client set, offered or not.
+    pub compression: Capabilities,
+    /// Of zstd, where the client set that bit and says.
+    pub zstd_level: Option<u8>,
+    /// Where it stands, or would; `None`: it would be taken for something else.
+    level_at: Option<usize>,
     payload: Zeroizing<Vec<u8>>,
     /// Length prefix or NUL included.
     auth_span: Range<usize>,
@@ -178,15 +192,22 @@ pub struct ClientResponse {
     attributes: Range<usize>,
 }
 
+/// A user's name as servers read it at the login: without one pair of quotes around it. In COM_CHANGE_USER these are part of the name.
+/// Measured on MariaDB 10.11 and MySQL 9, which clip it too, to 128 and 96 characters: no account's name has so many.
+pub fn user_name(sent: &[u8]) -> &[u8] {
+    sent.strip_prefix(b"'").and_then(|name| name.strip_suffix(b"'")).unwrap_or(sent)
+}
+
 impl ClientResponse {
     /// `shown`: what the greeting offered this client.
     pub fn parse(payload: Zeroizing<Vec<u8>>, shown: Capabilities) -> Result<Self, Malformed> {
         let capabilities = client_capabilities(&payload, shown)?;
+        let compression = asked_compression(&payload)?;
         let mut r = Reader::new(&payload);
         r.u64("fixed part of the handshake response")?;
         let collation = r.u8("collation")?;
         r.bytes(SSL_REQUEST_BYTES - r.position(), "fixed part of the handshake response")?;
-        let user = r.nul_bytes("user name")?.to_vec();
+        let user = user_name(r.nul_bytes("user name")?).to_vec();
         let auth_from = r.position();
         let auth = if capabilities.contains(Capabilities::PLUGIN_AUTH_LENENC) {
             r.lenenc_bytes("auth response")?
@@ -205,25 +226,33 @@ impl ClientResponse {
         if capabilities.contains(Capabilities::CONNECT_WITH_DB) {
             database = Some(r.nul_bytes("database name")?.to_vec()).filter(|name| !name.is_empty());
         }
-        let mut plugin = None;
+        let (mut plugin, mut is_cut) = (None, false);
         if capabilities.contains(Capabilities::PLUGIN_AUTH) {
             // MySQL takes a name without its NUL for no name, and reads no further.
             match r.nul_bytes("plugin name") {
                 Ok(name) => plugin = Some(name.to_vec()),
-                Err(_) => drop(r.rest()),
+                Err(_) => is_cut = !r.rest().is_empty(),
             }
         }
         let mut attributes = r.position()..r.position();
-        if capabilities.contains(Capabilities::CONNECT_ATTRS) && !r.is_empty() {
+        let has_attributes = capabilities.contains(Capabilities::CONNECT_ATTRS);
+        let lacks_attributes = has_attributes && r.is_empty();
+        if has_attributes && !lacks_attributes {
             let bytes = r.lenenc_bytes("connection attributes")?;
             attributes = r.position() - bytes.len()..r.position();
         }
+        let level_at = (!is_cut && !lacks_attributes).then(|| r.position());
+        let asks_zstd = compression.contains(Capabilities::ZSTD);
+        let zstd_level = if asks_zstd { r.u8("zstd level").ok() } else { None };
         Ok(ClientResponse {
             capabilities,
             collation,
             user,
             database,
             plugin,
+            compression,
+            zstd_level,
+            level_at,
             payload,
             auth_span,
             auth_response,
@@ -247,6 +276,16 @@ impl ClientResponse {
         }
     }
 
+    /// Whether a server takes a level of zstd.
+    pub fn has_room_for_level(&self) -> bool {
+        self.level_at.is_some()
+    }
+
+    /// What a server is asked for: as the client asks.
+    pub fn server_zstd_level(&self) -> u8 {
+        self.zstd_level.filter(|level| ZSTD_LEVELS.contains(level)).unwrap_or(ZSTD_LEVEL)
+    }
+
     /// The same bytes with other capabilities, and with another auth response where it had to be translated.
     pub fn patched(
         &self,
@@ -260,6 +299,11 @@ impl ClientResponse {
             out.extend_from_slice(self.payload.get(..self.auth_span.start).unwrap_or_default());
             self.put_auth_response(&mut out, auth_response)?;
             out.extend_from_slice(self.payload.get(self.auth_span.end..).unwrap_or_default());
+        }
+        if let (true, Some(level_at)) = (capabilities.contains(Capabilities::ZSTD), self.level_at) {
+            let end = out.len() - (self.payload.len() - level_at);
+            out.truncate(end);
+            out.push(self.server_zstd_level());
         }
         put_at(&mut out, 0, &capabilities.base().to_le_bytes());
         if !self.capabilities.contains(Capabilities::CLIENT_MYSQL) {
@@ -353,12 +397,12 @@ mod tests {
         assert_eq!(greeting.capabilities, C::new(0x81ff_fffe, 0x1d));
         assert_eq!(greeting.patched(greeting.capabilities), bytes);
         // COMPRESS goes; TLS is as we offer it; nothing else changes.
-        assert_eq!(greeting.shown(true), C::new(0x81ff_ffde, 0x1d));
-        assert_eq!(greeting.shown(false), C::new(0x81ff_f7de, 0x1d));
-        let shown = greeting.patched(greeting.shown(false));
+        assert_eq!(greeting.shown(C::SSL), C::new(0x81ff_ffde, 0x1d));
+        assert_eq!(greeting.shown(C::default()), C::new(0x81ff_f7de, 0x1d));
+        let shown = greeting.patched(greeting.shown(C::default()));
         let changed: Vec<_> = (0..bytes.len()).filter(|i| bytes[*i] != shown[*i]).collect();
         assert_eq!(changed.len(), 2);
-        assert_eq!(Greeting::parse(shown).unwrap().capabilities, greeting.shown(false));
+        assert_eq!(Greeting::parse(shown).unwrap().capabilities, greeting.shown(C::default()));
     }
 
     #[test]
@@ -369,16 +413,16 @@ mod tests {
         assert_eq!((greeting.nonce.len(), &greeting.plugin[..]), (20, &b"caching_sha2_password"[..]));
         assert_eq!(greeting.capabilities, C::new(0xdfff_ffff, 0));
         // COMPRESS and ZSTD go. Reserved bytes stay what they are.
-        assert_eq!(greeting.shown(true), C::new(0xdbff_ffdf, 0));
-        let shown = greeting.patched(greeting.shown(true) | C::new(0, 0xff));
-        assert_eq!(Greeting::parse(shown.clone()).unwrap().capabilities, greeting.shown(true));
+        assert_eq!(greeting.shown(C::SSL), C::new(0xdbff_ffdf, 0));
+        let shown = greeting.patched(greeting.shown(C::SSL) | C::new(0, 0xff));
+        assert_eq!(Greeting::parse(shown.clone()).unwrap().capabilities, greeting.shown(C::SSL));
         assert_eq!((0..bytes.len()).filter(|i| bytes[*i] != shown[*i]).count(), 2);
     }
 
     #[test]
     fn the_response_of_mariadbs_client() {
         let bytes = hex(MARIADB_CLIENT);
-        let shown = Greeting::parse(hex(MARIADB_GREETING)).unwrap().shown(true);
+        let shown = Greeting::parse(hex(MARIADB_GREETING)).unwrap().shown(C::SSL);
         let shown = shown.with(C::MARIADB_STMT_BULK, false);
         let response = response(&bytes, shown).unwrap();
         assert_eq!((&response.user[..], response.database.as_deref()), (&b"n"[..], Some(&b"d"[..])));
@@ -396,7 +440,7 @@ mod tests {
     #[test]
     fn the_response_of_mysqls_client() {
         let bytes = hex(MYSQL_CLIENT);
-        let shown = Greeting::parse(hex(MYSQL_GREETING)).unwrap().shown(true);
+        let shown = Greeting::parse(hex(MYSQL_GREETING)).unwrap().shown(C::SSL);
         let response = response(&bytes, shown).unwrap();
         assert_eq!((&response.user[..], response.database.as_deref()), (&b"n"[..], Some(&b"d"[..])));
         assert_eq!(response.plugin.as_deref(), Some(&b"caching_sha2_password"[..]));
@@ -483,7 +527,8 @@ mod tests {
                 }
                 if let Ok(response) = response(bytes, shown) {
                     let _ = response.attribute(b"x");
-                    let same = response.patched(response.capabilities, response.auth_response()).unwrap();
+                    let relayed = response.capabilities.with(C::ZSTD, false);
+                    let same = response.patched(relayed, response.auth_response()).unwrap();
                     assert_eq!(same.len(), bytes.len());
                 }
             }

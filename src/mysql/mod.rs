@@ -7,6 +7,7 @@ pub mod capabilities;
 pub mod change_user;
 pub mod column;
 pub mod command;
+pub mod compressed;
 pub mod error;
 pub mod handshake;
 pub mod ok;

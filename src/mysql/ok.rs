@@ -5,7 +5,7 @@
 //! to the packet's end without), and leave it away where it and the session state are empty.
 
 use super::capabilities::Capabilities;
-use super::reader::{Malformed, Reader, put_lenenc};
+use super::reader::{Malformed, Reader, put_lenenc, put_lenenc_bytes};
 
 /// Status bits, MySQL manual "SERVER_STATUS_flags_enum"; the last one is MariaDB's.
 pub mod status {
@@ -92,31 +92,41 @@ impl<'a> OkPacket<'a> {
         StateChanges { entries: Reader::new(self.state), variables: Reader::new(&[]) }
     }
 
-    /// Whether [`Self::patched`] with `strip_track` would change anything.
+    /// Whether it announces a change of the session's state.
     pub fn has_state(&self) -> bool {
         self.status & status::SESSION_STATE_CHANGED != 0
     }
 
-    /// The same packet, byte for byte, but for its insert id, and, for a client that did not negotiate `SESSION_TRACK`,
-    /// without the session state and the bit that announces it.
-    pub fn patched(&self, insert_id: Option<u64>, strip_track: bool) -> Vec<u8> {
+    /// The same packet, byte for byte, but for its insert id and for changes of the session's state that the client is not told. Where
+    /// none is left, the bit that announces them goes too.
+    pub fn patched(&self, insert_id: Option<u64>, told: Told<'_>) -> Vec<u8> {
+        let state = match told {
+            _ if !self.has_state() => None,
+            Told::All => None,
+            Told::Nothing => Some(Vec::new()),
+            Told::By(tracking) => tracking.filtered(self.state),
+        };
         let mut out = Vec::with_capacity(self.payload.len() + 8);
         out.extend_from_slice(self.slice(0, self.insert_id_at));
         match insert_id {
             Some(id) => put_lenenc(&mut out, id),
             None => out.extend_from_slice(self.slice(self.insert_id_at, self.status_at)),
         }
-        if !(strip_track && self.has_state()) {
+        let Some(state) = state else {
             out.extend_from_slice(self.slice(self.status_at, self.payload.len()));
             return out;
-        }
-        out.extend_from_slice(&(self.status & !status::SESSION_STATE_CHANGED).to_le_bytes());
+        };
+        let lost = if state.is_empty() { status::SESSION_STATE_CHANGED } else { 0 };
+        out.extend_from_slice(&(self.status & !lost).to_le_bytes());
         out.extend_from_slice(&self.warnings.to_le_bytes());
-        if !self.info.is_empty() {
+        if !self.info.is_empty() || !state.is_empty() {
             let mut tail = Reader::new(self.slice(self.tail_at, self.payload.len()));
             // It was read once already.
             let _ = tail.lenenc_bytes("info");
             out.extend_from_slice(self.slice(self.tail_at, self.tail_at + tail.position()));
+        }
+        if !state.is_empty() {
+            put_lenenc_bytes(&mut out, &state);
         }
         out
     }
@@ -124,6 +134,72 @@ impl<'a> OkPacket<'a> {
     /// Of the payload; all positions come from the reader that read it.
     fn slice(&self, from: usize, to: usize) -> &'a [u8] {
         self.payload.get(from..to).unwrap_or_default()
+    }
+}
+
+/// Which changes of the session's state a client gets.
+#[derive(Debug, Clone, Copy)]
+pub enum Told<'a> {
+    /// As the server tells them.
+    All,
+    /// It did not negotiate `SESSION_TRACK`.
+    Nothing,
+    /// Those that its own variables ask for: the server was asked for more.
+    By(&'a Tracking),
+}
+
+/// The variables that say which changes a session gets. Source: MySQL manual, "Server Tracking of Client Session State".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tracking {
+    /// `session_track_schema`
+    pub schema: bool,
+    /// `session_track_state_change`
+    pub state_change: bool,
+    /// `session_track_system_variables`: names with commas between them, or `*`.
+    pub variables: String,
+}
+
+impl Tracking {
+    /// Whether changes of a system variable are reported.
+    pub fn tells_variable(&self, name: &[u8]) -> bool {
+        let is_it = |known: &str| known == "*" || known.as_bytes().eq_ignore_ascii_case(name);
+        self.variables.split(',').map(str::trim).any(is_it)
+    }
+
+    /// The block of session state that is reported. `None`: all of `state`.
+    fn filtered(&self, state: &[u8]) -> Option<Vec<u8>> {
+        let mut entries = Reader::new(state);
+        let mut out = Vec::with_capacity(state.len());
+        while !entries.is_empty() {
+            let (kind, data) =
+                (entries.u8("type of session state").ok()?, entries.lenenc_bytes("state").ok()?);
+            let kept = match kind {
+                0 => self.told_variables(data)?,
+                1 if !self.schema => continue,
+                2 if !self.state_change => continue,
+                _ => data.to_vec(),
+            };
+            if kind != 0 || !kept.is_empty() {
+                out.push(kind);
+                put_lenenc_bytes(&mut out, &kept);
+            }
+        }
+        (out.len() != state.len()).then_some(out)
+    }
+
+    /// Of an entry of system variables, which may hold several.
+    fn told_variables(&self, data: &[u8]) -> Option<Vec<u8>> {
+        let mut variables = Reader::new(data);
+        let mut out = Vec::with_capacity(data.len());
+        while !variables.is_empty() {
+            let name = variables.lenenc_bytes("variable's name").ok()?;
+            let value = variables.lenenc_bytes("variable's value").ok()?;
+            if self.tells_variable(name) {
+                put_lenenc_bytes(&mut out, name);
+                put_lenenc_bytes(&mut out, value);
+            }
+        }
+        Some(out)
     }
 }
 
@@ -169,7 +245,7 @@ impl<'a> Iterator for StateChanges<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{OkPacket, StateChange, status};
+    use super::{OkPacket, StateChange, Told, Tracking, status};
     use crate::mysql::capabilities::Capabilities;
     use proptest::prelude::{any, proptest};
 
@@ -185,7 +261,36 @@ mod tests {
     #[track_caller]
     fn check(payload: &[u8], insert_id: Option<u64>, strip: bool, expect: &[u8]) {
         let ok = OkPacket::parse(payload, TRACK).unwrap();
-        assert_eq!(ok.patched(insert_id, strip), expect);
+        assert_eq!(ok.patched(insert_id, if strip { Told::Nothing } else { Told::All }), expect);
+    }
+
+    /// What is left of `payload` for a client with these variables.
+    #[track_caller]
+    fn check_told(schema: bool, state_change: bool, variables: &str, payload: &[u8], expect: &[u8]) {
+        let tracking = Tracking { schema, state_change, variables: variables.to_owned() };
+        let ok = OkPacket::parse(payload, TRACK).unwrap();
+        assert_eq!(ok.patched(None, Told::By(&tracking)), expect);
+    }
+
+    #[test]
+    fn a_client_is_told_what_its_own_variables_ask_for() {
+        check_told(true, false, "", USE_TEST, USE_TEST);
+        check_told(false, false, "", USE_TEST, b"\x00\x00\x00\x02\x00\x00\x00");
+        // A variable goes, a GTID is nothing that was switched on for us.
+        check_told(
+            true,
+            false,
+            "a,b",
+            INFO_AND_STATE,
+            b"\x00\x01\xfc\x00\x01\x02\x40\x00\x00\x02hi\x05\x03\x03\x00\x01g",
+        );
+        check_told(true, false, "a, MODE", INFO_AND_STATE, INFO_AND_STATE);
+        check_told(true, false, "*", INFO_AND_STATE, INFO_AND_STATE);
+        // The state has changed (02 01 31), and two variables share an entry.
+        let changed = b"\x00\x00\x00\x02\x40\x00\x00\x00\x0d\x00\x08\x01a\x01b\x01c\x01d\x02\x01\x31";
+        check_told(true, true, "a,c", changed, changed);
+        check_told(true, false, "c", changed, b"\x00\x00\x00\x02\x40\x00\x00\x00\x06\x00\x04\x01c\x01d");
+        check_told(true, false, "", changed, b"\x00\x00\x00\x02\x00\x00\x00");
     }
 
     #[test]
@@ -240,9 +345,12 @@ mod tests {
             let mut bytes = bytes;
             if let Some(first) = bytes.first_mut() { *first = 0; }
             if let Ok(ok) = OkPacket::parse(&bytes, if track { TRACK } else { PLAIN }) {
-                assert_eq!(ok.patched(None, false), bytes);
+                assert_eq!(ok.patched(None, Told::All), bytes);
+                let tracking = Tracking { schema: strip, state_change: !strip, variables: "a".into() };
+                let told = ok.patched(None, Told::By(&tracking));
+                OkPacket::parse(&told, if track { TRACK } else { PLAIN }).unwrap();
                 let _ = ok.state_changes().count();
-                let patched = ok.patched(id, strip);
+                let patched = ok.patched(id, if strip { Told::Nothing } else { Told::All });
                 let again = OkPacket::parse(&patched, if track { TRACK } else { PLAIN }).unwrap();
                 assert_eq!(again.insert_id, id.unwrap_or(ok.insert_id));
                 assert!(!(strip && again.has_state()));

@@ -23,6 +23,9 @@ impl ParamType {
     /// BIGINT UNSIGNED: what an id is sent as.
     pub const ID: ParamType = ParamType { kind: 0x08, flags: 0x80 };
 
+    /// VAR_STRING
+    pub const TEXT: ParamType = ParamType { kind: 0xFD, flags: 0 };
+
     /// DECIMAL or NEWDECIMAL: its digits are an exact number, where those of a string become what the server makes of them.
     pub fn is_decimal(self) -> bool {
         matches!(self.kind, 0x00 | 0xF6)
@@ -209,6 +212,11 @@ impl<'a> Param<'a> {
         Param { kind: ParamType::ID, bound: Bound::Value(bytes), name: &[] }
     }
 
+    /// Text of less than 251 bytes behind its length, see [`id_text`].
+    pub fn text(bytes: &'a [u8]) -> Self {
+        Param { kind: ParamType::TEXT, bound: Bound::Value(bytes), name: &[] }
+    }
+
     /// What the value says, as the server will read it.
     pub fn scalar(&self) -> Result<Scalar<'a>, Malformed> {
         let value = match self.bound {
@@ -230,6 +238,14 @@ impl<'a> Param<'a> {
             _ => Scalar::Text(r.lenenc_bytes(what)?),
         })
     }
+}
+
+/// An id and a letter as text in the binary protocol: to an integer column the id, with a warning.
+pub fn id_text(id: u64) -> Vec<u8> {
+    let text = format!("{id}x");
+    // At most 21 bytes.
+    let len = u8::try_from(text.len()).unwrap_or(u8::MAX);
+    [&[len], text.as_bytes()].concat()
 }
 
 /// An id's bytes in the binary protocol.

@@ -15,10 +15,14 @@ use super::reader::{Malformed, Reader};
 pub const STATUS_MORE_RESULTS: u16 = 0x0008;
 /// SERVER_STATUS_CURSOR_EXISTS
 pub const STATUS_CURSOR_EXISTS: u16 = 0x0040;
-/// MariaDB's progress report travels as an error of this number and ends nothing.
+/// SERVER_PS_OUT_PARAMS
+pub const STATUS_OUT_PARAMS: u16 = 0x1000;
+/// MariaDB's progress report travels as an error of this number and ends nothing. It begins with the number of its strings, where an
+/// error has a `#`.
 const PROGRESS_REPORT: u16 = 0xFFFF;
 
 /// What was negotiated and changes the form of responses.
+#[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Forms {
     /// CLIENT_DEPRECATE_EOF: no EOF behind definitions; an OK with header 0xFE ends the rows.
@@ -28,6 +32,8 @@ pub struct Forms {
     pub metadata_flag: bool,
     /// CLIENT_OPTIONAL_RESULTSET_METADATA: the flag stands in COM_STMT_PREPARE's OK too.
     pub metadata_flag_in_prepare: bool,
+    /// MARIADB_CLIENT_PROGRESS: reports may come in front of a response. Errors of MySQL may have their number.
+    pub progress_reports: bool,
 }
 
 /// What a packet is, as far as the relay must know.
@@ -71,13 +77,25 @@ pub enum Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     First,
-    Columns { left: u64 },
+    Columns {
+        left: u64,
+    },
     ColumnsEof,
-    Rows,
+    /// `another_follows`: the EOF behind the columns told so; the one behind the rows may not.
+    Rows {
+        another_follows: bool,
+    },
     PrepareFirst,
-    PrepareParams { left: u16, columns: u16 },
-    PrepareParamsEof { columns: u16 },
-    PrepareColumns { left: u16 },
+    PrepareParams {
+        left: u16,
+        columns: u16,
+    },
+    PrepareParamsEof {
+        columns: u16,
+    },
+    PrepareColumns {
+        left: u16,
+    },
     PrepareColumnsEof,
     FieldList,
     Single,
@@ -122,6 +140,8 @@ pub struct Follower {
     status: Option<u16>,
     /// COM_STMT_PREPARE's OK said that only the EOFs of definitions follow, where there are any.
     without_definitions: bool,
+    /// A cursor was asked for.
+    may_open_cursor: bool,
 }
 
 impl Follower {
@@ -130,12 +150,19 @@ impl Follower {
         let state = match reply {
             Reply::None => return None,
             Reply::Single => State::Single,
-            Reply::Query => State::First,
+            Reply::Query | Reply::QueryOrCursor => State::First,
             Reply::Prepare => State::PrepareFirst,
-            Reply::Fetch => State::Rows,
+            Reply::Fetch => State::Rows { another_follows: false },
             Reply::FieldList => State::FieldList,
         };
-        Some(Follower { state, forms, continuing: false, status: None, without_definitions: false })
+        Some(Follower {
+            state,
+            forms,
+            continuing: false,
+            status: None,
+            without_definitions: false,
+            may_open_cursor: reply == Reply::QueryOrCursor,
+        })
     }
 
     /// What the packet of this length and first byte is; `first` is `None` for an empty payload. Must be asked once for each
@@ -156,10 +183,10 @@ impl Follower {
                 Kind::Control(Control::Eof)
             }
             // A row may begin with 0xFE too, but then its first value alone is 16 MiB or longer.
-            (State::Rows | State::FieldList, Some(0xFE)) if self.is_eof(payload_bytes) => {
+            (State::Rows { .. } | State::FieldList, Some(0xFE)) if self.is_eof(payload_bytes) => {
                 Kind::Control(Control::Eof)
             }
-            (State::Rows, _) => Kind::Row,
+            (State::Rows { .. }, _) => Kind::Row,
             (State::FieldList, _) => Kind::Definition,
             (State::Columns { left }, _) => {
                 self.state = self.after_columns(left.saturating_sub(1));
@@ -207,7 +234,7 @@ impl Follower {
 
     fn after_columns(&self, left: u64) -> State {
         match left {
-            0 if self.forms.deprecate_eof => State::Rows,
+            0 if self.forms.deprecate_eof => State::Rows { another_follows: false },
             0 => State::ColumnsEof,
             left => State::Columns { left },
         }
@@ -226,9 +253,10 @@ impl Follower {
         match control {
             Control::Any => Ok(Progress::Done),
             Control::Err => {
-                Ok(if error_code(payload)? == PROGRESS_REPORT { Progress::Continues } else { Progress::Done })
+                let is_report = self.forms.progress_reports && is_progress_report(payload)?;
+                Ok(if is_report { Progress::Continues } else { Progress::Done })
             }
-            Control::Ok => Ok(self.end_result(ok_status(payload)?)),
+            Control::Ok => Ok(self.end_result(ok_status(payload)?, false)),
             Control::Infile => Ok(Progress::ClientSendsFile),
             Control::ColumnCount => self.column_count(payload),
             Control::PrepareOk => self.prepare_ok(payload),
@@ -241,9 +269,9 @@ impl Follower {
         self.state = State::First;
     }
 
-    fn end_result(&mut self, status: u16) -> Progress {
+    fn end_result(&mut self, status: u16, another_follows: bool) -> Progress {
         self.status = Some(status);
-        if status & STATUS_MORE_RESULTS != 0 {
+        if another_follows || status & STATUS_MORE_RESULTS != 0 {
             self.state = State::First;
             Progress::NextResult
         } else {
@@ -275,15 +303,23 @@ impl Follower {
         Ok(if is_done { Progress::Done } else { Progress::Continues })
     }
 
+    /// By the EOF behind the columns. Measured on both servers: the bit is set, and stays set, also where a procedure has opened
+    /// a cursor for itself, and the results of a procedure never come by a cursor.
+    fn opens_cursor(&self, status: u16) -> bool {
+        self.may_open_cursor && status & (STATUS_CURSOR_EXISTS | STATUS_MORE_RESULTS) == STATUS_CURSOR_EXISTS
+    }
+
     fn eof(&mut self, payload: &[u8]) -> Result<Progress, Malformed> {
         let status = eof_status(payload, self.forms.deprecate_eof)?;
         Ok(match self.state {
-            State::ColumnsEof if status & STATUS_CURSOR_EXISTS != 0 => {
+            State::ColumnsEof if self.opens_cursor(status) => {
                 self.status = Some(status);
                 Progress::Done
             }
             State::ColumnsEof => {
-                self.state = State::Rows;
+                // Measured on MySQL 9.7: of OUT parameters, to a client without DEPRECATE_EOF, it is sent here alone.
+                let tells = STATUS_OUT_PARAMS | STATUS_MORE_RESULTS;
+                self.state = State::Rows { another_follows: status & tells == tells };
                 Progress::Continues
             }
             State::PrepareParamsEof { columns: 0 } => Progress::Done,
@@ -291,7 +327,7 @@ impl Follower {
                 self.state = after_prepare_columns(if self.without_definitions { 0 } else { columns });
                 Progress::Continues
             }
-            State::Rows => self.end_result(status),
+            State::Rows { another_follows } => self.end_result(status, another_follows),
             _ => Progress::Done,
         })
     }
@@ -304,11 +340,10 @@ fn after_prepare_columns(left: u16) -> State {
     }
 }
 
-/// Code of an ERR packet.
-pub fn error_code(payload: &[u8]) -> Result<u16, Malformed> {
+fn is_progress_report(payload: &[u8]) -> Result<bool, Malformed> {
     let mut r = Reader::new(payload);
     r.u8("header of an error")?;
-    r.u16("error code")
+    Ok(r.u16("error code")? == PROGRESS_REPORT && r.peek() != Some(b'#'))
 }
 
 /// Status of an OK packet, whatever its header byte.
@@ -321,7 +356,8 @@ fn ok_status(payload: &[u8]) -> Result<u16, Malformed> {
 }
 
 fn eof_status(payload: &[u8], deprecate_eof: bool) -> Result<u16, Malformed> {
-    if deprecate_eof {
+    // MySQL ends rows that a handler cut off by the old packet, whatever was negotiated (measured on 9.7).
+    if deprecate_eof && payload.len() != 5 {
         return ok_status(payload);
     }
     let mut r = Reader::new(payload);
@@ -331,121 +367,4 @@ fn eof_status(payload: &[u8], deprecate_eof: bool) -> Result<u16, Malformed> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Follower, Forms, Kind, PrepareOk, Progress, Reply};
-    use proptest::prelude::{any, proptest};
-
-    const CLASSIC: Forms =
-        Forms { deprecate_eof: false, metadata_flag: false, metadata_flag_in_prepare: false };
-    const MODERN: Forms = Forms { deprecate_eof: true, ..CLASSIC };
-    const OK: &[u8] = &[0, 1, 0, 2, 0, 0, 0];
-    const OK_MORE: &[u8] = &[0, 1, 0, 0x0A, 0, 0, 0];
-    const EOF: &[u8] = &[0xFE, 0, 0, 2, 0];
-    const EOF_MORE: &[u8] = &[0xFE, 0, 0, 0x0A, 0];
-    const EOF_CURSOR: &[u8] = &[0xFE, 0, 0, 0x42, 0];
-    const OK_EOF: &[u8] = &[0xFE, 0, 0, 2, 0, 0, 0];
-    const OK_EOF_CURSOR: &[u8] = &[0xFE, 0, 0, 0x42, 0, 0, 0];
-    const ERR: &[u8] = &[0xFF, 0x28, 0x04, b'#', b'4', b'2', b'0', b'0', b'0', b'x'];
-    const PROGRESS: &[u8] = &[0xFF, 0xFF, 0xFF, 1, 1, 1, 0, 0, 0, 0];
-    const DEF: &[u8] = b"\x03def";
-    const ROW: &[u8] = b"\x01a";
-
-    /// Letters a packet: d definition, r row, c continues, n next result, f file, D done.
-    #[track_caller]
-    fn check(reply: Reply, forms: Forms, packets: &[&[u8]], expect: &str) {
-        let mut follower = Follower::new(reply, forms).unwrap();
-        let mut seen = String::new();
-        for packet in packets {
-            seen.push(match follower.classify(packet.len(), packet.first().copied()) {
-                Kind::Definition if follower.ended_with_definition() => 'D',
-                Kind::Definition => 'd',
-                Kind::Row => 'r',
-                Kind::Control(control) => match follower.advance(control, packet).unwrap() {
-                    Progress::Continues => 'c',
-                    Progress::NextResult => 'n',
-                    Progress::ClientSendsFile => {
-                        follower.file_sent();
-                        'f'
-                    }
-                    Progress::Done => 'D',
-                },
-            });
-        }
-        assert_eq!(seen, expect);
-    }
-
-    #[test]
-    fn queries() {
-        check(Reply::Query, CLASSIC, &[OK], "D");
-        check(Reply::Query, CLASSIC, &[ERR], "D");
-        check(Reply::Query, CLASSIC, &[PROGRESS, PROGRESS, OK], "ccD");
-        check(Reply::Query, CLASSIC, &[&[2], DEF, DEF, EOF, ROW, ROW, EOF], "cddcrrD");
-        check(Reply::Query, CLASSIC, &[&[1], DEF, EOF, ERR], "cdcD");
-        check(Reply::Query, MODERN, &[&[2], DEF, DEF, ROW, OK_EOF], "cddrD");
-        check(Reply::Query, CLASSIC, &[OK_MORE, &[1], DEF, EOF, EOF_MORE, OK], "ncdcnD");
-        check(Reply::Query, CLASSIC, &[&[0xFB, b'f'], OK], "fD");
-        let flagged = Forms { metadata_flag: true, ..MODERN };
-        check(Reply::Query, flagged, &[&[2, 0], ROW, OK_EOF], "crD");
-        check(Reply::Query, flagged, &[&[1, 1], DEF, OK_EOF], "cdD");
-    }
-
-    #[test]
-    fn cursors_end_behind_their_definitions() {
-        check(Reply::Query, CLASSIC, &[&[1], DEF, EOF_CURSOR], "cdD");
-        check(Reply::Query, MODERN, &[&[1], DEF, OK_EOF_CURSOR], "cdD");
-        check(Reply::Fetch, CLASSIC, &[&[0, 0], EOF], "rD");
-    }
-
-    #[test]
-    fn prepares() {
-        let ok = |columns: u8, params: u8| [0, 1, 0, 0, 0, columns, 0, params, 0, 0, 0, 0];
-        check(Reply::Prepare, CLASSIC, &[&ok(0, 0)], "D");
-        check(Reply::Prepare, CLASSIC, &[&ok(0, 2), DEF, DEF, EOF], "cddD");
-        check(Reply::Prepare, CLASSIC, &[&ok(1, 1), DEF, EOF, DEF, EOF], "cdcdD");
-        check(Reply::Prepare, MODERN, &[&ok(1, 1), DEF, DEF], "cdD");
-        check(Reply::Prepare, MODERN, &[&ok(0, 1), DEF], "cD");
-        check(Reply::Prepare, MODERN, &[ERR], "D");
-        let flagged = Forms { metadata_flag: true, metadata_flag_in_prepare: true, ..MODERN };
-        let mut none = ok(1, 1).to_vec();
-        none.push(0);
-        check(Reply::Prepare, flagged, &[&none], "D");
-        let classic = Forms { deprecate_eof: false, ..flagged };
-        check(Reply::Prepare, classic, &[&none, EOF, EOF], "ccD");
-        check(Reply::Prepare, classic, &[&[&ok(0, 1)[..], &[0]].concat(), EOF], "cD");
-        check(Reply::Prepare, classic, &[&[&ok(1, 0)[..], &[0]].concat(), EOF], "cD");
-        check(Reply::Prepare, classic, &[&[&ok(0, 0)[..], &[0]].concat()], "D");
-    }
-
-    #[test]
-    fn the_rest() {
-        check(Reply::Single, CLASSIC, &[b"Uptime: 3"], "D");
-        check(Reply::FieldList, CLASSIC, &[DEF, DEF, EOF], "ddD");
-    }
-
-    #[test]
-    fn a_long_row_is_no_end() {
-        let mut follower = Follower::new(Reply::Fetch, MODERN).unwrap();
-        assert_eq!(follower.classify(0xFF_FFFF, Some(0xFE)), Kind::Row);
-        // Its last piece begins with whatever the value holds.
-        assert_eq!(follower.classify(5, Some(0xFE)), Kind::Row);
-        assert!(matches!(follower.classify(7, Some(0xFE)), Kind::Control(_)));
-    }
-
-    proptest! {
-        #[test]
-        fn garbage_is_an_error_never_a_panic(packets: Vec<Vec<u8>>, deprecate_eof in any::<bool>(), flag in any::<bool>()) {
-            let forms = Forms { deprecate_eof, metadata_flag: flag, metadata_flag_in_prepare: flag };
-            for reply in [Reply::Query, Reply::Prepare, Reply::Fetch, Reply::FieldList] {
-                let mut follower = Follower::new(reply, forms).unwrap();
-                for packet in &packets {
-                    if let Kind::Control(control) = follower.classify(packet.len(), packet.first().copied()) {
-                        let _ = follower.advance(control, packet);
-                    }
-                }
-            }
-            for packet in &packets {
-                let _ = PrepareOk::parse(packet, forms);
-            }
-        }
-    }
-}
+mod tests;
