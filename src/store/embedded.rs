@@ -10,7 +10,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +31,13 @@ const REVISION: &str = "revision";
 
 /// A few thousand records of 200 bytes each; redb's default of 1 GiB is for databases.
 const CACHE_BYTES: usize = 4 << 20;
+
+/// What names the file among all others, on this machine until it starts again. A copy of the file has another name.
+pub fn file_name(path: &Path) -> io::Result<String> {
+    let file = std::fs::metadata(path)?;
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    Ok(format!("{} {} {}", boot.trim(), file.dev(), file.ino()))
+}
 
 /// Whether a failed step can have changed the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

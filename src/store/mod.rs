@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-pub use record::{BindingRecord, GeneratorRecord, ProxyRecord, SuspectRecord, WitnessRecord};
+pub use record::{BindingRecord, GeneratorRecord, IdentityRecord, ProxyRecord, SuspectRecord, WitnessRecord};
 
 /// The newest format of the store that this build reads and writes.
 pub const FORMAT: u64 = 1;
@@ -69,6 +69,10 @@ impl Key {
     /// `name` is `proxy.name`.
     pub fn witness(name: &str) -> Self {
         Key(format!("{}{name}", Self::WITNESSES))
+    }
+
+    pub fn identity() -> Self {
+        Key("identity".to_owned())
     }
 
     pub fn suspect() -> Self {

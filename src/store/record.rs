@@ -74,6 +74,15 @@ pub struct WitnessRecord {
     pub unknown: Map<String, Value>,
 }
 
+/// `identity`: made once. Proxies on the same store know each other by it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IdentityRecord {
+    pub v: u64,
+    pub id: String,
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
 /// `suspect`: while it stands, nothing is issued.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SuspectRecord {
@@ -130,6 +139,22 @@ pub async fn change<T: DeserializeOwned + Serialize>(
         store: key.to_string(),
         reason: format!("somebody else wrote it {ATTEMPTS_MAX} times in between"),
     })
+}
+
+/// What names the store, made now where nobody has asked for it before.
+pub async fn identity(store: &dyn Store) -> Result<String, StoreError> {
+    let key = Key::identity();
+    loop {
+        if let Some(found) = store.load(&key).await? {
+            return decode::<IdentityRecord>(&key, &found.value).map(|record| record.id);
+        }
+        let record = IdentityRecord { v: FORMAT, id: fresh_token(), unknown: Map::new() };
+        match store.compare_and_set(&key, None, &encode(&record)).await {
+            // Also where another proxy was first, or nobody knows: what is read next counts.
+            Ok(_) | Err(StoreError::UnknownOutcome { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// For a generator's record; unlike all others.

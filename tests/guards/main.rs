@@ -1,0 +1,204 @@
+//! Proxies of all kinds of store on one table, of which one store's only may issue ids at a time.
+//!
+//! Each proxy is started, fails where another store has the table, writes, is frozen, stopped or killed, and starts again, while
+//! somebody kills the connections that hold the table's lock. No id may come twice; the table has no unique key that would hide
+//! that. `tests/guards.sh` runs it for long.
+
+// Helpers outside of #[test] are tests too: a panic is how they fail.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use sha2::{Digest, Sha256};
+use support::etcd::Version;
+use support::machine::announce;
+use support::raw::{CLIENT_MULTI_STATEMENTS, Client, Options};
+use support::{Etcd, Kind, Proxy, Server, proxy};
+
+const DB: &str = "guards";
+
+/// Steps in a run of all tests.
+const STEPS: u64 = 40;
+
+/// Of what became of the steps.
+#[derive(Default)]
+struct Tally {
+    steps: AtomicU64,
+    started: AtomicU64,
+    /// Another store had the table.
+    kept_off: AtomicU64,
+    rows: AtomicU64,
+    /// INSERTs that got 1467.
+    refused: AtomicU64,
+    locks_killed: AtomicU64,
+}
+
+impl Tally {
+    fn note(count: &AtomicU64) {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn is_done(&self) -> bool {
+        self.steps.load(Ordering::Relaxed) >= number("ROWSTAMP_GUARDS_STEPS").unwrap_or(STEPS)
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn no_id_comes_twice_whatever_becomes_of_the_guards() {
+    let seed = number("ROWSTAMP_GUARDS_SEED").unwrap_or_else(|| rand::thread_rng().r#gen());
+    for kind in Kind::ALL {
+        let Some(server) = Server::start(kind) else { continue };
+        let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
+        announce(&format!("guards: {} with seed {seed} (ROWSTAMP_GUARDS_SEED)", kind.name()));
+        campaign(&server, &etcd, seed);
+    }
+}
+
+fn campaign(server: &Server, etcd: &Etcd, seed: u64) {
+    let options = Options { capabilities: CLIENT_MULTI_STATEMENTS, ..Options::default() };
+    let mut direct = Client::connect(&server.address(), &options).unwrap();
+    direct.run(format!(
+        "CREATE DATABASE {DB}; USE {DB}; CREATE TABLE t (id BIGINT NOT NULL, proxy VARCHAR(4), \
+         at TIMESTAMP(6) DEFAULT CURRENT_TIMESTAMP(6), KEY (id)) ENGINE=InnoDB"
+    ));
+    let (tally, lane) = (Tally::default(), Mutex::new(()));
+    let etcd_store = |prefix: &str| {
+        format!("[store]\nkind = \"etcd\"\nendpoints = {}\nprefix = \"{prefix}\"\n", etcd.endpoints_toml())
+    };
+    let in_table = format!("[store]\nkind = \"mysql\"\ntable = \"{DB}.bounds\"\n");
+    let stores = [
+        String::new(),
+        String::new(),
+        etcd_store("/a/"),
+        etcd_store("/a/"),
+        etcd_store("/b/"),
+        in_table.clone(),
+        in_table,
+    ];
+    thread::scope(|scope| {
+        for (nth, store) in stores.iter().enumerate() {
+            let (tally, lane) = (&tally, &lane);
+            let mut random = StdRng::seed_from_u64(seed.wrapping_add(nth as u64));
+            scope.spawn(move || {
+                let name = format!("p{nth}");
+                let config =
+                    format!("{}{store}\n[proxy]\nname = \"{name}\"\n", proxy::config(&server.address()));
+                let rules = format!(
+                    "schema = \"{DB}\"\n[generators.g]\nkind = \"sequence\"\nbatch = 1000\n[tables.t]\ncolumn = \"id\"\n\
+                     generator = \"g\"\n"
+                );
+                let mut proxy = Proxy::written(&config, &[("rules", &rules)]);
+                while !tally.is_done() {
+                    life(&mut proxy, &name, &mut random, tally, lane);
+                }
+            });
+        }
+        let mut random = StdRng::seed_from_u64(seed.wrapping_sub(1));
+        while !tally.is_done() {
+            thread::sleep(Duration::from_millis(random.gen_range(20..800)));
+            kill_a_lock(&mut direct, &tally);
+            assert_unique(&mut direct);
+        }
+    });
+    assert_unique(&mut direct);
+    let told = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    announce(&format!(
+        "guards: {} steps, {} starts, {} kept off, {} rows, {} INSERTs refused, {} locks killed: no id twice",
+        told(&tally.steps),
+        told(&tally.started),
+        told(&tally.kept_off),
+        told(&tally.rows),
+        told(&tally.refused),
+        told(&tally.locks_killed)
+    ));
+    assert!(told(&tally.started) > 0 && told(&tally.kept_off) > 0, "nothing was tried");
+    assert!(told(&tally.rows) > 0 && told(&tally.locks_killed) > 0, "nothing was written or killed");
+}
+
+/// A proxy starts, writes for a while, and ends in one way or another.
+fn life(proxy: &mut Proxy, name: &str, random: &mut StdRng, tally: &Tally, lane: &Mutex<()>) {
+    Tally::note(&tally.steps);
+    match proxy.try_start() {
+        Ok(()) => Tally::note(&tally.started),
+        Err(log) => {
+            assert!(
+                log.contains("is held by another Rowstamp") || log.contains("proxy of the name"),
+                "it does not start:\n{log}"
+            );
+            return Tally::note(&tally.kept_off);
+        }
+    }
+    while !tally.is_done() {
+        let end = Instant::now() + Duration::from_millis(random.gen_range(0..1500));
+        write(proxy, name, end, tally);
+        Tally::note(&tally.steps);
+        match random.gen_range(0..4) {
+            0 => {
+                // While it sleeps the others go on, and its lock's connection may be killed.
+                let asleep = Duration::from_millis(random.gen_range(0..3000));
+                let _alone = lane.lock().unwrap();
+                thread::scope(|scope| {
+                    scope.spawn(|| write(proxy, name, Instant::now() + asleep, tally));
+                    thread::sleep(Duration::from_millis(100));
+                    proxy.signal("STOP");
+                    thread::sleep(asleep);
+                    proxy.signal("CONT");
+                });
+            }
+            1 => return proxy.kill(),
+            2 => return proxy.stop(),
+            _ => {}
+        }
+    }
+    proxy.stop();
+}
+
+/// INSERTs until `end`.
+fn write(proxy: &Proxy, name: &str, end: Instant, tally: &Tally) {
+    let sql = format!("INSERT INTO t(proxy) VALUES('{name}'),('{name}'),('{name}')");
+    let options = Options { database: Some(DB.to_owned()), ..Options::default() };
+    let Ok(mut client) = Client::connect(&proxy.address(), &options) else { return };
+    while Instant::now() < end {
+        let Ok(outcomes) = client.query(&sql) else { return };
+        let Some(error) = outcomes.last().and_then(|outcome| outcome.err()) else {
+            tally.rows.fetch_add(3, Ordering::Relaxed);
+            continue;
+        };
+        assert_eq!(error.code, 1467, "{}", error.message);
+        Tally::note(&tally.refused);
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The connection that holds the table's lock ends, as by a restart of the server or a network that breaks.
+fn kill_a_lock(direct: &mut Client, tally: &Tally) {
+    let digest = Sha256::digest(format!("{DB}.t"));
+    let name = u128::from_be_bytes(digest[..16].try_into().unwrap());
+    let holder = direct.run(format!("SELECT IS_USED_LOCK('rowstamp.{name:032x}')"));
+    let Some(holder) = holder[0].cell(0, 0).filter(|cell| cell.parse::<u64>().is_ok()) else { return };
+    let killed = direct.query(format!("KILL {holder}")).unwrap();
+    if killed[0].err().is_none() {
+        Tally::note(&tally.locks_killed);
+    }
+}
+
+fn assert_unique(direct: &mut Client) {
+    let twice = direct.run(format!(
+        "SELECT id, GROUP_CONCAT(proxy, ' ', at) FROM {DB}.t GROUP BY id HAVING COUNT(*) > 1 LIMIT 5"
+    ));
+    let shown: Vec<_> =
+        (0..twice[0].rows().len()).map(|row| (twice[0].cell(row, 0), twice[0].cell(row, 1))).collect();
+    assert!(shown.is_empty(), "ids that were issued twice: {shown:?}");
+}
