@@ -139,6 +139,7 @@ fn target() -> Target {
         auto_increment: false,
         generated: false,
         invisible: false,
+        in_primary_key: false,
     };
     let columns =
         vec![column("id", "bigint"), column("k", "int"), column("c", "char"), column("pad", "datetime")];

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rowstamp::address::Address;
-use rowstamp::proxy::login::{KeyCell, LoginContext};
+use rowstamp::proxy::login::LoginContext;
+use rowstamp::proxy::rsa_key::KeyCell;
 use rowstamp::proxy::seats::Seats;
 use rowstamp::proxy::session::Shared;
 use rowstamp::proxy::settings::{
-    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, ProxyProtocol,
-    SendProxy, Settings, Verify,
+    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
+    SendProxy, ServerCompression, Settings, Verify,
 };
 use rowstamp::proxy::tables::InForce;
 use rowstamp::proxy::tls::Tls;
@@ -74,9 +75,13 @@ async fn shared(rules: RuleSet) -> Shared {
         listen_is_written: true,
         listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
         listen_tls: ListenTls { mode: ListenTlsMode::Disabled, identity: None, client_ca: None },
+        rsa_key: None,
+        listen_compression: Offer::Off,
         backend: Backend {
             addresses: vec![Address::Unix(backend_path())],
             send_proxy: SendProxy::Off,
+            compression: ServerCompression::Off,
+            clear_passwords: false,
             tls: BackendTls { mode: BackendTlsMode::Disabled, ca: None, identity: None },
             connect_timeout: Duration::from_secs(1),
         },

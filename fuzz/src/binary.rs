@@ -301,6 +301,10 @@ impl Value {
             Bound::Bytes(bytes) if (self.kind, self.flags) == (0x08, 0x80) => {
                 Some(u64::from_le_bytes(bytes.as_slice().try_into().ok()?))
             }
+            // Of which the server warns, as of what the client bound.
+            Bound::Bytes(bytes) if self.kind == 0xFD => {
+                std::str::from_utf8(bytes.strip_suffix(b"x")?).ok()?.parse().ok()
+            }
             _ => None,
         }
     }
@@ -356,7 +360,10 @@ impl Value {
             Bound::Null | Bound::Default | Bound::Ignore => true,
             Bound::LongData => false,
             Bound::Bytes(bytes) => match self.kind {
-                0x01..=0x03 | 0x08 => bytes.iter().all(|&byte| byte == 0),
+                // Below zero is out of the range of an unsigned column.
+                0x01..=0x03 | 0x08 => {
+                    bytes.iter().all(|&byte| byte == 0) || bytes.last().is_some_and(|&byte| byte & 0x80 != 0)
+                }
                 0x04 | 0x05 => true,
                 0x07 | 0x0A..=0x0C => false,
                 _ => !bytes.iter().any(|byte| (b'1'..=b'9').contains(byte)) || bytes.contains(&b'.'),

@@ -76,9 +76,9 @@ fn greeting(mut input: Input<'_>) {
     assert!(payload[extended + 4..].starts_with(&greeting.nonce[8..]), "the second part of the nonce");
 
     assert_eq!(greeting.patched(greeting.capabilities), payload);
-    for tls in [false, true] {
-        let shown = greeting.shown(tls);
-        assert_eq!(shown, (greeting.capabilities & C::RELAYED) | if tls { C::SSL } else { C::default() });
+    for ours in [C::default(), C::SSL, C::SSL | C::COMPRESS | C::ZSTD] {
+        let shown = greeting.shown(ours);
+        assert_eq!(shown, (greeting.capabilities & C::RELAYED) | ours);
         same_but_for(&greeting, payload, shown, &all);
     }
     let kind = greeting.capabilities & C::CLIENT_MYSQL;
@@ -174,7 +174,13 @@ fn response(mut input: Input<'_>) {
     let rest = plugin(&response, own.rest);
     attributes(&response, rest);
 
+    if response.has_room_for_level() {
+        let patched =
+            response.patched(wanted | C::ZSTD, response.auth_response()).expect("it has its place already");
+        assert_eq!(patched.last(), Some(&response.server_zstd_level()));
+    }
     // The same but for capabilities.
+    let wanted = wanted.with(C::ZSTD, false);
     let mysql = has(response.capabilities, C::CLIENT_MYSQL);
     let patched = response.patched(wanted, response.auth_response()).expect("it has its place already");
     let places: BTreeSet<usize> = if mysql { (0..4).collect() } else { (0..4).chain(28..32).collect() };
@@ -305,7 +311,9 @@ struct Exchange {
 
 /// Packets, each behind a sign that says whose it is.
 fn exchange(mut input: Input<'_>) {
-    let sides = Sides { client: input.pick(&TRANSPORTS), server: input.pick(&TRANSPORTS) };
+    // Where a clear password is refused, a unit test has every case.
+    let sides =
+        Sides { client: input.pick(&TRANSPORTS), server: input.pick(&TRANSPORTS), clear_passwords: true };
     let plugin = input.pick(&PLUGINS);
     let how = input.byte();
     let multi_factor = how & 1 == 1;
@@ -403,6 +411,13 @@ impl Exchange {
                 );
                 self.decrypted()
             }
+            Ok(Step::Pinned(cipher)) => {
+                assert!(!must_encrypt && !self.is_like() && payload.len() > 1, "the server has this key");
+                assert_eq!(cipher, payload);
+                // Nobody's key: the exchange ends.
+                assert!(self.relay.pinned(None, &cipher).is_err());
+                false
+            }
             _ => panic!("neither passed nor asked for a key"),
         }
     }
@@ -443,7 +458,7 @@ impl Exchange {
 }
 
 fn relay_of((client, server): (Transport, Transport), nonce: &[u8]) -> AuthRelay {
-    AuthRelay::new(Sides { client, server }, C::RELAYED, PLUGINS[0], nonce)
+    AuthRelay::new(Sides { client, server, clear_passwords: true }, C::RELAYED, PLUGINS[0], nonce)
 }
 
 /// The packet that shows the key, as a server would.

@@ -145,6 +145,7 @@ fn column(text: &str) -> ColumnShape {
         auto_increment: has("auto_increment"),
         generated: false,
         invisible: has("invisible"),
+        in_primary_key: false,
     }
 }
 

@@ -97,7 +97,7 @@ fn of_text(dynamic: &Dynamic, text: &[u8], from: usize, dialect: Dialect) {
     };
     match source {
         Some(TextSource::Literal(literal)) => literal_of(literal, text, from, dialect),
-        Some(TextSource::Evaluated(span)) => {
+        Some(TextSource::Evaluated(span) | TextSource::Computed(span)) => {
             assert!(from <= span.start as usize && !span.of(text).is_empty());
         }
         Some(TextSource::Unseen) | None => {}
@@ -176,7 +176,7 @@ fn insert(mut lexer: Lexer<'_>, verb: Verb, wants: Wants<'_>, packet: &Packet<'_
     assert_eq!(body.params as usize, packet.params(run.tokens.clone()), "placeholders");
     let mut integers = 0;
     let mut counts = |class: IdValue| {
-        integers += usize::from(matches!(class, IdValue::Integer | IdValue::Converted));
+        integers += usize::from(matches!(class, IdValue::Integer | IdValue::Converted | IdValue::Truncated));
     };
     match (&body.form, &tree.body) {
         (Form::Values(rows), Body::Rows(_, others)) => {

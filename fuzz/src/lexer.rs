@@ -89,6 +89,7 @@ fn spelled(text: &[u8], token: Token, dialect: Dialect) {
         TokenKind::Placeholder => bytes == b"?",
         TokenKind::Assign => bytes == b":=",
         TokenKind::BackslashN => bytes == b"\\N" && dialect.is_mariadb(),
+        TokenKind::DotDot => bytes == b".." && dialect.is_mariadb(),
         TokenKind::Punct(byte) => bytes == [byte] && byte.is_ascii_punctuation(),
         TokenKind::End => bytes.is_empty(),
     };

@@ -21,7 +21,8 @@ pub fn check(data: &[u8]) {
     let capabilities = C::default()
         .with(C::DEPRECATE_EOF, bit(0))
         .with(C::OPTIONAL_RESULTSET_METADATA, bit(1))
-        .with(C::MARIADB_CACHE_METADATA, bit(2));
+        .with(C::MARIADB_CACHE_METADATA, bit(2))
+        .with(C::MARIADB_PROGRESS, bit(4) && !bit(1));
     let beginning = Beginning {
         capabilities,
         is_shown_state: true,
@@ -41,6 +42,7 @@ async fn play(beginning: &Beginning, text: &[u8], client_goes: bool) {
     let form = Form::of(beginning.capabilities);
     let mut play = Play {
         form,
+        has_reports: beginning.capabilities.contains(C::MARIADB_PROGRESS),
         served: Served::begin(beginning),
         owed: None,
         rogue: false,
@@ -62,6 +64,8 @@ async fn play(beginning: &Beginning, text: &[u8], client_goes: bool) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owed {
     Query,
+    /// Of an execution that asked for a cursor.
+    Execution,
     Prepare,
     Fetch,
     FieldList,
@@ -70,6 +74,8 @@ enum Owed {
 
 struct Play {
     form: Form,
+    /// MariaDB's progress reports were agreed on.
+    has_reports: bool,
     served: Served,
     /// `None`: nothing, so that the client may ask for the next.
     owed: Option<Owed>,
@@ -105,7 +111,7 @@ impl Play {
             b'Q' => (b"\x03SELECT a, b FROM u", Owed::Query),
             b'W' => (b"\x03SHOW WARNINGS", Owed::Query),
             b'P' => (b"\x16SELECT a, ? FROM u", Owed::Prepare),
-            b'E' => (b"\x17\x01\0\0\0\x01\x01\0\0\0", Owed::Query),
+            b'E' => (b"\x17\x01\0\0\0\x01\x01\0\0\0", Owed::Execution),
             b'F' => (b"\x1c\x01\0\0\0\x0a\0\0\0", Owed::Fetch),
             b'D' => (b"\x04u\0", Owed::FieldList),
             b'S' => (b"\x09", Owed::Single),
@@ -131,18 +137,19 @@ impl Play {
         let rows: Vec<&[u8]> = rest.split(|&byte| byte == b',').map(row_of).collect();
         let mut answer = Answer::new(self.form, self.packet_nr);
         let more = AUTOCOMMIT | MORE_RESULTS;
+        let is_query = matches!(owed, Owed::Query | Owed::Execution);
         let (fits, ends) = match kind {
             b'o' => {
                 answer.ok(count, AUTOCOMMIT);
-                (matches!(owed, Owed::Query | Owed::Single), true)
+                (is_query || owed == Owed::Single, true)
             }
             b't' => {
                 answer.ok_with_state(count, true);
-                (owed == Owed::Query, true)
+                (is_query, true)
             }
             b'm' => {
                 answer.ok(count, more);
-                (owed == Owed::Query, false)
+                (is_query, false)
             }
             b'e' => {
                 answer.err("no");
@@ -151,22 +158,27 @@ impl Play {
             // MariaDB's progress report.
             b'g' => {
                 answer.packet(b"\xff\xff\xff\x01\x01\x01\0\0\0\0");
-                (owed == Owed::Query, false)
+                (is_query || !self.has_reports, !self.has_reports)
+            }
+            // MySQL's SIGNAL may give an error their number.
+            b'h' => {
+                answer.packet(b"\xff\xff\xff#45000no");
+                (true, true)
             }
             b'r' | b'a' => {
                 let ends = kind == b'r';
                 answer.columns(count.max(1), count & 1 == 0);
                 answer.rows(&rows, if ends { AUTOCOMMIT } else { more });
-                (owed == Owed::Query, ends)
+                (is_query, ends)
             }
             b'u' => {
                 answer.cursor();
-                (owed == Owed::Query, true)
+                (owed == Owed::Execution, true)
             }
             b'z' => {
                 let long = vec![b'z'; LONG_ROW_BYTES];
                 answer.columns(1, true).rows(&[&long, b"\x01x"], AUTOCOMMIT);
-                (owed == Owed::Query, true)
+                (is_query, true)
             }
             b'p' => {
                 answer.prepare_ok(1, count & 3, count >> 2);
@@ -187,7 +199,7 @@ impl Play {
                 answer.packet(&[b"Uptime: ", rest].concat());
                 (owed == Owed::Single, true)
             }
-            b'l' if owed == Owed::Query && !self.rogue => return self.ask_for_file(rest).await,
+            b'l' if is_query && !self.rogue => return self.ask_for_file(rest).await,
             _ => {
                 put_anything(kind, rest, &mut answer);
                 (false, false)

@@ -48,7 +48,7 @@ impl Served {
             status: 2,
             ok_packet: Vec::new(),
             nonce: b"ABCDEFGHIJKLMNOPQRST".to_vec(),
-            sides: Sides { client: Transport::Unix, server: Transport::Unix },
+            sides: Sides { client: Transport::Unix, server: Transport::Unix, clear_passwords: false },
             address: "127.0.0.1:1".parse().unwrap(),
             seat: shared.login.seats.user(b"u").expect("no limit"),
         };

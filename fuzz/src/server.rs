@@ -108,7 +108,7 @@ impl Server {
                 let more = AUTOCOMMIT | MORE_RESULTS;
                 answer.columns(1, true).rows(&[&row], more).ok(nth, AUTOCOMMIT);
             }
-            Some(0x17) if nth.is_multiple_of(3) => {
+            Some(0x17) if nth.is_multiple_of(3) && payload.get(5).is_some_and(|flags| flags & 1 == 1) => {
                 answer.cursor();
             }
             Some(0x03 | 0x17) if has("select") || has("show") || nth.is_multiple_of(2) => {

@@ -81,6 +81,7 @@ const NO_ID: Label = Label {
         ("too_many", "one statement needs more ids than there can be at once"),
         ("paused", "an operator's PAUSE"),
         ("closed", "it is not open, or another process has taken over"),
+        ("locks", "the locks that keep other stores' proxies off the table were not seen held in time"),
     ]),
 };
 
@@ -162,7 +163,7 @@ const SESSION_REFUSED: Label = Label {
         ("tls", "listen.tls.mode = \"required\", or the TLS handshake failed (3159)"),
         ("timeout", "limits.handshake_timeout (1159)"),
         ("malformed", "the client's handshake cannot be read (1043, 1153, 1156)"),
-        ("backend", "the server could not be reached, or ended the login (1105)"),
+        ("backend", "the server could not be reached, or ended the login (1053)"),
         ("denied", "the proxy does not relay such a login (1045)"),
     ]),
 };

@@ -107,7 +107,7 @@ fn control(config: &Config) -> Option<Control> {
         password: account.password.reveal().to_owned(),
         tls: match backend.tls.mode {
             BackendTlsMode::Disabled => ControlTls::Never,
-            BackendTlsMode::Preferred => ControlTls::Preferred,
+            BackendTlsMode::Preferred | BackendTlsMode::AsClient => ControlTls::Preferred,
             BackendTlsMode::Required => ControlTls::Always { ca: None, verifies_name: false },
             BackendTlsMode::VerifyCa => ControlTls::Always { ca: ca(), verifies_name: false },
             BackendTlsMode::VerifyIdentity => ControlTls::Always { ca: ca(), verifies_name: true },

@@ -28,22 +28,27 @@ use crate::config::keys::{ConfigFile, LogFormat, LogLevel};
 use crate::config::{Config, Loaded, LogSettings, StoreKind};
 use crate::proxy::backend;
 use crate::proxy::listener::{Listener, Server};
-use crate::proxy::locks::TableLocks;
-use crate::proxy::login::{KeyCell, LoginContext};
+use crate::proxy::locks::{Sharing, TableLocks};
+use crate::proxy::login::LoginContext;
+use crate::proxy::rsa_key::KeyCell;
 use crate::proxy::seats::Seats;
 use crate::proxy::session::Shared;
 use crate::proxy::settings::Verify;
 use crate::proxy::shadow;
-use crate::proxy::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX};
+use crate::proxy::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX, TableError};
 use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
 use crate::rules::{Mark, RuleSet};
 use crate::schema::{Primary, Schema};
 use crate::store::Store;
+use crate::store::embedded::file_name;
 use crate::store::metered::{MeteredStore, StoreMeter};
 
 /// What has not ended with the proxy is left behind after so long.
 const END_DEADLINE: Duration = Duration::from_secs(6);
+
+/// After a lapse of the tables' locks, between two tries to bind the tables again.
+const BIND_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Sets the least serious level that is logged.
 type SetLogLevel = Box<dyn Fn(LogLevel) + Send + Sync>;
@@ -104,11 +109,7 @@ async fn serve(
     let metered: Arc<dyn Store> = Arc::new(MeteredStore::new(store.clone(), Arc::clone(&meter)));
     let tables = tables(&config, schema.clone(), Arc::clone(&metered), rules, args.trust_clock).await?;
     let tables = Arc::new(tables);
-    tokio::spawn(watch_schema(Arc::downgrade(&tables)));
-    tokio::spawn(tell_shadow(Arc::downgrade(&tables)));
-    if let Some(recalls) = store.recalls() {
-        tokio::spawn(watch_store(recalls, Arc::downgrade(&tables)));
-    }
+    watch(&tables, &*store);
     let listen = settings.listen.clone();
     let console = console::place(&config.admin, offered.is_some()).await?;
     let (mut listener, offered) = match offered {
@@ -262,6 +263,17 @@ async fn second_signal() {
     }
 }
 
+fn watch(tables: &Arc<InForce>, store: &dyn Store) {
+    tokio::spawn(watch_schema(Arc::downgrade(tables)));
+    tokio::spawn(tell_shadow(Arc::downgrade(tables)));
+    if let Some(recalls) = store.recalls() {
+        tokio::spawn(watch_store(recalls, Arc::downgrade(tables)));
+    }
+    if let Some(lapses) = tables.lapses() {
+        tokio::spawn(watch_locks(lapses, Arc::downgrade(tables)));
+    }
+}
+
 /// DDL that does not come through the proxy is looked for. Ends with the tables.
 async fn watch_schema(tables: Weak<InForce>) {
     let (mut views_read_at, mut told) = (Instant::now(), None);
@@ -298,6 +310,30 @@ async fn tell_shadow(tables: Weak<InForce>) {
     }
 }
 
+/// After a lapse of the tables' locks all tables are bound again, however often that must be tried. Ends with the tables.
+async fn watch_locks(mut lapses: watch::Receiver<u64>, tables: Weak<InForce>) {
+    while lapses.changed().await.is_ok() {
+        let mut told = None;
+        loop {
+            let Some(tables) = tables.upgrade() else { return };
+            let error = match tables.bind_again().await {
+                // It is done when the other process has ended without taking over.
+                Ok(()) | Err(TableError::Yielded) => break,
+                Err(error) => error.to_string(),
+            };
+            drop(tables);
+            if told.as_ref() != Some(&error) {
+                tracing::error!(
+                    error,
+                    "the ruled tables cannot be bound again: no ids are issued; trying again"
+                );
+                told = Some(error);
+            }
+            tokio::time::sleep(BIND_INTERVAL).await;
+        }
+    }
+}
+
 /// A store that went back takes all reserves with it. Ends with either.
 async fn watch_store(mut recalls: watch::Receiver<u64>, tables: Weak<InForce>) {
     while recalls.changed().await.is_ok() {
@@ -313,11 +349,13 @@ async fn tables(
     rules: RuleSet,
     trusts_clock: bool,
 ) -> anyhow::Result<InForce> {
-    // A store that several proxies write keeps them apart by itself.
-    let locks = match config.store.kind {
-        StoreKind::Embedded { .. } => schema.clone().map(TableLocks::new),
-        StoreKind::Etcd(_) | StoreKind::Mysql(_) => None,
+    let sharing = match &config.store.kind {
+        StoreKind::Embedded { path } => {
+            Sharing::File(file_name(path).context("the store's file cannot be looked at")?)
+        }
+        StoreKind::Etcd(_) | StoreKind::Mysql(_) => Sharing::Store(store.clone()),
     };
+    let locks = schema.clone().map(|schema| TableLocks::new(schema, sharing));
     let name = config.proxy.name.clone();
     InForce::open(Arc::new(rules), schema, store, locks, name, trusts_clock)
         .await

@@ -8,6 +8,7 @@ use super::keys::ConfigFile;
 use super::{Account, Config, Environment, LogSettings, RewriteSettings, RulesSettings, StoreSettings};
 use crate::address::Address;
 use crate::admin::http::HttpSettings;
+use crate::proxy::rsa_key::RsaKey;
 use crate::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ProxyProtocol, Settings, TlsIdentity,
 };
@@ -92,6 +93,8 @@ impl Act<'_> {
             listen_is_written: self.source.is_written("listen.address"),
             listen_proxy: self.listen_proxy(),
             listen_tls: self.listen_tls(),
+            rsa_key: self.rsa_key(),
+            listen_compression: keys.listen.compression,
             limits: self.limits(),
             state_path: self.source.resolve(&keys.state.path),
             backend: backend?,
@@ -135,6 +138,14 @@ impl Act<'_> {
         }
     }
 
+    fn rsa_key(&mut self) -> Option<RsaKey> {
+        let path = self.source.resolve(self.source.keys.listen.rsa_key.as_deref()?);
+        let key = password_in(&path).and_then(|pem| {
+            RsaKey::from_pem(pem.reveal()).map_err(|error| format!("{} {error}", path.display()))
+        });
+        key.map_err(|why| self.error("listen.rsa_key", why)).ok()
+    }
+
     fn backend(&mut self) -> Option<Backend> {
         let backend = &self.source.keys.backend;
         let tls = &backend.tls;
@@ -157,6 +168,8 @@ impl Act<'_> {
         Some(Backend {
             addresses: addresses.iter().map(|place| self.address(&place.0)).collect(),
             send_proxy: backend.send_proxy,
+            compression: backend.compression,
+            clear_passwords: backend.clear_passwords,
             tls: settings,
             connect_timeout: backend.connect_timeout.0,
         })
@@ -276,7 +289,7 @@ impl Act<'_> {
     }
 }
 
-/// A password from a file that only its owner may read.
+/// A password, or another secret, from a file that only its owner may read.
 fn password_in(path: &Path) -> Result<Secret, String> {
     let shown = path.display();
     let cannot = |error: std::io::Error| format!("{shown} cannot be read: {error}");

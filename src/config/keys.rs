@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
-use crate::proxy::settings::{BackendTlsMode, ListenTlsMode, ProxyProtocol, SendProxy, Verify};
+use crate::proxy::settings::{
+    BackendTlsMode, ListenTlsMode, Offer, ProxyProtocol, SendProxy, ServerCompression, Verify,
+};
 use crate::toml_file::{ByteSize, Interval, Network, OneOrMany, OrOff, Place, Secret};
 
 /// rowstamp.toml: where Rowstamp listens, what it stands in front of, and where its ids are kept.
@@ -37,6 +39,11 @@ pub struct Listen {
     /// The load balancers that may send it: addresses or networks.
     #[schemars(example = ["10.0.0.0/8"])]
     pub proxy_protocol_from: Vec<Network>,
+    /// RSA private key, PEM: what clients without TLS encrypt caching_sha2_password and sha256_password passwords with, and may have on disk. Without it: made when one is asked for.
+    #[schemars(example = &"rsa.pem", length(min = 1))]
+    pub rsa_key: Option<PathBuf>,
+    /// Compression that clients are offered.
+    pub compression: Offer,
     pub tls: ListenTls,
 }
 
@@ -46,6 +53,8 @@ impl Default for Listen {
             address: Place(Address::Tcp { host: "127.0.0.1".to_owned(), port: 3307 }),
             proxy_protocol: ProxyProtocol::Off,
             proxy_protocol_from: Vec::new(),
+            rsa_key: None,
+            compression: Offer::Off,
             tls: ListenTls::default(),
         }
     }
@@ -84,6 +93,10 @@ pub struct Backend {
     pub address: Option<OneOrMany<Place>>,
     /// Tell the server the client's address by PROXY protocol; MariaDB reads it from proxy_protocol_networks, MySQL does not.
     pub send_proxy: SendProxy,
+    /// Compression that a server is asked for where it offers it.
+    pub compression: ServerCompression,
+    /// Pass passwords that clients send in clear over TLS (mysql_clear_password, PAM) to a server without TLS.
+    pub clear_passwords: bool,
     pub tls: BackendTls,
     /// How long one address may take to answer.
     pub connect_timeout: Interval,
@@ -96,6 +109,8 @@ impl Default for Backend {
         Backend {
             address: None,
             send_proxy: SendProxy::Off,
+            compression: ServerCompression::Off,
+            clear_passwords: false,
             tls: BackendTls::default(),
             connect_timeout: Interval::from_secs(5),
             control: None,

@@ -220,7 +220,13 @@ fn control_account(path: &Path, has_control: bool, rules: &RuleSet) -> Vec<Findi
             Finding::error(&generator.origin.file, Some(generator.origin.line), Some(&key), text)
         })
     });
-    std::iter::once(warning).chain(seeded).collect()
+    let auto = rules.rules().filter(|rule| rule.is_auto()).map(|rule| {
+        let key = toml_file::join(&toml_file::join("tables", &rule.table), "column");
+        let text = "\"auto\" is read of the live table, and there is no account to read it with; add [backend.control] to \
+                    rowstamp.toml, or name the column";
+        Finding::error(&rule.origin.file, Some(rule.origin.line), Some(&key), text)
+    });
+    std::iter::once(warning).chain(seeded).chain(auto).collect()
 }
 
 #[cfg(test)]

@@ -3,12 +3,14 @@
 use super::Config;
 
 /// Keys that act after a restart only; `*`: all behind it, but for those that [`ACTS`] names.
-const WAITS: [&str; 12] = [
+const WAITS: [&str; 14] = [
     "listen.address",
     "listen.proxy_protocol",
     "listen.proxy_protocol_from",
+    "listen.compression",
     "backend.address",
     "backend.send_proxy",
+    "backend.compression",
     "backend.control.*",
     "store.*",
     "proxy.name",
@@ -44,8 +46,10 @@ pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
     acting.proxy.listen_is_written = old.proxy.listen_is_written;
     keep!("listen.proxy_protocol", proxy.listen_proxy.mode);
     keep!("listen.proxy_protocol_from", proxy.listen_proxy.from);
+    keep!("listen.compression", proxy.listen_compression);
     keep!("backend.address", proxy.backend.addresses);
     keep!("backend.send_proxy", proxy.backend.send_proxy);
+    keep!("backend.compression", proxy.backend.compression);
     keep!("backend.control", control);
     keep!("store.*", store.kind);
     keep!("proxy.name", proxy.name);
@@ -93,6 +97,7 @@ mod tests {
             ("store.tls.ca", false),
             ("listen.address", false),
             ("listen.tls.cert", true),
+            ("listen.rsa_key", true),
             ("backend.control.user", false),
         ] {
             assert_eq!(super::acts_on_reload(key), acts, "{key}");

@@ -250,6 +250,24 @@ fn passwords() {
 }
 
 #[test]
+fn rsa_keys() {
+    use rsa::pkcs8::EncodePrivateKey;
+    let short = rsa::RsaPrivateKey::new(&mut rand::rngs::OsRng, 1024).unwrap();
+    let short = &*short.to_pkcs8_pem(rsa::pkcs8::LineEnding::LF).unwrap();
+    for (pem, mode, expect) in [
+        ("no key", 0o600, "key.pem holds no RSA private key that can be read: PEM with BEGIN PRIVATE KEY"),
+        (short, 0o600, "key.pem holds an RSA key of 1024 bits; 2048 to 4096 are needed"),
+        (short, 0o640, "key.pem is open to others than its owner; chmod 600 key.pem"),
+    ] {
+        let folder = folder("backend.address = 'a:1'\nlisten.rsa_key = 'key.pem'", RULES);
+        fs::write(folder.path().join("key.pem"), pem).unwrap();
+        fs::set_permissions(folder.path().join("key.pem"), fs::Permissions::from_mode(mode)).unwrap();
+        let found = found(folder.path()).join("\n");
+        assert!(found.contains(&format!("error: rowstamp.toml:2: listen.rsa_key: {expect}")), "{found}");
+    }
+}
+
+#[test]
 fn a_password_that_others_may_read_is_warned_of() {
     let folder =
         folder("backend.address = 'a:1'\nbackend.control = { user = 'r', password = 'canary' }", RULES);

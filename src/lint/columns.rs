@@ -37,6 +37,11 @@ pub(super) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
 fn missing(live: &Live<'_>) -> Finding {
     let names: Vec<&str> = live.table.columns.iter().map(|column| column.shape.name.as_str()).collect();
     let counter = live.table.columns.iter().find(|column| column.shape.auto_increment);
+    if live.rule.is_auto() {
+        let why = "the table has no AUTO_INCREMENT column, and no primary key that is one integer: its INSERTs are refused";
+        let remedy = format!("name the rule's column; the table has {}", names.join(", "));
+        return Finding::error(Code::ColumnMissing, live.place(), why, remedy);
+    }
     let why = format!("the table has no column {}: its INSERTs are refused", live.rule.column);
     let remedy = match counter {
         Some(counter) => format!("write column = {:?}, which is its AUTO_INCREMENT", counter.shape.name),

@@ -13,6 +13,7 @@ use crate::schema::facts::TableFacts;
 pub(super) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     for rule in survey.rules.rules() {
         found.extend(of_rule(survey, rule));
+        found.extend(passes(survey, rule));
     }
     found.extend(same_but_case(survey));
     found.extend(ambiguous(survey));
@@ -61,6 +62,30 @@ fn unmatched(survey: &Survey<'_>, rule: &Rule) -> bool {
         Err(two) => two.first.origin == rule.origin || two.second.origin == rule.origin,
     };
     !survey.facts.tables.iter().any(|table| table.is_base() && is_mine(table))
+}
+
+/// All tables that the pattern passes over, in one finding.
+fn passes(survey: &Survey<'_>, rule: &Rule) -> Option<Finding> {
+    let mine = survey.passed.iter().filter(|(of, _)| of.origin == rule.origin);
+    let names: Vec<&str> = mine.map(|(_, table)| table.name.as_str()).collect();
+    let place = Where::table(&rule.schema, &rule.table).at(&rule.origin);
+    let column = &rule.column;
+    let (without, any) = if rule.is_auto() {
+        let without = "no AUTO_INCREMENT column and no primary key that is one integer";
+        (without.to_owned(), "has either".to_owned())
+    } else {
+        (format!("no column {column} of a type for ids"), format!("has a column {column} of a type for ids"))
+    };
+    let all = names.join(", ");
+    let count = names.len();
+    if survey.tables.iter().any(|live| live.rule.origin == rule.origin) {
+        let why = format!("{count} of its tables have {without}, and no ids: {all}");
+        let remedy = "if one of them should have ids, give it a rule of its own that names its column";
+        return (count > 0).then(|| Finding::note(Code::PatternPasses, place, why, remedy));
+    }
+    let why = format!("none of its tables {any}, so that it fills nothing: {all}");
+    let remedy = "correct the rule's column, or remove the rule";
+    (count > 0).then(|| Finding::warning(Code::PatternPasses, place, why, remedy))
 }
 
 fn not_a_table(rule: &Rule, table: &TableFacts, place: Where) -> Finding {

@@ -6,6 +6,7 @@ use super::finding::{Code, Finding, Where};
 use super::survey::Survey;
 use crate::ids::timestamp::check::APART_MAX;
 use crate::rules::model::GeneratorKind;
+use crate::schema::facts::ServerFacts;
 
 pub(super) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     if survey.rules.is_empty() {
@@ -27,7 +28,30 @@ pub(super) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
         let remedy = "name the primary first in backend.address, or check again when it takes writes";
         found.push(Finding::warning(Code::ServerReadOnly, Where::object(variable), why, remedy));
     }
+    if server.shares_connections {
+        let why = "sessions share connections behind MySQL Router, which refuses LAST_INSERT_ID() in texts (error 3566): INSERT ... SELECT \
+                   into ruled tables, and ON DUPLICATE KEY UPDATE of one row without AUTO_INCREMENT, are refused unless they are prepared";
+        let remedy = "connection_sharing = 0 in the Router's configuration, if applications need these";
+        found.push(Finding::warning(
+            Code::ConnectionsShared,
+            Where::object("connection_sharing"),
+            why,
+            remedy,
+        ));
+    }
     found.extend(clock(survey));
+}
+
+/// `wanted`: the algorithms that `backend.compression` names.
+pub fn compression(server: &ServerFacts, wanted: &[&str]) -> Option<Finding> {
+    if wanted.is_empty() || wanted.iter().any(|algorithm| server.offers_compression(algorithm)) {
+        return None;
+    }
+    let why =
+        format!("the server does not offer {}: connections to it are not compressed", wanted.join(" or "));
+    let remedy = "MariaDB has zlib; for MySQL set protocol_compression_algorithms; or set backend.compression = \"off\"";
+    let place = Where::object("backend.compression");
+    Some(Finding::warning(Code::CompressionUnoffered, place, why, remedy))
 }
 
 /// As a start compares them.

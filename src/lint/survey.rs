@@ -8,13 +8,15 @@ use super::stored::StoreFacts;
 use crate::ids::ID_MAX;
 use crate::ids::sequence::Seed;
 use crate::rules::RuleSet;
+use crate::rules::column::Meant;
 use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec, NameCase, Rule};
 use crate::schema::facts::{ColumnFacts, Facts, Highest, TableFacts};
 use crate::sql::name::{quoted, same_column};
 
 /// A base table with a rule of its own or of a pattern's.
 pub(super) struct Live<'a> {
-    pub(super) rule: &'a Arc<Rule>,
+    /// With a column's name in place of "auto".
+    pub(super) rule: Arc<Rule>,
     pub(super) spec: &'a GeneratorSpec,
     pub(super) table: &'a TableFacts,
     /// `None`: there is no such column.
@@ -26,6 +28,8 @@ pub(super) struct Survey<'a> {
     pub(super) rules: &'a RuleSet,
     pub(super) store: &'a StoreFacts,
     pub(super) tables: Vec<Live<'a>>,
+    /// Base tables that a pattern matches and does not mean: they lack its column.
+    pub(super) passed: Vec<(&'a Arc<Rule>, &'a TableFacts)>,
     /// Places in `tables`, by schema and name as the server compares them.
     places: BTreeMap<(String, String), usize>,
     /// The highest id in any of a generator's tables.
@@ -38,13 +42,21 @@ fn key(case: NameCase, schema: &str, table: &str) -> (String, String) {
 
 impl<'a> Survey<'a> {
     pub(super) fn of(facts: &'a Facts, rules: &'a RuleSet, store: &'a StoreFacts) -> Self {
-        let live = |table: &'a TableFacts| {
-            let rule = rules.find(facts.case, &table.schema, &table.name).ok()??;
-            let spec = rules.generator(&rule.generator)?;
-            Some(Live { rule, spec, table, column: table.column(|name| same_column(name, &rule.column)) })
-        };
-        let tables: Vec<Live<'a>> =
-            facts.tables.iter().filter(|table| table.is_base()).filter_map(live).collect();
+        let (mut tables, mut passed) = (Vec::new(), Vec::new());
+        for table in facts.tables.iter().filter(|table| table.is_base()) {
+            let Ok(Some(rule)) = rules.find(facts.case, &table.schema, &table.name) else { continue };
+            let Some(spec) = rules.generator(&rule.generator) else { continue };
+            let rule = match rule.meant(&table.name, table.shapes()) {
+                Meant::Fills(rule) => rule,
+                Meant::Lacks(_) => Arc::clone(rule),
+                Meant::Passes => {
+                    passed.push((rule, table));
+                    continue;
+                }
+            };
+            let column = table.column(|name| same_column(name, &rule.column)).filter(|_| !rule.is_auto());
+            tables.push(Live { rule, spec, table, column });
+        }
         let places = tables
             .iter()
             .enumerate()
@@ -55,7 +67,7 @@ impl<'a> Survey<'a> {
             let of_all = highest.entry(&live.spec.name).or_default();
             *of_all = (*of_all).max(live.highest().unwrap_or(0));
         }
-        Survey { facts, rules, store, tables, places, highest }
+        Survey { facts, rules, store, tables, passed, places, highest }
     }
 
     /// The ruled tables whose columns are there.

@@ -42,7 +42,7 @@ impl Case {
         ];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let facts = Facts {
-            server: ServerFacts { variables: variables.into(), replicas: 0 },
+            server: ServerFacts { variables: variables.into(), replicas: 0, shares_connections: false },
             case: NameCase::Sensitive,
             clocks: Some((Moment::from_micros(NOW), Moment::from_micros(NOW))),
             grants: vec!["GRANT ALL PRIVILEGES ON *.* TO `r`@`%`".to_owned()],

@@ -253,6 +253,7 @@ pub(super) mod tests_of_subjects {
                 auto_increment: true,
                 generated: false,
                 invisible: false,
+                in_primary_key: false,
             },
             definition: Definition::of(&format!("CREATE\n `id` {definition},"), "id").expect("a definition"),
             counter_from: Ok(70),

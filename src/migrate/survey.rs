@@ -214,6 +214,7 @@ mod tests {
                 auto_increment: true,
                 generated: false,
                 invisible: false,
+                in_primary_key: false,
             },
             column_type: data_type.into(),
             engine: "InnoDB".into(),

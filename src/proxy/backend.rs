@@ -68,13 +68,15 @@ pub fn os_user() -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::{connect, os_user};
-    use crate::proxy::settings::{Backend, BackendTls, BackendTlsMode, SendProxy};
+    use crate::proxy::settings::{Backend, BackendTls, BackendTlsMode, SendProxy, ServerCompression};
     use std::time::Duration;
 
     fn backend(addresses: &[String]) -> Backend {
         Backend {
             addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
             send_proxy: SendProxy::Off,
+            clear_passwords: false,
+            compression: ServerCompression::Off,
             tls: BackendTls { mode: BackendTlsMode::Disabled, ca: None, identity: None },
             connect_timeout: Duration::from_millis(300),
         }

@@ -31,9 +31,7 @@ impl Session {
             }
         }
         let filled = self.filled_bulk(&payload).await;
-        if let Ok(Filled::PrepareFirst(id, kept)) = filled {
-            return self.prepare_again(id, kept);
-        }
+        let Some(filled) = self.unless_first(filled) else { return };
         let server_id = statement_id(&payload).ok().and_then(|id| self.relay.statements.translated(id));
         match filled {
             Err(refusal) => self.refuse_execution(&payload, &refusal, window_bytes, packets),
@@ -46,7 +44,12 @@ impl Session {
                 self.probe(&unreadable, &text, window_bytes, packets);
                 self.drop_execution(&payload);
             }
-            Ok(Filled::PrepareFirst(..) | Filled::Select(_)) => {}
+            Ok(
+                Filled::PrepareFirst(..)
+                | Filled::StateFirst
+                | Filled::TemporaryFirst(..)
+                | Filled::Select(_),
+            ) => {}
             Ok(Filled::Passes) => {
                 self.relay.translate_id();
                 self.pass(Command::StmtBulkExecute, window_bytes, false, Note::Nothing);
@@ -64,7 +67,7 @@ impl Session {
         }
     }
 
-    /// The execution with its ids, by the rules in force.
+    /// The execution with its ids, by the active rules.
     async fn filled_bulk(&mut self, payload: &[u8]) -> Result<Filled, Refusal> {
         if !self.relay.capabilities.contains(Capabilities::MARIADB_STMT_BULK) {
             return Err(Refusal::UnsupportedPrepared);

@@ -21,57 +21,73 @@ pub(super) struct Identity {
     pub(super) address: Address,
 }
 
-/// A session that starts over.
-pub(super) struct Changed {
+/// The two streams, when the server has answered.
+pub(super) struct Answered {
     pub(super) client: Stream,
     pub(super) server: Stream,
     /// Bytes of the client's next command that were read already.
     pub(super) client_buffered: Vec<u8>,
+    /// Whose session it is now. `None`: the server has refused, and said so to the client. The session starts over all the same:
+    /// MariaDB drops what it had before it looks at the new user, and MySQL ends the connection.
+    pub(super) changed: Option<Changed>,
+}
+
+/// Another user's session, or the same user's once more.
+pub(super) struct Changed {
     /// Status bits of the OK packet.
     pub(super) status: u16,
-    /// Among the new user's connections.
-    pub(super) seat: Seat<Vec<u8>>,
+    /// Among the new user's connections; `None`: the old one is the same user's.
+    pub(super) seat: Option<Seat<Vec<u8>>>,
     pub(super) user: Vec<u8>,
     pub(super) database: Vec<u8>,
 }
 
-/// Runs the exchange that `payload` asks for, to the OK packet. On an error the client has been told, by the server's words
-/// or ours, and the session is over, as it is on the server.
+/// Runs the exchange that `payload` asks for, to the server's answer. On an error the client has been told by our words, and the
+/// session is over.
 pub(super) async fn run(
     (client, server): (Stream, Stream),
     payload: Zeroizing<Vec<u8>>,
     identity: &mut Identity,
     (capabilities, strips_tracking): (Capabilities, bool),
+    seat: &Seat<Vec<u8>>,
     context: &LoginContext,
-) -> Result<Changed, LoginError> {
+) -> Result<Answered, LoginError> {
     // The client's command had number 0.
     let (mut client, mut server) = (Side::resumed(client, 1), Side::new(server));
     let exchange = async {
         let change = ChangeUser::parse(payload, capabilities).map_err(LoginError::ClientMalformed)?;
         check_user(&change.user, &identity.address, context)?;
-        let seat = context.seats.user(&change.user).ok_or(LoginError::TooManyOfUser)?;
+        let seat = if seat.is_of(&change.user) {
+            None
+        } else {
+            Some(context.seats.user(&change.user).ok_or(LoginError::TooManyOfUser)?)
+        };
         let plugin = change.plugin.as_deref().unwrap_or_default();
         let mut relay = AuthRelay::new(identity.sides, capabilities, plugin, &identity.nonce);
         let opening = Some(Opening::ChangeUser(&change));
         let mut exchange = Exchange { client: &mut client, server: &mut server, opening, client_held: false };
-        let ok_packet = exchange.run(&mut relay, &context.own_key).await?;
-        let status = finish(&mut client, &ok_packet, capabilities, strips_tracking).await?;
+        let answer = exchange.run(&mut relay, context).await;
         identity.nonce = relay.nonce().to_vec();
-        Ok((status, seat, change.user, change.database.unwrap_or_default()))
+        if let Err(LoginError::ServerRefused { code, message }) = &answer {
+            let user = String::from_utf8_lossy(&change.user);
+            tracing::warn!(code, message, %user, "the server refused a COM_CHANGE_USER");
+            return Ok(None);
+        }
+        let status = finish(&mut client, &answer?, capabilities, strips_tracking).await?;
+        Ok(Some(Changed { status, seat, user: change.user, database: change.database.unwrap_or_default() }))
     };
     let limit = context.settings.limits.handshake_timeout;
-    let (status, seat, user, database) =
-        match timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout)) {
-            Ok(done) => done,
-            Err(error) => {
-                if let Some(refusal) = error.refusal() {
-                    client.refuse(&refusal.payload()).await;
-                }
-                return Err(error);
+    let changed = match timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout)) {
+        Ok(changed) => changed,
+        Err(error) => {
+            if let Some(refusal) = error.refusal() {
+                client.refuse(&refusal.payload()).await;
             }
-        };
+            return Err(error);
+        }
+    };
     let gone = || LoginError::Client(std::io::ErrorKind::NotConnected.into());
     let (client, client_buffered) = client.into_parts().ok_or_else(gone)?;
     let (server, _) = server.into_parts().ok_or_else(gone)?;
-    Ok(Changed { client, server, client_buffered, status, seat, user, database })
+    Ok(Answered { client, server, client_buffered, changed })
 }

@@ -1,15 +1,18 @@
 //! Understanding the backend's bytes: whose response each packet belongs to, where responses end, and the few packets
 //! that the client gets changed: OK packets (insert id, session state) and what tells of hidden parameters.
 
+use super::answers::ERR;
 use super::inserts::{InsertReply, Settled};
-use super::outstanding::{Forward, Note, Outstanding, Own, Purpose};
+use super::locked;
+use super::outstanding::{Forward, Note, Numbers, Outstanding, Own, Purpose};
 use super::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
 use super::select::Question;
 use super::statements::Again;
 use super::temporary;
+use super::tracking::NOT_SET_WHILE_SHARED;
 use crate::mysql::command::Command;
 use crate::mysql::error::parse_err;
-use crate::mysql::ok::{OkPacket, status};
+use crate::mysql::ok::{OkPacket, Told, status};
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Control, Follower, Kind, PrepareOk, Progress};
@@ -23,13 +26,22 @@ enum Fate {
     Replace(Vec<u8>),
 }
 
-/// First byte of an ERR packet.
-const ERR: u8 = 0xFF;
+/// Header, warnings, status.
+const EOF_BYTES: usize = 5;
 
 /// Whether rows ended with the status bit that the session's state has changed: an EOF has no room to tell how. MySQL does not
 /// set it there.
 fn eof_reports_state(payload: &[u8]) -> bool {
     matches!(payload, [.., low, high] if u16::from_le_bytes([*low, *high]) & status::SESSION_STATE_CHANGED != 0)
+}
+
+/// The same end of rows without that bit.
+fn without_state_bit(payload: &[u8]) -> Vec<u8> {
+    let mut payload = payload.to_vec();
+    if let Some(high) = payload.last_mut() {
+        *high &= !status::SESSION_STATE_CHANGED.to_le_bytes()[1];
+    }
+    payload
 }
 
 impl Relay {
@@ -55,31 +67,6 @@ impl Relay {
         }
     }
 
-    fn send_answer(&mut self) -> Step {
-        if self.down.is_clear()
-            && let Some(Outstanding::Answer(packet)) = self.outstanding.pop()
-        {
-            self.down.out().extend_from_slice(&packet);
-        }
-        Step::SendFirst
-    }
-
-    /// A server that ends an idle session may say why, in an error that answers nothing (MySQL's 4031).
-    fn unasked(&mut self, header: Header) -> Step {
-        let whole = header.packet_bytes();
-        if header.payload_bytes > CONTROL_BYTES_MAX {
-            return Step::Event(Event::Violation(Violation::TooLong(header.payload_bytes)));
-        }
-        if self.down.window().len() < whole {
-            return Step::More(whole);
-        }
-        if self.down.window().get(HEADER_BYTES) != Some(&ERR) {
-            return Step::Event(Event::Violation(Violation::Unasked));
-        }
-        self.down.accept(whole);
-        Step::Moved
-    }
-
     fn forward(&mut self, header: Header) -> Step {
         let first = self.down.window().get(HEADER_BYTES).copied();
         if first.is_none() && header.payload_bytes > 0 {
@@ -91,9 +78,9 @@ impl Relay {
         let is_param = follower.awaits_param();
         match follower.classify(header.payload_bytes, first) {
             Kind::Row => {
+                let Some(nr) = entry.numbers.take(header.packet_nr) else { return self.begin_answer() };
                 entry.follower = follower;
-                let nr_shift = entry.nr_shift;
-                self.pass(header, nr_shift)
+                self.pass(header, nr)
             }
             Kind::Definition => {
                 if is_param && entry.hides_param() {
@@ -106,13 +93,13 @@ impl Relay {
                     }
                     entry.follower = follower;
                     entry.params_seen += 1;
-                    entry.nr_shift = entry.nr_shift.wrapping_sub(1);
+                    entry.numbers.drop_one();
                     self.down.skip(whole);
                 } else {
+                    let Some(nr) = entry.numbers.take(header.packet_nr) else { return self.begin_answer() };
                     entry.follower = follower;
                     entry.params_seen += u16::from(is_param);
-                    let nr_shift = entry.nr_shift;
-                    self.pass(header, nr_shift);
+                    self.pass(header, nr);
                 }
                 if follower.ended_with_definition() {
                     self.complete(true);
@@ -123,11 +110,11 @@ impl Relay {
         }
     }
 
-    fn pass(&mut self, header: Header, nr_shift: u8) -> Step {
-        if nr_shift != 0
+    fn pass(&mut self, header: Header, packet_nr: u8) -> Step {
+        if packet_nr != header.packet_nr
             && let Some(nr) = self.down.window_mut().get_mut(3)
         {
-            *nr = nr.wrapping_add(nr_shift);
+            *nr = packet_nr;
         }
         self.down_state = DownState::Passing { left: header.packet_bytes() };
         Step::Moved
@@ -152,6 +139,11 @@ impl Relay {
         {
             return step;
         }
+        if let Some(Outstanding::Forward(Forward { numbers: Numbers::Due(_), .. })) =
+            self.outstanding.front_mut()
+        {
+            return self.begin_answer();
+        }
         // What it says is noted once, so it must be sure to go.
         if control == Control::PrepareOk && !self.down.is_clear() {
             return Step::SendFirst;
@@ -171,24 +163,22 @@ impl Relay {
         }
         let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Step::Moved };
         entry.follower = follower;
-        let nr_shift = entry.nr_shift;
-        match fate {
-            Fate::Pass => {
-                self.pass(header, nr_shift);
-            }
-            Fate::Drop => {
-                entry.nr_shift = nr_shift.wrapping_sub(1);
-                self.down.skip(whole);
-            }
-            Fate::Replace(payload) => {
-                self.down.skip(whole);
-                put_packets(self.down.out(), header.packet_nr.wrapping_add(nr_shift), &payload);
-            }
+        if matches!(fate, Fate::Drop) {
+            entry.numbers.drop_one();
+            self.down.skip(whole);
+            return self.progress(header, progress, first);
         }
-        self.progress(progress, first)
+        let nr = entry.numbers.take(header.packet_nr).unwrap_or(header.packet_nr);
+        if let Fate::Replace(payload) = fate {
+            self.down.skip(whole);
+            put_packets(self.down.out(), nr, &payload);
+        } else {
+            self.pass(header, nr);
+        }
+        self.progress(header, progress, first)
     }
 
-    /// What becomes of a control packet, and where the response stands behind it.
+    /// What becomes of a control packet, and where the response stands after it.
     fn read_control(
         &mut self,
         header: Header,
@@ -211,7 +201,7 @@ impl Relay {
         Ok((fate, progress, follower))
     }
 
-    fn progress(&mut self, progress: Progress, first: Option<u8>) -> Step {
+    fn progress(&mut self, header: Header, progress: Progress, first: Option<u8>) -> Step {
         match progress {
             Progress::Continues => {}
             Progress::NextResult => {
@@ -220,7 +210,7 @@ impl Relay {
                 }
             }
             Progress::ClientSendsFile => {
-                if let Err(violation) = self.expect_file() {
+                if let Err(violation) = self.expect_file(header.packet_nr) {
                     return Step::Event(Event::Violation(violation));
                 }
             }
@@ -233,7 +223,8 @@ impl Relay {
     fn fate(&mut self, control: Control, payload: &[u8]) -> Result<Fate, Event> {
         let is_ok = match control {
             Control::Ok => true,
-            Control::Eof => self.forms.deprecate_eof,
+            // MySQL ends rows that a handler cut off by the old packet (measured on 9.7).
+            Control::Eof => self.forms.deprecate_eof && payload.len() > EOF_BYTES,
             Control::Any => payload.first() == Some(&0x00) && payload.len() >= 7,
             Control::PrepareOk => return self.prepare_ok(payload),
             _ => false,
@@ -241,6 +232,9 @@ impl Relay {
         if !is_ok {
             if control == Control::Eof && eof_reports_state(payload) {
                 self.view.doubt();
+                if self.view.hides_state_bit() {
+                    return Ok(Fate::Replace(without_state_bit(payload)));
+                }
             }
             self.learn_from_error(payload);
             return Ok(Fate::Pass);
@@ -273,22 +267,24 @@ impl Relay {
             Outstanding::Forward(entry) => entry.explains_report(),
             _ => false,
         });
-        self.view.take_changes(&ok, explained);
-        let strips = self.strips_tracking && ok.has_state();
+        self.view.take_changes(&ok, explained, self.outstanding.is_at_last());
         let is_changed = insert_id.is_some_and(|id| id != ok.insert_id);
-        let replaced = (is_changed || strips).then(|| ok.patched(insert_id, self.strips_tracking));
+        let told = if self.strips_tracking { Told::Nothing } else { self.view.told() };
+        let replaced = (is_changed || ok.has_state())
+            .then(|| ok.patched(insert_id, told))
+            .filter(|patched| patched != payload);
         if control == Control::Ok {
             self.note_insert_id(&ok, insert_id.unwrap_or(ok.insert_id));
         }
         Ok(replaced.map_or(Fate::Pass, Fate::Replace))
     }
 
-    /// What `LAST_INSERT_ID()` shows behind a result, of which the client is told `insert_id`.
+    /// What `LAST_INSERT_ID()` shows after a result that gives the client `insert_id`.
     fn note_insert_id(&mut self, ok: &OkPacket<'_>, insert_id: u64) {
         match self.insert_reply() {
             Some(reply) => {
                 let owed = reply.owed_insert_id(ok.affected_rows, insert_id);
-                // A wrapper has set it anew, behind whatever an INSERT of the same packet left owed.
+                // A wrapper has set it again, after whatever an INSERT of the same packet left owed.
                 let is_set = reply.sets_insert_id();
                 if owed.is_some() || is_set {
                     self.view.owe_insert_id(owed);
@@ -299,7 +295,7 @@ impl Relay {
         }
     }
 
-    /// RETURNING: what the function shows behind the rows. May be asked again about the same packet.
+    /// RETURNING: what the function shows after the rows. May be asked again about the same packet.
     fn end_of_returned_rows(&mut self) -> Result<(), Event> {
         let Some(reply) = self.insert_reply() else { return Ok(()) };
         match reply.settle_rows() {
@@ -357,6 +353,9 @@ impl Relay {
         let ok = PrepareOk::parse(payload, self.forms).map_err(malformed)?;
         let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Ok(Fate::Pass) };
         self.statements.told(ok.statement_id);
+        if entry.sees_tracking {
+            self.statements.may_see_tracking(ok.statement_id);
+        }
         let kept = match &entry.note {
             Note::Prepare(kept) => kept,
             Note::PrepareActing(effects) => {
@@ -395,7 +394,8 @@ impl Relay {
         }
         if let Note::Statements { effects, inserts } = entry.note {
             if let Some(effects) = effects {
-                self.view.take_effects(&effects, succeeded, entry.results);
+                let is_last = self.outstanding.is_empty();
+                self.view.take_effects(&effects, succeeded, entry.results, is_last);
                 self.view.names.take(&effects, (!succeeded).then_some(entry.results));
             }
             // It was counted with.
@@ -451,7 +451,8 @@ impl Relay {
                 let error = error.map(|(code, text)| (code, text.clone()));
                 self.select_told(question, error, own.first, own.row.as_deref(), &own.definitions);
             }
-            (Purpose::LastInsertId | Purpose::Track, None) | (Purpose::DropLongData, _) => {}
+            (Purpose::LastInsertId | Purpose::Track | Purpose::Untrack, None)
+            | (Purpose::DropLongData, _) => {}
             (Purpose::IsTemporary { schema, table }, error) => {
                 // Killed, or out of time: it is asked again. Whatever else is said of the name, it is no temporary table.
                 if !error.is_some_and(|(code, _)| matches!(code, 1317 | 3024)) {
@@ -462,6 +463,16 @@ impl Relay {
             (Purpose::LastInsertId, Some((code, text))) => {
                 tracing::warn!(code, text, "LAST_INSERT_ID() could not be brought up to date");
             }
+            (Purpose::Untrack, Some((code, text))) => {
+                tracing::warn!(code, text, "the client's own session tracking could not be put back");
+            }
+            (Purpose::Track, Some((NOT_SET_WHILE_SHARED, _))) if self.view.is_tracked_anyway() => {
+                self.view.names.shares_connection();
+            }
+            (Purpose::Track, Some(_)) if self.view.is_tracked_anyway() => {}
+            (Purpose::Track | Purpose::ReadState, Some((code, _))) if locked::says(code) => {
+                self.view.is_locked(own.first.unwrap_or_default());
+            }
             (Purpose::Track | Purpose::ReadState, Some((code, text))) => {
                 tracing::warn!(
                     code,
@@ -471,7 +482,9 @@ impl Relay {
                 self.view.cannot_be_known();
             }
             (Purpose::Value(question), None) => self.view.names.answered(question, own.row.as_deref()),
-            (Purpose::Value(question), Some(_)) => self.view.names.answered(question, None),
+            (Purpose::Value(question), Some(_)) => {
+                self.view.names.failed(question, own.first.unwrap_or_default());
+            }
             (Purpose::Variables, None) => self.view.names.set(Ok(())),
             (Purpose::Variables, Some(_)) => self.view.names.set(Err(own.first.unwrap_or_default())),
             (Purpose::PrepareAgain(id, _), Some(_)) => {

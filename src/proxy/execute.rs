@@ -31,6 +31,10 @@ pub(super) enum Filled {
     PrepareFirst(u32, Arc<Kept>),
     /// INSERT ... SELECT, which goes its own way.
     Select(Arc<Kept>),
+    /// A rule has come for it, in a session that was asked nothing so far: the command waits, and the state is asked for.
+    StateFirst,
+    /// The same, and a temporary table may hide the name: the command waits, and the server is asked.
+    TemporaryFirst(String, String),
     /// The server's error from when it was prepared again.
     Failed(Vec<u8>),
     /// It can be read no more.
@@ -43,6 +47,8 @@ enum Now {
     Is(Arc<Kept>),
     /// It must get this one.
     PreparedAs(Arc<Kept>),
+    StateFirst,
+    TemporaryFirst(String, String),
     Unreadable(Unreadable, Vec<u8>),
 }
 
@@ -58,11 +64,11 @@ impl Session {
                 return self.refuse_execution(&payload, &refusal, window_bytes, packets);
             }
         }
-        let filled = match self.filled(&payload).await {
-            Ok(Filled::PrepareFirst(id, kept)) => return self.prepare_again(id, kept),
-            Ok(Filled::Select(kept)) => return self.execute_select(kept, &payload, window_bytes, packets),
-            filled => filled,
-        };
+        let filled = self.filled(&payload).await;
+        let Some(filled) = self.unless_first(filled) else { return };
+        if let Ok(Filled::Select(kept)) = filled {
+            return self.execute_select(kept, &payload, window_bytes, packets);
+        }
         let server_id = statement_id(&payload).ok().and_then(|id| self.relay.statements.translated(id));
         match filled {
             Err(refusal) => self.refuse_execution(&payload, &refusal, window_bytes, packets),
@@ -75,7 +81,12 @@ impl Session {
                 self.probe(&unreadable, &text, window_bytes, packets);
                 self.drop_execution(&payload);
             }
-            Ok(Filled::PrepareFirst(..) | Filled::Select(_)) => {}
+            Ok(
+                Filled::PrepareFirst(..)
+                | Filled::StateFirst
+                | Filled::TemporaryFirst(..)
+                | Filled::Select(_),
+            ) => {}
             Ok(Filled::Passes) => {
                 self.forget_long_data(&payload);
                 self.relay.translate_id();
@@ -93,13 +104,29 @@ impl Session {
                 }
                 let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
                 let note = Note::Statements { inserts, effects: None };
-                self.relay.owe(Command::StmtExecute.reply(), false, nr_shift, note);
+                self.relay.owe(Command::StmtExecute.reply_to(&payload), false, nr_shift, note);
             }
         }
     }
 
-    /// The execution stays where it is, and is looked at again when the server has answered.
-    pub(super) fn prepare_again(&mut self, id: u32, kept: Arc<Kept>) {
+    /// Where something is to be asked or done first, that is begun: the execution stays where it is, and is looked at again when the
+    /// server has answered.
+    pub(super) fn unless_first(
+        &mut self,
+        filled: Result<Filled, Refusal>,
+    ) -> Option<Result<Filled, Refusal>> {
+        match filled {
+            Ok(Filled::PrepareFirst(id, kept)) => self.prepare_again(id, kept),
+            Ok(Filled::StateFirst) => self.relay.view.forget_state(),
+            Ok(Filled::TemporaryFirst(schema, table)) => {
+                return self.ask_temporary(&schema, &table, b"").err().map(Err);
+            }
+            filled => return Some(filled),
+        }
+        None
+    }
+
+    fn prepare_again(&mut self, id: u32, kept: Arc<Kept>) {
         let payload = command_payload(Command::StmtPrepare, kept.server_text().unwrap_or_default());
         self.relay.statements.displace_last();
         self.relay.send_own(Purpose::PrepareAgain(id, kept), Command::StmtPrepare.reply(), &payload);
@@ -157,7 +184,7 @@ impl Session {
         (!std::mem::take(&mut statement.long_data).is_empty()).then_some(id)
     }
 
-    /// The execution with its ids, by the rules in force.
+    /// The execution with its ids, by the active rules.
     async fn filled(&mut self, payload: &[u8]) -> Result<Filled, Refusal> {
         let id = statement_id(payload).map_err(malformed)?;
         if let Some(error) = self.failed_again(id)? {
@@ -193,6 +220,8 @@ impl Session {
         let (server_id, kept) = (statement.server_id, statement.kept.clone());
         let kept = match self.as_it_is_now(tables, kept).await? {
             Now::Is(kept) => kept,
+            Now::StateFirst => return Ok(Err(Filled::StateFirst)),
+            Now::TemporaryFirst(schema, table) => return Ok(Err(Filled::TemporaryFirst(schema, table))),
             // What its query needs to be asked first was asked when it was prepared.
             Now::PreparedAs(kept) if kept.selects() => {
                 return Err(Refusal::Statement(
@@ -273,7 +302,7 @@ impl Session {
     }
 
     /// The statement under the rules and columns of its table that are now. Where the server must have another text, it is
-    /// prepared again behind the client's id; where it has the right one, it prepares that again by itself if it must.
+    /// prepared again under the client's id; where it has the right one, it prepares that again by itself if it must.
     async fn as_it_is_now(&self, tables: &Arc<Tables>, kept: Arc<Kept>) -> Result<Now, Refusal> {
         let source = &kept.source;
         let (schema, table) = (source.named.0.as_str(), source.named.1.as_str());
@@ -295,11 +324,12 @@ impl Session {
             }
             Lookup::Ruled(_) | Lookup::NotRuled => {}
         }
-        let is_as_then = self
-            .relay
-            .view
-            .state()
-            .is_some_and(|now| now.dialect == source.dialect && now.database == source.database);
+        if self.relay.view.is_untouched() {
+            return Ok(Now::StateFirst);
+        }
+        let is_as_then = self.relay.view.state().is_some_and(|now| {
+            (source.reads_alike || now.dialect == source.dialect) && now.database == source.database
+        });
         let Some(text) = source.text.as_deref().filter(|_| is_as_then) else {
             return Err(cannot_prepare_again(schema, table, is_as_then));
         };
@@ -308,8 +338,10 @@ impl Session {
             Verdict::Pass(_) => None,
             Verdict::Refuse(refusal) => return Err(refusal),
             Verdict::Probe(unreadable) => return Ok(Now::Unreadable(unreadable, text.to_vec())),
-            // It was asked before, in `hidden`.
-            Verdict::Send { .. } | Verdict::Select(_) | Verdict::Ask(_) | Verdict::AskTemporary { .. } => {
+            // The rule has come since [`Session::hides_prepared`].
+            Verdict::AskTemporary { schema, table } => return Ok(Now::TemporaryFirst(schema, table)),
+            // None of a statement that is prepared in a session whose state is known.
+            Verdict::Send { .. } | Verdict::Select(_) | Verdict::Ask(_) | Verdict::Fail(_) => {
                 return Err(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")));
             }
         };
@@ -326,6 +358,13 @@ impl Session {
             return Err(Refusal::Statement(
                 "rowstamp: sql_mode's NO_AUTO_VALUE_ON_ZERO has changed since this was prepared, which decides what its zeros \
                  mean; prepare it again"
+                    .into(),
+            ));
+        }
+        if insert.strict_meant.is_some_and(|strictness| strictness != meaning.strictness()) {
+            return Err(Refusal::Statement(
+                "rowstamp: sql_mode's strictness has changed since this was prepared, which decides whether its id is an error; \
+                 prepare it again"
                     .into(),
             ));
         }

@@ -12,8 +12,8 @@ use crate::mysql::prepared::statement_id;
 use crate::mysql::reader::Malformed;
 use crate::sql::glance::{Glance, glance};
 
-/// Bytes of a statement that are looked at before it is read whole: more than comments in front of one take.
-const GLANCE_BYTES_MAX: usize = 8 * 1024;
+/// Bytes of a statement that are looked at before it is read whole: more than the comments at its start take.
+pub(super) const GLANCE_BYTES_MAX: usize = 8 * 1024;
 
 /// Bytes in which a statement's first word and a SELECT's options stand.
 const OPTIONS_BYTES_MAX: usize = 128;
@@ -48,10 +48,14 @@ impl Relay {
         }
     }
 
-    /// Whether this statement leaves something (ROW_COUNT, FOUND_ROWS, warnings) that reading the state behind it would take
-    /// away from the next one: then the state is read in front of it.
+    /// Whether this statement leaves something (ROW_COUNT, FOUND_ROWS, warnings) that reading the state after it would take
+    /// away from the next one: then the state is read before it.
     pub(super) fn leaves_counts(&self, command: Command, header: Header) -> Result<bool, Step> {
-        if command != Command::Query || self.view.was_asked() {
+        if command != Command::Query || !self.view.is_untouched() {
+            return Ok(false);
+        }
+        // Elsewhere no INSERT follows that needs the state.
+        if !self.view.tables.now().has_rules_in(self.view.default_schema()) {
             return Ok(false);
         }
         let text = self.beginning(command, header)?;
@@ -63,16 +67,18 @@ impl Relay {
         Ok(words.iter().any(|word| memchr::memmem::find(&options, word.as_bytes()).is_some()))
     }
 
-    /// Whether a statement may call a function, which may make temporary tables: as far as it is in the window.
-    pub(super) fn may_call(&self, command: Command, header: Header) -> bool {
-        let whole = self.up.window().get(HEADER_BYTES..header.packet_bytes());
+    /// Whether a statement may call a function, which may make temporary tables.
+    pub(super) fn may_call(&self, command: Command, header: Header) -> Result<bool, Step> {
         // An execution runs what was seen when it was prepared.
-        matches!(command, Command::Query | Command::StmtPrepare)
-            && whole.is_none_or(|text| header.continues() || memchr::memchr(b'(', text).is_some())
+        if !matches!(command, Command::Query | Command::StmtPrepare) {
+            return Ok(false);
+        }
+        let is_long = header.continues() || header.packet_bytes() > GLANCE_BYTES_MAX;
+        Ok(is_long || memchr::memchr(b'(', self.beginning(command, header)?).is_some())
     }
 
-    /// Where the text begins in the window. `None`: attributes in front of it are malformed, or more than one looks at.
-    fn text_at(&self, command: Command, header: Header) -> Result<Option<usize>, Step> {
+    /// Where the text begins in the window. `None`: attributes before it are malformed, or more than one looks at.
+    pub(super) fn text_at(&self, command: Command, header: Header) -> Result<Option<usize>, Step> {
         if command != Command::Query || !self.has_attributes() {
             return Ok(Some(HEADER_BYTES + 1));
         }
@@ -89,20 +95,22 @@ impl Relay {
     }
 
     /// A statement's text as far as [`may_read_insert_id`] looks at it; empty where it does not begin within reach.
-    fn beginning(&self, command: Command, header: Header) -> Result<&[u8], Step> {
+    pub(super) fn beginning(&self, command: Command, header: Header) -> Result<&[u8], Step> {
         let Some(at) = self.text_at(command, header)? else { return Ok(&[]) };
         let end = header.packet_bytes().min(at + GLANCE_BYTES_MAX);
         self.up.window().get(at..end).ok_or(Step::More(end))
     }
 
-    /// Whether the state, if it is in doubt, is to be asked for in front of the command: not where that would take from it what the
+    /// Whether the state, if it is in doubt, is to be asked for before the command: not where that would take from it what the
     /// statement before it left, nor where no INSERT can be in it.
     pub(super) fn may_stand_behind_question(&self, command: Command, header: Header) -> Result<bool, Step> {
         if command == Command::Query {
             let text = self.beginning(command, header)?;
             let is_call = !self.view.multi_statements()
                 && matches!(first_word(&text.to_ascii_lowercase()), b"call" | b"set" | b"do");
-            return Ok(!is_call && may_read_insert_id(text));
+            let reads_counts =
+                first_word(text).eq_ignore_ascii_case(b"execute") && self.view.names.any_reads_counts();
+            return Ok(!is_call && !reads_counts && may_read_insert_id(text));
         }
         let payload = self.up.window().get(HEADER_BYTES..).unwrap_or_default();
         Ok(statement_id(payload).ok().and_then(|id| self.statements.next_to_last(id)).is_none())
@@ -157,7 +165,7 @@ impl Relay {
 /// What both of them show cannot be had in one statement: the one is brought up to date by a statement that spoils the other.
 fn reads_both() -> Refusal {
     Refusal::Statement(
-        "rowstamp: it reads LAST_INSERT_ID() together with ROW_COUNT(), FOUND_ROWS() or the number of warnings, behind an \
+        "rowstamp: it reads LAST_INSERT_ID() together with ROW_COUNT(), FOUND_ROWS() or the number of warnings, after an \
          INSERT whose id the session learns only now; read them in statements of their own, LAST_INSERT_ID() last"
             .to_owned(),
     )
@@ -171,7 +179,7 @@ fn names_insert_id(text: &[u8]) -> bool {
         .any(|name| memchr::memmem::find(&text, name).is_some())
 }
 
-/// Some drivers put a comment in front of every statement.
+/// Some drivers put a comment before every statement.
 fn behind_comments(text: &[u8]) -> &[u8] {
     let mut text = text.trim_ascii_start();
     while let Some(comment) = text.strip_prefix(b"/*").filter(|rest| !rest.starts_with(b"!")) {
@@ -181,7 +189,7 @@ fn behind_comments(text: &[u8]) -> &[u8] {
     text
 }
 
-fn first_word(text: &[u8]) -> &[u8] {
+pub(super) fn first_word(text: &[u8]) -> &[u8] {
     behind_comments(text).split(|b| !b.is_ascii_alphabetic()).next().unwrap_or_default()
 }
 

@@ -8,7 +8,6 @@ use super::temporary::{Hides, question};
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::statement_id;
-use crate::sql::dialect::ClientCharset;
 
 /// What becomes of an execution.
 pub(super) enum Execution {
@@ -30,16 +29,17 @@ impl Session {
                 "rowstamp: a temporary table may hide {schema}.{table}, and the server cannot be asked {why}"
             )))
         };
-        if state.dialect.charset != ClientCharset::Utf8 && !(schema.is_ascii() && table.is_ascii()) {
+        let sql = question(schema, table);
+        let Some(sql) = state.dialect.charset.written(&sql).map(std::borrow::Cow::into_owned) else {
             return refused("about this name in this character set; connect with utf8mb4");
-        }
+        };
         if !may_read_insert_id(text) {
             return refused(
                 "between a statement and one that reads its counts; read them into variables first",
             );
         }
-        let (sql, schema, table) = (question(schema, table), schema.to_owned(), table.to_owned());
-        self.relay.query_own(Purpose::IsTemporary { schema, table }, sql.as_bytes());
+        let (schema, table) = (schema.to_owned(), table.to_owned());
+        self.relay.query_own(Purpose::IsTemporary { schema, table }, &sql);
         Ok(())
     }
 
@@ -53,7 +53,7 @@ impl Session {
                     return Execution::Ruled;
                 }
                 if kept.prepared.is_none() {
-                    // Planned anew where a rule has come, by what hides the name then.
+                    // Planned again where a rule has come, by what hides the name then.
                     let is_ruled = !kept.is_current(&self.relay.view.tables.now().lookup(&name.0, &name.1));
                     if !is_ruled || self.relay.view.hides(&name.0, &name.1) != Hides::Unsure {
                         return Execution::Ruled;
@@ -66,6 +66,10 @@ impl Session {
                 None => return Execution::Ruled,
             },
         };
+        if self.relay.view.is_untouched() {
+            self.relay.view.forget_state();
+            return Execution::Asked;
+        }
         match (self.relay.view.hides(&name.0, &name.1), was_hidden) {
             (Hides::Unsure, _) => match self.ask_temporary(&name.0, &name.1, b"") {
                 Ok(()) => Execution::Asked,

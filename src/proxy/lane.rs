@@ -6,7 +6,7 @@
 //! out     ours: replaced or injected packets, sent once `accepted` is empty
 //! ```
 //!
-//! Whoever parses the lane moves `ready`: [`Lane::accept`] lets bytes through as they are, [`Lane::skip`] drops them,
+//! The parser of the lane moves `ready`: [`Lane::accept`] lets bytes through as they are, [`Lane::skip`] drops them,
 //! [`Lane::out`] takes what is sent in their place. Order is kept because bytes are only understood while `out` is
 //! empty, and `out` is only filled while nothing accepted waits.
 
@@ -134,7 +134,7 @@ impl Lane {
         &mut self.out
     }
 
-    /// Whether bytes of our own wait: nothing may be accepted behind them before they are sent.
+    /// Whether bytes of our own wait: nothing may be accepted after them before they are sent.
     pub(super) fn holds_ours(&self) -> bool {
         !self.out.is_empty()
     }

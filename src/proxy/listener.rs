@@ -16,11 +16,11 @@ use tokio::task::JoinSet;
 
 use super::login::LoginError;
 use super::proxy_protocol::{self, ProxyProtocolError};
-use super::relay::err_packet;
 use super::session::{self, SessionError, Shared};
 use super::stream::Stream;
 use crate::address::Address;
 use crate::mysql::error::Refusal;
+use crate::mysql::packet::put_packets;
 use crate::sessions::{Here, Login};
 
 /// After a failed accept (out of file descriptors, most often): long enough for a session to end.
@@ -308,7 +308,9 @@ async fn meet(mut client: Stream, shared: Shared, here: Here) {
 
 /// The client may be slow to take it; it gets a moment.
 async fn refuse(client: &mut Stream, refusal: &Refusal) {
-    let _ = tokio::time::timeout(ACCEPT_PAUSE, client.write_all(&err_packet(refusal, 0))).await;
+    let mut packet = Vec::new();
+    put_packets(&mut packet, 0, &refusal.payload_before_greeting());
+    let _ = tokio::time::timeout(ACCEPT_PAUSE, client.write_all(&packet)).await;
 }
 
 /// A panic ends its own session only; the hook has logged where it was.

@@ -4,24 +4,26 @@
 use std::io;
 use std::sync::Arc;
 
-use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use super::backend::{self, ConnectError};
+use super::framing::Framing;
 use super::packet_io::{PAYLOAD_BYTES_MAX, ReadError, Side};
 use super::proxy_protocol::{self, Ends};
+use super::rsa_key::KeyCell;
 use super::seats::{Seat, Seats};
 use super::settings::Settings;
 use super::stream::Stream;
 use super::tls::{self, ClientSide, ServerSide, Tls};
 use crate::address::Address;
-use crate::mysql::auth::{AuthError, AuthRelay, OwnKey, Sides, Step, Transport};
+use crate::mysql::auth::{AuthError, AuthRelay, Sides, Step, Transport};
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::change_user::ChangeUser;
+use crate::mysql::compressed::BadLevel;
 use crate::mysql::error::{Refusal, parse_err};
 use crate::mysql::handshake::{self, ClientResponse, Greeting, ServerVersion};
-use crate::mysql::ok::OkPacket;
+use crate::mysql::ok::{OkPacket, Told};
 use crate::mysql::reader::Malformed;
 use crate::schema::Primary;
 use crate::sessions::{Login, Who};
@@ -39,23 +41,8 @@ pub struct LoginContext {
     pub primary: Primary,
 }
 
-/// The RSA key that plain clients of a secure server are shown: made when the first one asks, and kept while the process
-/// lives.
-#[derive(Default)]
-pub struct KeyCell(OnceCell<Arc<OwnKey>>);
-
-impl KeyCell {
-    pub async fn get(&self) -> Result<Arc<OwnKey>, LoginError> {
-        let made = self.0.get_or_try_init(|| async {
-            let key = tokio::task::spawn_blocking(OwnKey::generate).await;
-            key.map_err(|_| LoginError::OwnKey)?.map(Arc::new).map_err(|_| LoginError::OwnKey)
-        });
-        made.await.cloned()
-    }
-}
-
 /// A session that may begin. Its OK packet has gone to the client already, without session state if the client did not
-/// ask for it. From the server not a byte behind that packet has been read.
+/// ask for it. From the server not a byte after that packet has been read.
 #[derive(Debug)]
 pub struct LoggedIn {
     pub client: Stream,
@@ -77,7 +64,7 @@ pub struct LoggedIn {
     pub status: u16,
     /// The OK packet as the server sent it: its session state has the character sets and more.
     pub ok_packet: Vec<u8>,
-    /// The nonce in force, for a later COM_CHANGE_USER.
+    /// The nonce in use, for a later COM_CHANGE_USER.
     pub nonce: Vec<u8>,
     pub sides: Sides,
     pub address: Address,
@@ -116,6 +103,8 @@ pub enum LoginError {
     TooBig(usize),
     #[error("the client's handshake: packets out of order")]
     OutOfOrder,
+    #[error("the client's handshake: {0}")]
+    ZstdLevel(#[from] BadLevel),
     #[error("the client's TLS handshake failed: {0}")]
     ClientTls(io::Error),
     #[error("TLS to the server failed: {0}; see backend.tls")]
@@ -141,7 +130,7 @@ pub enum LoginError {
 }
 
 impl LoginError {
-    /// What the client is told; `None`: nothing, or it has been told. Addresses of the backend stay in the log: who
+    /// What the client is sent; `None`: nothing, or it was sent already. Addresses of the backend stay in the log: who
     /// reads this is not logged in.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         Some(match self {
@@ -158,6 +147,7 @@ impl LoginError {
             }
             LoginError::TooBig(_) => Refusal::PacketTooBig { bytes_max: PAYLOAD_BYTES_MAX },
             LoginError::OutOfOrder => Refusal::PacketsOutOfOrder,
+            LoginError::ZstdLevel(error) => Refusal::ZstdLevel(*error),
             LoginError::ServerTls(_) => Refusal::BackendTls("Rowstamp's log says why".into()),
             LoginError::ServerWithoutTls => Refusal::BackendTls("it does not offer TLS".into()),
             LoginError::TlsRequired => Refusal::TlsRequired,
@@ -177,9 +167,10 @@ impl LoginError {
             LoginError::TooManyOfUser => Login::PerUser,
             LoginError::TlsRequired | LoginError::ClientTls(_) => Login::Tls,
             LoginError::Timeout => Login::Timeout,
-            LoginError::ClientMalformed(_) | LoginError::TooBig(_) | LoginError::OutOfOrder => {
-                Login::Malformed
-            }
+            LoginError::ClientMalformed(_)
+            | LoginError::TooBig(_)
+            | LoginError::OutOfOrder
+            | LoginError::ZstdLevel(_) => Login::Malformed,
             LoginError::Connect(_) => Login::Unreachable,
             LoginError::Server(_)
             | LoginError::ServerMalformed(_)
@@ -218,7 +209,9 @@ pub async fn run(client: Stream, ends: Option<Ends>, context: &LoginContext) -> 
         Ok(server) => server.logged_in(client),
         Err(error) => {
             if let Some(refusal) = error.refusal() {
-                client.refuse(&refusal.payload()).await;
+                let is_greeted = client.has_sent();
+                let payload = if is_greeted { refusal.payload() } else { refusal.payload_before_greeting() };
+                client.refuse(&payload).await;
             }
             Err(error)
         }
@@ -230,6 +223,7 @@ struct Established {
     server: Stream,
     greeting: Greeting,
     response: ClientResponse,
+    framing: Framing,
     capabilities: Capabilities,
     status: u16,
     ok_packet: Vec<u8>,
@@ -242,9 +236,10 @@ struct Established {
 impl Established {
     fn logged_in(self, client: Side) -> Result<LoggedIn, LoginError> {
         let (client, client_buffered) = client.into_parts().ok_or_else(lost)?;
+        let (client, server, client_buffered) = self.framing.begin(client, self.server, client_buffered);
         Ok(LoggedIn {
             client,
-            server: self.server,
+            server,
             client_buffered,
             capabilities: self.capabilities,
             client_wants_session_track: self.response.capabilities.contains(Capabilities::SESSION_TRACK),
@@ -278,15 +273,20 @@ async fn attempt(
     proxy_protocol::send(&mut stream, backend.send_proxy, ends).await.map_err(LoginError::Server)?;
     let mut server = Side::new(stream);
     let greeting = greeting(client, &mut server).await?;
-    let shown = greeting.shown(context.tls.listen.acceptor().is_some());
+    let ours = Framing::offered(&greeting, &context.settings);
+    let has_tls = context.tls.listen.acceptor().is_some() && context.tls.backend.lets_offer(&greeting);
+    let shown = greeting.shown(ours.with(Capabilities::SSL, has_tls));
     client.write(&greeting.patched(shown)).await.map_err(LoginError::Client)?;
     let response = response(client, &context.tls.listen, shown).await?;
     check_user(&response.user, address, context)?;
     let seat = context.seats.user(&response.user).ok_or(LoginError::TooManyOfUser)?;
+    let framing = Framing::agree(&greeting, &response, &context.settings)?;
 
     let tracked = greeting.capabilities & Capabilities::SESSION_TRACK;
-    let connector = wanted_tls(&context.tls.backend, address, &greeting)?;
-    let capabilities = (response.capabilities | tracked).with(Capabilities::SSL, connector.is_some());
+    let is_tls = client.stream().is_some_and(|stream| stream.transport() == Transport::Tls);
+    let connector = wanted_tls(&context.tls.backend, address, &greeting, is_tls)?;
+    let capabilities = framing.for_server(response.capabilities | tracked);
+    let capabilities = capabilities.with(Capabilities::SSL, connector.is_some());
     if let Some(connector) = connector {
         let request = response.ssl_request(capabilities).map_err(LoginError::ClientMalformed)?;
         server.write(&request).await.map_err(LoginError::Server)?;
@@ -296,12 +296,16 @@ async fn attempt(
     let (Some(client_stream), Some(server_stream)) = (client.stream(), server.stream()) else {
         return Err(lost());
     };
-    let sides = Sides { client: client_stream.transport(), server: server_stream.transport() };
+    let sides = Sides {
+        client: client_stream.transport(),
+        server: server_stream.transport(),
+        clear_passwords: backend.clear_passwords,
+    };
     let plugin = response.plugin.as_deref().unwrap_or_default();
     let mut relay = AuthRelay::new(sides, capabilities, plugin, &greeting.nonce);
     let opening = Opening::Handshake(&response, capabilities);
     let mut exchange = Exchange { client, server: &mut server, opening: Some(opening), client_held: false };
-    let ok_packet = exchange.run(&mut relay, &context.own_key).await?;
+    let ok_packet = exchange.run(&mut relay, context).await?;
     let strips = !response.capabilities.contains(Capabilities::SESSION_TRACK);
     let status = finish(client, &ok_packet, capabilities, strips).await?;
     let (server, _) = server.into_parts().ok_or_else(lost)?;
@@ -309,6 +313,7 @@ async fn attempt(
         server,
         greeting,
         response,
+        framing,
         capabilities,
         status,
         ok_packet,
@@ -333,7 +338,7 @@ async fn greeting(client: &mut Side, server: &mut Side) -> Result<Greeting, Logi
     Err(LoginError::ServerMalformed(Malformed::Bad("capabilities: the server is older than MySQL 4.1")))
 }
 
-/// The client's handshake response, behind TLS if it asks for that.
+/// The client's handshake response, over TLS if it asks for that.
 async fn response(
     client: &mut Side,
     listen: &ClientSide,
@@ -369,11 +374,13 @@ fn wanted_tls<'a>(
     tls: &'a ServerSide,
     address: &Address,
     greeting: &Greeting,
+    client_has_tls: bool,
 ) -> Result<Option<&'a tokio_rustls::TlsConnector>, LoginError> {
     let offered = greeting.capabilities.contains(Capabilities::SSL);
     match tls {
         ServerSide::Disabled => Ok(None),
         ServerSide::Preferred(connector) => Ok((offered && !address.is_unix()).then_some(connector)),
+        ServerSide::AsClient(connector) => Ok((offered && client_has_tls).then_some(connector)),
         ServerSide::Required(connector) if offered => Ok(Some(connector)),
         ServerSide::Required(_) => Err(LoginError::ServerWithoutTls),
     }
@@ -387,7 +394,10 @@ pub(super) async fn finish(
     strips_tracking: bool,
 ) -> Result<u16, LoginError> {
     let ok = OkPacket::parse(ok_packet, capabilities).map_err(LoginError::ServerMalformed)?;
-    client.write(&ok.patched(None, strips_tracking)).await.map_err(LoginError::Client)?;
+    client
+        .write(&ok.patched(None, if strips_tracking { Told::Nothing } else { Told::All }))
+        .await
+        .map_err(LoginError::Client)?;
     Ok(ok.status)
 }
 
@@ -429,7 +439,7 @@ impl Exchange<'_> {
     pub(super) async fn run(
         &mut self,
         relay: &mut AuthRelay,
-        own_key: &KeyCell,
+        context: &LoginContext,
     ) -> Result<Vec<u8>, LoginError> {
         let first = self.opening.as_ref().map(Opening::auth_response).unwrap_or_default();
         let mut step = relay.from_client(first)?;
@@ -438,7 +448,11 @@ impl Exchange<'_> {
                 Step::ToClient(payload) => self.client.write(&payload).await.map_err(LoginError::Client)?,
                 Step::ToServer(payload) => self.send_to_server(&payload).await?,
                 Step::NeedsOwnKey => {
-                    step = relay.own_key(own_key.get().await?);
+                    step = relay.own_key(context.shown_key().await?);
+                    continue;
+                }
+                Step::Pinned(cipher) => {
+                    step = relay.pinned(context.pinned_key(), &cipher)?;
                     continue;
                 }
                 Step::Done(ok_packet) => return Ok(ok_packet),

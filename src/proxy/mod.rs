@@ -6,6 +6,7 @@
 //! ruled table go through `ruled`, `execute` and `bulk`; what the client learns of its ids is in `inserts`. Of those into a table in
 //! shadow mode `rehearsal` plans what would become of them, and `shadow` counts it.
 
+mod answers;
 mod audited;
 pub mod backend;
 mod bulk;
@@ -14,11 +15,13 @@ mod downstream;
 mod drain;
 mod execute;
 pub mod followed;
+mod framing;
 mod glances;
 mod hidden;
 mod inserts;
 mod lane;
 pub mod listener;
+mod locked;
 pub mod locks;
 pub mod login;
 mod named;
@@ -28,6 +31,7 @@ pub mod proxy_protocol;
 mod pump;
 mod rehearsal;
 mod relay;
+pub mod rsa_key;
 mod ruled;
 pub mod seats;
 mod select;
@@ -41,6 +45,8 @@ pub mod stream;
 pub mod tables;
 mod temporary;
 pub mod tls;
+mod tracking;
+mod unconcerned;
 mod upstream;
 pub mod verifier;
 mod view;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::glances::may_read_insert_id;
 use super::inserts::InsertReply;
 use super::outstanding::{Outstanding, Purpose};
 use super::relay::{Relay, err_packet};
@@ -22,8 +23,12 @@ pub(super) struct Names {
     statements: HashMap<String, Entry>,
     /// A routine ran: there may be names that were never seen.
     routine_ran: bool,
+    /// What was prepared under names that are not known was not looked at, and a rule may concern it by now.
+    others_lost: bool,
     answers: Vec<(Vec<u8>, Value)>,
     asked: Asked,
+    /// The session shares its connection with others (MySQL Router).
+    shares_connection: bool,
 }
 
 #[derive(Debug)]
@@ -53,6 +58,7 @@ pub(super) struct Held {
 impl named::Session for Names {
     fn named(&self, name: &str) -> Known {
         match self.statements.get(&name.to_lowercase()) {
+            None if self.others_lost => Known::Lost,
             None if self.routine_ran => Known::Unseen,
             None => Known::Unknown,
             Some(Entry::Is(statement)) => Known::Is(statement.clone()),
@@ -65,12 +71,49 @@ impl named::Session for Names {
         let answer = self.answers.iter().find(|(asked, _)| asked == question);
         answer.map_or(Value::NotAsked, |(_, value)| value.clone())
     }
+
+    fn takes_last_insert_id(&self) -> bool {
+        !self.shares_connection
+    }
 }
 
 impl Names {
     /// Whether the client's next command must wait.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.asked, Asked::Waiting)
+    }
+
+    pub(super) fn shares_connection(&mut self) {
+        self.shares_connection = true;
+    }
+
+    /// Whether a statement that a name runs reads what the statement before it left behind.
+    pub(super) fn any_reads_counts(&self) -> bool {
+        self.statements.values().any(|entry| match entry {
+            Entry::Is(statement) | Entry::Perhaps(statement) => !may_read_insert_id(statement.source()),
+            Entry::Lost => false,
+        })
+    }
+
+    pub(super) fn lose_all(&mut self) {
+        self.others_lost = true;
+    }
+
+    /// Whether a statement that a name may run is one of those that a rule `concerns`, as far as is known.
+    pub(super) fn may_run(&self, concerns: impl Fn(&[u8]) -> bool) -> bool {
+        self.others_lost
+            || self.statements.values().any(|entry| match entry {
+                Entry::Is(statement) | Entry::Perhaps(statement) => concerns(statement.source()),
+                Entry::Lost => true,
+            })
+    }
+
+    /// Texts that the server has told for the command that is being judged.
+    pub(super) fn told(&self) -> impl Iterator<Item = &str> {
+        self.answers.iter().filter_map(|(_, value)| match value {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
     }
 
     /// The command that asked is judged.
@@ -113,6 +156,12 @@ impl Names {
     pub(super) fn answered(&mut self, question: Vec<u8>, row: Option<&[u8]>) {
         self.asked = Asked::Nothing;
         self.answers.push((question, row.and_then(value).unwrap_or(Value::Unknown)));
+    }
+
+    /// The server has answered with an error.
+    pub(super) fn failed(&mut self, question: Vec<u8>, error: Vec<u8>) {
+        self.asked = Asked::Nothing;
+        self.answers.push((question, Value::Failed(error)));
     }
 
     pub(super) fn set(&mut self, outcome: Result<(), Vec<u8>>) {

@@ -24,15 +24,62 @@ pub(super) enum Outstanding {
 #[derive(Debug)]
 pub(super) struct Forward {
     pub(super) follower: Follower,
-    /// Added to each packet number: the rewritten command took more packets than the client's, or packets were dropped.
-    pub(super) nr_shift: u8,
+    pub(super) numbers: Numbers,
     /// Whether the command may change what ruled statements depend on: sql_mode, character set, default database.
     pub(super) may_change_session: bool,
     /// Results of this response that have ended.
     pub(super) results: usize,
     /// Definitions of parameters seen so far, in a COM_STMT_PREPARE response.
     pub(super) params_seen: u16,
+    /// A statement is being prepared that may see the session's tracking.
+    pub(super) sees_tracking: bool,
     pub(super) note: Note,
+}
+
+/// The packet numbers of a response, for the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// The backend's, and so much added: the rewritten command took more packets than the client's, or packets were dropped.
+    Moved(u8),
+    /// Counted here, from this one on: a side speaks in frames, whose numbers get into those of the packets.
+    From(u8),
+    /// The same, before the client's side learns that the answer begins.
+    Due(u8),
+}
+
+impl Numbers {
+    /// The number of a packet that goes to the client; `None`: the start of the answer must be announced first.
+    pub(super) fn take(&mut self, packet_nr: u8) -> Option<u8> {
+        match self {
+            Numbers::Moved(by) => Some(packet_nr.wrapping_add(*by)),
+            Numbers::From(next) => {
+                let nr = *next;
+                *next = nr.wrapping_add(1);
+                Some(nr)
+            }
+            Numbers::Due(_) => None,
+        }
+    }
+
+    /// A packet of the backend's is kept from the client.
+    pub(super) fn drop_one(&mut self) {
+        if let Numbers::Moved(by) = self {
+            *by = by.wrapping_sub(1);
+        }
+    }
+
+    /// A packet of the client's, which stands between those of the response or before them.
+    pub(super) fn pass_clients(&mut self) {
+        if let Numbers::From(next) | Numbers::Due(next) = self {
+            *next = next.wrapping_add(1);
+        }
+    }
+
+    pub(super) fn begin(&mut self) {
+        if let Numbers::Due(next) = *self {
+            *self = Numbers::From(next);
+        }
+    }
 }
 
 /// What the response of a client's command means to the session.
@@ -105,6 +152,8 @@ pub(super) enum Purpose {
     LastInsertId,
     /// Session tracking is switched on.
     Track,
+    /// The client's own session tracking is put back.
+    Untrack,
     /// sql_mode, character set and default database are read.
     ReadState,
     /// Whether this name is a temporary table's.
@@ -168,6 +217,11 @@ impl Queue {
         self.entries.front_mut()
     }
 
+    /// The command that was sent last.
+    pub(super) fn back_mut(&mut self) -> Option<&mut Outstanding> {
+        self.entries.back_mut()
+    }
+
     pub(super) fn pop(&mut self) -> Option<Outstanding> {
         let entry = self.entries.pop_front();
         if self.entries.is_empty() && self.entries.capacity() > 64 {
@@ -179,6 +233,11 @@ impl Queue {
     /// Whether the client's next command must wait.
     pub(super) fn is_full(&self) -> bool {
         self.entries.len() >= ENTRIES_MAX
+    }
+
+    /// Whether no command was sent behind the one that is being answered.
+    pub(super) fn is_at_last(&self) -> bool {
+        self.entries.len() <= 1
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -91,10 +91,16 @@ impl Side {
     /// Sends one payload as the next packet.
     pub(super) async fn write(&mut self, payload: &[u8]) -> io::Result<()> {
         let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        stream.go_on_from(self.packet_nr);
         let mut packet = Zeroizing::new(Vec::with_capacity(HEADER_BYTES + payload.len()));
         self.packet_nr = put_packets(&mut packet, self.packet_nr, payload);
         stream.write_all(&packet).await?;
         stream.flush().await
+    }
+
+    /// Whether anything went to it, or came from it.
+    pub(super) fn has_sent(&self) -> bool {
+        self.packet_nr != 0
     }
 
     /// Says why and closes. What the client is still sending is read and dropped for a moment: closing on it would reset

@@ -1,4 +1,4 @@
-//! PROXY protocol (HAProxy's doc/proxy-protocol.txt), versions 1 and 2: who the client is, told in front of a connection. Read from
+//! PROXY protocol (HAProxy's doc/proxy-protocol.txt), versions 1 and 2: who the client is, sent first on a connection. Read from
 //! the load balancers that listen.proxy_protocol_from names, sent to the server where backend.send_proxy says so.
 
 use std::io;
@@ -81,7 +81,7 @@ enum Told {
     Nobody,
 }
 
-/// The header at the beginning of a connection, and not a byte behind it; `None`, and nothing read: there is none.
+/// The header at the beginning of a connection, and not a byte after it; `None`, and nothing read: there is none.
 async fn read(socket: &mut TcpStream) -> Result<Option<Told>, ProxyProtocolError> {
     let mut header = Vec::new();
     loop {
@@ -181,7 +181,7 @@ fn told(parsed: &HeaderResult<'_>) -> Result<Told, ProxyProtocolError> {
     }))
 }
 
-/// Tells the server who the client is, in front of everything else. A client without an address is told as unknown.
+/// Tells the server who the client is, before everything else. A client without an address is reported as unknown.
 pub async fn send(server: &mut Stream, version: SendProxy, ends: Option<Ends>) -> io::Result<()> {
     let ends = ends.map(|ends| match (ends.client, ends.proxy) {
         (SocketAddr::V4(_), SocketAddr::V4(_)) | (SocketAddr::V6(_), SocketAddr::V6(_)) => {

@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep};
 
 use super::relay::{Event, Relay, Side, Step, UpState};
+use super::stream::Connection;
 use crate::sessions::Count;
 
 /// Why the pump came back.
@@ -133,8 +133,8 @@ pub(super) fn poll_pump<C, S>(
     watchdog: &mut Watchdog,
 ) -> Poll<Outcome>
 where
-    C: AsyncRead + AsyncWrite + Unpin,
-    S: AsyncRead + AsyncWrite + Unpin,
+    C: Connection,
+    S: Connection,
 {
     let mut moved = Moved::default();
     let turned = turn(cx, relay, (client, server), &mut moved);
@@ -155,8 +155,8 @@ fn turn<C, S>(
     moved: &mut Moved,
 ) -> Option<Outcome>
 where
-    C: AsyncRead + AsyncWrite + Unpin,
-    S: AsyncRead + AsyncWrite + Unpin,
+    C: Connection,
+    S: Connection,
 {
     loop {
         let up = match poll_lane(cx, relay, Side::Client, (client, server), moved) {
@@ -177,7 +177,7 @@ where
     }
 }
 
-/// Moves the lane of whoever `side` is: its bytes are read `from` it, and sent `to` the other.
+/// Moves the lane of `side`: its bytes are read `from` it, and sent `to` the other.
 fn poll_lane<R, W>(
     cx: &mut Context<'_>,
     relay: &mut Relay,
@@ -186,8 +186,8 @@ fn poll_lane<R, W>(
     moved: &mut Moved,
 ) -> Turn
 where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
+    R: Connection,
+    W: Connection,
 {
     loop {
         let (step, lane, read, sent) = match side {
@@ -200,6 +200,15 @@ where
             Step::Event(event) => return Turn::Out(Outcome::Event(event)),
             Step::SendFirst | Step::Hold if !lane.is_clear() => None,
             Step::Moved | Step::SendFirst => continue,
+            Step::BeginAnswer => {
+                to.begin_answer();
+                continue;
+            }
+            Step::BeginFile => {
+                from.begin_file();
+                to.begin_file();
+                continue;
+            }
             Step::Hold if side == Side::Backend || relay.client_has_ended => return Turn::Held,
             // Read on all the same: else nobody would notice that the client is gone.
             Step::Hold => match lane.poll_fill_ahead(cx, from) {

@@ -5,7 +5,7 @@
 
 use super::inserts::SmallestId;
 use super::lane::Lane;
-use super::outstanding::{Forward, Note, Outstanding, Own, Purpose, Queue};
+use super::outstanding::{Forward, Note, Numbers, Outstanding, Own, Purpose, Queue};
 use super::select::Job;
 use super::statements::Statements;
 use super::view::View;
@@ -23,6 +23,7 @@ use crate::sessions::{Count, Here};
 /// The longest packet that steers a response (OK with session state, ERR, LOCAL INFILE request): far above what servers send.
 pub(super) const CONTROL_BYTES_MAX: usize = 1 << 20;
 
+#[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 pub(super) struct Relay {
     pub(super) up: Lane,
     pub(super) down: Lane,
@@ -34,15 +35,23 @@ pub(super) struct Relay {
     /// As negotiated with the backend.
     pub(super) capabilities: Capabilities,
     pub(super) forms: Forms,
+    /// Which sides speak in frames.
+    pub(super) framed: Framed,
+    /// Packets of the client's present command, so far.
+    pub(super) command_packets: u8,
+    /// Whether that command is answered.
+    pub(super) owes_last: bool,
     /// The client did not ask for session tracking: its OK packets go without.
     pub(super) strips_tracking: bool,
     /// A longer payload is not read whole.
     pub(super) statement_bytes_max: usize,
-    /// The INSERT ... SELECT that is under way: what the client sends behind it waits.
+    /// The INSERT ... SELECT that is under way: what the client sends after it waits.
     pub(super) select: Option<Box<Job>>,
+    /// The COM_STMT_PREPARE in the window is of a statement that may see the session's tracking.
+    pub(super) prepares_what_sees_tracking: bool,
     /// A packet of ours for the backend, as soon as the client's lane is between two commands.
     pub(super) injection: Vec<u8>,
-    /// Its end was read while its lane was held: behind what is in the window nothing comes.
+    /// Its end was read while its lane was held: after what is in the window nothing comes.
     pub(super) client_has_ended: bool,
     /// Its place among all sessions, and what is counted of it.
     pub(super) here: Here,
@@ -59,8 +68,18 @@ pub(super) enum UpState {
     Continued,
     /// Inside a payload that is too long to be read and may not pass.
     Discarding { command: Command, left: usize, continues: bool, packets: usize },
-    /// The client sends a file for LOAD DATA LOCAL: `left` bytes of the present packet.
-    File { left: usize, continues: bool },
+    /// The backend has asked for a file for LOAD DATA LOCAL, in a packet of this number.
+    Asked { packet_nr: u8 },
+    /// The client sends it: `left` bytes of the present packet; the next one has this number for the backend.
+    File { left: usize, continues: bool, packet_nr: u8 },
+}
+
+/// Which sides speak the compressed protocol. Packet numbers are not counted there, so those of a session with such a side are
+/// ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Framed {
+    pub(super) client: bool,
+    pub(super) backend: bool,
 }
 
 /// Where the backend's lane stands.
@@ -68,6 +87,8 @@ pub(super) enum UpState {
 pub(super) enum DownState {
     /// Between two packets.
     Boundary,
+    /// The same, before an answer that was announced to the client's side.
+    Announced,
     /// Inside a packet that passes as it is.
     Passing { left: usize },
 }
@@ -83,6 +104,10 @@ pub(super) enum Step {
     More(usize),
     /// Waits for the other lane.
     Hold,
+    /// What is sent from here on answers the client's next command. The lane is clear.
+    BeginAnswer,
+    /// The client's next packets are a file's content.
+    BeginFile,
     Event(Event),
 }
 
@@ -93,6 +118,8 @@ pub(super) enum Event {
     Command(Command),
     /// A statement that is too long to be read; its beginning lies at the start of the client's window, which is clear.
     TooLong(Command),
+    /// Views are to be read before it shows whether a rule concerns the client's statement, which stays where it is.
+    ReadViews,
     /// The backend must be asked which of our ids is the smallest in the table, before the OK packet goes on.
     SmallestId(SmallestId),
     /// What an INSERT ... SELECT waited for is there.
@@ -122,7 +149,7 @@ impl Side {
 pub(super) enum Violation {
     #[error("the client's packet has number {0} where a command begins with 0")]
     ClientPacketNr(u8),
-    #[error("the client sent more behind its COM_CHANGE_USER before that was answered")]
+    #[error("the client sent more after its COM_CHANGE_USER before that was answered")]
     BehindChangeUser,
     #[error("the backend sent a packet while nothing was outstanding")]
     Unasked,
@@ -135,7 +162,7 @@ pub(super) enum Violation {
 }
 
 impl Relay {
-    /// Sends a command of ours to the backend in front of the client's next one. The client's lane must be clear.
+    /// Sends a command of ours to the backend before the client's next one. The client's lane must be clear.
     pub(super) fn send_own(&mut self, purpose: Purpose, reply: Reply, payload: &[u8]) {
         put_packets(self.up.out(), 0, payload);
         if let Some(follower) = Follower::new(reply, self.forms) {
@@ -161,18 +188,35 @@ impl Relay {
 
     /// Notes that the backend owes the response of a client's command.
     pub(super) fn owe(&mut self, reply: Reply, may_change_session: bool, nr_shift: u8, note: Note) {
+        self.view.forget_failure();
         if matches!(reply, Reply::Query | Reply::Prepare) {
             self.here.count(Count::Statements, 1);
             self.here.count(Count::Rewritten, u64::from(note.has_inserts()));
         }
-        if let Some(follower) = Follower::new(reply, self.forms) {
-            let forward =
-                Forward { follower, nr_shift, may_change_session, results: 0, params_seen: 0, note };
+        let follower = Follower::new(reply, self.forms);
+        self.owes_last = follower.is_some();
+        if let Some(follower) = follower {
+            let numbers = match self.framed {
+                Framed { client: true, .. } => Numbers::Due(self.command_packets),
+                Framed { backend: true, .. } => Numbers::From(self.command_packets),
+                Framed { .. } => Numbers::Moved(nr_shift),
+            };
+            let sees_tracking =
+                reply == Reply::Prepare && std::mem::take(&mut self.prepares_what_sees_tracking);
+            let forward = Forward {
+                follower,
+                numbers,
+                may_change_session,
+                results: 0,
+                params_seen: 0,
+                sees_tracking,
+                note,
+            };
             self.outstanding.push(Outstanding::Forward(forward));
         }
     }
 
-    /// Whether queries carry attributes in front of their texts.
+    /// Whether queries carry attributes before their texts.
     pub(super) fn has_attributes(&self) -> bool {
         self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
     }
@@ -207,7 +251,7 @@ impl Relay {
         self.capabilities.contains(Capabilities::FOUND_ROWS)
     }
 
-    /// Sends `payload` for a command of the client's that is no longer in the window, behind what is to be sent already.
+    /// Sends `payload` for a command of the client's that is no longer in the window, after what is to be sent already.
     /// Returns what [`Relay::send_instead`] does.
     pub(super) fn send_later(&mut self, payload: &[u8], client_packets: usize) -> u8 {
         put_packets(self.up.out(), 0, payload);
@@ -216,6 +260,7 @@ impl Relay {
 
     /// Answers in place of the backend, in its turn. `packets` is how many packets the client's command took.
     pub(super) fn answer(&mut self, refusal: &Refusal, packets: usize) {
+        self.view.forget_failure();
         self.count_refused(refusal);
         self.outstanding.push(Outstanding::Answer(err_packet(refusal, packets)));
     }
@@ -239,6 +284,7 @@ impl Relay {
 
     /// [`Relay::answer`] with the server's error, of an earlier command of ours.
     pub(super) fn answer_with(&mut self, payload: &[u8], packets: usize) {
+        self.view.forget_failure();
         self.here.count(Count::Statements, 1);
         let nr = (packets % 256).to_le_bytes().first().copied().unwrap_or(1);
         let mut packet = Vec::new();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::inserts::{Ids, InsertReply, SmallestId};
+use super::locked;
 use super::named::Held;
 use super::outstanding::{Note, Probe, Purpose};
 use super::relay::err_packet;
@@ -13,6 +14,7 @@ use super::session::Session;
 use super::statements::{Kept, Source};
 use super::tables::{Tables, highest_of, id_shape};
 use super::temporary::Hides;
+use super::unconcerned::unseen;
 use crate::ids::range::block::IdBlock;
 use crate::ids::{Advanced, TakeError};
 use crate::mysql::attributes::text_at;
@@ -33,6 +35,8 @@ const LOOKUPS_MAX: u32 = 100;
 pub(super) enum Verdict {
     Pass(Effects),
     Refuse(Refusal),
+    /// The server's own error: see [`locked`], and [`Planned::Fails`].
+    Fail(Vec<u8>),
     /// The server is asked this first.
     Ask(Vec<u8>),
     Probe(Unreadable),
@@ -54,6 +58,7 @@ pub(super) enum Verdict {
 
 impl Session {
     /// COM_QUERY or COM_STMT_PREPARE with its whole text.
+    #[allow(clippy::too_many_lines)] // One arm a verdict.
     pub(super) async fn statement(&mut self, command: Command, window_bytes: usize, packets: usize) {
         let is_held = self.held.is_some();
         let held = match self.take_held(window_bytes, packets) {
@@ -72,6 +77,7 @@ impl Session {
             Some(Held { plan, ranges, inserts }) => Verdict::Send { plan, ranges, inserts },
             None => self.judge(command, text).await,
         };
+        let named = self.named(&self.relay.view.tables.now(), text);
         let rehearsed = if is_held { None } else { self.rehearse(command, text, &verdict) };
         let probe_text = match (&verdict, &payload) {
             (Verdict::Probe(Unreadable { inner: Some(inner), .. }), _) => inner.clone(),
@@ -89,6 +95,7 @@ impl Session {
             _ => None,
         };
         drop(payload);
+        self.relay.view.note_named(named);
         if let Some(effects) = rehearsed {
             self.relay.view.rehearsed_names.take(&effects, None);
         }
@@ -98,11 +105,8 @@ impl Session {
         if !matches!(verdict, Verdict::AskTemporary { .. }) {
             self.relay.view.names.forget_answers();
         }
-        // What could not be read once may be the next time: the statement that reads it was killed, say.
-        if self.relay.view.state().is_none() {
-            self.relay.view.forget_state();
-        }
-        if command == Command::StmtPrepare && matches!(verdict, Verdict::Refuse(_) | Verdict::Probe(_)) {
+        let is_answered_here = matches!(verdict, Verdict::Refuse(_) | Verdict::Fail(_) | Verdict::Probe(_));
+        if command == Command::StmtPrepare && is_answered_here {
             self.relay.statements.refuse_last();
         }
         match verdict {
@@ -125,6 +129,7 @@ impl Session {
                 self.pass(command, window_bytes, may_change_session, Note::statements(Vec::new(), effects));
             }
             Verdict::Refuse(refusal) => self.refuse(&refusal, window_bytes, packets),
+            Verdict::Fail(error) => self.fail(&error, window_bytes, packets),
             Verdict::AskTemporary { schema, table } => {
                 if let Err(refusal) = self.ask_temporary(&schema, &table, &probe_text) {
                     if command == Command::StmtPrepare {
@@ -174,7 +179,7 @@ impl Session {
             let refusal = Refusal::NoId("the ids do not fit the plan".into());
             return self.refuse(&refusal, window_bytes, packets);
         };
-        // The wrapper sets it anew; where the statement fails, what the function shows is undefined anyway.
+        // The wrapper sets it again; where the statement fails, what the function shows is undefined anyway.
         if inserts.iter().any(InsertReply::sets_insert_id) {
             self.relay.view.take_owed_insert_id();
         }
@@ -197,6 +202,12 @@ impl Session {
         self.relay.owe(command.reply(), false, nr_shift, Note::Prepare(kept));
     }
 
+    /// With the server's own error, in its place.
+    fn fail(&mut self, error: &[u8], window_bytes: usize, packets: usize) {
+        self.relay.up.skip(window_bytes);
+        self.relay.answer_with(error, packets);
+    }
+
     /// What is kept of a text that is being prepared. `None`: the session's state is not known.
     fn source(&self, text: &[u8], (schema, table): (&str, &str)) -> Option<Arc<Source>> {
         let state = self.relay.view.state()?;
@@ -204,12 +215,13 @@ impl Session {
         Some(Arc::new(Source {
             text: has_room.then(|| text.to_vec()),
             dialect: state.dialect,
+            reads_alike: false,
             database: state.database.clone(),
             named: (schema.to_owned(), table.to_owned()),
         }))
     }
 
-    /// By the rules in force. Where they change meanwhile, all that was made of the old ones is dropped.
+    /// By the active rules. Where they change meanwhile, all that was made of the old ones is dropped.
     pub(super) async fn judge(&self, command: Command, text: &[u8]) -> Verdict {
         let mut tables = self.relay.view.tables.now();
         loop {
@@ -234,16 +246,25 @@ impl Session {
     }
 
     pub(super) async fn judged_by(&self, tables: &Arc<Tables>, command: Command, text: &[u8]) -> Verdict {
+        if let Some(error) = self.relay.view.locked().filter(|_| tables.has_rules()) {
+            return locked::verdict(error, command, text, self.relay.view.multi_statements());
+        }
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
         let planned = match self.planned(tables, protocol, text).await {
             Ok(planned) => planned,
+            Err(_) if self.is_unconcerned(tables, text) => Planned::Untouched(unseen()),
             Err(refusal) => return Verdict::Refuse(refusal),
         };
-        match planned {
+        if !matches!(planned, Planned::Untouched(_) | Planned::Rewrite(_)) {
+            // Whether the text may name a view is asked below.
+            tables.know_views().await;
+        }
+        match self.spared(tables, text, planned) {
             Planned::Untouched(effects) => Verdict::Pass(effects),
             Planned::AsksTemporary { schema, table } => Verdict::AskTemporary { schema, table },
             Planned::NeedsValue { question } => Verdict::Ask(question),
             Planned::Away(why) => Verdict::Refuse(Refusal::NoId(why)),
+            Planned::Fails(error) => Verdict::Fail(error),
             Planned::Refused(refusal) => Verdict::Refuse(Refusal::Statement(refusal.to_string())),
             Planned::Unreadable(unreadable) | Planned::Stale { unreadable, .. } => Verdict::Probe(unreadable),
             Planned::NeedsTable { schema, table } => {
@@ -299,11 +320,11 @@ impl Session {
     async fn planned(&self, tables: &Tables, protocol: Protocol, text: &[u8]) -> Result<Planned, Refusal> {
         let view = &self.relay.view;
         let Some(state) = view.state() else {
-            let opaque = Effects { opaque: true, ..Effects::default() };
-            return if tables.has_rules() { Err(state_unknown()) } else { Ok(Planned::Untouched(opaque)) };
+            return if tables.has_rules() { Err(state_unknown()) } else { Ok(Planned::Untouched(unseen())) };
         };
         let lookup = |schema: &str, table: &str| match tables.lookup(schema, table) {
-            Lookup::NotRuled => Lookup::NotRuled,
+            // Whether it is ruled at all comes first.
+            found @ (Lookup::NotRuled | Lookup::Unknown) => found,
             _ if view.hides(schema, table) == Hides::Unsure => Lookup::PerhapsHidden,
             found => found,
         };
@@ -480,7 +501,7 @@ impl Session {
 }
 
 pub(super) fn no_id(error: &TakeError) -> Refusal {
-    Refusal::NoId(error.to_string())
+    Refusal::NoId(error.for_client())
 }
 
 pub(super) fn command_payload(command: Command, text: &[u8]) -> Vec<u8> {

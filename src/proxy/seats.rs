@@ -80,6 +80,13 @@ impl<K: Eq + Hash + Clone> Counts<K> {
     }
 }
 
+impl Seat<Vec<u8>> {
+    /// Whether it is this user's.
+    pub fn is_of(&self, user: &[u8]) -> bool {
+        self.key == user
+    }
+}
+
 impl<K: Eq + Hash + Clone> Drop for Seat<K> {
     fn drop(&mut self) {
         let mut taken = self.counts.taken.lock().unwrap_or_else(PoisonError::into_inner);

@@ -279,7 +279,7 @@ impl Relay {
         }
         // Its columns have been sent already.
         let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return None };
-        let nr = header.packet_nr.wrapping_add(entry.nr_shift);
+        let nr = entry.numbers.take(header.packet_nr)?;
         let refusal = Refusal::NoId("the query had more rows than when they were counted; try again".into());
         self.down.skip(whole);
         put_packets(self.down.out(), nr, &refusal.payload());

@@ -16,10 +16,10 @@ use super::named::Held;
 use super::outstanding::{Note, Queue};
 use super::proxy_protocol::Ends;
 use super::pump::{Outcome, Timeout, Watchdog, poll_pump};
-use super::relay::{DownState, Event, Relay, Side, UpState, Violation, err_packet};
+use super::relay::{DownState, Event, Framed, Relay, Side, UpState, Violation, err_packet};
 use super::seats::Seat;
 use super::statements::{Again, Statements};
-use super::stream::Stream;
+use super::stream::{Connection, Stream};
 use super::tables::InForce;
 use super::verifier::Verifier;
 use super::view::View;
@@ -27,6 +27,7 @@ use super::{change_user, login};
 use crate::audit::Audit;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::{Command, Reply};
+use crate::mysql::compressed::FrameError;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{Whole, payload_of, whole_payload};
 use crate::mysql::prepared::{LAST_PREPARED, statement_id};
@@ -82,8 +83,8 @@ pub(super) struct Session {
     pub(super) identity: change_user::Identity,
     /// A packet that waits for the user's variables that it reads its ids from.
     pub(super) held: Option<Held>,
-    /// Among the user's connections; none while another logs in.
-    seat: Option<Seat<Vec<u8>>>,
+    /// Among the user's connections.
+    seat: Seat<Vec<u8>>,
 }
 
 /// Why [`Session::serve`] came back.
@@ -119,23 +120,32 @@ pub async fn serve(logged_in: LoggedIn, shared: Shared, here: Here) -> Result<En
         match session.serve(&mut sockets).await {
             Ok(Served::ChangeUser(payload)) => sockets = session.change_user(sockets, payload).await?,
             Ok(Served::Ended(end)) => {
-                sockets.close().await;
+                let is_busy = !session.relay.outstanding.is_empty();
+                sockets.close(is_busy).await;
                 return Ok(end);
             }
             Err(error) => {
-                sockets.close().await;
+                sockets.close(true).await;
                 return Err(error);
             }
         }
     }
 }
 
+/// A frame that could not be read; `None`: the socket failed.
+fn frame_error(error: &std::io::Error) -> Option<&FrameError> {
+    error.get_ref()?.downcast_ref()
+}
+
 impl Sockets {
-    /// A peer that does not take its last bytes is not waited for.
-    async fn close(&mut self) {
+    /// A peer that does not take its last bytes is not waited for. A server that is busy with a statement notices that nobody waits for
+    /// it by the end of its socket alone: a TLS goodbye before that end would be bytes that it takes for a command.
+    async fn close(&mut self, server_is_busy: bool) {
         let both = async {
             let _ = self.client.shutdown().await;
-            let _ = self.server.shutdown().await;
+            if !server_is_busy {
+                let _ = self.server.shutdown().await;
+            }
         };
         let _ = tokio::time::timeout(GOODBYE, both).await;
     }
@@ -149,6 +159,8 @@ impl Session {
             deprecate_eof: has(Capabilities::DEPRECATE_EOF),
             metadata_flag: metadata_flag || has(Capabilities::MARIADB_CACHE_METADATA),
             metadata_flag_in_prepare: metadata_flag,
+            progress_reports: login.server_version.kind == crate::mysql::handshake::ServerKind::MariaDb
+                && (has(Capabilities::MARIADB_PROGRESS) || has(Capabilities::PROGRESS_OLD)),
         };
         let (major, minor, patch) = login.server_version.number;
         let server = Server {
@@ -165,13 +177,23 @@ impl Session {
             up_state: UpState::Boundary,
             down_state: DownState::Boundary,
             outstanding: Queue::default(),
-            view: View::new(shared.tables.clone(), server, multi_statements, login.status),
+            view: View::new(
+                shared.tables.clone(),
+                server,
+                multi_statements,
+                login.status,
+                login.database.as_deref(),
+            ),
             statements: Statements::default(),
             capabilities: login.capabilities,
             forms,
+            framed: Framed { client: login.client.is_compressed(), backend: login.server.is_compressed() },
+            command_packets: 1,
+            owes_last: false,
             strips_tracking: !login.client_wants_session_track,
             statement_bytes_max: shared.login.settings.limits.statement_bytes_max,
             select: None,
+            prepares_what_sees_tracking: false,
             injection: Vec::new(),
             client_has_ended: false,
             here,
@@ -179,7 +201,7 @@ impl Session {
         let identity =
             change_user::Identity { nonce: login.nonce, sides: login.sides, address: login.address };
         let sockets = Sockets { client: login.client, server: login.server };
-        (Session { relay, shared, identity, held: None, seat: Some(login.seat) }, sockets)
+        (Session { relay, shared, identity, held: None, seat: login.seat }, sockets)
     }
 
     async fn serve(&mut self, sockets: &mut Sockets) -> Result<Served, SessionError> {
@@ -205,6 +227,13 @@ impl Session {
                     return Ok(Served::Ended(End::Backend));
                 }
                 Outcome::Closed(Side::Backend) => return Err(SessionError::BackendGone),
+                Outcome::Failed(side, error) if frame_error(&error).is_some() => {
+                    if side == Side::Client {
+                        self.say_goodbye(&mut sockets.client, &Refusal::Unpack).await;
+                    }
+                    let whose = if side == Side::Client { "client" } else { "backend" };
+                    return Err(SessionError::Violation(format!("the {whose}: {error}")));
+                }
                 Outcome::Failed(Side::Client, error) => {
                     return Err(SessionError::Socket { side: "client", error });
                 }
@@ -221,6 +250,10 @@ impl Session {
         match event {
             Event::Command(command) => {
                 self.command(command).await;
+                Ok(())
+            }
+            Event::ReadViews => {
+                self.relay.view.tables.now().know_views().await;
                 Ok(())
             }
             Event::TooLong(command) => {
@@ -252,6 +285,7 @@ impl Session {
     /// A command whose payload was read whole.
     async fn command(&mut self, command: Command) {
         let Whole::Is { window_bytes, packets } = whole_payload(self.relay.up.window()) else { return };
+        self.relay.command_packets = (packets % 256).to_le_bytes().first().copied().unwrap_or(1);
         let counted = |count| self.relay.here.counted(count);
         let (rewritten, waited) = (counted(Count::Rewritten), counted(Count::WaitedNanos));
         let begun = Instant::now();
@@ -269,6 +303,10 @@ impl Session {
                 self.refuse_unprepared(command, window_bytes, packets);
             }
             Command::Query | Command::StmtPrepare => self.statement(command, window_bytes, packets).await,
+            // The server refuses each of them.
+            Command::StmtExecute | Command::StmtBulkExecute if self.relay.view.locked().is_some() => {
+                self.note_and_pass(command, window_bytes);
+            }
             Command::StmtExecute => self.execute(window_bytes, packets).await,
             Command::StmtBulkExecute => self.bulk_execute(window_bytes, packets).await,
             _ => self.note_and_pass(command, window_bytes),
@@ -321,7 +359,8 @@ impl Session {
         if command == Command::StmtPrepare {
             self.relay.statements.forget_last();
         }
-        self.relay.owe(command.reply(), may_change_session, 0, note);
+        let reply = self.relay.reply_to(command);
+        self.relay.owe(reply, may_change_session, 0, note);
         self.relay.up.accept(window_bytes);
     }
 
@@ -356,20 +395,26 @@ impl Session {
         payload: Zeroizing<Vec<u8>>,
     ) -> Result<Sockets, SessionError> {
         let forms = (self.relay.capabilities, self.relay.strips_tracking);
-        let streams = (sockets.client, sockets.server);
-        self.seat = None;
-        let changed =
-            change_user::run(streams, payload, &mut self.identity, forms, &self.shared.login).await?;
-        self.seat = Some(changed.seat);
-        self.relay.here.changes(&changed.user, &changed.database);
+        let mut streams = (sockets.client, sockets.server);
+        streams.0.begin_answer();
+        let (identity, seat) = (&mut self.identity, &self.seat);
+        let answered = change_user::run(streams, payload, identity, forms, seat, &self.shared.login).await?;
         self.relay.starts_over();
-        self.relay.view.take_status(changed.status);
-        self.relay.up = Lane::holding(&changed.client_buffered);
-        Ok(Sockets { client: changed.client, server: changed.server })
+        if let Some(changed) = answered.changed {
+            if let Some(seat) = changed.seat {
+                self.seat = seat;
+            }
+            self.relay.here.changes(&changed.user, &changed.database);
+            self.relay.view.starts_in(&changed.database);
+            self.relay.view.take_status(changed.status);
+        }
+        self.relay.up = Lane::holding(&answered.client_buffered);
+        Ok(Sockets { client: answered.client, server: answered.server })
     }
 
     async fn say_goodbye(&mut self, client: &mut Stream, refusal: &Refusal) {
         if self.relay.outstanding.is_empty() && self.relay.down.is_clear() {
+            client.begin_answer();
             let _ = client.write_all(&err_packet(refusal, 1)).await;
         }
     }

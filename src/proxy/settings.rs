@@ -7,7 +7,9 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::rsa_key::RsaKey;
 use crate::address::Address;
+use crate::mysql::capabilities::Capabilities;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -16,6 +18,10 @@ pub struct Settings {
     pub listen_is_written: bool,
     pub listen_proxy: ListenProxy,
     pub listen_tls: ListenTls,
+    /// `None`: one is made where one is needed.
+    pub rsa_key: Option<RsaKey>,
+    /// Offered to clients.
+    pub listen_compression: Offer,
     pub backend: Backend,
     pub limits: Limits,
     /// This proxy's identity in the store and the logs.
@@ -35,7 +41,7 @@ pub enum ProxyProtocol {
     Required,
 }
 
-/// PROXY protocol in front of clients' connections.
+/// PROXY protocol at the start of clients' connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenProxy {
     pub mode: ProxyProtocol,
@@ -52,6 +58,72 @@ pub enum SendProxy {
     V1,
     /// In binary.
     V2,
+}
+
+/// Compression of the connections of one side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Offer {
+    /// Packets as they are.
+    Off,
+    /// What every client and server has.
+    Zlib,
+    /// MySQL 8.0.18 and later: costs less, and packs as well.
+    Zstd,
+    /// Both.
+    Any,
+}
+
+impl Offer {
+    /// By their names.
+    pub fn algorithms(self) -> &'static [&'static str] {
+        match self {
+            Offer::Off => &[],
+            Offer::Zlib => &["zlib"],
+            Offer::Zstd => &["zstd"],
+            Offer::Any => &["zlib", "zstd"],
+        }
+    }
+
+    /// As bits of a handshake.
+    pub fn capabilities(self) -> Capabilities {
+        let (zlib, zstd) = (Capabilities::COMPRESS, Capabilities::ZSTD);
+        match self {
+            Offer::Off => Capabilities::default(),
+            Offer::Zlib => zlib,
+            Offer::Zstd => zstd,
+            Offer::Any => zlib | zstd,
+        }
+    }
+}
+
+/// Compression that the server is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerCompression {
+    /// None.
+    Off,
+    /// What every server has.
+    Zlib,
+    /// MySQL 8.0.18 and later: costs less, and packs as well.
+    Zstd,
+    /// Both; zstd where the server has it.
+    Any,
+    /// What the session's client has agreed on with the proxy.
+    AsClient,
+}
+
+impl ServerCompression {
+    /// The same for every session; `None`: each client's.
+    pub fn always(self) -> Option<Offer> {
+        match self {
+            ServerCompression::Off => Some(Offer::Off),
+            ServerCompression::Zlib => Some(Offer::Zlib),
+            ServerCompression::Zstd => Some(Offer::Zstd),
+            ServerCompression::Any => Some(Offer::Any),
+            ServerCompression::AsClient => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -87,6 +159,8 @@ pub enum BackendTlsMode {
     Disabled,
     /// Where the server offers it; its certificate is not verified.
     Preferred,
+    /// Where the client uses it, which is offered it only where the server does; the server's certificate is not verified.
+    AsClient,
     /// Always; its certificate is not verified.
     Required,
     /// Always; the certificate must lead to `ca`.
@@ -108,6 +182,10 @@ pub struct Backend {
     pub addresses: Vec<Address>,
     pub send_proxy: SendProxy,
     pub tls: BackendTls,
+    /// Spoken to a server that offers it.
+    pub compression: ServerCompression,
+    /// Passwords in clear go on to a server without TLS.
+    pub clear_passwords: bool,
     pub connect_timeout: Duration,
 }
 

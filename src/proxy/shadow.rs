@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::sql::digest::Digest;
 
-/// How often the log is told of what was counted.
+/// How often the log gets what was counted.
 pub const TELL_INTERVAL: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Tables that are counted each by itself; without a control account any name may fit a pattern.
@@ -29,7 +29,7 @@ pub(super) enum Outcome {
     Refused(String),
     /// It would be shown to the server, and refused for this where the server has no error of its own.
     ServerFirst(String),
-    /// What it would be hangs on what was not known.
+    /// What it would be depends on what was not known.
     Unknown(&'static str),
 }
 
@@ -58,9 +58,9 @@ pub struct ShadowCount {
     pub refused: u64,
     /// Shown to the server, and refused if it has no error of its own.
     pub server_first: u64,
-    /// Not to be told: the table's columns, or the statement's text, were not known.
+    /// Cannot be said: the table's columns, or the statement's text, were not known.
     pub unknown: u64,
-    /// Of all these, those in front of which the server would be asked something.
+    /// Of all these, those before which the server would be asked something.
     pub asked: u64,
     /// Ids that would have been taken, without those of INSERT ... SELECT.
     pub ids: u64,

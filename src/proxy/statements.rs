@@ -10,7 +10,7 @@ use crate::rewrite::plan::Lookup;
 use crate::rewrite::prepare::PreparedInsert;
 use crate::sql::dialect::Dialect;
 
-/// Texts of a session are kept up to so many bytes; whoever prepares more has some of them to prepare again by itself
+/// Texts of a session are kept up to so many bytes; a client that prepares more has some of them to prepare again by itself
 /// where rules change.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
@@ -20,6 +20,8 @@ pub(super) struct Source {
     /// `None`: there was no room for it.
     pub(super) text: Option<Vec<u8>>,
     pub(super) dialect: Dialect,
+    /// The text reads the same under every sql_mode and character set: `dialect` is one of those that the session may have had.
+    pub(super) reads_alike: bool,
     pub(super) database: Option<String>,
     /// What it inserts into, by schema and table.
     pub(super) named: (String, String),
@@ -108,6 +110,8 @@ pub(super) struct Statements {
     acting: BTreeMap<u32, Arc<Effects>>,
     /// Statements that read what the one before them left behind.
     next_to_last: BTreeMap<u32, NextToLast>,
+    /// Statements that may see that the server tracks for the proxy.
+    see_tracking: BTreeSet<u32>,
     /// Of texts.
     kept_bytes: usize,
     /// The id that the server told last.
@@ -260,6 +264,14 @@ impl Statements {
         self.next_to_last.insert(id, NextToLast { names_insert_id });
     }
 
+    pub(super) fn may_see_tracking(&mut self, id: u32) {
+        self.see_tracking.insert(id);
+    }
+
+    pub(super) fn sees_tracking(&self, id: u32) -> bool {
+        self.see_tracking.contains(&id) || id == LAST_PREPARED && !self.see_tracking.is_empty()
+    }
+
     pub(super) fn next_to_last(&self, id: u32) -> Option<NextToLast> {
         self.next_to_last.get(&id).copied()
     }
@@ -269,6 +281,7 @@ impl Statements {
             self.kept_bytes = self.kept_bytes.saturating_sub(bytes_of(&old));
         }
         self.acting.remove(&id);
+        self.see_tracking.remove(&id);
         self.next_to_last.remove(&id);
         if matches!(self.last, Last::Known(last) if last == id || id == LAST_PREPARED) {
             self.last = Last::Other;
@@ -298,6 +311,7 @@ mod tests {
         Arc::new(Source {
             text: Some(text.into()),
             dialect: Dialect { server, sql_mode: SqlMode::parse(""), charset },
+            reads_alike: false,
             database: None,
             named: ("s".into(), "t".into()),
         })

@@ -1,5 +1,7 @@
 //! A connection of either side, whatever carries it. One task polls it in both directions.
 
+pub mod compressed;
+
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,14 +12,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{client, server};
 
+use self::compressed::{Compressed, Peer};
 use crate::mysql::auth::Transport;
+use crate::mysql::compressed::Agreed;
 
 /// A peer that vanished without a word is noticed after these: 60 s of silence, then 6 probes 10 s apart.
 const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 6;
 
-/// Behind this, bytes that nobody has acknowledged end the connection (TCP_USER_TIMEOUT); the kernel by itself sends them again
+/// After this, bytes that nobody has acknowledged end the connection (TCP_USER_TIMEOUT); the kernel by itself sends them again
 /// for 15 minutes, with a transaction open on the server. It also ends a peer that takes nothing, as `limits.write_timeout` does.
 const CLIENT_USER_TIMEOUT: Duration = Duration::from_mins(2);
 /// Longer: a server takes nothing for a while where it waits for a lock in the middle of a LOAD DATA LOCAL.
@@ -38,6 +42,31 @@ pub enum Stream {
     ClientTls(Box<server::TlsStream<Socket>>),
     /// We are the TLS client.
     ServerTls(Box<client::TlsStream<Socket>>),
+    /// Logged in, with frames agreed on.
+    Compressed(Box<Compressed>),
+}
+
+/// What a session's bytes are moved between. A side that counts frames learns what the bytes do not show.
+pub trait Connection: AsyncRead + AsyncWrite + Unpin {
+    /// What is written from here on answers the client's next command.
+    fn begin_answer(&mut self) {}
+
+    /// The server has asked the client for a file, which comes next.
+    fn begin_file(&mut self) {}
+}
+
+impl Connection for Stream {
+    fn begin_answer(&mut self) {
+        if let Stream::Compressed(compressed) = self {
+            compressed.begin_answer();
+        }
+    }
+
+    fn begin_file(&mut self) {
+        if let Stream::Compressed(compressed) = self {
+            compressed.begin_file();
+        }
+    }
 }
 
 impl Socket {
@@ -75,6 +104,27 @@ impl Stream {
             Stream::Plain(Socket::Tcp(_)) => Transport::Tcp,
             Stream::Plain(Socket::Unix(_)) => Transport::Unix,
             Stream::ClientTls(_) | Stream::ServerTls(_) => Transport::Tls,
+            Stream::Compressed(compressed) => compressed.carrier().transport(),
+        }
+    }
+
+    /// From here on in frames, if any are agreed on; `read` is what was read of them.
+    #[must_use]
+    pub fn compressed(self, peer: Peer, agreed: Option<Agreed>, read: Vec<u8>) -> Self {
+        match agreed {
+            Some(agreed) => Stream::Compressed(Box::new(Compressed::new(self, peer, agreed, read))),
+            None => self,
+        }
+    }
+
+    pub fn is_compressed(&self) -> bool {
+        matches!(self, Stream::Compressed(_))
+    }
+
+    /// The next write is this packet of an exchange: it gets a frame of that number.
+    pub(super) fn go_on_from(&mut self, packet_nr: u8) {
+        if let Stream::Compressed(compressed) = self {
+            compressed.go_on_from(packet_nr);
         }
     }
 
@@ -134,7 +184,7 @@ macro_rules! delegate {
 }
 
 delegate!(Socket: Tcp | Unix);
-delegate!(Stream: Plain | ClientTls | ServerTls);
+delegate!(Stream: Plain | ClientTls | ServerTls | Compressed);
 
 #[cfg(test)]
 mod tests {

@@ -20,6 +20,7 @@ use crate::ids::sequence::Seed;
 use crate::ids::timestamp::clock::Clock;
 use crate::ids::{Generator, OpenError, TakeError};
 use crate::rules::RuleSet;
+use crate::rules::mentions::Mentions;
 use crate::rules::model::{GeneratorName, NameCase, Origin, Rule};
 use crate::schema::{LiveTable, Schema, SchemaError};
 use crate::store::{Store, StoreError};
@@ -28,6 +29,7 @@ mod change;
 mod column;
 mod in_force;
 mod lookup;
+mod mentions;
 mod refresh;
 mod shadow;
 mod successor;
@@ -37,6 +39,7 @@ mod through;
 pub(super) use column::{highest_of, id_shape};
 pub use in_force::InForce;
 pub use lookup::SHAPE_AGE_MAX;
+pub(super) use mentions::is_concerning;
 pub use refresh::REFRESH_INTERVAL;
 pub use successor::{Asked, Successor};
 pub use taken::{OfGenerator, Taken};
@@ -61,17 +64,35 @@ pub enum TableError {
 }
 
 impl TableError {
+    /// For the client whose statement needs the table: without addresses, accounts and the store's keys. The log has them.
+    fn for_client(&self) -> String {
+        let why = match self {
+            TableError::Schema(error @ SchemaError::Locked { .. }) => return error.to_string(),
+            TableError::Schema(_) => "the server could not be asked for its columns",
+            TableError::Bind { .. } => "it could not be bound to its generator in the store",
+            TableError::Open { .. } => "its generator could not be opened",
+            TableError::Lock(LockError::Held { .. }) => {
+                "it is held by another Rowstamp, which has another store"
+            }
+            TableError::Lock(_) => "its lock could not be taken",
+            TableError::Floor(error) => return error.for_client(),
+            TableError::NotOpen(_) | TableError::Yielded => return self.to_string(),
+        };
+        format!("the table cannot be served: {why}; the proxy's log has the reason")
+    }
+
     /// Whether all may be well when it is tried again, with nothing changed: the store did not answer.
     fn passes(&self) -> bool {
         match self {
             TableError::Bind { error, .. }
             | TableError::Open { error: OpenError::Store { error, .. }, .. } => error.passes(),
             TableError::Floor(TakeError::StoreAway { .. }) => true,
+            TableError::Lock(error) => error.passes(),
             _ => false,
         }
     }
 
-    /// Whether the rules may be put in force later as they are: another machine was away, or another proxy not gone yet.
+    /// Whether the rules may become active later as they are: another machine was away, or another proxy not gone yet.
     pub fn may_pass(&self) -> bool {
         self.passes() || matches!(self, TableError::Schema(_) | TableError::Lock(_))
     }
@@ -90,7 +111,9 @@ pub struct Tables {
     known: ArcSwap<Known>,
     views: Views,
     shadows: ArcSwap<Shadows>,
-    /// Another version takes its place, or has: what was planned under this one and not sent is planned anew.
+    /// The words of all these names: a text without them concerns no rule.
+    mentions: ArcSwap<Mentions>,
+    /// Another version takes its place, or has: what was planned under this one and not sent is planned again.
     retired: AtomicBool,
 }
 
@@ -101,7 +124,7 @@ struct Backend {
     /// `None`: there is no control account.
     schema: Option<Schema>,
     store: Arc<dyn Store>,
-    /// `None`: the store itself keeps other proxies off.
+    /// `None`: there is no control account, or another process issues the ids.
     locks: Option<TableLocks>,
     /// Issues ids in this process's stead; there are no generators then.
     successor: Option<Arc<dyn Successor>>,
@@ -125,15 +148,18 @@ impl std::fmt::Debug for Tables {
 
 impl Tables {
     fn new(rules: Arc<RuleSet>, backend: Backend) -> Self {
-        Tables {
+        let tables = Tables {
             rules,
             backend,
             generators: BTreeMap::new(),
             known: ArcSwap::default(),
             views: Views::default(),
             shadows: ArcSwap::default(),
+            mentions: ArcSwap::default(),
             retired: AtomicBool::new(false),
-        }
+        };
+        tables.renew_mentions();
+        tables
     }
 
     async fn live_table(&self, schema: &str, table: &str) -> Result<Option<LiveTable>, TableError> {
@@ -146,6 +172,7 @@ impl Tables {
     /// Binds a table to its rule's generator; returns what the generator's ids must be above.
     async fn bind(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
         self.lock(rule, table).await?;
+        self.locks_settled().await;
         let highest = self.highest(rule, table).await?;
         self.bind_above(rule, table, highest, None).await
     }
@@ -161,6 +188,13 @@ impl Tables {
         match &self.backend.locks {
             Some(locks) => Ok(locks.take(&self.bound_name(rule, table)).await?),
             None => Ok(()),
+        }
+    }
+
+    /// Until nobody else issues ids for the tables that were locked: only then can their ids be looked at.
+    async fn locks_settled(&self) {
+        if let Some(locks) = &self.backend.locks {
+            locks.settled().await;
         }
     }
 

@@ -21,6 +21,8 @@ use super::self_signed;
 use super::settings::{BackendTls, BackendTlsMode, ListenTls, ListenTlsMode, Settings, TlsIdentity};
 use super::stream::{Socket, Stream};
 use crate::address::Address;
+use crate::mysql::capabilities::Capabilities;
+use crate::mysql::handshake::Greeting;
 
 /// Why TLS cannot be had as the settings want it. Each names the file and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +47,7 @@ pub enum TlsError {
     Versions(rustls::Error),
 }
 
-/// Both sides' TLS, made anew when the settings are.
+/// Both sides' TLS, made again when the settings are.
 #[derive(Clone)]
 pub struct Tls {
     pub listen: ClientSide,
@@ -65,8 +67,17 @@ pub enum ClientSide {
 pub enum ServerSide {
     Disabled,
     Preferred(TlsConnector),
+    /// Where the session's client uses it.
+    AsClient(TlsConnector),
     /// Required, and as far as the mode says, verified.
     Required(TlsConnector),
+}
+
+impl ServerSide {
+    /// Whether a client may be offered TLS in front of a server that greets so.
+    pub fn lets_offer(&self, greeting: &Greeting) -> bool {
+        !matches!(self, ServerSide::AsClient(_)) || greeting.capabilities.contains(Capabilities::SSL)
+    }
 }
 
 impl Tls {
@@ -153,7 +164,9 @@ fn acceptor(settings: &ListenTls, state_path: &Path) -> Result<TlsAcceptor, TlsE
 fn server_side(settings: &BackendTls) -> Result<ServerSide, TlsError> {
     let verifier = match settings.mode {
         BackendTlsMode::Disabled => return Ok(ServerSide::Disabled),
-        BackendTlsMode::Preferred | BackendTlsMode::Required => Verifier::Nothing(provider()),
+        BackendTlsMode::Preferred | BackendTlsMode::AsClient | BackendTlsMode::Required => {
+            Verifier::Nothing(provider())
+        }
         BackendTlsMode::VerifyCa => Verifier::Chain(chain_verifier(settings, "verify_ca")?),
         BackendTlsMode::VerifyIdentity => {
             Verifier::ChainAndName(chain_verifier(settings, "verify_identity")?)
@@ -174,6 +187,7 @@ fn server_side(settings: &BackendTls) -> Result<ServerSide, TlsError> {
     let connector = TlsConnector::from(Arc::new(config));
     Ok(match settings.mode {
         BackendTlsMode::Preferred => ServerSide::Preferred(connector),
+        BackendTlsMode::AsClient => ServerSide::AsClient(connector),
         _ => ServerSide::Required(connector),
     })
 }

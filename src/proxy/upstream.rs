@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use super::outstanding::{Note, Outstanding, Purpose};
+use super::outstanding::{Note, Numbers, Outstanding, Purpose};
 use super::relay::{Event, Relay, Step, UpState, Violation};
 use super::statements::{Kept, Source, Statement};
-use super::view::{STATE_SQL, TRACK_SQL};
-use crate::mysql::command::Command;
+use super::tracking::{STATE_SQL, TRACK_SQL};
+use super::unconcerned::{Unconcerned, plain_name};
+use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, Whole, whole_payload};
 use crate::mysql::prepared::statement_id;
@@ -50,6 +51,7 @@ impl Relay {
             UpState::Continued => match Header::parse(self.up.window()) {
                 None => Step::More(HEADER_BYTES),
                 Some(header) => {
+                    self.count_packet();
                     self.up_state =
                         UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
                     Step::Moved
@@ -58,36 +60,56 @@ impl Relay {
             UpState::Discarding { command, left, continues, packets } => {
                 self.discard(command, left, continues, packets)
             }
-            UpState::File { left, continues } => self.file(left, continues),
+            UpState::Asked { packet_nr } => {
+                let packet_nr = packet_nr.wrapping_add(1);
+                self.up_state = UpState::File { left: 0, continues: false, packet_nr };
+                Step::BeginFile
+            }
+            UpState::File { left, continues, packet_nr } => self.file(left, continues, packet_nr),
         }
     }
 
-    /// The backend has asked for a file: the client's packets up to an empty one are its content.
-    pub(super) fn expect_file(&mut self) -> Result<(), Violation> {
+    /// Another packet of a command that passes.
+    fn count_packet(&mut self) {
+        self.command_packets = self.command_packets.wrapping_add(1);
+        if let (true, Some(Outstanding::Forward(forward))) = (self.owes_last, self.outstanding.back_mut()) {
+            forward.numbers.pass_clients();
+        }
+    }
+
+    /// The backend has asked for a file, in a packet of this number: the client's packets up to an empty one are its content.
+    pub(super) fn expect_file(&mut self, packet_nr: u8) -> Result<(), Violation> {
         if self.up_state != UpState::Boundary {
             return Err(Violation::FileOutOfTurn);
         }
-        self.up_state = UpState::File { left: 0, continues: false };
+        self.up_state = UpState::Asked { packet_nr };
         Ok(())
     }
 
-    fn file(&mut self, left: usize, continues: bool) -> Step {
+    fn file(&mut self, left: usize, continues: bool, packet_nr: u8) -> Step {
         if left > 0 {
             let left = left - self.up.accept(left);
-            self.up_state = UpState::File { left, continues };
+            self.up_state = UpState::File { left, continues, packet_nr };
             return if left == 0 { Step::Moved } else { Step::More(1) };
         }
         let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES) };
         // They go on from the backend's request, which the client saw under another number.
-        let nr_shift = match self.outstanding.front_mut() {
-            Some(Outstanding::Forward(forward)) => forward.nr_shift,
-            _ => 0,
+        let number = match self.outstanding.front_mut() {
+            Some(Outstanding::Forward(forward)) => match &mut forward.numbers {
+                Numbers::Moved(by) => header.packet_nr.wrapping_sub(*by),
+                numbers => {
+                    numbers.pass_clients();
+                    packet_nr
+                }
+            },
+            _ => header.packet_nr,
         };
-        if nr_shift != 0
+        if number != header.packet_nr
             && let Some(nr) = self.up.window_mut().get_mut(3)
         {
-            *nr = nr.wrapping_sub(nr_shift);
+            *nr = number;
         }
+        let packet_nr = packet_nr.wrapping_add(1);
         self.up.accept(HEADER_BYTES);
         // An empty packet behind one of full length only ends that one's payload.
         if header.payload_bytes == 0 && !continues {
@@ -96,7 +118,8 @@ impl Relay {
             }
             self.up_state = UpState::Boundary;
         } else {
-            self.up_state = UpState::File { left: header.payload_bytes, continues: header.continues() };
+            let (left, continues) = (header.payload_bytes, header.continues());
+            self.up_state = UpState::File { left, continues, packet_nr };
         }
         Step::Moved
     }
@@ -130,6 +153,9 @@ impl Relay {
         let Some(command) = Command::from_byte(byte) else {
             return self.refuse(header, &Refusal::UnknownCommand(byte));
         };
+        if let Some(step) = self.give_back_tracking(command, header) {
+            return step;
+        }
         match self.treatment(command, header) {
             Err(step) => step,
             Ok(treatment) => match self.insert_id_before(command, header) {
@@ -155,10 +181,15 @@ impl Relay {
             Ok(true) if self.view.ask() => return self.ask_state(),
             Ok(_) => {}
         }
-        if !self.view.was_asked() && self.may_call(command, header) {
-            self.view.unsure_of_temporary();
+        if self.view.is_untouched() {
+            match self.may_call(command, header) {
+                Err(step) => return step,
+                Ok(true) => self.view.unsure_of_temporary(),
+                Ok(false) => {}
+            }
         }
-        self.owe(command.reply(), may_change_session, 0, note);
+        self.command_packets = 1;
+        self.owe(self.reply_to(command), may_change_session, 0, note);
         if command.names_statement() {
             let id = self.up.window().get(HEADER_BYTES..).and_then(|payload| statement_id(payload).ok());
             if let Some(statement) = id.and_then(|id| self.statements.get_mut(id))
@@ -171,10 +202,16 @@ impl Relay {
         match command {
             Command::StmtPrepare => self.statements.forget_last(),
             Command::ResetConnection => self.starts_over(),
+            Command::InitDb => self.view.may_move(),
             _ => {}
         }
         self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
         Step::Moved
+    }
+
+    /// The form of the response to the command at the front of the window.
+    pub(super) fn reply_to(&self, command: Command) -> Reply {
+        command.reply_to(self.up.window().get(HEADER_BYTES..).unwrap_or_default())
     }
 
     /// Sends what the session learns its state by. The lane must be clear.
@@ -203,8 +240,10 @@ impl Relay {
                     // Too short to name a statement; the server says so.
                     return pass(false, Note::Nothing);
                 }
-                let Some(start) = self.up.window().get(HEADER_BYTES..HEADER_BYTES + 5) else {
-                    return Err(Step::More(HEADER_BYTES + 5));
+                // With the flags of an execution, which tell the form of its response.
+                let end = HEADER_BYTES + header.payload_bytes.min(6);
+                let Some(start) = self.up.window().get(HEADER_BYTES..end) else {
+                    return Err(Step::More(end));
                 };
                 let id = statement_id(start).unwrap_or_default();
                 match command {
@@ -224,7 +263,9 @@ impl Relay {
                 Ok(Treatment::Read)
             }
             Command::InitDb => {
-                let effects = Effects { explains_report: true, ..Effects::default() };
+                let name = self.up.window().get(HEADER_BYTES + 1..header.packet_bytes());
+                let schema = name.filter(|_| self.view.is_untouched()).and_then(plain_name);
+                let effects = Effects { explains_report: true, schema, ..Effects::default() };
                 pass(true, Note::effects(Arc::new(effects)))
             }
             Command::ResetConnection => pass(true, Note::Nothing),
@@ -284,6 +325,14 @@ impl Relay {
                 use Command as C;
                 let reads_state =
                     matches!(command, C::Query | C::StmtPrepare | C::StmtExecute | C::StmtBulkExecute);
+                if reads_state && self.passes_unread(command, header) {
+                    match self.unconcerned(command) {
+                        Unconcerned::Text(note) => return self.pass_unconcerned(command, note),
+                        Unconcerned::Execution => return Step::Event(Event::Command(command)),
+                        Unconcerned::ViewsFirst => return Step::Event(Event::ReadViews),
+                        Unconcerned::No => {}
+                    }
+                }
                 if reads_state && let Some(step) = self.wait_for_state(command, header) {
                     return step;
                 }
@@ -312,6 +361,10 @@ impl Relay {
         if self.up.window().len() < beginning {
             return Step::More(beginning);
         }
+        if self.view.is_untouched() && self.begins_unconcerned(command, header) {
+            self.pass_too_long(command, header);
+            return Step::Moved;
+        }
         self.wait_for_state(command, header).unwrap_or(Step::Event(Event::TooLong(command)))
     }
 
@@ -336,6 +389,7 @@ impl Relay {
         if command == Command::StmtPrepare {
             self.statements.forget_last();
         }
+        self.command_packets = 1;
         self.owe(command.reply(), false, 0, Note::Nothing);
         self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
     }
@@ -393,6 +447,7 @@ impl Relay {
     /// A parameter sent ahead keeps its number among the client's; among the server's it may be another.
     fn long_data(&mut self, header: Header) -> Step {
         const PARAM: std::ops::Range<usize> = HEADER_BYTES + 5..HEADER_BYTES + 7;
+        self.owes_last = false;
         if header.payload_bytes >= 7 {
             if self.up.window().len() < PARAM.end {
                 return Step::More(PARAM.end);

@@ -1,8 +1,8 @@
 //! What the session knows of itself: how the server would read its statements, and which insert id it still owes.
 //!
-//! Nothing is asked before the first statement that may matter, or that leaves counts which asking later would spoil.
-//! Then session tracking is switched on and the state is read, in front of that statement; from there the server reports
-//! each change, however it was made.
+//! Nothing is asked before the first statement that a rule may concern (`unconcerned`), or that leaves counts which asking later
+//! would spoil. Then the state is read and session tracking is switched on (`tracking`), before that statement; from there the
+//! server reports each change, however it was made.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,34 +10,32 @@ use std::sync::Arc;
 use super::named::Names;
 use super::tables::InForce;
 use super::temporary::{Hides, TemporaryTables};
-use crate::mysql::ok::{OkPacket, StateChange, status};
+use super::tracking::Own;
+use super::unconcerned::PreparedUnseen;
+use crate::mysql::ok::{OkPacket, StateChange, Told, Tracking, status};
 use crate::mysql::reader::Reader;
 use crate::rewrite::effects::Effects;
-use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
-
-/// Adds to what the server reports in its OK packets; what the client asked for stays. MySQL refuses a list with a name
-/// twice in it.
-pub(super) const TRACK_SQL: &str = "SET session_track_schema=ON, session_track_state_change=ON, session_track_system_variables=\
-    IF(@@session_track_system_variables='*','*',CONCAT_WS(',',NULLIF(@@session_track_system_variables,''),\
-    IF(FIND_IN_SET('sql_mode',REPLACE(@@session_track_system_variables,' ','')),NULL,'sql_mode'),\
-    IF(FIND_IN_SET('character_set_client',REPLACE(@@session_track_system_variables,' ','')),NULL,\
-    'character_set_client'),\
-    IF(FIND_IN_SET('session_track_schema',REPLACE(@@session_track_system_variables,' ','')),NULL,\
-    'session_track_schema'),\
-    IF(FIND_IN_SET('session_track_state_change',REPLACE(@@session_track_system_variables,' ','')),NULL,\
-    'session_track_state_change')))";
-/// In hexadecimal digits, so that the answer does not depend on character_set_results.
-pub(super) const STATE_SQL: &str = "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@session_track_state_change),HEX(CONVERT(DATABASE() USING utf8mb4))";
+use crate::rules::mentions::{DefaultSchema, Mention};
+use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
 
 pub(super) struct View {
     pub(super) tables: Arc<InForce>,
     server: Server,
     knowledge: Knowledge,
+    /// The client's own tracking, while the server tracks for the proxy too.
+    own_tracking: Option<Own>,
+    named: Named,
+    default: DefaultDatabase,
+    /// What it was before what was last sent that may move it.
+    moved_from: DefaultDatabase,
+    /// A statement was prepared that may move it, whenever it is executed.
+    moves_unseen: bool,
     multi_statements: bool,
     /// Status bits of the last response.
     status: u16,
     temporary: TemporaryTables,
     pub(super) names: Names,
+    pub(super) prepared_unseen: PreparedUnseen,
     /// What SQL's PREPARE would have named, were the rules in shadow mode on.
     pub(super) rehearsed_names: Names,
     /// `LAST_INSERT_ID()` should show this, and the server does not know it yet.
@@ -46,17 +44,54 @@ pub(super) struct View {
 
 #[derive(Debug)]
 enum Knowledge {
-    /// Not yet asked for.
-    None,
+    /// Nothing was asked, and no rule could concern what was sent so far.
+    Untouched,
+    /// To be asked for again.
+    Forgotten,
+    /// The same, and the client may look at its own tracking, or set it.
+    GivenBack,
     Asked,
     /// It was known before.
     AskedAgain,
     Known(State),
-    /// Something that the text does not show has run since, and may have switched tracking off: it is asked for again in front
-    /// of the next statement that may stand behind a question.
+    /// Something that the text does not show has run since, and may have switched tracking off: it is asked for again before
+    /// the next statement that may stand after a question.
     Doubted(State),
     /// The server would not tell.
     Never,
+    /// The server answers nothing before the session's user has changed the password: its error. Asked for again before the next
+    /// statement.
+    Locked(Vec<u8>),
+}
+
+/// The default database as it is known without asking.
+#[derive(Debug)]
+enum DefaultDatabase {
+    /// Something has moved it that has not been answered, or that nothing tells of.
+    Unknown,
+    Is(Option<String>),
+}
+
+/// Which words of ruled names were in texts: a session that has named both may make such a name of pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Named {
+    table: bool,
+    /// Or it was the default database.
+    schema: bool,
+}
+
+impl Named {
+    pub(super) fn new(mention: Mention, has_default_rules: bool) -> Self {
+        Named { table: mention.words, schema: mention.schema || has_default_rules }
+    }
+
+    pub(super) fn and(self, other: Named) -> Self {
+        Named { table: self.table || other.table, schema: self.schema || other.schema }
+    }
+
+    pub(super) fn is_ruled(self) -> bool {
+        self.table && self.schema
+    }
 }
 
 /// What the meaning of a statement depends on.
@@ -67,13 +102,26 @@ pub(super) struct State {
 }
 
 impl View {
-    pub(super) fn new(tables: Arc<InForce>, server: Server, multi_statements: bool, status: u16) -> Self {
+    /// `database`: as the client named it when it logged in.
+    pub(super) fn new(
+        tables: Arc<InForce>,
+        server: Server,
+        multi_statements: bool,
+        status: u16,
+        database: Option<&[u8]>,
+    ) -> Self {
         View {
             tables,
             server,
-            knowledge: Knowledge::None,
+            knowledge: Knowledge::Untouched,
+            own_tracking: None,
+            named: Named::default(),
+            default: DefaultDatabase::at_login(database),
+            moved_from: DefaultDatabase::Unknown,
+            moves_unseen: false,
             temporary: TemporaryTables::default(),
             names: Names::default(),
+            prepared_unseen: PreparedUnseen::default(),
             rehearsed_names: Names::default(),
             multi_statements,
             status,
@@ -99,12 +147,99 @@ impl View {
 
     /// Whether the state is known, or will never be: then there is nothing to wait for.
     pub(super) fn is_settled(&self) -> bool {
-        matches!(self.knowledge, Knowledge::Known(_) | Knowledge::Doubted(_) | Knowledge::Never)
+        matches!(
+            self.knowledge,
+            Knowledge::Known(_) | Knowledge::Doubted(_) | Knowledge::Never | Knowledge::Locked(_)
+        )
     }
 
-    /// Whether the state was asked for.
-    pub(super) fn was_asked(&self) -> bool {
-        !matches!(self.knowledge, Knowledge::None)
+    /// Whether nothing was asked, and no rule could concern what was sent so far.
+    pub(super) fn is_untouched(&self) -> bool {
+        matches!(self.knowledge, Knowledge::Untouched)
+    }
+
+    /// What the session's texts have named so far.
+    pub(super) fn named(&self) -> Named {
+        self.named
+    }
+
+    pub(super) fn note_named(&mut self, named: Named) {
+        self.named = self.named.and(named);
+    }
+
+    /// How the server reads statements, as far as the status bits tell.
+    pub(super) fn presumed_dialect(&self) -> Dialect {
+        let mode = |bit, mode| if self.status & bit != 0 { mode } else { SqlMode::NONE };
+        let backslash = mode(status::NO_BACKSLASH_ESCAPES, SqlMode::NO_BACKSLASH_ESCAPES);
+        let quotes = match self.server.kind {
+            ServerKind::MariaDb => mode(status::ANSI_QUOTES, SqlMode::ANSI_QUOTES),
+            ServerKind::MySql => SqlMode::NONE,
+        };
+        Dialect { server: self.server, sql_mode: backslash.union(quotes), charset: ClientCharset::Utf8 }
+    }
+
+    /// Whether a statement may look at the client's own tracking, or set it.
+    pub(super) fn shows_own_tracking(&self) -> bool {
+        matches!(self.knowledge, Knowledge::GivenBack)
+    }
+
+    /// The default database, as far as it is known without asking.
+    pub(super) fn default_schema(&self) -> DefaultSchema<'_> {
+        let known = match (&self.knowledge, &self.default) {
+            (Knowledge::Known(state), _) => &state.database,
+            _ if self.moves_unseen => return DefaultSchema::Unknown,
+            (_, DefaultDatabase::Is(name)) => name,
+            (_, DefaultDatabase::Unknown) => return DefaultSchema::Unknown,
+        };
+        known.as_deref().map_or(DefaultSchema::None, DefaultSchema::Is)
+    }
+
+    /// Something was sent that may move it.
+    pub(super) fn may_move(&mut self) {
+        self.moved_from = std::mem::replace(&mut self.default, DefaultDatabase::Unknown);
+    }
+
+    /// A text was prepared that may move it.
+    pub(super) fn may_move_unseen(&mut self) {
+        self.moves_unseen = true;
+    }
+
+    /// A COM_CHANGE_USER has succeeded with this one.
+    pub(super) fn starts_in(&mut self, database: &[u8]) {
+        self.default = DefaultDatabase::at_login(Some(database));
+    }
+
+    /// Which changes of the session's state the client gets, if it gets any.
+    pub(super) fn told(&self) -> Told<'_> {
+        self.own_tracking.as_ref().map_or(Told::All, |own| Told::By(own.tracking()))
+    }
+
+    /// Whether the server says at the end of rows that the state has changed for no other reason than that the proxy asked it to.
+    pub(super) fn hides_state_bit(&self) -> bool {
+        self.own_tracking.as_ref().is_some_and(|own| !own.tracking().state_change)
+    }
+
+    /// Whether the server tracks all that is needed, whatever the proxy sets.
+    pub(super) fn is_tracked_anyway(&self) -> bool {
+        self.own_tracking.as_ref().is_some_and(Own::suffices)
+    }
+
+    /// Whether it was asked for the state, and has not answered.
+    pub(super) fn awaits_state(&self) -> bool {
+        matches!(self.knowledge, Knowledge::Asked | Knowledge::AskedAgain)
+    }
+
+    pub(super) fn is_tracked(&self) -> bool {
+        self.own_tracking.is_some()
+    }
+
+    /// The client may look at its own tracking, or set it: what puts it back. After that the state is asked for again, before
+    /// the next statement that may matter.
+    pub(super) fn give_back_tracking(&mut self) -> Option<String> {
+        let own = self.own_tracking.take_if(|own| !own.suffices())?;
+        self.temporary.unsure();
+        self.knowledge = Knowledge::GivenBack;
+        Some(own.statement())
     }
 
     pub(super) fn is_in_doubt(&self) -> bool {
@@ -114,11 +249,13 @@ impl View {
     /// Whether the state must be asked for now; it counts as asked from here on.
     pub(super) fn ask(&mut self) -> bool {
         let asked = match &self.knowledge {
-            Knowledge::None => Knowledge::Asked,
+            Knowledge::Untouched | Knowledge::Forgotten | Knowledge::GivenBack => Knowledge::Asked,
             Knowledge::Doubted(_) => Knowledge::AskedAgain,
-            Knowledge::Asked | Knowledge::AskedAgain | Knowledge::Known(_) | Knowledge::Never => {
-                return false;
-            }
+            Knowledge::Asked
+            | Knowledge::AskedAgain
+            | Knowledge::Known(_)
+            | Knowledge::Never
+            | Knowledge::Locked(_) => return false,
         };
         self.knowledge = asked;
         true
@@ -127,13 +264,19 @@ impl View {
     pub(super) fn state(&self) -> Option<&State> {
         match &self.knowledge {
             Knowledge::Known(state) | Knowledge::Doubted(state) => Some(state),
-            Knowledge::None | Knowledge::Asked | Knowledge::AskedAgain | Knowledge::Never => None,
+            Knowledge::Untouched
+            | Knowledge::Forgotten
+            | Knowledge::GivenBack
+            | Knowledge::Asked
+            | Knowledge::AskedAgain
+            | Knowledge::Never
+            | Knowledge::Locked(_) => None,
         }
     }
 
     /// A routine has run, and may have switched tracking off so that nothing is reported of it.
     fn doubt_state(&mut self) {
-        self.knowledge = match std::mem::replace(&mut self.knowledge, Knowledge::None) {
+        self.knowledge = match std::mem::replace(&mut self.knowledge, Knowledge::Forgotten) {
             Knowledge::Known(state) => Knowledge::Doubted(state),
             other => other,
         };
@@ -147,33 +290,63 @@ impl View {
 
     /// The session is as after a login: nothing is known, nothing is tracked, no id is owed.
     pub(super) fn forget(&mut self) {
-        self.knowledge = Knowledge::None;
+        self.knowledge = Knowledge::Untouched;
+        self.own_tracking = None;
+        self.default = DefaultDatabase::Unknown;
+        self.moves_unseen = false;
         self.owed_insert_id = None;
         self.temporary = TemporaryTables::default();
         self.names = Names::default();
+        self.prepared_unseen = PreparedUnseen::default();
         self.rehearsed_names = Names::default();
         self.status &= !status::IN_TRANS;
     }
 
-    /// It is asked for again, in front of the next statement that may matter.
+    /// It is asked for again, before the next statement that may matter.
     pub(super) fn forget_state(&mut self) {
-        self.knowledge = Knowledge::None;
+        self.knowledge = Knowledge::Forgotten;
+    }
+
+    /// A statement has met what the server said of the state before it. What could not be read is asked for again before the next
+    /// one: the statement that read it was killed, say, or the password is changed by now.
+    pub(super) fn forget_failure(&mut self) {
+        if matches!(self.knowledge, Knowledge::Never | Knowledge::Locked(_)) {
+            self.knowledge = Knowledge::Forgotten;
+        }
+    }
+
+    /// The server's error to everything but a change of the password.
+    pub(super) fn locked(&self) -> Option<&[u8]> {
+        match &self.knowledge {
+            Knowledge::Locked(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The state was asked for, and this was the answer. The other question that goes with it may succeed on MariaDB.
+    pub(super) fn is_locked(&mut self, error: Vec<u8>) {
+        self.knowledge = Knowledge::Locked(error);
     }
 
     pub(super) fn cannot_be_known(&mut self) {
         self.knowledge = Knowledge::Never;
     }
 
-    /// The row that answers [`STATE_SQL`].
+    /// The row that answers [`super::tracking::STATE_SQL`].
     pub(super) fn take_state(&mut self, row: Option<&[u8]>) {
         if matches!(self.knowledge, Knowledge::Never) {
             // Changes are not reported, so what is true now may not be true later.
             return;
         }
-        if let Some((state, was_tracked)) = row.and_then(|row| self.parse_state(row)) {
-            if !was_tracked && matches!(self.knowledge, Knowledge::AskedAgain) {
+        if let Some((state, found)) = row.and_then(|row| self.parse_state(row)) {
+            if !found.state_change && matches!(self.knowledge, Knowledge::AskedAgain) {
                 self.temporary.unsure();
             }
+            match &mut self.own_tracking {
+                Some(own) => own.found_again(found),
+                None => self.own_tracking = Some(Own::new(found)),
+            }
+            self.default = DefaultDatabase::Is(state.database.clone());
             self.knowledge = Knowledge::Known(state);
         } else {
             tracing::warn!("the session's state came in an unknown form: its ruled statements are refused");
@@ -181,13 +354,15 @@ impl View {
         }
     }
 
-    /// And whether changes of what [`View::doubt`] is about were still reported.
-    fn parse_state(&self, row: &[u8]) -> Option<(State, bool)> {
+    /// And what was tracked.
+    fn parse_state(&self, row: &[u8]) -> Option<(State, Tracking)> {
         let mut r = Reader::new(row);
         let sql_mode = unhex(r.lenenc_bytes("sql_mode").ok()?)?;
         let charset = unhex(r.lenenc_bytes("character set").ok()?)?;
         // HEX() of a number, which may come in UTF-16 too.
-        let was_tracked = r.lenenc_bytes("session tracking").ok()?.contains(&b'1');
+        let state_change = r.lenenc_bytes("session_track_state_change").ok()?.contains(&b'1');
+        let schema = r.lenenc_bytes("session_track_schema").ok()?.contains(&b'1');
+        let variables = unhex(r.lenenc_bytes("session_track_system_variables").ok()?)?;
         // NULL (0xFB): no default database.
         let database = match r.peek()? {
             0xFB => None,
@@ -198,16 +373,25 @@ impl View {
             sql_mode: SqlMode::parse(&sql_mode),
             charset: ClientCharset::parse(&charset),
         };
-        Some((State { dialect, database }, was_tracked))
+        Some((State { dialect, database }, Tracking { schema, state_change, variables }))
     }
 
     /// What an OK packet reports.
     /// `explained`: the text shows what a report that something of the session's state has changed is about.
     ///
     /// A routine that switches tracking off is reported by SESSION_TRACK_STATE_CHANGE, or by the variable that it sets, or, where it
-    /// has set both, by nothing at all behind the status bit that announces it (measured on MariaDB 10.11 and MySQL 9.7).
-    pub(super) fn take_changes(&mut self, ok: &OkPacket<'_>, explained: bool) {
+    /// has set both, by nothing at all after the status bit that announces it (measured on MariaDB 10.11 and MySQL 9.7).
+    /// `is_last`: nothing was sent after what it answers.
+    pub(super) fn take_changes(&mut self, ok: &OkPacket<'_>, explained: bool, is_last: bool) {
         let changes = ok.state_changes();
+        for change in changes.clone() {
+            if let StateChange::Schema(name) = change {
+                let name = std::str::from_utf8(name).ok().filter(|name| is_last && name.is_ascii());
+                self.default = name.map_or(DefaultDatabase::Unknown, |name| {
+                    DefaultDatabase::Is((!name.is_empty()).then(|| name.to_owned()))
+                });
+            }
+        }
         let is_unexplained = |change| match change {
             // SESSION_TRACK_STATE_CHANGE, which does not say what; temporary tables are among it.
             StateChange::Other(2, _) => true,
@@ -238,12 +422,23 @@ impl View {
 
     /// What a packet's statements did. Default database, sql_mode and character set come by [`View::take_changes`],
     /// however far the packet got.
-    pub(super) fn take_effects(&mut self, effects: &Effects, succeeded: bool, answered: usize) {
+    /// `is_last`: nothing was sent after what has been answered.
+    pub(super) fn take_effects(
+        &mut self,
+        effects: &Effects,
+        succeeded: bool,
+        answered: usize,
+        is_last: bool,
+    ) {
+        if self.is_untouched() && is_last && effects.schema.is_some() {
+            let from = std::mem::replace(&mut self.moved_from, DefaultDatabase::Unknown);
+            self.default = if succeeded { DefaultDatabase::Is(effects.schema.clone()) } else { from };
+        }
         if effects.ddl {
             self.tables.forget_shapes();
         }
         if effects.tracking {
-            self.knowledge = Knowledge::None;
+            self.forget_state();
         }
         if effects.routine {
             self.doubt_state();
@@ -289,8 +484,20 @@ impl View {
     }
 }
 
-/// How many insert ids behind the owed one are told apart: those of the last statements of a packet.
+/// How many insert ids after the owed one are told apart: those of the last statements of a packet.
 const NEWER_IDS_MAX: usize = 16;
+
+impl DefaultDatabase {
+    fn at_login(database: Option<&[u8]>) -> Self {
+        let name = database.filter(|name| !name.is_empty()).map(std::str::from_utf8);
+        match name {
+            None => DefaultDatabase::Is(None),
+            Some(Ok(name)) if name.is_ascii() => DefaultDatabase::Is(Some(name.to_owned())),
+            // In whatever character set.
+            Some(_) => DefaultDatabase::Unknown,
+        }
+    }
+}
 
 /// What `LAST_INSERT_ID()` should show and the server does not know.
 #[derive(Debug, PartialEq, Eq)]

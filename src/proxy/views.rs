@@ -1,6 +1,7 @@
 //! Views of ruled tables: an INSERT through one reaches the table.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
@@ -39,8 +40,19 @@ impl Views {
         self.ddl.load(Ordering::Acquire) >= ddl
     }
 
-    pub(super) fn take(&self, rules: &RuleSet, case: NameCase, views: &[ViewText]) {
-        self.ruled.store(ruled(rules, case, views).into());
+    /// Returns whether others mention a ruled table than before.
+    pub(super) fn take(&self, rules: &RuleSet, case: NameCase, views: &[ViewText]) -> bool {
+        let found = ruled(rules, case, views);
+        let are_others = *self.ruled.load_full() != found;
+        if are_others {
+            self.ruled.store(found.into());
+        }
+        are_others
+    }
+
+    /// All of them.
+    pub(super) fn ruled(&self) -> Arc<Mentioning> {
+        self.ruled.load_full()
     }
 
     /// What is known counts as read when DDL had been seen `ddl` times.

@@ -41,9 +41,13 @@ pub(crate) struct Folder(tempfile::TempDir);
 impl Folder {
     /// `account`: lines of `[backend.control]`.
     pub(crate) fn new(server: &Server, account: &str) -> Self {
+        Self::at(&server.address(), account)
+    }
+
+    pub(crate) fn at(address: &str, account: &str) -> Self {
         let folder = Folder(tempfile::tempdir().unwrap());
         fs::create_dir(folder.path().join("rules")).unwrap();
-        folder.configure(server, account, "");
+        folder.configure_at(address, account, "");
         folder
     }
 
@@ -52,9 +56,12 @@ impl Folder {
     }
 
     pub(crate) fn configure(&self, server: &Server, account: &str, more: &str) {
+        self.configure_at(&server.address(), account, more);
+    }
+
+    fn configure_at(&self, address: &str, account: &str, more: &str) {
         let config = format!(
-            "backend.address = '{}'\nbackend.tls.mode = 'disabled'\n[backend.control]\n{account}\n{more}",
-            server.address()
+            "backend.address = '{address}'\nbackend.tls.mode = 'disabled'\n[backend.control]\n{account}\n{more}"
         );
         let path = self.path().join("rowstamp.toml");
         fs::write(&path, config).unwrap();

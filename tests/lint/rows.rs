@@ -75,6 +75,15 @@ pub(crate) const ROWS: &[Row] = &[
         PATTERN,
         PATTERN,
     ),
+    ruled(
+        row(
+            "pattern-passes",
+            "CREATE TABLE t_1 (id BIGINT NOT NULL PRIMARY KEY); CREATE TABLE t_2 (a INT); CREATE TABLE t_3 (a INT)",
+            "CREATE TABLE t_1 (id BIGINT NOT NULL PRIMARY KEY); CREATE TABLE u (a INT)",
+        ),
+        PATTERN,
+        PATTERN,
+    ),
     row(
         "column-missing",
         "CREATE TABLE t (k BIGINT NOT NULL PRIMARY KEY)",

@@ -5,6 +5,7 @@ use std::fs;
 use crate::rig::{Folder, Found, ROOT, RULES, TABLE, client};
 use crate::support::etcd::Version;
 use crate::support::raw::Client;
+use crate::support::router::Router;
 use crate::support::servers::ServerOptions;
 use crate::support::{Etcd, Kind, Server};
 
@@ -52,7 +53,31 @@ fn settings_of_the_server() {
             "SET GLOBAL auto_increment_increment = 2",
             "SET GLOBAL auto_increment_increment = 1",
         );
+        compression_of_the_server(kind, &server, &folder);
+        folder.configure(&server, ROOT, "");
         store_in_a_table(kind, &server, &folder);
+    }
+}
+
+fn compression_of_the_server(kind: Kind, server: &Server, folder: &Folder) {
+    let offers: &[(&str, &str, bool)] = match kind {
+        Kind::MariaDb => &[("", "zstd", true), ("", "any", false), ("", "off", false)],
+        Kind::MySql9 => &[("uncompressed", "any", true), ("zstd,uncompressed", "any", false)],
+    };
+    for (offered, wanted, expect) in offers {
+        if !offered.is_empty() {
+            client(server).run(format!("SET GLOBAL protocol_compression_algorithms = '{offered}'"));
+        }
+        folder.configure(server, ROOT, "");
+        let path = folder.path().join("rowstamp.toml");
+        let config = fs::read_to_string(&path).unwrap();
+        fs::write(path, format!("backend.compression = '{wanted}'\n{config}")).unwrap();
+        assert_eq!(
+            folder.check().has("compression-unoffered"),
+            *expect,
+            "{} {offered} {wanted}",
+            kind.name()
+        );
     }
 }
 
@@ -177,4 +202,16 @@ fn a_store_in_etcd() {
     etcd.kill(0);
     let found = folder.check();
     assert!(found.of("in_etcd").is_empty() && found.has("store-unread"), "{:#}", found.0);
+}
+
+#[test]
+fn connections_that_mysql_router_shares() {
+    let Some(server) = Server::start(Kind::MySql9) else { return };
+    client(&server).run(format!("CREATE DATABASE shop; USE shop; {TABLE}"));
+    for sharing in [true, false] {
+        let Some(router) = Router::start(&server, sharing) else { return };
+        let folder = Folder::at(&router.address(), ROOT);
+        folder.rules("shop", RULES);
+        assert_eq!(folder.check().has("connections-shared"), sharing);
+    }
 }

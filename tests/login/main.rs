@@ -6,5 +6,6 @@
 
 mod hostile;
 mod matrix;
+mod pinned;
 mod proxy;
 mod servers;

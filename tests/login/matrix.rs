@@ -113,13 +113,17 @@ fn matrix(
     forget: Option<&str>,
 ) -> (usize, Vec<String>) {
     let (mut logins, mut wrong) = (0, Vec::new());
-    for to_server in TRANSPORTS {
+    let backends = [
+        (Transport::Tcp, BackendTlsMode::Disabled),
+        (Transport::Unix, BackendTlsMode::Disabled),
+        (Transport::Tls, BackendTlsMode::Required),
+        (Transport::Tcp, BackendTlsMode::AsClient),
+    ];
+    for (to_server, tls) in backends {
         let backend = match to_server {
             Transport::Unix => format!("unix:{}", server.socket.display()),
             _ => format!("127.0.0.1:{}", server.port),
         };
-        let tls =
-            if to_server == Transport::Tls { BackendTlsMode::Required } else { BackendTlsMode::Disabled };
         let proxy = Proxy::start(&backend, ListenTlsMode::Preferred, tls);
         for to_client in TRANSPORTS {
             for (client, user) in
@@ -128,13 +132,18 @@ fn matrix(
                 if let Some(forget) = forget {
                     assert!(server.sql(forget).status.success());
                 }
-                let expect = format!("{user}@%\td\t{}", u8::from(to_server == Transport::Tls));
+                let has_tls = match tls {
+                    BackendTlsMode::AsClient => to_client == Transport::Tls,
+                    _ => to_server == Transport::Tls,
+                };
+                let expect = format!("{user}@%\td\t{}", u8::from(has_tls));
                 for nth in ["first", "second"] {
                     let answer = log_in(client, to_client, &proxy, (user, "secret"), sql);
                     logins += 1;
                     if answer.as_ref() != Ok(&expect) {
-                        wrong
-                            .push(format!("{client:?} {to_client:?}-{to_server:?} {user} {nth}: {answer:?}"));
+                        wrong.push(format!(
+                            "{client:?} {to_client:?}-{to_server:?} ({tls:?}) {user} {nth}: {answer:?}"
+                        ));
                     }
                 }
                 let refused = log_in(client, to_client, &proxy, (user, "wrong"), sql);

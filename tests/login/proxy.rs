@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rowstamp::address::Address;
-use rowstamp::proxy::login::{self, KeyCell, LoginContext};
+use rowstamp::proxy::login::{self, LoginContext};
+use rowstamp::proxy::rsa_key::KeyCell;
 use rowstamp::proxy::seats::Seats;
 use rowstamp::proxy::settings::{
-    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, ProxyProtocol,
-    SendProxy, Settings,
+    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
+    SendProxy, ServerCompression, Settings,
 };
 use rowstamp::proxy::stream::Stream;
 use rowstamp::proxy::tls::Tls;
@@ -97,9 +98,13 @@ fn settings(backend: Address, listen: ListenTlsMode, backend_tls: BackendTlsMode
         listen_is_written: true,
         listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
         listen_tls: ListenTls { mode: listen, identity: None, client_ca: None },
+        rsa_key: None,
+        listen_compression: Offer::Off,
         backend: Backend {
             addresses: vec![backend],
             send_proxy: SendProxy::Off,
+            clear_passwords: false,
+            compression: ServerCompression::Off,
             tls: BackendTls { mode: backend_tls, ca: None, identity: None },
             connect_timeout: Duration::from_secs(5),
         },

@@ -65,6 +65,11 @@ impl Server {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
+    /// A file of its data folder.
+    pub(crate) fn data(&self, name: &str) -> PathBuf {
+        self.dir.path().join("data").join(name)
+    }
+
     /// As root, straight to the server.
     pub(crate) fn sql(&self, sql: &str) -> Output {
         let socket = format!("--socket={}", self.socket.display());

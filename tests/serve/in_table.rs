@@ -65,7 +65,7 @@ fn one_proxy_of_a_name() {
         assert_eq!(other.list(Key::PROXIES).await.unwrap().len(), 2);
         first.close().await;
         tokio::time::sleep(Duration::from_millis(200)).await;
-        // The record is still there; whoever wrote it is not.
+        // The record is still there; its writer is not.
         assert_eq!(other.list(Key::PROXIES).await.unwrap().len(), 1);
         open("p").await.unwrap();
     });

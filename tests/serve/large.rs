@@ -91,7 +91,7 @@ fn inserts_that_grow_over_the_edge() {
     each("large_grow", "", |rig| {
         let (mut native, mut proxied) = (rig.direct(), rig.client());
         for bytes in [EDGE - 60, EDGE - 2, 2 * EDGE - 1] {
-            // An id in front of the value and one behind it.
+            // An id before the value and one after it.
             let of = |table: &str| {
                 text(&format!("INSERT INTO {table}(id,a,b) VALUES(NULL,'"), "',1),(NULL,'x',2)", bytes)
             };
@@ -163,7 +163,7 @@ fn results() {
     each("large_results", "", |rig| {
         let (mut native, mut proxied) = (rig.direct(), rig.client());
         proxied.run("INSERT INTO t(a) VALUES('x')");
-        // The row: its length is told by four bytes, or by nine.
+        // The row: its length takes four bytes, or nine.
         for bytes in AROUND_THE_EDGE.chain([EDGE + 5, EDGE + 10]).map(|bytes| bytes - 4).chain([64 * MIB]) {
             let query = format!("SELECT 1,REPEAT('rowstamp1',{bytes} DIV 9),2 UNION ALL SELECT 3,'end',4");
             let of = |client: &mut Client| match client.run(&query).remove(0) {

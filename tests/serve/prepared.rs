@@ -25,7 +25,7 @@ fn long_data_on_either_side_of_a_hidden_parameter() {
         for capabilities in [0, CLIENT_DEPRECATE_EOF] {
             let mut client = rig.client_with(capabilities);
             client.run("DELETE FROM t");
-            // The id is hidden behind one parameter and in front of the other.
+            // The id is hidden after one parameter and before the other.
             let insert = client.prepare("INSERT INTO t(a,b) VALUES(?,'x'),(?,'y')").unwrap().unwrap();
             assert_eq!(insert.params, 2);
             for param in [1, 0, 1] {

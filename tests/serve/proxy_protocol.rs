@@ -55,7 +55,7 @@ fn required() {
         for header in [V1, V2_IPV6, V2_LOCAL] {
             let mut client = connect(&rig, header).unwrap();
             assert!(insert_id(&mut client, "INSERT INTO t(a) VALUES(NULL)") > 0, "{}", rig.name());
-            // Counted among those of the address that was told.
+            // Counted among those of the address in the header.
             assert!(refused(&rig, header).contains("1040"), "{}", rig.name());
         }
         let said = refused(&rig, b"\x01\0\0\x01x");

@@ -134,7 +134,7 @@ fn no_process_to_take_over_from_is_a_start_like_any_other() {
     });
 }
 
-/// Clients that connect anew for every few statements, through a row of takeovers: what went wrong, and all ids.
+/// Clients that connect again for every few statements, through a row of takeovers: what went wrong, and all ids.
 fn writers_through(
     proxy: &mut Proxy,
     db: &str,

@@ -60,7 +60,7 @@ fn changed_rules_act_and_bad_ones_do_not() {
         rig.put_rules(&by_g);
         rig.wait_for(IN_FORCE, 1);
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(1)"), 1, "{}", rig.name());
-        // It is told once what is wrong, with file and line, and the last good rules act.
+        // The log says once what is wrong, with file and line, and the last good rules act.
         rig.put_rules(&by_g.replace("[generators.h]", "[generators.h"));
         rig.wait_for(REFUSED, 1);
         assert!(rig.proxy.log().contains("rules.toml:5"), "{}", rig.proxy.log());

@@ -25,7 +25,7 @@ pub fn sid_command(program: &str) -> Vec<String> {
     vec![
         format!("{root}/lib64/ld-linux-x86-64.so.2"),
         "--library-path".to_owned(),
-        format!("{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib/mysql/private"),
+        format!("{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib/mysql/private:{root}/usr/lib/mysql-router"),
         format!("{root}/{program}"),
     ]
 }

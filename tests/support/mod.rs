@@ -8,9 +8,11 @@
 //! * [`proxy`]: `rowstamp serve` with a configuration of the test's own.
 //! * [`tap`]: a relay that writes down what it passes on.
 //! * [`told`]: what clients were told of their rows, and the judge.
+//! * [`router`]: MySQL Router before one of them.
 //! * [`raw`]: a MySQL client over a bare socket, independent of the crate's own `mysql` module.
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test crate uses a part")]
 #![allow(clippy::indexing_slicing, clippy::missing_panics_doc, reason = "a panic is how a test fails")]
+#![allow(clippy::many_single_char_names, reason = "the bytes of two numbers")]
 
 pub mod etcd;
 pub mod gate;
@@ -18,6 +20,7 @@ pub mod keeper;
 pub mod machine;
 pub mod proxy;
 pub mod raw;
+pub mod router;
 pub mod servers;
 pub mod tap;
 pub mod told;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::CANARY;
 use super::keeper::Keeper;
-use super::raw::{Client, Options};
+use super::raw::{Client, Compress, Options};
 use super::servers::temporary_folder;
 
 const START_DEADLINE: Duration = Duration::from_secs(20);
@@ -27,8 +27,12 @@ pub struct Proxy {
 /// A configuration that listens on any free port and relays to `backend`, with root as control account; keys of
 /// other tables may be appended. Each rewrite gets its second opinion.
 pub fn config(backend: &str) -> String {
+    let compression = match Compress::of_environment() {
+        Compress::Off => "",
+        Compress::Zlib | Compress::Zstd(_) => "compression = \"any\"\n",
+    };
     format!(
-        "[listen]\naddress = \"127.0.0.1:0\"\n\n[backend]\naddress = \"{backend}\"\n\n\
+        "[listen]\naddress = \"127.0.0.1:0\"\n{compression}\n[backend]\naddress = \"{backend}\"\n{compression}\n\
          [backend.control]\nuser = \"root\"\npassword = \"\"\n\n[http]\naddress = \"off\"\n\n\
          [rewrite]\nverify = \"always\"\n\n"
     )
@@ -42,14 +46,21 @@ impl Proxy {
 
     /// As `start`, by a program that replaces itself by the one that the words behind its own name: `env A=1`.
     pub fn start_under(under: Vec<String>, config: &str, rules: &[(&str, &str)]) -> Proxy {
+        let mut proxy = Proxy::written(config, rules);
+        proxy.under = under;
+        proxy.launch();
+        proxy
+    }
+
+    /// Its files only: [`Proxy::try_start`] starts it.
+    pub fn written(config: &str, rules: &[(&str, &str)]) -> Proxy {
         let dir = temporary_folder("proxy");
         fs::create_dir(dir.join("rules")).expect("a folder for rules");
         fs::write(dir.join("rowstamp.toml"), config).expect("the configuration is written");
-        let mut proxy = Proxy { port: 0, pid: 0, dir, under, flags: Vec::new(), keeper: None };
+        let proxy = Proxy { port: 0, pid: 0, dir, under: Vec::new(), flags: Vec::new(), keeper: None };
         for (name, text) in rules {
             proxy.write_rules(name, text);
         }
-        proxy.launch();
         proxy
     }
 
@@ -151,12 +162,21 @@ impl Proxy {
     }
 
     fn launch(&mut self) {
+        self.try_start().unwrap_or_else(|log| panic!("the proxy does not listen:\n{log}"));
+    }
+
+    /// The error is its log, where it does not come to listen.
+    pub fn try_start(&mut self) -> Result<(), String> {
         let _ = fs::remove_file(self.dir.join("log"));
-        self.start_process(&[]);
+        self.try_process(&[])
     }
 
     /// Its log is what the file holds behind that of the processes before it.
     fn start_process(&mut self, flags: &[&str]) {
+        self.try_process(flags).unwrap_or_else(|log| panic!("the proxy does not listen:\n{log}"));
+    }
+
+    fn try_process(&mut self, flags: &[&str]) -> Result<(), String> {
         let config = self.dir.join("rowstamp.toml").display().to_string();
         let mut line = self.under.clone();
         line.extend([binary(), "serve".to_owned(), "--config".to_owned(), config]);
@@ -173,11 +193,16 @@ impl Proxy {
             if let Some(port) = listening_port(&log) {
                 break port;
             }
-            assert!(running && Instant::now() < end, "the proxy does not listen:\n{log}");
+            if !running || Instant::now() >= end {
+                // It ends with its keeper.
+                keeper.end_keeping_folder();
+                return Err(log);
+            }
             std::thread::sleep(Duration::from_millis(5));
         };
         self.pid = keeper.pid;
         self.keeper = Some(keeper);
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! A relay that writes down what it passes on: put between client and proxy, and between proxy and server, two of them have
 //! the bytes of both wires.
 //!
-//! Bytes are written down before they are passed on, so whoever has seen an answer finds all that led to it in the log.
+//! Bytes are written down before they are passed on, so a test that has seen an answer finds all that led to it in the log.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -9,6 +9,7 @@ use crate::cli::{EXIT_FOUND, Usage, control, store};
 use crate::config::Loaded;
 use crate::lint::report::Report;
 use crate::lint::{self, Finding};
+use crate::proxy::settings::Offer;
 use crate::rules::RuleSet;
 use crate::schema::facts::Facts;
 use crate::schema::{Control, Schema, SchemaError};
@@ -25,6 +26,8 @@ pub(super) fn run(loaded: &Loaded, json: bool) -> anyhow::Result<ExitCode> {
     })?;
     let mut findings: Vec<Finding> = loaded.warnings.iter().map(Finding::from).collect();
     findings.extend(lint::findings(&facts, &loaded.rules, &store));
+    let wanted = loaded.config.proxy.backend.compression.always().map_or(&[][..], Offer::algorithms);
+    findings.extend(lint::compression(&facts.server, wanted));
     let report = Report::of(findings);
     let mut out = io::stdout().lock();
     if json {

@@ -254,7 +254,7 @@ impl<'a> Replay<'a> {
             Planned::NeedsTable { schema, table } | Planned::AsksTemporary { schema, table } => {
                 Said::new(Outcome::ServerFirst, &format!("the server is asked about {schema}.{table}"))
             }
-            Planned::NeedsValue { .. } => {
+            Planned::NeedsValue { .. } | Planned::Fails(_) => {
                 Said::new(Outcome::ServerFirst, "the server is asked for the text in a user's variable")
             }
         })

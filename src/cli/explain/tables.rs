@@ -8,6 +8,7 @@ use crate::ids::range::block::Spacing;
 use crate::proxy::followed::{AllFollowed, follow_all};
 use crate::rewrite::plan::{Lookup, Target};
 use crate::rules::RuleSet;
+use crate::rules::column::Meant;
 use crate::rules::model::{Mode, NameCase, Rule, TableShape};
 use crate::schema::{Schema, SchemaError};
 
@@ -19,6 +20,8 @@ pub struct LiveTables {
     case: NameCase,
     /// By schema and name as the server compares them.
     shapes: BTreeMap<(String, String), Arc<TableShape>>,
+    /// Matched by a pattern, without its column.
+    passed: BTreeSet<(String, String)>,
     views: AllFollowed,
 }
 
@@ -26,8 +29,10 @@ impl LiveTables {
     /// Every table of the ruled schemas that has a rule, and the views of these.
     pub(in crate::cli) async fn of(schema: &Schema, rules: &RuleSet) -> Result<LiveTables, SchemaError> {
         let case = schema.name_case().await?;
-        let tables = schema.ruled_tables(case, rules).await?.tables;
-        let names: Vec<_> = tables.into_iter().map(|(table, rule)| (rule.schema.clone(), table)).collect();
+        let found = schema.ruled_tables(case, rules).await?;
+        let passed = found.passed.iter().map(|(table, rule)| folded(case, &rule.schema, table)).collect();
+        let names: Vec<_> =
+            found.tables.into_iter().map(|(table, rule)| (rule.schema.clone(), table)).collect();
         let live = schema.live_tables(case, &names).await?;
         let shapes = names
             .iter()
@@ -35,7 +40,7 @@ impl LiveTables {
             .filter_map(|((schema, table), live)| Some((folded(case, schema, table), Arc::new(live?.shape))));
         let shapes = shapes.collect();
         let version = schema.version().await?;
-        let mut live = LiveTables { version, case, shapes, views: AllFollowed::new() };
+        let mut live = LiveTables { version, case, shapes, passed, views: AllFollowed::new() };
         let base = |schema: &str, table: &str| match ruled(rules, Some(&live), schema, table) {
             Lookup::NotRuled | Lookup::Missing => None,
             found => Some(found),
@@ -101,10 +106,24 @@ fn ruled(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str) 
         Err(two) if two.first.mode == Mode::Off && two.second.mode == Mode::Off => return Lookup::NotRuled,
         Err(ambiguous) => return Lookup::Refused(ambiguous.to_string()),
     };
-    let shape = live.and_then(|live| live.shapes.get(&folded(case, schema, table))).cloned();
+    let name = folded(case, schema, table);
+    if live.is_some_and(|live| live.passed.contains(&name)) {
+        return Lookup::NotRuled;
+    }
+    let shape = live.and_then(|live| live.shapes.get(&name)).cloned();
     if live.is_some() && shape.is_none() {
         return Lookup::Missing;
     }
+    let rule = match shape.as_ref().map(|shape| rule.meant(table, shape.columns.iter())) {
+        Some(Meant::Fills(rule)) => rule,
+        Some(Meant::Passes) => return Lookup::NotRuled,
+        Some(Meant::Lacks(why)) => return Lookup::Refused(why),
+        None if rule.is_auto() => {
+            let why = "which column is filled is not known without the live table; write [backend.control]";
+            return Lookup::Refused(why.to_owned());
+        }
+        None => rule,
+    };
     let one_by_one = Spacing::by(NonZeroU64::MIN);
     let spacing = rules.generator(&rule.generator).map_or(one_by_one, |spec| spec.kind.spacing());
     Lookup::Ruled(Arc::new(Target { rule, table: table.to_owned(), shape, spacing, view: None }))

@@ -1,4 +1,4 @@
-use super::Severity::{Error, Warning};
+use super::Severity::{Error, Note, Warning};
 use super::{Case, Code, Facts, NameCase, TableKind, table};
 
 #[test]
@@ -51,4 +51,42 @@ fn patterns() {
     let three = two("item_*").more_rules(&rules("*_1")).facts(with_item);
     three.says(Code::TableAmbiguous, Error, "\"item_*\"");
     three.check(Code::PatternUnmatched, None);
+}
+
+#[test]
+fn tables_that_a_pattern_passes_over() {
+    let mut rule = "[tables.'item_*']\ncolumn = 'id'\ngenerator = 'g'\n".to_owned();
+    let items = |names: [&str; 3], column: &str| {
+        let tables = names.map(|name| {
+            let mut table = table(name, "bigint");
+            column.clone_into(&mut table.columns[0].shape.name);
+            table
+        });
+        move |facts: &mut Facts| {
+            facts.tables.extend(tables);
+            facts.tables.push(table("item_0", "bigint"));
+        }
+    };
+    let some = || items(["item_1", "item_2", "other"], "k");
+    let why = "2 of its tables have no column id of a type for ids, and no ids: item_1, item_2";
+    Case::new().more_rules(&rule).facts(some()).says(Code::PatternPasses, Note, why);
+    Case::new().more_rules(&rule).facts(some()).check(Code::ColumnMissing, None);
+    Case::new()
+        .more_rules(&rule)
+        .facts(items(["item_1", "item_2", "i"], "ID"))
+        .check(Code::PatternPasses, None);
+    rule = rule.replace("'id'", "'nr'");
+    let none = "none of its tables has a column nr of a type for ids, so that it fills nothing: item_1, item_2, item_0";
+    Case::new().more_rules(&rule).facts(some()).says(Code::PatternPasses, Warning, none);
+    rule = rule.replace("'nr'", "'auto'");
+    let counted = Case::new().more_rules(&rule).facts(some());
+    let counted = counted.facts(|facts| facts.tables[1].columns[0].shape.auto_increment = true);
+    counted.says(
+        Code::PatternPasses,
+        Note,
+        "2 of its tables have no AUTO_INCREMENT column and no primary key",
+    );
+    counted.check(Code::ColumnMissing, None);
+    let exact = Case::new().rules("column = 'id'", "column = 'auto'");
+    exact.says(Code::ColumnMissing, Error, "name the rule's column; the table has id");
 }

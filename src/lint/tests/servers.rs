@@ -19,6 +19,20 @@ fn the_servers_settings() {
 }
 
 #[test]
+fn compression_of_the_server() {
+    let check = |code: Code, expect: Option<super::Severity>, wanted: &[&str], case: Case| {
+        let found = super::super::compression(&case.facts.server, wanted);
+        assert_eq!(found.map(|found| (found.code, found.severity)), expect.map(|severity| (code, severity)));
+    };
+    let mysql = |offered| Case::new().variable("protocol_compression_algorithms", offered);
+    check(Code::CompressionUnoffered, None, &[], Case::new());
+    check(Code::CompressionUnoffered, None, &["zlib", "zstd"], Case::new());
+    check(Code::CompressionUnoffered, Some(Warning), &["zstd"], Case::new());
+    check(Code::CompressionUnoffered, None, &["zstd"], mysql("zlib,zstd,uncompressed"));
+    check(Code::CompressionUnoffered, Some(Warning), &["zlib", "zstd"], mysql("uncompressed"));
+}
+
+#[test]
 fn clocks() {
     let apart = |seconds: u64| {
         let clocks = Some((Moment::from_micros(NOW), Moment::from_micros(NOW + seconds * 1_000_000)));
@@ -96,4 +110,11 @@ fn what_the_store_holds() {
 fn records_are_read() {
     let read: GeneratorRecord = Case::new().bound(7).store.generators.unwrap().remove("shop.g").unwrap();
     assert_eq!(read.bound, 7);
+}
+
+#[test]
+fn connections_that_are_shared() {
+    Case::new().check(Code::ConnectionsShared, None);
+    let shared = Case::new().facts(|facts| facts.server.shares_connections = true);
+    shared.says(Code::ConnectionsShared, Warning, "3566");
 }

@@ -151,7 +151,7 @@ async fn what_is_sent_is_what_is_read() {
 }
 
 proptest! {
-    /// However a header is cut, what belongs to it is told the same, and no byte behind it.
+    /// However a header is cut, the same bytes belong to it, and no byte after it.
     #[test]
     fn a_header_ends_where_it_ends(which in 0..4usize, cuts in proptest::collection::vec(1..20usize, 1..40), more: Vec<u8>) {
         let header = [V2_IPV4, V2_LOCAL, b"PROXY TCP4 192.0.2.1 10.0.0.2 4242 3306\r\n", b"PROXY UNKNOWN\r\n"][which];

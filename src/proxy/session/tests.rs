@@ -11,7 +11,7 @@ use crate::mysql::capabilities::Capabilities;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{PAYLOAD_BYTES_MAX, put_packets};
 use crate::proxy::relay::err_packet;
-use crate::proxy::view::{STATE_SQL, TRACK_SQL};
+use crate::proxy::tracking::{STATE_SQL, TRACK_SQL};
 use rig::{Client, STATEMENT_BYTES_MAX, Say, Server, ToClient, ToServer, check, play};
 
 fn p(nr: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
@@ -48,25 +48,25 @@ fn all(parts: &[Vec<u8>]) -> Vec<u8> {
     parts.concat()
 }
 
-/// sql_mode '', character set utf8mb4, changes are reported, no database.
+/// sql_mode '', character set utf8mb4; changes of the schema are reported, other state and variables not; no database.
 fn state_rows(deprecate_eof: bool) -> Vec<u8> {
-    let row = b"\x00\x0e757466386d6234\x011\xfb";
-    let mut out = p(1, [4]);
-    for nr in 2..6 {
+    let row = b"\x00\x0e757466386d6234\x010\x011\x00\xfb";
+    let mut out = p(1, [6]);
+    for nr in 2..8 {
         out.extend(p(nr, b"\x03def"));
     }
     if deprecate_eof {
-        out.extend(p(6, row));
-        out.extend(p(7, [0xFE, 0, 0, 2, 0, 0, 0]));
+        out.extend(p(8, row));
+        out.extend(p(9, [0xFE, 0, 0, 2, 0, 0, 0]));
     } else {
-        out.extend(p(6, [0xFE, 0, 0, 2, 0]));
-        out.extend(p(7, row));
         out.extend(p(8, [0xFE, 0, 0, 2, 0]));
+        out.extend(p(9, row));
+        out.extend(p(10, [0xFE, 0, 0, 2, 0]));
     }
     out
 }
 
-/// The session learns its state in front of its first ruled statement.
+/// The session learns its state before its first ruled statement.
 fn learns(capabilities: Capabilities) -> [Say; 2] {
     // The OK reports a change, which the client must not see.
     let tracked = p(1, b"\x00\x00\x00\x02\x40\x00\x00\x00\x07\x01\x05\x04test");
@@ -391,7 +391,7 @@ async fn a_reset_waits_for_what_belongs_to_the_old_session() {
         ToServer(q("INSERT INTO s.t(a,`id`) VALUES(LAST_INSERT_ID(),1)")),
         Server(ok(1, 1, 0, 3)),
         ToClient(ok(1, 1, 1, 3)),
-        // The owed id is forgotten, and the state is learnt anew.
+        // The owed id is forgotten, and the state is learnt again.
         ToServer(all(&[p(0, [0x1F]), q("SELECT f()")])),
         Server(all(&[ok(1, 0, 0, 2), ok(1, 0, 0, 2)])),
         ToClient(all(&[ok(1, 0, 0, 2), ok(1, 0, 0, 2)])),
@@ -519,11 +519,11 @@ async fn a_statement_whose_rules_change_before_it_is_sent_is_planned_anew() {
 #[tokio::test]
 async fn an_execution_whose_rules_change_before_it_is_sent_is_prepared_anew() {
     let text = "INSERT INTO s.t(a) VALUES(?)";
-    let anew = prepare("INSERT INTO s.t(a,`other`) VALUES(?,LAST_INSERT_ID(?))");
+    let prepared_again = prepare("INSERT INTO s.t(a,`other`) VALUES(?,LAST_INSERT_ID(?))");
     let one = p(0, b"\x17\x07\x00\x00\x00\x00\x01\x00\x00\x00\x00\x01\x01\x00\x05");
-    assert_eq!(rig::changing_execution(text, 2, &one, "other").await, anew);
+    assert_eq!(rig::changing_execution(text, 2, &one, "other").await, prepared_again);
     let bulk = p(0, b"\xfa\x07\x00\x00\x00\x80\x00\x01\x00\x00\x05\x00\x06");
-    assert_eq!(rig::changing_execution(text, 2, &bulk, "other").await, anew);
+    assert_eq!(rig::changing_execution(text, 2, &bulk, "other").await, prepared_again);
     // The same text with ids of the rules before goes as it is.
     let same = rig::changing_execution(text, 2, &one, "id").await;
     assert_eq!(same[4], 0x17);

@@ -1,4 +1,4 @@
-//! A version of the rules made ready: the first, or the next while another is in force.
+//! A version of the rules made ready: the first, or the next while another is active.
 //!
 //! # Why no id comes twice while the rules change
 //! 1. A statement takes its ids, then looks whether its version is retired, and is sent only if not ([`Tables::is_retired`]).
@@ -10,9 +10,9 @@
 //!    What it hands back lies above all that it issued, and above the floor of no table: where a table is new to the
 //!    generator, nothing is handed back. The same where the next one issues ids that the first left out, by its step and
 //!    offset: others may have used those, so the tables are asked as if they were new.
-//! 4. Where a step fails, panics or is cut off, tables may be bound to generators that never came into force. The old rules go on
-//!    as a version of their own that binds those tables back before it issues for them. Behind the last binding there is no
-//!    way back, since old generators close: from there on it is the next version that comes into force ([`Handover`]).
+//! 4. Where a step fails, panics or is cut off, tables may be bound to generators that never became active. The old rules go on
+//!    as a version of their own that binds those tables back before it issues for them. After the last binding there is no
+//!    way back, since old generators close: from there on it is the next version that becomes active ([`Handover`]).
 //!
 //! [`Handover`]: super::in_force
 
@@ -29,7 +29,9 @@ use crate::ids::timestamp::Timestamp;
 use crate::ids::timestamp::spec::TimestampSpec;
 use crate::ids::{Generator, Sequence};
 use crate::rules::RuleSet;
+use crate::rules::column::Meant;
 use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec, Mode, Rule, TableShape};
+use crate::sql::name::same_column;
 
 /// A ruled table of the backend, read before anything is changed.
 struct Live {
@@ -45,7 +47,7 @@ struct Live {
 enum Fit {
     /// The rule's column is not there.
     NoColumn,
-    /// Bound by the version before this one, and nothing that a binding hangs on has changed.
+    /// Bound by the version before this one, and nothing that a binding depends on has changed.
     Bound,
     /// To be bound; holds ids up to `highest`.
     New { highest: u64 },
@@ -154,31 +156,47 @@ impl Tables {
     /// Reads and locks what the rules name, and changes nothing else. `old`: what it has bound is not asked for its ids.
     async fn survey(&self, old: Option<&Tables>) -> Result<Vec<Live>, TableError> {
         let mut live = Vec::new();
+        let mut is_locking = false;
         for (table, rule) in self.names().await? {
             let ddl = self.backend.ddl.seen();
             let Some(live_table) = self.live_table(&rule.schema, &table).await? else { continue };
             let shape = Arc::new(live_table.shape);
-            let fit = if column(&shape, &rule.column).is_none() {
-                Fit::NoColumn
+            let (rule, fit) = match rule.meant(&table, shape.columns.iter()) {
+                Meant::Fills(rule) => (rule, None),
+                Meant::Passes | Meant::Lacks(_) => (rule, Some(Fit::NoColumn)),
+            };
+            let fit = if let Some(fit) = fit {
+                fit
             } else if old.is_some_and(|old| old.binds_as(self, &rule, &table)) {
                 Fit::Bound
             } else {
                 self.lock(&rule, &table).await?;
-                Fit::New { highest: self.highest(&rule, &table).await? }
+                is_locking = true;
+                Fit::New { highest: 0 }
             };
             live.push(Live { table, rule, shape, ddl, fit });
+        }
+        if is_locking {
+            self.locks_settled().await;
+        }
+        for one in &mut live {
+            if let Fit::New { highest } = &mut one.fit {
+                *highest = self.highest(&one.rule, &one.table).await?;
+            }
         }
         Ok(live)
     }
 
-    /// Each ruled table of the backend with its rule.
+    /// Each table of the backend that a rule names, with the rule.
     async fn names(&self) -> Result<Vec<(String, Arc<Rule>)>, TableError> {
         let Some(schema) = &self.backend.schema else { return Ok(Vec::new()) };
         let found = schema.ruled_tables(self.backend.case, &self.rules).await?;
         for ambiguous in &found.ambiguous {
             tracing::error!("{ambiguous}");
         }
-        Ok(found.tables.into_iter().filter(|(_, rule)| rule.mode == Mode::On).collect())
+        // Those that a pattern passes over are known too: the first statement into one does not wait.
+        let all = found.tables.into_iter().chain(found.passed);
+        Ok(all.filter(|(_, rule)| rule.mode == Mode::On).collect())
     }
 
     pub(super) fn seed(&self, generator: &GeneratorName) -> Seed {
@@ -195,11 +213,11 @@ impl Tables {
 
     /// Whether the table is bound here as `next` would bind it by `rule`, and nobody has moved it since.
     fn binds_as(&self, next: &Tables, rule: &Rule, table: &str) -> bool {
-        self.is_bound(&rule.schema, table)
+        self.is_bound_by(rule, table)
             && !self.generators.get(&rule.generator).is_some_and(Generator::is_lost)
             && matches!(self.rules.acting(self.backend.case, &rule.schema, table), Ok(Some(mine))
                 if mine.generator == rule.generator
-                    && mine.column == rule.column
+                    && (mine.is_auto() || same_column(&mine.column, &rule.column))
                     && self.seed(&mine.generator) == next.seed(&rule.generator)
                     && self.leaves_no_more_out(next, &rule.generator))
     }
@@ -227,6 +245,7 @@ impl Tables {
         tables.generators.clone_from(&self.generators);
         tables.views = self.views.clone();
         tables.shadows.store(self.shadows.load_full());
+        tables.renew_mentions();
         let mut known = Known::clone(&self.known.load());
         for one in without.iter().filter(|one| matches!(one.fit, Fit::New { .. })) {
             known.remove(&self.key(&one.rule.schema, &one.table));

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tokio::sync::watch;
 
 use super::change::Next;
 use super::lookup::Ddl;
@@ -100,10 +101,32 @@ impl InForce {
         self.now().rules.clone()
     }
 
-    /// Puts `rules` in force for every statement that comes from now on, or fails and leaves those that were.
+    /// Makes `rules` active for every statement that comes from now on, or fails and leaves those that were.
     pub async fn change(&self, rules: Arc<RuleSet>) -> Result<(), TableError> {
         let _one_at_a_time = self.changing.lock().await;
         self.change_to(rules).await
+    }
+
+    /// Binds all tables again, above the ids that are in them: after a lapse of their locks another store's proxy may have issued
+    /// ids.
+    pub async fn bind_again(&self) -> Result<(), TableError> {
+        let _one_at_a_time = self.changing.lock().await;
+        let old = self.now();
+        old.unbind_all();
+        self.change_to(old.rules.clone()).await?;
+        self.guarded_again().await;
+        Ok(())
+    }
+
+    /// See [`TableLocks::lapses`].
+    pub fn lapses(&self) -> Option<watch::Receiver<u64>> {
+        self.backend.locks.as_ref().map(TableLocks::lapses)
+    }
+
+    pub(super) async fn guarded_again(&self) {
+        if let Some(locks) = &self.backend.locks {
+            locks.bound_again().await;
+        }
     }
 
     /// Under the lock of `changing`.
@@ -138,7 +161,7 @@ impl InForce {
         self.past().push(Arc::downgrade(old));
     }
 
-    /// The version that comes behind `retired`. `None`: it takes longer than `deadline`.
+    /// The version that comes after `retired`. `None`: it takes longer than `deadline`.
     pub(in crate::proxy) async fn after(
         &self,
         retired: &Arc<Tables>,
@@ -164,7 +187,7 @@ impl InForce {
         self.now().read_views().await
     }
 
-    /// A table's lock is held while its rule is in force, and while a statement is under way that began when it was.
+    /// A table's lock is held while its rule is active, and while a statement is under way that began when it was.
     async fn give_up_locks(&self) {
         let Some(locks) = &self.backend.locks else { return };
         // A change takes locks for tables that are bound later.
@@ -199,7 +222,7 @@ impl InForce {
             return Ok(());
         }
         let _one_at_a_time = self.changing.lock().await;
-        // Behind the lock: a reload that held it may have opened them, and the rules from before it must not come back.
+        // After the lock: a reload that held it may have opened them, and the rules from before it must not come back.
         if !self.must_reopen() {
             return Ok(());
         }

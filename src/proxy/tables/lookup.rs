@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::column::column;
 use super::{TableError, Tables};
-use crate::proxy::locks::TableLocks;
 use crate::rewrite::plan::{Lookup, Target};
+use crate::rules::column::Meant;
 use crate::rules::model::{Rule, TableShape};
 use crate::rules::pattern::is_pattern;
 use crate::schema::{LiveTable, SchemaError, TableKind};
+use crate::sql::name::same_column;
 
 /// What nobody read again in the meantime ([`Tables::refresh`]) is too old after so long.
 pub const SHAPE_AGE_MAX: Duration = Duration::from_secs(5);
@@ -65,7 +65,7 @@ impl Tables {
         let Some(entry) = known.get(&name).filter(is_current) else {
             return self.not_known(schema, table, &name);
         };
-        if let Some(away) = self.away() {
+        if let Some(away) = self.away(&name) {
             return away;
         }
         // A line that all sessions read is written only once.
@@ -81,13 +81,24 @@ impl Tables {
             Ok(None) if !self.views.are_read_at(self.backend.ddl.seen()) => Lookup::Unknown,
             Ok(None) if !self.views.contains(&name.0, &name.1) => Lookup::NotRuled,
             Err(ambiguous) => Lookup::Refused(ambiguous.to_string()),
-            Ok(_) => self.away().unwrap_or(Lookup::Unknown),
+            Ok(_) => self.away(name).unwrap_or(Lookup::Unknown),
         }
     }
 
-    /// What ruled names mean while the tables' locks are lost.
-    fn away(&self) -> Option<Lookup> {
-        self.backend.locks.as_ref().and_then(TableLocks::lost).map(Lookup::Away)
+    /// What a ruled name means while its table's lock is lost.
+    fn away(&self, (schema, table): &Name<'_>) -> Option<Lookup> {
+        self.backend.locks.as_ref()?.lost(|| format!("{schema}.{table}")).map(Lookup::Away)
+    }
+
+    /// No table counts as bound any more.
+    pub(super) fn unbind_all(&self) {
+        self.known.rcu(|known| {
+            let mut known = Known::clone(known);
+            for entry in known.values_mut() {
+                entry.is_bound = false;
+            }
+            known
+        });
     }
 
     /// Whether the table that `target` was planned for is ruled and shaped as it was then.
@@ -113,15 +124,37 @@ impl Tables {
 
     /// Reads the views afresh; those made past this proxy are seen when this is called from time to time.
     pub async fn read_views(&self) -> Result<(), SchemaError> {
-        let Some(schema) = &self.backend.schema else { return Ok(()) };
         let ddl = self.backend.ddl.seen();
+        let Some(schema) = &self.backend.schema else {
+            // Nobody can read any.
+            self.views.settle(ddl);
+            return Ok(());
+        };
         let views = schema.views().await;
-        if let Ok(views) = &views {
-            self.views.take(&self.rules, self.backend.case, views);
+        if let Ok(views) = &views
+            && self.views.take(&self.rules, self.backend.case, views)
+        {
+            self.renew_mentions();
         }
         // Where they could not be read, what was known before goes on: statements on other tables must not fail for it.
         self.views.settle(ddl);
         views.map(|_| ())
+    }
+
+    /// Reads the views where DDL has been seen since they were read last.
+    pub(in crate::proxy) async fn know_views(&self) {
+        if !self.views.are_read_at(self.backend.ddl.seen()) {
+            let _one_at_a_time = self.backend.fetching.lock().await;
+            self.know_views_alone().await;
+        }
+    }
+
+    async fn know_views_alone(&self) {
+        if !self.views.are_read_at(self.backend.ddl.seen())
+            && let Err(error) = self.read_views().await
+        {
+            tracing::warn!(%error, "the views of ruled tables cannot be read");
+        }
     }
 
     /// Reads a table's columns afresh, and binds it where it is new, so that [`Tables::lookup`] knows it. `again`: also
@@ -134,11 +167,7 @@ impl Tables {
         }
         let rule = self.rules.acting(self.backend.case, schema, table).ok().flatten().cloned();
         if rule.is_none() {
-            if !self.views.are_read_at(self.backend.ddl.seen())
-                && let Err(error) = self.read_views().await
-            {
-                tracing::warn!(%error, "the views of ruled tables cannot be read");
-            }
+            self.know_views_alone().await;
             if !self.is_view(schema, table) {
                 return;
             }
@@ -150,14 +179,24 @@ impl Tables {
         };
         if let Err(error) = read {
             tracing::error!(%error, table = format!("{schema}.{table}"), "a ruled table cannot be served");
-            let is_bound = self.is_bound(schema, table);
-            self.put(schema, table, Lookup::Away(error.to_string()), ddl, is_bound);
+            // A rule that looks its column up again each time may find another one then.
+            let is_bound = self.is_bound(schema, table) && !rule.is_some_and(|rule| rule.is_auto());
+            self.put(schema, table, Lookup::Away(error.for_client()), ddl, is_bound);
         }
     }
 
     /// Whether the table was bound under these rules.
     pub(super) fn is_bound(&self, schema: &str, table: &str) -> bool {
         self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.is_bound)
+    }
+
+    /// Whether it was, by the ids of this rule's column.
+    pub(super) fn is_bound_by(&self, rule: &Rule, table: &str) -> bool {
+        let known = self.known.load();
+        let Some(entry) = known.get(&self.folded(&rule.schema, table)) else { return false };
+        let is_other =
+            |target: &Target| target.view.is_none() && !same_column(&target.rule.column, &rule.column);
+        entry.is_bound && !matches!(&entry.lookup, Lookup::Ruled(target) if is_other(target))
     }
 
     /// [`Tables::is_bound`] by [`Tables::bound_name`].
@@ -210,36 +249,39 @@ impl Tables {
         live: Option<LiveTable>,
         ddl: u64,
     ) -> Result<Lookup, TableError> {
-        let was_bound = self.is_bound(&rule.schema, table);
         let lookup = self.meaning(rule, table, live.map(|live| Arc::new(live.shape)));
-        if !was_bound && matches!(lookup, Lookup::Ruled(_)) {
-            self.raise_floor(rule, table).await?;
+        // A table that comes back, or gets its column later, may hold other ids.
+        let is_bound = matches!(lookup, Lookup::Ruled(_));
+        if let Lookup::Ruled(target) = &lookup
+            && !self.is_bound_by(&target.rule, table)
+        {
+            self.raise_floor(&target.rule, table).await?;
         }
-        let is_bound = match lookup {
-            Lookup::Ruled(_) => true,
-            // One that comes back may hold other ids.
-            Lookup::Missing => false,
-            _ => was_bound,
-        };
         self.put(&rule.schema, table, lookup.clone(), ddl, is_bound);
         Ok(lookup)
     }
 
     /// What the name of a ruled base table means with these columns.
     pub(super) fn meaning(&self, rule: &Arc<Rule>, table: &str, shape: Option<Arc<TableShape>>) -> Lookup {
-        if let Some(shape) = &shape
-            && column(shape, &rule.column).is_none()
-        {
-            return Lookup::Refused(format!(
-                "table {}.{table} has no column {} (rule at {}); correct the rule's column",
-                rule.schema, rule.column, rule.origin
-            ));
-        }
+        let meant = match &shape {
+            Some(shape) => rule.meant(table, shape.columns.iter()),
+            None if self.backend.schema.is_none() && rule.is_auto() => Meant::Lacks(format!(
+                "which column of {}.{table} is filled is not known without a control account (rule at {}); name the rule's \
+                 column",
+                rule.schema, rule.origin
+            )),
+            None => Meant::Fills(rule.clone()),
+        };
+        let rule = match meant {
+            Meant::Fills(rule) => rule,
+            Meant::Passes => return Lookup::NotRuled,
+            Meant::Lacks(why) => return Lookup::Refused(why),
+        };
         if self.backend.schema.is_some() && shape.is_none() {
             return Lookup::Missing;
         }
-        let spacing = self.spacing(rule);
-        let target = Target { rule: rule.clone(), table: table.to_owned(), spacing, shape, view: None };
+        let spacing = self.spacing(&rule);
+        let target = Target { rule, table: table.to_owned(), spacing, shape, view: None };
         Lookup::Ruled(Arc::new(target))
     }
 }

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use super::Tables;
 use super::lookup::{Known, Name};
 use crate::rewrite::plan::{Lookup, Target};
+use crate::rules::column::Meant;
+use crate::rules::model::TableShape;
 use crate::schema::{SchemaError, TableKind};
 
 /// How often [`Tables::refresh`] is to be called.
@@ -17,7 +19,7 @@ const SUSPECT_AGE: Duration = Duration::from_millis(100);
 
 impl Tables {
     /// Reads the tables again that were used since they were read last, all base tables by one query. Those whose columns are the
-    /// same stay known as they are; others are read whole by whoever needs them next.
+    /// same stay known as they are; others are read whole when they are needed next.
     pub async fn refresh(&self) -> Result<(), SchemaError> {
         let Some(schema) = &self.backend.schema else { return Ok(()) };
         let ddl = self.backend.ddl.seen();
@@ -31,6 +33,7 @@ impl Tables {
                 Lookup::Ruled(target) if target.view.is_none() => {
                     names.push((target.rule.schema.clone(), target.table.clone()));
                 }
+                Lookup::NotRuled => names.push((key.0.clone().into_owned(), key.1.clone().into_owned())),
                 _ => others.push(key.clone()),
             }
         }
@@ -41,6 +44,11 @@ impl Tables {
             let live = live.filter(|live| live.kind == TableKind::Base).map(|live| live.shape);
             let known = self.known.load().get(&key).map(|entry| entry.lookup.clone());
             match known {
+                // A view, or what is no table.
+                Some(Lookup::NotRuled) if live.is_none() => others.push(key),
+                Some(Lookup::NotRuled) if live.as_ref().is_some_and(|live| self.passes(&key, live)) => {
+                    same.push(key);
+                }
                 Some(Lookup::Ruled(target)) if live.is_some() && target.shape.as_deref() == live.as_ref() => {
                     same.push(key);
                 }
@@ -62,6 +70,12 @@ impl Tables {
             self.fetch(&schema, &table, true).await;
         }
         Ok(())
+    }
+
+    /// Whether the table's name is a pattern's, and its columns are not.
+    fn passes(&self, (schema, table): &Name<'static>, shape: &TableShape) -> bool {
+        let rule = self.rules.acting(self.backend.case, schema, table).ok().flatten();
+        rule.is_some_and(|rule| rule.meant(table, shape.columns.iter()) == Meant::Passes)
     }
 
     /// The server refused a statement on this table in a way that other columns than we know would explain.

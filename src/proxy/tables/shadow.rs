@@ -38,7 +38,15 @@ impl Tables {
             return Some(view.table.clone());
         }
         self.rules.shadow(self.backend.case, schema, table)?;
-        Some(self.owned(schema, table))
+        let name = self.owned(schema, table);
+        // A pattern that passes the table over.
+        let is_none = matches!(self.shadows.load().tables.get(&name), Some(Lookup::NotRuled));
+        (!is_none).then_some(name)
+    }
+
+    /// Views of such tables, by schema and name.
+    pub(super) fn shadowed_views(&self) -> Vec<(String, String)> {
+        self.shadows.load().views.keys().cloned().collect()
     }
 
     fn owned(&self, schema: &str, table: &str) -> (String, String) {
@@ -90,7 +98,10 @@ impl Tables {
             return;
         }
         match self.shadows_now(ddl).await {
-            Ok(shadows) => self.shadows.store(shadows.into()),
+            Ok(shadows) => {
+                self.shadows.store(shadows.into());
+                self.renew_mentions();
+            }
             Err(error) => tracing::debug!(%error, "the columns of tables in shadow mode cannot be read"),
         }
     }
@@ -98,8 +109,13 @@ impl Tables {
     async fn shadows_now(&self, ddl: u64) -> Result<Shadows, SchemaError> {
         let mut shadows = Shadows { ddl, read_at: Some(Instant::now()), ..Shadows::default() };
         let Some(schema) = &self.backend.schema else { return Ok(shadows) };
-        let found = schema.ruled_tables(self.backend.case, &self.rules).await?.tables;
-        let mine: Vec<_> = found.into_iter().filter(|(_, rule)| rule.mode == Mode::Shadow).collect();
+        let found = schema.ruled_tables(self.backend.case, &self.rules).await?;
+        let mine: Vec<_> = found
+            .tables
+            .into_iter()
+            .chain(found.passed)
+            .filter(|(_, rule)| rule.mode == Mode::Shadow)
+            .collect();
         let names: Vec<_> = mine.iter().map(|(table, rule)| (rule.schema.clone(), table.clone())).collect();
         let live = schema.live_tables(self.backend.case, &names).await?;
         for ((table, rule), live) in mine.iter().zip(live) {
@@ -107,7 +123,10 @@ impl Tables {
             let meaning = self.meaning(&as_if_on(rule), table, Some(Arc::new(live.shape)));
             shadows.tables.insert(self.owned(&rule.schema, table), meaning);
         }
-        let base = |schema: &str, table: &str| shadows.tables.get(&self.owned(schema, table)).cloned();
+        let is_ruled = |lookup: &&Lookup| !matches!(lookup, Lookup::NotRuled);
+        let base = |schema: &str, table: &str| {
+            shadows.tables.get(&self.owned(schema, table)).filter(is_ruled).cloned()
+        };
         shadows.views = follow_all(schema, self.backend.case, base).await?;
         Ok(shadows)
     }

@@ -51,6 +51,9 @@ impl Tables {
         }
         self.backend.taken.at_once(&target.rule.generator, |of| {
             let block = self.generators.get(&target.rule.generator)?.try_take(n)?;
+            if !self.is_guarded(target) {
+                return None;
+            }
             of.note(n.get());
             Some(block)
         })
@@ -86,13 +89,36 @@ impl Tables {
             return Err(TakeError::Paused { generator: target.rule.generator.to_string() });
         }
         let generator = self.generator(target)?;
-        if let Some(block) = generator.try_take(n) {
-            return Ok(block);
-        }
-        let asked = Instant::now();
-        let block = generator.take(n, deadline).await;
-        self.backend.taken.waited.note(asked.elapsed());
-        block
+        let block = if let Some(block) = generator.try_take(n) {
+            block
+        } else {
+            let asked = Instant::now();
+            let block = generator.take(n, deadline).await;
+            self.backend.taken.waited.note(asked.elapsed());
+            block?
+        };
+        self.guarded(target, deadline).await?;
+        Ok(block)
+    }
+
+    /// Whether ids that were taken for the table may be used, as far as is known.
+    fn is_guarded(&self, target: &Target) -> bool {
+        let Some(locks) = &self.backend.locks else { return true };
+        locks.is_seen() && self.lost_lock(target).is_none()
+    }
+
+    /// Waits until ids that were taken for the table may be used.
+    async fn guarded(&self, target: &Target, limit: Duration) -> Result<(), TakeError> {
+        let Some(locks) = &self.backend.locks else { return Ok(()) };
+        let seen = locks.seen(limit).await;
+        let lost = seen.and_then(|()| self.lost_lock(target).map_or(Ok(()), Err));
+        let generator = || target.rule.generator.to_string();
+        lost.map_err(|reason| TakeError::Unguarded { generator: generator(), reason })
+    }
+
+    fn lost_lock(&self, target: &Target) -> Option<String> {
+        let locks = self.backend.locks.as_ref()?;
+        locks.lost(|| self.bound_name(&target.rule, &target.table))
     }
 
     /// As [`Generator::advance_past`].
@@ -115,7 +141,7 @@ impl Tables {
 }
 
 impl InForce {
-    /// From here on this process makes no ids: its generators are closed, its tables' locks given up, and statements take
+    /// From here on this process makes no ids: its generators are closed, and statements take
     /// their ids from `successor`. The store has no more calls from here.
     pub async fn yield_to(&self, successor: Arc<dyn Successor>) {
         let _one_at_a_time = self.changing.lock().await;
@@ -131,9 +157,6 @@ impl InForce {
         for generator in old.generators.values() {
             generator.close().await;
         }
-        if let Some(locks) = &self.backend.locks {
-            locks.give_up().await;
-        }
     }
 
     /// Behind [`InForce::yield_to`]: the successor has ended without taking over, and the store is open again.
@@ -141,7 +164,9 @@ impl InForce {
         let _one_at_a_time = self.changing.lock().await;
         let old = self.now();
         let next = Next::make(&old, old.rules.clone(), self.backend.clone()).await?;
-        self.succeed(&old, next).await
+        self.succeed(&old, next).await?;
+        self.guarded_again().await;
+        Ok(())
     }
 
     /// Whether another process issues ids in this one's stead.
@@ -160,7 +185,7 @@ impl InForce {
             let (tables, target) = self.target(asked).await?;
             let taken = tables.take(&target, n, deadline).await;
             if !tables.is_retired() {
-                return taken.map_err(|error| error.to_string());
+                return taken.map_err(|error| error.for_client());
             }
             self.after(&tables, deadline).await.ok_or("the rules are being changed; try again")?;
         }
@@ -172,7 +197,7 @@ impl InForce {
             let (tables, target) = self.target(asked).await?;
             let advanced = tables.advance_past(&target, id, deadline).await;
             if !tables.is_retired() {
-                return advanced.map_err(|error| error.to_string());
+                return advanced.map_err(|error| error.for_client());
             }
             self.after(&tables, deadline).await.ok_or("the rules are being changed; try again")?;
         }

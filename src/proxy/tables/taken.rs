@@ -1,4 +1,4 @@
-//! What is taken of each generator, whatever version of the rules is in force; and whether an operator has stopped it.
+//! What is taken of each generator, whatever version of the rules is active; and whether an operator has stopped it.
 
 use std::array;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::meter::{Counter, Timing};
 use crate::rules::model::GeneratorName;
 
 /// Why requests got no ids, in a word for each.
-const REFUSED: [&str; 7] = ["store", "exhausted", "ahead", "clock", "too_many", "paused", "closed"];
+const REFUSED: [&str; 8] = ["store", "exhausted", "ahead", "clock", "too_many", "paused", "closed", "locks"];
 
 #[derive(Debug, Default)]
 pub struct Taken {
@@ -74,6 +74,7 @@ impl OfGenerator {
             TakeError::TooMany { .. } => 4,
             TakeError::Paused { .. } => 5,
             TakeError::NotOpen { .. } | TakeError::Successor { .. } | TakeError::Closed { .. } => 6,
+            TakeError::Unguarded { .. } => 7,
         };
         if let Some(count) = self.refused.get(nth) {
             count.fetch_add(1, Ordering::Relaxed);

@@ -193,7 +193,7 @@ fn check_handover(keys: &str, to: &str, is_bound: bool, fail: impl Fn(&MemorySto
         assert!(old.is_retired());
         store.set_away(false);
         panics.is_on.store(false, Ordering::SeqCst);
-        let now = in_force.after(&old, Duration::from_secs(1)).await.expect("a version is in force");
+        let now = in_force.after(&old, Duration::from_secs(1)).await.expect("a version is active");
         assert!(!now.is_retired());
         now.fetch("s", "t", false).await;
         let Lookup::Ruled(target) = now.lookup("s", "t") else { panic!("t is ruled") };

@@ -3,6 +3,7 @@
 //!
 //! Source: MySQL's "Client/Server Protocol" pages and MariaDB's "Client/Server Protocol" pages.
 
+mod frames;
 mod reply;
 mod value;
 mod wire;
@@ -11,24 +12,30 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+pub use frames::Compress;
+use frames::Frames;
 pub use reply::{Column, ErrPacket, OkPacket, Outcome, ResultSet};
 pub use value::{Param, Value};
 use wire::Cursor;
 
 pub const CLIENT_FOUND_ROWS: u32 = 1 << 1;
 pub const CLIENT_CONNECT_WITH_DB: u32 = 1 << 3;
+pub const CLIENT_COMPRESS: u32 = 1 << 5;
 pub const CLIENT_LOCAL_FILES: u32 = 1 << 7;
 pub const CLIENT_MULTI_STATEMENTS: u32 = 1 << 16;
 pub const CLIENT_MULTI_RESULTS: u32 = 1 << 17;
 pub const CLIENT_PS_MULTI_RESULTS: u32 = 1 << 18;
 pub const CLIENT_PLUGIN_AUTH: u32 = 1 << 19;
+pub const CLIENT_EXPIRED_PASSWORDS: u32 = 1 << 22;
 pub const CLIENT_SESSION_TRACK: u32 = 1 << 23;
 pub const CLIENT_DEPRECATE_EOF: u32 = 1 << 24;
+pub const CLIENT_ZSTD: u32 = 1 << 26;
 pub const CLIENT_QUERY_ATTRIBUTES: u32 = 1 << 27;
 pub const CLIENT_OPTIONAL_RESULTSET_METADATA: u32 = 1 << 25;
 /// Among MariaDB's extended ones.
 pub const MARIADB_CACHE_METADATA: u32 = 1 << 4;
 pub const MARIADB_STMT_BULK: u32 = 1 << 2;
+pub const MARIADB_PROGRESS: u32 = 1;
 /// LONG_PASSWORD, LONG_FLAG, PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION: every client of this century.
 const CLIENT_BASE: u32 = 1 | (1 << 2) | (1 << 9) | (1 << 13) | (1 << 15);
 
@@ -48,8 +55,11 @@ pub struct Options {
     pub extended: u32,
     /// How long each answer may take, from the login's on.
     pub timeout: Duration,
-    /// What a load balancer sends in front of all else.
+    /// What a load balancer sends before all else.
     pub proxy_header: Vec<u8>,
+    pub compress: Compress,
+    /// Capabilities that are set whatever the server offers.
+    pub insists_on: u32,
 }
 
 impl Default for Options {
@@ -62,12 +72,16 @@ impl Default for Options {
             extended: 0,
             timeout: TIMEOUT,
             proxy_header: Vec::new(),
+            compress: Compress::of_environment(),
+            insists_on: 0,
         }
     }
 }
 
 pub struct Client {
     stream: TcpStream,
+    /// From the login on, where that was agreed.
+    frames: Option<Frames>,
     packet_nr: u8,
     /// What both sides agreed on.
     pub capabilities: u32,
@@ -100,6 +114,7 @@ impl Client {
         stream.set_nodelay(true)?;
         let mut client = Client {
             stream,
+            frames: None,
             packet_nr: 0,
             capabilities: 0,
             extended: 0,
@@ -111,10 +126,13 @@ impl Client {
         };
         client.write_bytes(&options.proxy_header)?;
         let greeting = client.read_packet()?;
-        client.capabilities = wanted(options) & client.read_greeting(&greeting)?;
+        client.capabilities = wanted(options) & client.read_greeting(&greeting)? | options.insists_on;
         client.extended &= options.extended;
         client.write_packet(&client.handshake_response(options))?;
         client.finish_login()?;
+        if client.has(CLIENT_COMPRESS | CLIENT_ZSTD) {
+            client.frames = Some(Frames::new(options.compress));
+        }
         Ok(client)
     }
 
@@ -155,6 +173,9 @@ impl Client {
         }
         response.extend(&self.plugin);
         response.push(0);
+        if let Compress::Zstd(level) = options.compress {
+            response.push(level);
+        }
         response
     }
 
@@ -175,6 +196,7 @@ impl Client {
         }
     }
 
+    /// Whether any of them is agreed on.
     pub fn has(&self, capability: u32) -> bool {
         self.capabilities & capability != 0
     }
@@ -229,7 +251,7 @@ impl Client {
         Ok(Ok(Prepared { id, params, columns, warnings }))
     }
 
-    /// COM_STMT_EXECUTE with the parameters' types sent anew.
+    /// COM_STMT_EXECUTE with the parameters' types sent again.
     pub fn execute(&mut self, statement: &Prepared, params: &[Param]) -> io::Result<Vec<Outcome>> {
         for (index, param) in (0_u16..).zip(params) {
             if let Param::Long(bytes) = param {
@@ -243,7 +265,7 @@ impl Client {
         self.read_outcomes(true)
     }
 
-    /// MariaDB's COM_STMT_BULK_EXECUTE with the parameters' types sent anew.
+    /// MariaDB's COM_STMT_BULK_EXECUTE with the parameters' types sent again.
     pub fn bulk(&mut self, statement: u32, sets: &[&[Param]]) -> io::Result<Vec<Outcome>> {
         self.send_command(0xFA, &value::bulk_body(statement, sets))?;
         self.read_outcomes(true)
@@ -294,6 +316,7 @@ impl Client {
         payload.push(command);
         payload.extend(body);
         self.packet_nr = 0;
+        self.expect_frame(0);
         self.write_packet(&payload)
     }
 
@@ -301,27 +324,36 @@ impl Client {
     pub fn pipeline(&mut self, commands: &[(u8, &[u8])]) -> io::Result<()> {
         let mut bytes = Vec::new();
         for (command, body) in commands {
+            if self.frames.is_some() {
+                // Each in a frame of its own, as drivers do: a server looks for no second one.
+                self.send_command(*command, body)?;
+                continue;
+            }
             let length = u32::try_from(body.len() + 1).map_err(io::Error::other)?.to_le_bytes();
             bytes.extend([length[0], length[1], length[2], 0, *command]);
             bytes.extend(*body);
         }
+        self.next_response();
         self.stream.write_all(&bytes)
     }
 
     /// The whole packets that answer a command, unread; a COM_PING behind it tells where they end.
     pub fn transcript(&mut self, command: u8, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
         self.pipeline(&[(command, body), (0x0E, b"")])?;
+        if let Some(frames) = &mut self.frames {
+            frames.may_begin_again();
+        }
         let mut packets = Vec::new();
         loop {
             let mut header = [0; 4];
-            self.stream.read_exact(&mut header)?;
+            self.fill(&mut header)?;
             let is_first = header[3] == 1 && !packets.is_empty() && packets.len() % 256 != 0;
             if !is_first && usize::from(header[3]) != (packets.len() + 1) % 256 {
                 return Err(bad(&format!("packet number {} behind {} packets", header[3], packets.len())));
             }
             let length = u32::from_le_bytes([header[0], header[1], header[2], 0]);
             let mut packet = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-            self.stream.read_exact(&mut packet)?;
+            self.fill(&mut packet)?;
             if is_first {
                 return Ok(packets);
             }
@@ -332,6 +364,33 @@ impl Client {
     /// The next packet answers a command of one packet.
     pub fn next_response(&mut self) {
         self.packet_nr = 1;
+        self.expect_frame(1);
+    }
+
+    fn expect_frame(&mut self, nr: u8) {
+        if let Some(frames) = &mut self.frames {
+            frames.expect(nr);
+        }
+    }
+
+    /// Bytes of packets, out of frames where there are any.
+    fn fill(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        match &mut self.frames {
+            Some(frames) => frames.read_exact(&mut self.stream, buffer),
+            None => self.stream.read_exact(buffer),
+        }
+    }
+
+    /// Bytes of the bodies that came in frames, and of what they unpacked to.
+    pub fn unpacked(&self) -> (usize, usize) {
+        self.frames.as_ref().map(|frames| frames.read).unwrap_or_default()
+    }
+
+    /// Cuts what is sent into frames of so many bytes.
+    pub fn cut_frames(&mut self, plain_bytes: usize) {
+        if let Some(frames) = &mut self.frames {
+            frames.plain_max = plain_bytes;
+        }
     }
 
     /// Bytes as they are.
@@ -433,16 +492,17 @@ impl Client {
         let mut payload = Vec::new();
         loop {
             let mut header = [0; 4];
-            self.stream.read_exact(&mut header)?;
+            self.fill(&mut header)?;
             let length = usize::try_from(u32::from_le_bytes([header[0], header[1], header[2], 0]))
                 .map_err(io::Error::other)?;
-            if header[3] != self.packet_nr {
+            // In frames servers count otherwise, and clients look at the frames' numbers only.
+            if header[3] != self.packet_nr && self.frames.is_none() {
                 return Err(bad(&format!("packet number {} where {} was due", header[3], self.packet_nr)));
             }
             self.packet_nr = self.packet_nr.wrapping_add(1);
             let start = payload.len();
             payload.resize(start + length, 0);
-            self.stream.read_exact(&mut payload[start..])?;
+            self.fill(&mut payload[start..])?;
             if length < PACKET_MAX {
                 return Ok(payload);
             }
@@ -461,17 +521,25 @@ impl Client {
             rest = after;
             // A part of full size is always followed by another, if an empty one.
             if part.len() < PACKET_MAX {
-                return self.stream.write_all(&bytes);
+                return match &mut self.frames {
+                    Some(frames) => frames.write(&mut self.stream, &bytes),
+                    None => self.stream.write_all(&bytes),
+                };
             }
         }
     }
 }
 
 fn wanted(options: &Options) -> u32 {
+    let compress = match options.compress {
+        Compress::Off => 0,
+        Compress::Zlib => CLIENT_COMPRESS,
+        Compress::Zstd(_) => CLIENT_ZSTD,
+    };
     let database = if options.database.is_some() { CLIENT_CONNECT_WITH_DB } else { 0 };
     let results = CLIENT_MULTI_RESULTS | CLIENT_PS_MULTI_RESULTS;
     let base = if options.extended == 0 { CLIENT_BASE } else { CLIENT_BASE & !1 };
-    base | results | CLIENT_PLUGIN_AUTH | CLIENT_LOCAL_FILES | database | options.capabilities
+    base | results | CLIENT_PLUGIN_AUTH | CLIENT_LOCAL_FILES | database | compress | options.capabilities
 }
 
 fn bad(message: &str) -> io::Error {

@@ -86,7 +86,7 @@ pub enum Param {
     Ignore,
 }
 
-/// COM_STMT_EXECUTE behind the command byte: no cursor, one iteration, types sent anew. `attributes`: where
+/// COM_STMT_EXECUTE after the command byte: no cursor, one iteration, types sent again. `attributes`: where
 /// CLIENT_QUERY_ATTRIBUTES is agreed on.
 pub(super) fn execute_body(
     statement: u32,

@@ -5,7 +5,7 @@ use super::{INSERT, MODERN, all, ok, p, prepare, prepared, state_rows};
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::error::Refusal;
 use crate::proxy::relay::err_packet;
-use crate::proxy::view::{STATE_SQL, TRACK_SQL};
+use crate::proxy::tracking::{STATE_SQL, TRACK_SQL};
 
 const NONE: &[u8] = b"\x00\x01";
 /// `a` is 'hi; INSERT', `b` is NULL.

@@ -18,16 +18,17 @@ use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
 use crate::mysql::handshake::ServerVersion;
 use crate::proxy::lane::Lane;
-use crate::proxy::login::{KeyCell, LoggedIn, LoginContext};
+use crate::proxy::login::{LoggedIn, LoginContext};
 use crate::proxy::pump::{Outcome, Watchdog, poll_pump};
+use crate::proxy::rsa_key::KeyCell;
 use crate::proxy::ruled::Verdict;
 use crate::proxy::seats::Seats;
 use crate::proxy::settings::{
-    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, ProxyProtocol,
-    SendProxy, Settings, Verify,
+    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
+    SendProxy, ServerCompression, Settings, Verify,
 };
 use crate::proxy::statements::{Kept, Source};
-use crate::proxy::stream::Stream;
+use crate::proxy::stream::{Connection, Stream};
 use crate::proxy::tables::InForce;
 use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
@@ -70,6 +71,8 @@ struct Wire {
     takes: usize,
 }
 
+impl Connection for Wire {}
+
 impl AsyncRead for Wire {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -108,9 +111,13 @@ fn settings(folder: &std::path::Path) -> Settings {
         listen_is_written: true,
         listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
         listen_tls: ListenTls { mode: ListenTlsMode::Disabled, identity: None, client_ca: None },
+        rsa_key: None,
+        listen_compression: Offer::Off,
         backend: Backend {
             addresses: vec!["127.0.0.1:1".parse().unwrap()],
             send_proxy: SendProxy::Off,
+            clear_passwords: false,
+            compression: ServerCompression::Off,
             tls: BackendTls { mode: BackendTlsMode::Disabled, ca: None, identity: None },
             connect_timeout: Duration::from_secs(1),
         },
@@ -174,7 +181,7 @@ impl Rig {
             status: 2,
             ok_packet: Vec::new(),
             nonce: Vec::new(),
-            sides: Sides { client: Transport::Tcp, server: Transport::Tcp },
+            sides: Sides { client: Transport::Tcp, server: Transport::Tcp, clear_passwords: false },
             address: "127.0.0.1:1".parse().unwrap(),
             seat: login.seats.user(b"u").unwrap(),
         };
@@ -271,7 +278,7 @@ impl Rig {
     /// With a table that was looked up, so that nothing is waited for but the id, and a state that is known.
     async fn ready(capabilities: Capabilities) -> Rig {
         let mut rig = Rig::new(capabilities).await;
-        rig.session.relay.view.take_state(Some(b"\x00\x0e757466386d6234\x011\xfb"));
+        rig.session.relay.view.take_state(Some(b"\x00\x0e757466386d6234\x010\x011\x00\xfb"));
         rig.session.shared.tables.now().fetch("s", "t", false).await;
         rig
     }
@@ -307,6 +314,7 @@ pub(super) async fn changing_execution(text: &str, params: u16, execution: &[u8]
     let source = Source {
         text: Some(text.as_bytes().to_vec()),
         dialect: state.dialect,
+        reads_alike: false,
         database: None,
         named: ("s".into(), "t".into()),
     };
