@@ -10,7 +10,7 @@ usage() {
 Usage: tests/fuzz.sh [SECONDS [TARGET...]]
        tests/fuzz.sh --pack TARGET [FOLDER...]
 
-Builds the fuzz targets and runs each for SECONDS (60): lexer, insert_shape, splice, prepared, packets, handshake,
+Builds the fuzz targets and runs each for SECONDS (60): lexer, insert_shape, splice, prepared, packets, frames, handshake,
 responses, commands, console, digest, query_log, or those that are named.
 Installs cargo-fuzz where it is missing. An input that fails is printed as a line for fuzz/seeds, and kept in
 fuzz/target/artifacts. What a run finds of new ways through the code stays in fuzz/target/corpus, for the next one.
@@ -22,7 +22,7 @@ TEXT
 }
 
 CARGO_FUZZ_VERSION=0.13.2
-ALL=(lexer insert_shape splice prepared packets handshake responses commands console digest query_log)
+ALL=(lexer insert_shape splice prepared packets frames handshake responses commands console digest query_log)
 # A statement of a few lines, or a few packets; longer inputs go no other ways.
 INPUT_BYTES_MAX=600
 
@@ -62,7 +62,7 @@ build() {
 # Words of what the target's inputs hold.
 dictionary() { # TARGET
     case $1 in
-        packets | handshake | responses) echo dictionaries/wire.dict ;;
+        packets | frames | handshake | responses) echo dictionaries/wire.dict ;;
         console) echo dictionaries/console.dict ;;
         query_log) echo dictionaries/log.dict ;;
         *) echo dictionaries/sql.dict ;;

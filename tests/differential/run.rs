@@ -167,7 +167,7 @@ fn session_options(case: &Case) -> Options {
     if case.has(Flag::GbkHandshake) { Options { collation: GBK_CHINESE_CI, ..plain } } else { plain }
 }
 
-/// The statements that make it anew; `offset` is added to where its counter starts.
+/// The statements that make it again; `offset` is added to where its counter starts.
 pub(crate) fn create_table(table: &str, offset: u64, variant: Variant, role: Role) -> [String; 2] {
     let name = table_name(table);
     // A table that writes the word itself has no rule: it keeps its counter in every run.

@@ -1,7 +1,8 @@
 //! Answers of the server, and as the client got them: the same packets, but for what is named here.
 //!
 //! * OK packets of ruled statements have another insert id: one of those that the statement was given, or 0.
-//! * OK packets of clients that did not ask for session tracking come without its reports.
+//! * OK packets come without the reports of session tracking that the client did not ask for: all, where it lacks the
+//!   capability, else some. Which ones is judged by what the same statements answer without the proxy.
 //! * Of a prepared statement our parameters are missing, in its counts and among its definitions.
 
 use super::transcript::{command, shown};
@@ -100,15 +101,15 @@ impl Allowed<'_> {
     }
 
     fn is_same_ok(self, told: &[u8], answer: &[u8]) -> bool {
-        let (Some(ok), Some(insert_id)) =
-            (OkPacket::parse(answer), OkPacket::parse(told).map(|told| told.insert_id))
-        else {
+        let (Some(ok), Some(told_ok)) = (OkPacket::parse(answer), OkPacket::parse(told)) else {
             return false;
         };
+        let insert_id = told_ok.insert_id;
         let may_be = insert_id == ok.insert_id
             || self.is_ruled && insert_id == 0
             || self.ids.iter().any(|(first, last)| (*first..=*last).contains(&insert_id));
-        may_be && ok.written(insert_id, !self.has(CLIENT_SESSION_TRACK)) == told
+        let state = if self.has(CLIENT_SESSION_TRACK) { told_ok.state } else { &[] };
+        may_be && is_part(state, ok.state) && ok.written(insert_id, state) == told
     }
 
     /// The answer to a COM_STMT_PREPARE; `hidden`: parameters of ours in it.
@@ -176,20 +177,46 @@ impl<'a> OkPacket<'a> {
         Some(OkPacket { head: *head, affected_rows, insert_id, written_id, status, warnings, info, state })
     }
 
-    /// With this insert id, and without what reports the session's state.
-    fn written(&self, insert_id: u64, strips_state: bool) -> Vec<u8> {
-        let is_stripped = strips_state && self.status & SESSION_STATE_CHANGED != 0;
+    /// With this insert id, and with these reports of the session's state.
+    fn written(&self, insert_id: u64, state: &[u8]) -> Vec<u8> {
+        let is_stripped = state.is_empty() && self.status & SESSION_STATE_CHANGED != 0;
         let status = if is_stripped { self.status & !SESSION_STATE_CHANGED } else { self.status };
         let id = if insert_id == self.insert_id { self.written_id.to_vec() } else { put_number(insert_id) };
         let mut out =
             [&[self.head], self.affected_rows, &*id, &status.to_le_bytes(), &self.warnings].concat();
         if !is_stripped {
-            out.extend([self.info, self.state].concat());
+            out.extend([self.info, state].concat());
         } else if self.info != [0] {
             out.extend(self.info);
         }
         out
     }
+}
+
+/// Whether each of these reports is among those, in their order. Both stand behind their length.
+fn is_part(some: &[u8], all: &[u8]) -> bool {
+    let (Some(some), Some(all)) = (reports(some), reports(all)) else { return false };
+    let mut all = all.into_iter();
+    some.iter().all(|report| all.any(|one| one == *report))
+}
+
+/// A type, and data behind its length, each.
+fn reports(state: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut reports = Vec::new();
+    if state.is_empty() {
+        return Some(reports);
+    }
+    let (length, _, mut rest) = number(state)?;
+    if usize::try_from(length).ok()? != rest.len() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let (length, written, _) = number(&rest[1..])?;
+        let (report, more) = rest.split_at_checked(1 + written.len() + usize::try_from(length).ok()?)?;
+        reports.push(report);
+        rest = more;
+    }
+    Some(reports)
 }
 
 /// A length-encoded number, how it is written, and what follows.

@@ -8,6 +8,7 @@
 //!         ,`id`=ID   ,`id`=LAST_INSERT_ID(`id`)    an assignment
 //!         ,rowstamp_id   (a,rowstamp_id)       the same of a row alias
 //! in place of NULL, DEFAULT, zero              ID, or 0
+//! in place of 'abc', -5                        '7x', or CONCAT(?,'x'), of which the server warns too
 //! behind any of them                           a blank
 //! ```
 //!
@@ -16,6 +17,7 @@
 
 use std::collections::HashSet;
 use std::iter::successors;
+use std::ops::RangeInclusive;
 
 use super::tokens::{Kind, READINGS, Reading, Token};
 
@@ -34,8 +36,23 @@ pub(crate) struct Ids {
 pub(crate) struct Known<'a> {
     /// What ruled tables and views call their ids.
     pub(crate) columns: &'a [&'a str],
-    /// What the server said of user's variables.
-    pub(crate) told: &'a [Vec<u8>],
+    pub(crate) told: &'a [Told],
+}
+
+/// What the server said of a user's variable or a computed text.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Null,
+    Text(Vec<u8>),
+}
+
+impl Told {
+    pub(crate) fn text(&self) -> Option<&[u8]> {
+        match self {
+            Told::Null => None,
+            Told::Text(text) => Some(text),
+        }
+    }
 }
 
 /// The ids in `sent` that are not in `asked`; `None`: there is another difference.
@@ -159,9 +176,17 @@ impl<'a> Search<'a> {
         let zero = self.at(sent).filter(|token| token.bytes == b"0").map(|_| (1, None));
         let value = self.value(sent).map(|(length, piece)| (length, Some(piece)));
         for (length, piece) in value.into_iter().chain(zero) {
-            edits.extend(self.nothings(asked).into_iter().map(|gone| (gone, length, piece.clone())));
+            let nothings = self.runs(asked, |number| number.abs() <= 0.5, Rest::None);
+            edits.extend(nothings.into_iter().map(|gone| (gone, length, piece.clone())));
+        }
+        if let Some((length, piece)) = self.warned(sent) {
+            let numbers = self.runs(asked, |number| number <= 0.5, Rest::Any);
+            edits.extend(numbers.into_iter().map(|gone| (gone, length, Some(piece.clone()))));
         }
         if self.is_dynamic {
+            if let Some(length) = self.settled(sent) {
+                edits.extend(self.expressions(asked).map(|gone| (gone, length, None)));
+            }
             edits.extend(
                 self.inside(asked, sent).into_iter().map(|(gone, ids)| (gone, 1, Some(Piece::Inside(ids)))),
             );
@@ -171,7 +196,6 @@ impl<'a> Search<'a> {
 
     /// A string whose text differs by ids, or one that stands for what the server has told: tokens that gave way to it.
     fn inside(&self, asked: usize, sent: usize) -> Vec<(usize, Ids)> {
-        const EXPRESSION_TOKENS_MAX: usize = 60;
         let Some(token) = self.at(sent).filter(|token| token.kind == Kind::Text) else { return Vec::new() };
         let inside = self.reading.unquoted(token);
         let mut found = Vec::new();
@@ -179,16 +203,45 @@ impl<'a> Search<'a> {
             let original = self.reading.unquoted(*original);
             found.extend(ids_as_read(&original, &inside, self.known, self.reading).map(|ids| (1, ids)));
         }
-        for told in self.known.told {
+        for told in self.known.told.iter().filter_map(Told::text) {
             let Some(ids) = ids_as_read(told, &inside, self.known, self.reading) else { continue };
-            let runs = 1..=EXPRESSION_TOKENS_MAX.min(self.asked.len() - asked);
-            found.extend(runs.map(|run| (run, ids.clone())));
+            found.extend(self.expressions(asked).map(|gone| (gone, ids.clone())));
         }
         found
     }
 
-    /// Lengths of what stands at the id's place and takes an id.
-    fn nothings(&self, asked: usize) -> Vec<usize> {
+    /// How many tokens an expression may be that gave way to what it is.
+    fn expressions(&self, asked: usize) -> RangeInclusive<usize> {
+        const EXPRESSION_TOKENS_MAX: usize = 60;
+        1..=EXPRESSION_TOKENS_MAX.min(self.asked.len() - asked)
+    }
+
+    /// How many tokens stand for what the server has told, as it is.
+    fn settled(&self, sent: usize) -> Option<usize> {
+        let was = |told: &Told| self.known.told.contains(told);
+        let token = self.at(sent)?;
+        if token.kind == Kind::Text {
+            return was(&Told::Text(self.reading.unquoted(token))).then_some(1);
+        }
+        if token.is_word("NULL") {
+            return was(&Told::Null).then_some(1);
+        }
+        let digits = self.at(sent + 2).filter(|_| token.is_word("_utf8mb4"))?.bytes.strip_prefix(b"0x")?;
+        from_digits(digits).is_some_and(|text| was(&Told::Text(text))).then_some(3)
+    }
+
+    /// An id with a letter behind it.
+    fn warned(&self, sent: usize) -> Option<(usize, Piece)> {
+        let token = self.at(sent)?;
+        if token.kind == Kind::Text {
+            return Some((1, Piece::Number(digits_and_letter(&self.reading.unquoted(token))?)));
+        }
+        let parts: Vec<_> = self.sent[sent..].iter().take(6).map(|token| token.bytes).collect();
+        (parts == [&b"CONCAT"[..], b"(", b"?", b",", b"'x'", b")"]).then_some((6, Piece::Hidden(sent + 2)))
+    }
+
+    /// Lengths of what stands at the id's place and is no value, or a number that `fits`.
+    fn runs(&self, asked: usize, fits: impl Fn(f64) -> bool, rest: Rest) -> Vec<usize> {
         const TOKENS_MAX: usize = 12;
         let mut depth = 0;
         let mut runs = Vec::new();
@@ -199,14 +252,14 @@ impl<'a> Search<'a> {
                 b")" => depth -= 1,
                 _ => {}
             }
-            if depth == 0 && self.is_nothing(&self.asked[asked..=asked + nth]) {
+            if depth == 0 && self.may_give_way(&self.asked[asked..=asked + nth], &fits, rest) {
                 runs.push(nth + 1);
             }
         }
         runs
     }
 
-    fn is_nothing(&self, tokens: &[Token<'_>]) -> bool {
+    fn may_give_way(&self, tokens: &[Token<'_>], fits: impl Fn(f64) -> bool, rest: Rest) -> bool {
         let is = |word| tokens.iter().any(|token| token.is_word(word));
         if is("NULL") || is("DEFAULT") || is("FALSE") || self.is_dynamic && tokens[0].is_punct(b'@') {
             return true;
@@ -226,11 +279,15 @@ impl<'a> Search<'a> {
                 _ => text.push_str(&String::from_utf8_lossy(token.bytes)),
             }
         }
-        let text = text.replace(['(', ')'], "").trim_start_matches(['+', '-']).to_ascii_lowercase();
-        let digits = text.trim_start_matches("0x").trim_start_matches("0b");
+        let text = text.replace(['(', ')'], "").to_ascii_lowercase();
+        let text = text.trim();
+        let unsigned = text.trim_start_matches(['+', '-']);
+        let digits = unsigned.trim_start_matches("0x").trim_start_matches("0b");
         let is_zero = !digits.is_empty() && digits.bytes().all(|byte| byte == b'0' || byte == 0);
         // A half of a DOUBLE is rounded to even. `\N` is NULL.
-        is_zero || text == "\\" || text.trim().parse::<f64>().is_ok_and(|number| number.abs() <= 0.5)
+        is_zero
+            || text == "\\"
+            || [text, unsigned].into_iter().filter_map(|text| number(text, rest)).any(fits)
     }
 
     fn at(&self, sent: usize) -> Option<Token<'a>> {
@@ -346,6 +403,44 @@ impl<'a> Search<'a> {
         (in_turn && inside.len() % 2 == 1 && (is_quoted || self.is_alias(sent + length - 2)))
             .then_some(length)
     }
+}
+
+/// Whether something may stand behind a number's digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    None,
+    Any,
+}
+
+/// The number that a column makes of a text: of what begins as one, where `rest` may follow.
+pub(crate) fn number(text: &str, rest: Rest) -> Option<f64> {
+    let text = text.trim();
+    let ends = (0..=text.len()).rev().filter(|end| text.is_char_boundary(*end));
+    match rest {
+        Rest::None => text.parse().ok().filter(|number: &f64| number.is_finite()),
+        // Rust reads `inf` and `nan` too.
+        Rest::Any => {
+            let is_digits =
+                |text: &&str| !text.bytes().any(|byte| byte.is_ascii_alphabetic() && byte != b'e');
+            Some(
+                ends.map(|end| &text[..end])
+                    .filter(is_digits)
+                    .find_map(|text| text.parse().ok())
+                    .unwrap_or(0.0),
+            )
+        }
+    }
+}
+
+/// `7x`
+pub(crate) fn digits_and_letter(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text.strip_suffix(b"x")?).ok()?.parse().ok()
+}
+
+/// The bytes of a literal in hexadecimal digits.
+pub(crate) fn from_digits(digits: &[u8]) -> Option<Vec<u8>> {
+    let pair = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.chunks(2).map(pair).collect()
 }
 
 fn from_hexadecimal(digits: &[u8]) -> String {

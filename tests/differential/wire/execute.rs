@@ -3,7 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use super::edits::{Rest, digits_and_letter, number};
+
 const LONGLONG: u8 = 0x08;
+const VAR_STRING: u8 = 0xFD;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Execution {
@@ -27,6 +30,24 @@ impl Param {
         Some(u64::from_le_bytes(bytes.as_slice().try_into().ok()?))
     }
 
+    /// That is an id with a letter behind it.
+    fn warned_id(&self) -> Option<u64> {
+        digits_and_letter(self.value.as_ref().filter(|_| self.kind[0] == VAR_STRING)?.get(1..)?)
+    }
+
+    /// What a column makes zero of, with a warning or an error.
+    fn may_be_warned_of(&self) -> bool {
+        let Some(value) = &self.value else { return false };
+        match self.kind[0] {
+            LONGLONG => value.last().is_some_and(|byte| byte & 0x80 != 0),
+            0xF6 | 0xFC | VAR_STRING | 0xFE | 0x0F | 0x10 => {
+                let text = String::from_utf8_lossy(value.get(1..).unwrap_or_default());
+                number(&text, Rest::Any).is_some_and(|number| number <= 0.5)
+            }
+            _ => false,
+        }
+    }
+
     /// NULL, or what a server may take for zero: the results show whether it does.
     fn may_take_id(&self) -> bool {
         let zeros = [0, b'0', b'.', b'+', b'-', b'e', b'E', b' '];
@@ -35,7 +56,7 @@ impl Param {
             0x04 => value.as_slice().try_into().is_ok_and(|bytes| f32::from_le_bytes(bytes).abs() <= 0.5),
             0x05 => value.as_slice().try_into().is_ok_and(|bytes| f64::from_le_bytes(bytes).abs() <= 0.5),
             // Behind a length of one byte.
-            0xF6 | 0xFC | 0xFD | 0xFE | 0x0F | 0x10 => {
+            0xF6 | 0xFC | VAR_STRING | 0xFE | 0x0F | 0x10 => {
                 let text = value.get(1..).unwrap_or_default();
                 text.iter().all(|byte| zeros.contains(byte))
                     || std::str::from_utf8(text)
@@ -109,7 +130,9 @@ impl Execution {
             }
             let asked = theirs.next()?;
             if asked != param {
-                bound.replaced.push(param.id().filter(|_| asked.may_take_id())?);
+                let id = param.id().filter(|_| asked.may_take_id());
+                let warned_id = || param.warned_id().filter(|_| asked.may_be_warned_of());
+                bound.replaced.push(id.or_else(warned_id)?);
             }
         }
         let same = theirs.next().is_none() && (self.flags, self.iterations) == (sent.flags, sent.iterations);

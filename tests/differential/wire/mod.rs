@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::tap::Log;
 use answers::Allowed;
-use edits::{Ids, Known, ids_in};
+use edits::{Ids, Known, Told, from_digits, ids_in};
 use execute::{Bound, Execution};
 use own::{Place, is_own};
 use select::{Selected, selected};
@@ -146,7 +146,7 @@ struct Walk<'a> {
 #[derive(Debug, Default)]
 struct Own {
     /// What the server said of user's variables.
-    told: Vec<Vec<u8>>,
+    told: Vec<Told>,
     /// Ids that went into variables.
     set: Vec<u64>,
     /// One of them may be the answer to a command that was not sent.
@@ -370,10 +370,17 @@ fn named(asked: &Exchange) -> Option<u32> {
     number(asked.command(), 1).filter(|_| names.contains(&asked.byte()))
 }
 
-/// The text in the answer to a question for a user's variable: the second column of its row, in hexadecimal digits.
-fn told(sent: &Exchange) -> Option<Vec<u8>> {
-    let is_question = sent.byte() == command::QUERY && sent.command().starts_with(b"\x03SELECT (");
-    let row = sent.answer.iter().filter(|_| is_question).find(|packet| packet.starts_with(b"\x010"))?;
+/// The text in the answer to a question for a user's variable or a computed text: the second column of its row, in hexadecimal
+/// digits. The first one says whether it is NULL.
+fn told(sent: &Exchange) -> Option<Told> {
+    const QUESTIONS: [&[u8]; 2] = [b"\x03SELECT (", b"\x03EXECUTE IMMEDIATE 'SELECT a IS NULL,"];
+    if !QUESTIONS.iter().any(|begin| sent.command().starts_with(begin)) {
+        return None;
+    }
+    if sent.answer.iter().any(|packet| packet == b"\x011\xfb") {
+        return Some(Told::Null);
+    }
+    let row = sent.answer.iter().find(|packet| packet.starts_with(b"\x010"))?;
     // Behind its length.
     let (_, text) = row.get(2..)?.split_at_checked(match row.get(2)? {
         0xFC => 3,
@@ -382,6 +389,5 @@ fn told(sent: &Exchange) -> Option<Vec<u8>> {
     })?;
     // In UTF-16 there are zero bytes between.
     let digits: Vec<u8> = text.iter().copied().filter(|byte| *byte != 0).collect();
-    let bytes = digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
-    bytes.collect()
+    from_digits(&digits).map(Told::Text)
 }

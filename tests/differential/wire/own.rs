@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::Statement;
-use super::edits::{Known, ids_in};
+use super::edits::{Known, Told, ids_in};
 use super::select::selected;
 use super::transcript::{Exchange, command, number};
 
@@ -28,7 +28,7 @@ struct Kind {
 }
 
 /// ARCHITECTURE.md: "What is outstanding" (Own), "INSERT ... SELECT", "Decisions".
-const KINDS: [Kind; 20] = [
+const KINDS: [Kind; 21] = [
     Kind {
         name: "session tracking is switched on",
         byte: command::QUERY,
@@ -38,7 +38,7 @@ const KINDS: [Kind; 20] = [
     Kind {
         name: "the session's state is read",
         byte: command::QUERY,
-        form: "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@session_track_state_change),HEX(CONVERT(DATABASE() USING utf8mb4))",
+        form: "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@session_track_state_change),HEX(@@session_track_schema),HEX(@@session_track_system_variables),HEX(CONVERT(DATABASE() USING utf8mb4))",
         also: anyway,
     },
     Kind {
@@ -64,6 +64,12 @@ const KINDS: [Kind; 20] = [
         byte: command::QUERY,
         form: "SELECT (*) IS NULL,IF(CHAR_LENGTH(CONVERT(* USING utf8mb4))>60000,'-',HEX(CONVERT(* USING utf8mb4)))",
         also: asks_for_a_part,
+    },
+    Kind {
+        name: "what an expression with functions is, where EXECUTE IMMEDIATE evaluates it",
+        byte: command::QUERY,
+        form: "EXECUTE IMMEDIATE 'SELECT a IS NULL,IF(CHAR_LENGTH(CONVERT(a USING utf8mb4))>#,''-'',HEX(CONVERT(a USING utf8mb4)))FROM(SELECT ? AS a)AS x' USING *",
+        also: uses_a_part,
     },
     Kind {
         name: "ids for SQL's EXECUTE go into user's variables",
@@ -199,6 +205,12 @@ fn asks_for_a_part(place: &Place<'_>, sent: &Exchange) -> bool {
     expression.is_some_and(|expression| contains(place.asked.command(), expression))
 }
 
+fn uses_a_part(place: &Place<'_>, sent: &Exchange) -> bool {
+    let using = b")AS x' USING ";
+    let at = memchr::memmem::find(sent.command(), using).map(|at| at + using.len());
+    at.is_some_and(|at| contains(place.asked.command(), &sent.command()[at..]))
+}
+
 fn counts_a_part(place: &Place<'_>, sent: &Exchange) -> bool {
     let query = between(sent.command(), b") AS (", b") SELECT HEX");
     let same = |query: &[u8]| contains(place.asked.command(), query);
@@ -259,7 +271,7 @@ fn is_a_part_unquoted(place: &Place<'_>, sent: &Exchange) -> bool {
 }
 
 fn was_told(place: &Place<'_>, sent: &Exchange) -> bool {
-    place.known.told.iter().any(|told| contains(told, sent.text()))
+    place.known.told.iter().filter_map(Told::text).any(|told| contains(told, sent.text()))
 }
 
 fn is_statements_text(place: &Place<'_>, sent: &Exchange) -> bool {

@@ -1,6 +1,6 @@
 //! What must be noticed: a session that is as it should be, and one thing of it changed.
 
-use super::edits::{Ids, Known, ids_in};
+use super::edits::{Ids, Known, Told, ids_in};
 use super::select::selected;
 use super::{Rules, Wire};
 use crate::support::raw::CLIENT_DEPRECATE_EOF;
@@ -11,7 +11,7 @@ const RULES: Rules = Rules { columns: &["id"], first_id: 1000 };
 const KNOWN: Known<'_> = Known { columns: RULES.columns, told: &[] };
 
 const STATE: &[u8] =
-    b"\x03SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@session_track_state_change),HEX(CONVERT(DATABASE() USING utf8mb4))";
+    b"\x03SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@session_track_state_change),HEX(@@session_track_schema),HEX(@@session_track_system_variables),HEX(CONVERT(DATABASE() USING utf8mb4))";
 const INSERT: &[u8] = b"\x03INSERT INTO t (a, b) VALUES ('it''s', NULL), (2, 'y')";
 const WITH_IDS: &[u8] =
     b"\x03INSERT INTO t (a, b,`id`) VALUES ('it''s', NULL,LAST_INSERT_ID(1000)), (2, 'y',1001)";
@@ -199,7 +199,8 @@ fn ids_that_are_put_in() {
         "insert t values(1,LAST_INSERT_ID(?)),(2,LAST_INSERT_ID()+1)",
         Some((&[], &[0])),
     );
-    let told = [b"insert t(a) values('x')".to_vec()];
+    let told =
+        [Told::Text(b"insert t(a) values('x')".to_vec()), Told::Text(b"select 'y'".to_vec()), Told::Null];
     let known = Known { told: &told, ..KNOWN };
     let sent = br"prepare s from 'insert t(a,`id`) values(\'x\',LAST_INSERT_ID(?))'";
     assert_eq!(ids_in(b"prepare s from concat(@a, '')", sent, known), Some(Ids::default()));
@@ -207,6 +208,13 @@ fn ids_that_are_put_in() {
         ids_in(b"prepare s from @a", &sent.map(|byte| if byte == b'x' { b'y' } else { byte }), known),
         None
     );
+    let computed = |sent: &str| ids_in(b"prepare s from if(rand()<1,'a','b')", sent.as_bytes(), known);
+    for sent in ["'select ''y'''", "NULL", "_utf8mb4 0x73656c65637420277927"] {
+        assert_eq!(computed(&format!("prepare s from {sent}")), Some(Ids::default()), "{sent}");
+    }
+    for sent in ["'select ''x'''", "_utf8mb4 0x73656c65637420277827", ""] {
+        assert_eq!(computed(&format!("prepare s from {sent}")), None, "{sent}");
+    }
 }
 
 #[test]

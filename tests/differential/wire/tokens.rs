@@ -1,7 +1,7 @@
 //! SQL cut into tokens, by a lexer of the judge's own.
 //!
-//! How a text is cut hangs on sql_mode and character set, which are not followed here: [`READINGS`] are tried one by one, and
-//! that one of them fits is enough. All but quotes, comments and words is one byte a token.
+//! How a text is cut depends on sql_mode and character set, which are not followed here: [`READINGS`] are tried one by one,
+//! and that one of them fits is enough. All but quotes, comments and words is one byte a token.
 
 /// How a text may have to be read.
 #[derive(Debug, Clone, Copy)]

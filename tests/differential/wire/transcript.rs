@@ -1,6 +1,6 @@
 //! The bytes of a connection as commands and their answers.
 //!
-//! Which packet answers which command is told by packet numbers alone, not by what is in the packets: an answer goes on
+//! Packet numbers alone tell which packet answers which command, not what is in the packets: an answer goes on
 //! from its command's numbers, one by one. An answer of exactly 255 packets could not be told from the next one's
 //! beginning; the cases have none.
 

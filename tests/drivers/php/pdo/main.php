@@ -1,7 +1,7 @@
 <?php
 
 // PDO with mysqlnd. `main.php emulated`, PDO's default: values are written into the text. `main.php native`: prepared on the
-// server. It has no call for a batch: that is a loop over one statement.
+// server. `main.php compressed`: the same, compressed whether the server offers that or not. It has no call for a batch: that is a loop over one statement.
 
 declare(strict_types=1);
 
@@ -34,7 +34,7 @@ final class Program
     private PDO $connection;
     private PDO $witness;
 
-    public function __construct(private string $driver, bool $emulated)
+    public function __construct(private string $driver, bool $emulated, private bool $compressed)
     {
         $this->connection = $this->connect();
         $this->witness = $this->connect();
@@ -60,7 +60,8 @@ final class Program
     private function connect(): PDO
     {
         $dsn = sprintf('mysql:host=%s;port=%s;dbname=%s', getenv('ROWSTAMP_HOST'), getenv('ROWSTAMP_PORT'), getenv('ROWSTAMP_DATABASE'));
-        return new PDO($dsn, getenv('ROWSTAMP_USER'), getenv('ROWSTAMP_PASSWORD'));
+        $options = $this->compressed ? [PDO::MYSQL_ATTR_COMPRESS => true] : [];
+        return new PDO($dsn, getenv('ROWSTAMP_USER'), getenv('ROWSTAMP_PASSWORD'), $options);
     }
 
     private function same(string $what, mixed $expect, mixed $got): void
@@ -181,4 +182,4 @@ final class Program
     }
 }
 
-exit((new Program("PDO $argv[1]", $argv[1] === 'emulated'))->run());
+exit((new Program("PDO $argv[1]", $argv[1] === 'emulated', $argv[1] === 'compressed'))->run());
