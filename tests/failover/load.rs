@@ -19,6 +19,10 @@ const PROGRESS_DEADLINE: Duration = Duration::from_secs(20);
 /// A driver's: who waits longer for a server that hangs gives up, and tries a new connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// What the proxy says while it does not know that it holds the tables' locks.
+const LOCKS_AWAY: [&str; 2] =
+    ["the locks of the ruled tables cannot be looked at", "the locks of the ruled tables have not been seen in time"];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Table {
     Ruled,
@@ -116,7 +120,7 @@ impl<'a> Load<'a> {
     /// While the proxy does not hold its locks it refuses ruled statements, and nothing else.
     fn note_refused(&self, table: Table, error: &ErrPacket) {
         assert!(
-            table == Table::Ruled && error.message.contains("the locks on the ruled tables are lost"),
+            table == Table::Ruled && LOCKS_AWAY.iter().any(|reason| error.message.contains(reason)),
             "{table:?}: {error:?}"
         );
         self.refused.fetch_add(1, Ordering::Relaxed);
