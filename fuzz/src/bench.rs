@@ -115,6 +115,7 @@ async fn shared(rules: RuleSet) -> Shared {
         verifier: Verifier::new(Verify::Always),
         sessions: Arc::default(),
         audit: Arc::default(),
+        allowed: Arc::default(),
         draining,
     }
 }

@@ -225,6 +225,7 @@ async fn shared(
         verifier: Verifier::new(config.rewrite.verify),
         sessions: Arc::default(),
         audit: Arc::new(audit),
+        allowed: Arc::default(),
         draining,
     })
 }

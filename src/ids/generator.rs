@@ -149,6 +149,7 @@ pub struct Sequence {
     bound: AtomicU64,
     explicit_elsewhere: AtomicU64,
     explicit_too_far: AtomicU64,
+    expected: Mutex<Vec<Arc<[u64]>>>,
     notes: Mutex<Notes>,
 }
 
@@ -214,6 +215,7 @@ impl Sequence {
             refiller: Arc::clone(&refiller),
             explicit_elsewhere: AtomicU64::new(0),
             explicit_too_far: AtomicU64::new(0),
+            expected: Mutex::default(),
             notes: Mutex::new(Notes {
                 demand: Demand::new(Instant::now()),
                 trouble: None,
@@ -307,7 +309,39 @@ impl Sequence {
         TakeError::StoreAway { generator: self.name.clone(), waited, reason }
     }
 
-    /// Call it before an id that the client wrote is sent: ids issued here afterwards are above it, unless it is
+    /// Call it before ids that a client wrote are sent, the highest first, and [`Sequence::unexpect`] when it is known whether they
+    /// are stored: meanwhile none of them is issued here. Writes nothing to the store, so a statement that the server denies
+    /// leaves no more than a gap in what is reserved here.
+    pub fn expect(&self, ids: &Arc<[u64]>) {
+        // First: a range that is reserved meanwhile looks here.
+        self.lock_expected().push(Arc::clone(ids));
+        for &id in &**ids {
+            if self.skip_past(id) == Skipped::Done {
+                break;
+            }
+        }
+    }
+
+    /// Ends what [`Sequence::expect`] began for these ids.
+    pub fn unexpect(&self, ids: &Arc<[u64]>) {
+        let mut expected = self.lock_expected();
+        if let Some(at) = expected.iter().position(|one| Arc::ptr_eq(one, ids)) {
+            expected.swap_remove(at);
+        }
+    }
+
+    fn lock_expected(&self) -> MutexGuard<'_, Vec<Arc<[u64]>>> {
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first slot of a range from `from` to `to` that is behind all ids expected in it.
+    fn first_unexpected(&self, from: u64, to: u64) -> u64 {
+        let expected = self.lock_expected();
+        let highest = expected.iter().filter_map(|ids| ids.iter().find(|&&id| id < to)).max();
+        highest.filter(|&&id| id >= from).map_or(0, |&id| self.slots.at_or_above(id.saturating_add(1)))
+    }
+
+    /// Call it once an id that the client wrote is stored: ids issued here afterwards are above it, unless it is
     /// [`Advanced::TooFar`] or [`Advanced::Elsewhere`]. Writes to the store only where `id` is at or above the bound.
     pub async fn advance_past(&self, id: u64, deadline: Duration) -> Result<Advanced, TakeError> {
         let advanced = match self.skip_past(id) {
@@ -539,7 +573,8 @@ impl Sequence {
     fn install(&self, from: u64, to: u64, batch: u64) {
         self.bound.store(to, Ordering::Relaxed);
         let end = self.slots.at_or_above(to).min(self.slots.end());
-        let zone = Zone { start: self.slots.at_or_above(from).min(end), end };
+        let start = self.slots.at_or_above(from).max(self.first_unexpected(from, to));
+        let zone = Zone { start: start.min(end), end };
         self.dispenser.install(zone, low_ids(batch, self.spec.low_water));
         self.warn_near_end(to);
     }

@@ -41,6 +41,20 @@ impl Generator {
         }
     }
 
+    /// See [`Sequence::expect`].
+    pub fn expect(&self, ids: &Arc<[u64]>) {
+        if let Generator::Sequence(sequence) = self {
+            sequence.expect(ids);
+        }
+    }
+
+    /// See [`Sequence::unexpect`].
+    pub fn unexpect(&self, ids: &Arc<[u64]>) {
+        if let Generator::Sequence(sequence) = self {
+            sequence.unexpect(ids);
+        }
+    }
+
     /// See [`Sequence::advance_past`]. A timestamp generator follows nobody's ids: its own are of their time.
     pub async fn advance_past(&self, id: u64, deadline: Duration) -> Result<Advanced, TakeError> {
         match self {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::execute::Filled;
-use super::hidden::Execution;
+use super::explicit::Explicit;
 use super::inserts::{Ids, InsertReply};
 use super::outstanding::Note;
 use super::rehearsal::Bound;
@@ -11,64 +11,15 @@ use super::session::Session;
 use super::tables::Tables;
 use crate::mysql::bulk::{Bulk, BulkError};
 use crate::mysql::capabilities::Capabilities;
-use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::payload_of;
 use crate::mysql::prepared::statement_id;
 use crate::rewrite::bulk::Draft;
+use crate::rewrite::effects::Effects;
 use crate::rewrite::plan::Style;
 
 impl Session {
-    /// COM_STMT_BULK_EXECUTE of a ruled statement.
-    pub(super) async fn bulk_execute(&mut self, window_bytes: usize, packets: usize) {
-        let payload = payload_of(self.relay.up.window(), window_bytes).into_owned();
-        match self.hides_prepared(&payload) {
-            Execution::Ruled => {}
-            Execution::Passes => return self.pass_execution(&payload, window_bytes),
-            Execution::Asked => return,
-            Execution::Refused(refusal) => {
-                return self.refuse_execution(&payload, &refusal, window_bytes, packets);
-            }
-        }
-        let filled = self.filled_bulk(&payload).await;
-        let Some(filled) = self.unless_first(filled) else { return };
-        let server_id = statement_id(&payload).ok().and_then(|id| self.relay.statements.translated(id));
-        match filled {
-            Err(refusal) => self.refuse_execution(&payload, &refusal, window_bytes, packets),
-            Ok(Filled::Failed(error)) => {
-                self.relay.up.skip(window_bytes);
-                self.relay.answer_with(&error, packets);
-                self.drop_execution(&payload);
-            }
-            Ok(Filled::Probe(unreadable, text)) => {
-                self.probe(&unreadable, &text, window_bytes, packets);
-                self.drop_execution(&payload);
-            }
-            Ok(
-                Filled::PrepareFirst(..)
-                | Filled::StateFirst
-                | Filled::TemporaryFirst(..)
-                | Filled::Select(_),
-            ) => {}
-            Ok(Filled::Passes) => {
-                self.relay.translate_id();
-                self.pass(Command::StmtBulkExecute, window_bytes, false, Note::Nothing);
-            }
-            Ok(Filled::Send(mut payload, reply)) => {
-                let inserts: Vec<_> = reply.into_iter().collect();
-                self.audit_execution(&payload, &inserts);
-                if let Some((id, place)) = server_id.zip(payload.get_mut(1..5)) {
-                    place.copy_from_slice(&id.to_le_bytes());
-                }
-                let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
-                let note = Note::Statements { inserts, effects: None };
-                self.relay.owe(Command::StmtBulkExecute.reply(), false, nr_shift, note);
-            }
-        }
-    }
-
     /// The execution with its ids, by the active rules.
-    async fn filled_bulk(&mut self, payload: &[u8]) -> Result<Filled, Refusal> {
+    pub(super) async fn filled_bulk(&mut self, payload: &[u8]) -> Result<Filled, Refusal> {
         if !self.relay.capabilities.contains(Capabilities::MARIADB_STMT_BULK) {
             return Err(Refusal::UnsupportedPrepared);
         }
@@ -109,7 +60,7 @@ impl Session {
                 Ok(bulk) => {
                     let again = is_another.then(|| bulk.whole());
                     statement.types = Some(bulk.types);
-                    again.map_or(Filled::Passes, |payload| Filled::Send(payload, None))
+                    again.map_or(Filled::Passes, |payload| Filled::Send(payload, Note::Nothing))
                 }
                 Err(_) => Filled::Passes,
             });
@@ -132,7 +83,7 @@ impl Session {
                 "rowstamp: a bulk execution of several rows, and {why}; execute the rows one by one"
             )));
         }
-        self.follow_explicit(tables, &prepared.insert.target, &draft.explicit).await?;
+        let explicit = Explicit::expect(tables, &prepared.insert.target, 0, &draft.explicit);
         let kinds = draft.kinds()?;
         let too_many = || Refusal::NoId("too many rows; send fewer at a time".into());
         let range = match draft.ids().ok_or_else(too_many)? {
@@ -147,7 +98,8 @@ impl Session {
         });
         let out =
             draft.write(&kinds, range.as_ref()).ok_or_else(|| Refusal::NoId("the ids do not fit".into()))?;
-        Ok(Filled::Send(out, reply))
+        let (inserts, explicit) = (reply.into_iter().collect(), explicit.into_iter().collect());
+        Ok(Filled::Send(out, Note::statements(inserts, explicit, Effects::default())))
     }
 }
 

@@ -252,6 +252,9 @@ impl Relay {
         {
             return Err(Event::SelectStored);
         }
+        if control == Control::Ok && ok.affected_rows > 0 && self.must_follow_explicit() {
+            return Err(Event::FollowExplicit);
+        }
         let insert_id = match self.insert_reply() {
             Some(reply) if control == Control::Ok => match reply.settle(&ok) {
                 Settled::Leave => None,
@@ -297,6 +300,9 @@ impl Relay {
 
     /// RETURNING: what the function shows after the rows. May be asked again about the same packet.
     fn end_of_returned_rows(&mut self) -> Result<(), Event> {
+        if self.must_follow_explicit() {
+            return Err(Event::FollowExplicit);
+        }
         let Some(reply) = self.insert_reply() else { return Ok(()) };
         match reply.settle_rows() {
             Settled::Leave => {
@@ -319,10 +325,14 @@ impl Relay {
         // Unknown column, wrong number of values, no such table, no default value (of a view), out of range, wrong value.
         const OF_COLUMNS: [u16; 7] = [1054, 1136, 1146, 1264, 1364, 1366, 1423];
         let &[ERR, low, high, ..] = payload else { return };
-        if !OF_COLUMNS.contains(&u16::from_le_bytes([low, high])) {
+        let code = u16::from_le_bytes([low, high]);
+        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return };
+        for insert in entry.note.inserts() {
+            self.rights.note_error(insert.target(), code);
+        }
+        if !OF_COLUMNS.contains(&code) {
             return;
         }
-        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return };
         match &entry.note {
             Note::Statements { inserts, .. } => {
                 for insert in inserts {
@@ -392,11 +402,14 @@ impl Relay {
         if !succeeded && entry.note.has_inserts() {
             self.here.count(Count::Failed, 1);
         }
-        if let Note::Statements { effects, inserts } = entry.note {
+        if let Note::Statements { effects, inserts, .. } = entry.note {
             if let Some(effects) = effects {
                 let is_last = self.outstanding.is_empty();
                 self.view.take_effects(&effects, succeeded, entry.results, is_last);
                 self.view.names.take(&effects, (!succeeded).then_some(entry.results));
+            }
+            for insert in inserts.iter().filter(|_| succeeded) {
+                self.rights.note(insert.target());
             }
             // It was counted with.
             let counted_from = inserts.iter().find_map(InsertReply::counted_from).filter(|_| !succeeded);
@@ -487,6 +500,13 @@ impl Relay {
             }
             (Purpose::Variables, None) => self.view.names.set(Ok(())),
             (Purpose::Variables, Some(_)) => self.view.names.set(Err(own.first.unwrap_or_default())),
+            (Purpose::Right(target), Some((code, _))) => {
+                self.rights.answered(&target, Err((code, own.first.unwrap_or_default())));
+            }
+            (Purpose::Right(target), None) => {
+                self.close_own(own.first.as_deref());
+                self.rights.answered(&target, Ok(()));
+            }
             (Purpose::PrepareAgain(id, _), Some(_)) => {
                 if let Some(statement) = self.statements.get_mut(id) {
                     statement.again = Again::Failed(own.first.unwrap_or_default());
@@ -508,11 +528,7 @@ impl Relay {
                 self.outstanding.push_front(Outstanding::Answer(packet));
             }
             (Purpose::Probe(probe), None) => {
-                if let Some(ok) = own.first.and_then(|first| PrepareOk::parse(&first, self.forms).ok()) {
-                    let mut close = vec![Command::StmtClose as u8];
-                    close.extend_from_slice(&ok.statement_id.to_le_bytes());
-                    put_packets(&mut self.injection, 0, &close);
-                }
+                self.close_own(own.first.as_deref());
                 self.here.count(Count::Statements, 1);
                 self.here.count(Count::Unsupported, 1);
                 self.outstanding.push_front(Outstanding::Answer(probe.refusal));

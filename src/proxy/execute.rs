@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::explicit::Explicit;
 use super::hidden::Execution;
 use super::inserts::{Ids, InsertReply};
 use super::outstanding::{Note, Purpose};
@@ -16,6 +17,7 @@ use crate::mysql::error::Refusal;
 use crate::mysql::packet::payload_of;
 use crate::mysql::prepared::{Execute, Expected, statement_id};
 use crate::mysql::reader::Malformed;
+use crate::rewrite::effects::Effects;
 use crate::rewrite::execution::Draft;
 use crate::rewrite::meaning::Meaning;
 use crate::rewrite::plan::{Lookup, Style, Unreadable};
@@ -25,8 +27,8 @@ use crate::rewrite::prepare::PreparedInsert;
 pub(super) enum Filled {
     /// Goes on as it came.
     Passes,
-    /// With its ids.
-    Send(Vec<u8>, Option<InsertReply>),
+    /// With its ids, and what its answer is to be told by.
+    Send(Vec<u8>, Note),
     /// The server has another text than it should: this one is prepared first.
     PrepareFirst(u32, Arc<Kept>),
     /// INSERT ... SELECT, which goes its own way.
@@ -53,8 +55,8 @@ enum Now {
 }
 
 impl Session {
-    /// COM_STMT_EXECUTE of an INSERT that is kept.
-    pub(super) async fn execute(&mut self, window_bytes: usize, packets: usize) {
+    /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE of an INSERT that is kept.
+    pub(super) async fn execute(&mut self, command: Command, window_bytes: usize, packets: usize) {
         let payload = payload_of(self.relay.up.window(), window_bytes).into_owned();
         match self.hides_prepared(&payload) {
             Execution::Ruled => {}
@@ -64,14 +66,15 @@ impl Session {
                 return self.refuse_execution(&payload, &refusal, window_bytes, packets);
             }
         }
-        let filled = self.filled(&payload).await;
+        let filled = match command {
+            Command::StmtBulkExecute => self.filled_bulk(&payload).await,
+            _ => self.filled(&payload).await,
+        };
         let Some(filled) = self.unless_first(filled) else { return };
-        if let Ok(Filled::Select(kept)) = filled {
-            return self.execute_select(kept, &payload, window_bytes, packets);
-        }
         let server_id = statement_id(&payload).ok().and_then(|id| self.relay.statements.translated(id));
         match filled {
             Err(refusal) => self.refuse_execution(&payload, &refusal, window_bytes, packets),
+            Ok(Filled::Select(kept)) => self.execute_select(kept, &payload, window_bytes, packets),
             Ok(Filled::Failed(error)) => {
                 self.relay.up.skip(window_bytes);
                 self.relay.answer_with(&error, packets);
@@ -81,30 +84,23 @@ impl Session {
                 self.probe(&unreadable, &text, window_bytes, packets);
                 self.drop_execution(&payload);
             }
-            Ok(
-                Filled::PrepareFirst(..)
-                | Filled::StateFirst
-                | Filled::TemporaryFirst(..)
-                | Filled::Select(_),
-            ) => {}
+            Ok(Filled::PrepareFirst(..) | Filled::StateFirst | Filled::TemporaryFirst(..)) => {}
             Ok(Filled::Passes) => {
                 self.forget_long_data(&payload);
                 self.relay.translate_id();
-                self.pass(Command::StmtExecute, window_bytes, false, Note::Nothing);
+                self.pass(command, window_bytes, false, Note::Nothing);
             }
-            Ok(Filled::Send(mut payload, reply)) => {
+            Ok(Filled::Send(mut payload, note)) => {
                 self.forget_long_data(&payload);
-                if reply.as_ref().is_some_and(InsertReply::sets_insert_id) {
+                if note.inserts().iter().any(InsertReply::sets_insert_id) {
                     self.relay.view.take_owed_insert_id();
                 }
-                let inserts: Vec<_> = reply.into_iter().collect();
-                self.audit_execution(&payload, &inserts);
+                self.audit_execution(&payload, note.inserts());
                 if let Some((id, place)) = server_id.zip(payload.get_mut(1..5)) {
                     place.copy_from_slice(&id.to_le_bytes());
                 }
                 let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
-                let note = Note::Statements { inserts, effects: None };
-                self.relay.owe(Command::StmtExecute.reply_to(&payload), false, nr_shift, note);
+                self.relay.owe(command.reply_to(&payload), false, nr_shift, note);
             }
         }
     }
@@ -273,7 +269,7 @@ impl Session {
             // The types that the client left out went to the statement before it. What is wrong is the server's to say.
             let is_another = self.relay.statements.translated(id).is_some();
             return Ok(match execute {
-                Ok(execute) if is_another => Filled::Send(execute.build(), None),
+                Ok(execute) if is_another => Filled::Send(execute.build(), Note::Nothing),
                 _ => Filled::Passes,
             });
         };
@@ -287,18 +283,21 @@ impl Session {
         execute: Execute<'_>,
     ) -> Result<Filled, Refusal> {
         let draft = Draft::new(prepared, &execute, self.meaning(prepared)?)?;
-        self.follow_explicit(tables, &prepared.insert.target, &draft.explicit).await?;
+        let explicit = Explicit::expect(tables, &prepared.insert.target, 0, &draft.explicit);
+        let note = |reply: Option<InsertReply>| {
+            Note::statements(reply.into_iter().collect(), explicit.into_iter().collect(), Effects::default())
+        };
         let found_rows = self.relay.found_rows();
         if draft.ids == 0 {
             // An update still tells by what was added to its list.
             let tells = prepared.text.style == Style::OdkuLiteral;
             let reply = tells.then(|| InsertReply::new(&prepared.insert, None, found_rows, tables.clone()));
-            return Ok(Filled::Send(execute.build(), reply));
+            return Ok(Filled::Send(execute.build(), note(reply)));
         }
         let range = self.take(tables, &prepared.insert.target, draft.ids).await?;
         let reply = InsertReply::new(&prepared.insert, Some(Ids::from(&range)), found_rows, tables.clone());
         let out = draft.write(execute, &range).ok_or_else(|| Refusal::NoId("the ids do not fit".into()))?;
-        Ok(Filled::Send(out, Some(reply)))
+        Ok(Filled::Send(out, note(Some(reply))))
     }
 
     /// The statement under the rules and columns of its table that are now. Where the server must have another text, it is
@@ -341,7 +340,11 @@ impl Session {
             // The rule has come since [`Session::hides_prepared`].
             Verdict::AskTemporary { schema, table } => return Ok(Now::TemporaryFirst(schema, table)),
             // None of a statement that is prepared in a session whose state is known.
-            Verdict::Send { .. } | Verdict::Select(_) | Verdict::Ask(_) | Verdict::Fail(_) => {
+            Verdict::Send(_)
+            | Verdict::Select(_)
+            | Verdict::Ask(_)
+            | Verdict::AskRight(_)
+            | Verdict::Fail(_) => {
                 return Err(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")));
             }
         };

@@ -128,7 +128,7 @@ impl InsertReply {
         self.bulk.is_some_and(|bulk| bulk.none_is_zero)
     }
 
-    pub(super) fn target(&self) -> &Target {
+    pub(super) fn target(&self) -> &Arc<Target> {
         &self.target
     }
 

@@ -2,6 +2,7 @@
 //! authentication exchange. The proxy knows no passwords; it relays, and patches what must differ between the sides.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use tokio::time::timeout;
@@ -13,7 +14,7 @@ use super::packet_io::{PAYLOAD_BYTES_MAX, ReadError, Side};
 use super::proxy_protocol::{self, Ends};
 use super::rsa_key::KeyCell;
 use super::seats::{Seat, Seats};
-use super::settings::Settings;
+use super::settings::{SendProxy, Settings};
 use super::stream::Stream;
 use super::tls::{self, ClientSide, ServerSide, Tls};
 use crate::address::Address;
@@ -70,6 +71,8 @@ pub struct LoggedIn {
     pub address: Address,
     /// Among the user's connections.
     pub seat: Seat<Vec<u8>>,
+    /// The client's, where the server is told it.
+    pub address_told: Option<IpAddr>,
 }
 
 impl LoggedIn {
@@ -231,6 +234,7 @@ struct Established {
     sides: Sides,
     address: Address,
     seat: Seat<Vec<u8>>,
+    address_told: Option<IpAddr>,
 }
 
 impl Established {
@@ -254,6 +258,7 @@ impl Established {
             sides: self.sides,
             address: self.address,
             seat: self.seat,
+            address_told: self.address_told,
         })
     }
 }
@@ -321,6 +326,7 @@ async fn attempt(
         sides,
         address: address.clone(),
         seat,
+        address_told: ends.filter(|_| backend.send_proxy != SendProxy::Off).map(|ends| ends.client.ip()),
     })
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::explicit::Explicit;
 use super::glances::may_read_insert_id;
 use super::inserts::InsertReply;
 use super::outstanding::{Outstanding, Purpose};
@@ -48,11 +49,12 @@ enum Asked {
     Set(Result<(), Vec<u8>>),
 }
 
-/// A packet with its ids, while the user's variables that it reads them from are being set.
+/// A packet with its ids. It is held while the user's variables that it reads them from are being set.
 pub(super) struct Held {
     pub(super) plan: Plan,
     pub(super) ranges: Vec<IdBlock>,
     pub(super) inserts: Vec<InsertReply>,
+    pub(super) explicit: Vec<Explicit>,
 }
 
 impl named::Session for Names {

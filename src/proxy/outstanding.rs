@@ -4,11 +4,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::explicit::Explicit;
 use super::inserts::InsertReply;
 use super::select::Question;
 use super::statements::Kept;
 use crate::mysql::response::Follower;
 use crate::rewrite::effects::Effects;
+use crate::rewrite::plan::Target;
 
 /// An answer that is on its way.
 #[derive(Debug)]
@@ -90,6 +92,8 @@ pub(super) enum Note {
     /// to the session.
     Statements {
         inserts: Vec<InsertReply>,
+        /// Ids among them that the client wrote.
+        explicit: Vec<Explicit>,
         /// `None`: nothing.
         effects: Option<Arc<Effects>>,
     },
@@ -107,21 +111,26 @@ pub(super) enum Note {
 impl Note {
     /// Whether ids were put in.
     pub(super) fn has_inserts(&self) -> bool {
-        matches!(self, Note::Statements { inserts, .. } if !inserts.is_empty())
+        !self.inserts().is_empty()
+    }
+
+    /// The ruled INSERTs that ids were put into.
+    pub(super) fn inserts(&self) -> &[InsertReply] {
+        if let Note::Statements { inserts, .. } = self { inserts } else { &[] }
     }
 
     /// Of a packet without ruled INSERTs.
     pub(super) fn effects(effects: Arc<Effects>) -> Note {
-        Note::Statements { inserts: Vec::new(), effects: Some(effects) }
+        Note::Statements { inserts: Vec::new(), explicit: Vec::new(), effects: Some(effects) }
     }
 
     /// Allocates nothing where nothing is done to the session.
-    pub(super) fn statements(inserts: Vec<InsertReply>, effects: Effects) -> Note {
+    pub(super) fn statements(inserts: Vec<InsertReply>, explicit: Vec<Explicit>, effects: Effects) -> Note {
         let effects = (!effects.is_nothing()).then(|| Arc::new(effects));
-        if inserts.is_empty() && effects.is_none() {
+        if inserts.is_empty() && explicit.is_empty() && effects.is_none() {
             return Note::Nothing;
         }
-        Note::Statements { inserts, effects }
+        Note::Statements { inserts, explicit, effects }
     }
 }
 
@@ -164,6 +173,8 @@ pub(super) enum Purpose {
     Value(Vec<u8>),
     /// User's variables that the client's next command reads its ids from.
     Variables,
+    /// Whether the user may insert into a table; see [`rights`](super::rights).
+    Right(Arc<Target>),
     /// Asked for an INSERT ... SELECT.
     Select(Question),
     /// The client's statement of this id is prepared otherwise, since the rules or the columns of its table have changed.
@@ -254,8 +265,8 @@ impl Queue {
     /// Whether the answer to something under way may leave an insert id owed.
     pub(super) fn may_owe_insert_id(&self) -> bool {
         self.entries.iter().any(|entry| {
-            matches!(entry, Outstanding::Forward(Forward { note: Note::Statements { inserts, .. }, .. })
-                if inserts.iter().any(|reply| !reply.sets_insert_id()))
+            matches!(entry, Outstanding::Forward(forward)
+                if forward.note.inserts().iter().any(|reply| !reply.sets_insert_id()))
         })
     }
 
@@ -269,6 +280,7 @@ impl Queue {
                     Purpose::Track
                         | Purpose::ReadState
                         | Purpose::IsTemporary { .. }
+                        | Purpose::Right(_)
                         | Purpose::PrepareAgain(..)
                 )
             }

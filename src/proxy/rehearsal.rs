@@ -76,10 +76,8 @@ pub(super) enum Bound<'a> {
 impl Session {
     /// Counts what would become of a statement that goes on. Returns what it would leave behind for later ones.
     pub(super) fn rehearse(&self, command: Command, text: &[u8], verdict: &Verdict) -> Option<Effects> {
-        let goes_on = matches!(
-            verdict,
-            Verdict::Pass(_) | Verdict::Send { .. } | Verdict::Prepare(_) | Verdict::Select(_)
-        );
+        let goes_on =
+            matches!(verdict, Verdict::Pass(_) | Verdict::Send(_) | Verdict::Prepare(_) | Verdict::Select(_));
         let tables = self.relay.view.tables.now();
         let state = self.relay.view.state().filter(|_| goes_on && tables.rehearses())?;
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };

@@ -6,6 +6,7 @@
 use super::inserts::SmallestId;
 use super::lane::Lane;
 use super::outstanding::{Forward, Note, Numbers, Outstanding, Own, Purpose, Queue};
+use super::rights::Rights;
 use super::select::Job;
 use super::statements::Statements;
 use super::view::View;
@@ -16,7 +17,7 @@ use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{packets_of, payload_of, put_packets};
 use crate::mysql::reader::Malformed;
-use crate::mysql::response::{Follower, Forms};
+use crate::mysql::response::{Follower, Forms, PrepareOk};
 use crate::rewrite::plan::Plan;
 use crate::sessions::{Count, Here};
 
@@ -32,6 +33,7 @@ pub(super) struct Relay {
     pub(super) outstanding: Queue,
     pub(super) view: View,
     pub(super) statements: Statements,
+    pub(super) rights: Rights,
     /// As negotiated with the backend.
     pub(super) capabilities: Capabilities,
     pub(super) forms: Forms,
@@ -114,6 +116,8 @@ pub(super) enum Step {
 /// What a lane cannot do by itself.
 #[derive(Debug)]
 pub(super) enum Event {
+    /// Ids that a client wrote are stored: the generator is to be raised above them, then the result is looked at again.
+    FollowExplicit,
     /// A command's whole payload lies at the start of the client's window, which is clear.
     Command(Command),
     /// A statement that is too long to be read; its beginning lies at the start of the client's window, which is clear.
@@ -184,6 +188,14 @@ impl Relay {
         }
         payload.extend_from_slice(sql.as_ref());
         self.send_own(purpose, Reply::Query, &payload);
+    }
+
+    /// Closes what a COM_STMT_PREPARE of ours has left on the server, by the packet that answered it.
+    pub(super) fn close_own(&mut self, answer: Option<&[u8]>) -> Option<PrepareOk> {
+        let ok = PrepareOk::parse(answer?, self.forms).ok()?;
+        let close = [&[Command::StmtClose as u8][..], &ok.statement_id.to_le_bytes()].concat();
+        put_packets(&mut self.injection, 0, &close);
+        Some(ok)
     }
 
     /// Notes that the backend owes the response of a client's command.

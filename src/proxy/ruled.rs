@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::explicit::Explicit;
 use super::inserts::{Ids, InsertReply, SmallestId};
 use super::locked;
 use super::named::Held;
@@ -15,17 +16,17 @@ use super::statements::{Kept, Source};
 use super::tables::{Tables, highest_of, id_shape};
 use super::temporary::Hides;
 use super::unconcerned::unseen;
+use crate::ids::TakeError;
 use crate::ids::range::block::IdBlock;
-use crate::ids::{Advanced, TakeError};
 use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, payload_of};
 use crate::rewrite::effects::Effects;
-use crate::rewrite::plan::{self, Lookup, Plan, Planned, Protocol, Target, Unreadable};
+use crate::rewrite::plan::{self, InsertPlan, Lookup, Plan, Planned, Protocol, Target, Unreadable};
 use crate::rewrite::prepare::{PreparedInsert, PreparedText};
 use crate::rewrite::verify::Written;
-use crate::rules::model::{ColumnShape, Explicit};
+use crate::rules::model::ColumnShape;
 use crate::sessions::Count;
 
 /// Looks at one packet: more than the tables it names, and than DDL comes in between.
@@ -45,12 +46,10 @@ pub(super) enum Verdict {
         schema: String,
         table: String,
     },
+    /// The server is asked whether the user may insert into this; then the statement is judged again.
+    AskRight(Arc<Target>),
     /// The ids go in, and the OK packets need what `inserts` say.
-    Send {
-        plan: Plan,
-        ranges: Vec<IdBlock>,
-        inserts: Vec<InsertReply>,
-    },
+    Send(Held),
     Prepare(Arc<PreparedInsert>),
     /// INSERT ... SELECT by text.
     Select(Box<Plan>),
@@ -74,7 +73,7 @@ impl Session {
         };
         let text = payload.get(text_at..).unwrap_or_default();
         let verdict = match held {
-            Some(Held { plan, ranges, inserts }) => Verdict::Send { plan, ranges, inserts },
+            Some(held) => Verdict::Send(held),
             None => self.judge(command, text).await,
         };
         let named = self.named(&self.relay.view.tables.now(), text);
@@ -102,6 +101,10 @@ impl Session {
         if let Verdict::Ask(question) = verdict {
             return self.relay.ask_value(&question);
         }
+        if let Verdict::AskRight(target) = verdict {
+            return self.ask_right(target);
+        }
+        self.relay.rights.forget_answers();
         if !matches!(verdict, Verdict::AskTemporary { .. }) {
             self.relay.view.names.forget_answers();
         }
@@ -126,7 +129,12 @@ impl Session {
             }
             Verdict::Pass(effects) => {
                 let may_change_session = !effects.leave_session();
-                self.pass(command, window_bytes, may_change_session, Note::statements(Vec::new(), effects));
+                self.pass(
+                    command,
+                    window_bytes,
+                    may_change_session,
+                    Note::statements(Vec::new(), Vec::new(), effects),
+                );
             }
             Verdict::Refuse(refusal) => self.refuse(&refusal, window_bytes, packets),
             Verdict::Fail(error) => self.fail(&error, window_bytes, packets),
@@ -139,12 +147,12 @@ impl Session {
                 }
             }
             Verdict::Probe(unreadable) => self.probe(&unreadable, &probe_text, window_bytes, packets),
-            Verdict::Ask(_) => {}
-            Verdict::Send { plan, ranges, inserts } => {
-                if let Some(variables) = plan.variables(&ranges).filter(|_| !is_held) {
-                    return self.hold(&variables, Held { plan, ranges, inserts });
+            Verdict::Ask(_) | Verdict::AskRight(_) => {}
+            Verdict::Send(held) => {
+                if let Some(variables) = held.plan.variables(&held.ranges).filter(|_| !is_held) {
+                    return self.hold(&variables, held);
                 }
-                self.send_planned(command, (plan, &ranges, inserts), text_at, window_bytes, packets);
+                self.send_planned(command, held, text_at, window_bytes, packets);
             }
             Verdict::Select(plan) => {
                 self.relay.up.skip(window_bytes);
@@ -165,16 +173,22 @@ impl Session {
     fn send_planned(
         &mut self,
         command: Command,
-        (plan, ranges, inserts): (Plan, &[IdBlock], Vec<InsertReply>),
+        held: Held,
         text_at: usize,
         window_bytes: usize,
         packets: usize,
     ) {
+        let Held { plan, ranges, inserts, explicit } = held;
+        let may_change_session = !plan.effects.leave_session();
+        if !plan.has_edits() {
+            let note = Note::statements(inserts, explicit, plan.effects);
+            return self.pass(command, window_bytes, may_change_session, note);
+        }
         if self.shared.audit.is_on() {
             let payload = payload_of(self.relay.up.window(), window_bytes);
             self.audit(payload.get(text_at..), &inserts);
         }
-        let sent = self.relay.send_spliced((&plan, ranges), text_at, window_bytes, packets);
+        let sent = self.relay.send_spliced((&plan, &ranges), text_at, window_bytes, packets);
         let Some(nr_shift) = sent else {
             let refusal = Refusal::NoId("the ids do not fit the plan".into());
             return self.refuse(&refusal, window_bytes, packets);
@@ -183,8 +197,7 @@ impl Session {
         if inserts.iter().any(InsertReply::sets_insert_id) {
             self.relay.view.take_owed_insert_id();
         }
-        let may_change_session = !plan.effects.leave_session();
-        let note = Note::statements(inserts, plan.effects);
+        let note = Note::statements(inserts, explicit, plan.effects);
         self.relay.owe(command.reply(), may_change_session, nr_shift, note);
     }
 
@@ -270,17 +283,31 @@ impl Session {
             Planned::NeedsTable { schema, table } => {
                 Verdict::Refuse(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")))
             }
-            Planned::Rewrite(plan) if protocol == Protocol::Text && plan.select().is_some() => {
-                Verdict::Select(Box::new(plan))
+            Planned::Rewrite(plan) => {
+                // What is prepared otherwise is judged by the server before it is executed.
+                let takes_now = protocol == Protocol::Text || plan.select().is_some();
+                let verdict = if takes_now { self.relay.rights.verdict(&plan, text) } else { None };
+                match verdict {
+                    Some(verdict) => verdict,
+                    None => self.rewritten(tables, protocol, text, plan).await,
+                }
             }
-            Planned::Rewrite(plan) if protocol == Protocol::Text => match self.fill(tables, plan).await {
-                Ok(verdict) => self.verified(text, verdict),
-                Err(refusal) => Verdict::Refuse(refusal),
-            },
-            Planned::Rewrite(plan) => match plan.prepare(text) {
+        }
+    }
+
+    async fn rewritten(&self, tables: &Arc<Tables>, protocol: Protocol, text: &[u8], plan: Plan) -> Verdict {
+        if protocol == Protocol::Prepare {
+            return match plan.prepare(text) {
                 Ok(prepared) => self.prepared(text, plan, prepared),
                 Err(refusal) => Verdict::Refuse(Refusal::Statement(refusal.to_string())),
-            },
+            };
+        }
+        if plan.select().is_some() {
+            return Verdict::Select(Box::new(plan));
+        }
+        match self.fill(tables, plan).await {
+            Ok(verdict) => self.verified(text, verdict),
+            Err(refusal) => Verdict::Refuse(refusal),
         }
     }
 
@@ -304,7 +331,7 @@ impl Session {
     /// What is to be sent, unless a second parser reads it otherwise. The ids are taken by then, and lost with it: only so
     /// is it the very text that is judged.
     fn verified(&self, text: &[u8], verdict: Verdict) -> Verdict {
-        let Verdict::Send { plan, ranges, .. } = &verdict else { return verdict };
+        let Verdict::Send(Held { plan, ranges, .. }) = &verdict else { return verdict };
         if !self.shared.verifier.is_due() {
             return verdict;
         }
@@ -381,9 +408,10 @@ impl Session {
 
     /// Takes the ids that a text needs.
     async fn fill(&self, tables: &Arc<Tables>, plan: Plan) -> Result<Verdict, Refusal> {
-        for insert in &plan.inserts {
-            self.follow_explicit(tables, &insert.target, &insert.explicit).await?;
-        }
+        let expect = |insert: &InsertPlan| {
+            Explicit::expect(tables, &insert.target, insert.statement, &insert.explicit)
+        };
+        let explicit: Vec<_> = plan.inserts.iter().filter_map(expect).collect();
         let mut ranges = Vec::with_capacity(plan.inserts.len());
         let mut inserts = Vec::with_capacity(plan.inserts.len());
         let found_rows = self.relay.found_rows();
@@ -398,43 +426,10 @@ impl Session {
                 inserts.push(InsertReply::new(insert, None, found_rows, tables.clone()));
             }
         }
-        if inserts.is_empty() && !plan.has_edits() {
+        if inserts.is_empty() && explicit.is_empty() && !plan.has_edits() {
             return Ok(Verdict::Pass(plan.effects));
         }
-        Ok(Verdict::Send { plan, ranges, inserts })
-    }
-
-    /// Ids that the client writes itself: later ones of the generator are above them.
-    pub(super) async fn follow_explicit(
-        &self,
-        tables: &Tables,
-        target: &Target,
-        values: &[i128],
-    ) -> Result<(), Refusal> {
-        if target.rule.explicit != Explicit::Advance {
-            return Ok(());
-        }
-        let mut values: Vec<u64> = values.iter().filter_map(|&value| u64::try_from(value).ok()).collect();
-        values.sort_unstable_by(|a, b| b.cmp(a));
-        for value in values {
-            match tables
-                .advance_past(target, value, self.shared.id_deadline)
-                .await
-                .map_err(|error| no_id(&error))?
-            {
-                // All others lie below it.
-                Advanced::Past => return Ok(()),
-                Advanced::Elsewhere => {}
-                Advanced::TooFar => {
-                    tracing::warn!(
-                        table = format!("{}.{}", target.rule.schema, target.table),
-                        generator = %target.rule.generator,
-                        "an id that a client wrote lies more than 1e9 above the generator's bound: it is stored, and not followed"
-                    );
-                }
-            }
-        }
-        Ok(())
+        Ok(Verdict::Send(Held { plan, ranges, inserts, explicit }))
     }
 
     pub(super) async fn take(&self, tables: &Tables, target: &Target, ids: u32) -> Result<IdBlock, Refusal> {

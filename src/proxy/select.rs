@@ -223,12 +223,7 @@ impl Relay {
     ) {
         let is_prepare = matches!(question, Question::ClientText | Question::Columns | Question::OurText);
         let prepared = first.as_deref().filter(|_| is_prepare && error.is_none());
-        let prepared = prepared.and_then(|first| PrepareOk::parse(first, self.forms).ok());
-        if let Some(ok) = prepared {
-            let mut close = vec![Command::StmtClose as u8];
-            close.extend_from_slice(&ok.statement_id.to_le_bytes());
-            put_packets(&mut self.injection, 0, &close);
-        }
+        let prepared = self.close_own(prepared);
         let Some(job) = &mut self.select else { return };
         job.awaited = job.awaited.saturating_sub(1);
         match (question, error) {

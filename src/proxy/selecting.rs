@@ -219,7 +219,7 @@ impl Session {
             None => self.audit(Some(job.text()), &inserts),
         }
         let nr_shift = self.relay.send_later(&payload, job.packets);
-        let note = Note::Statements { inserts, effects: None };
+        let note = Note::Statements { inserts, explicit: Vec::new(), effects: None };
         self.relay.owe(job.command().reply(), false, nr_shift, note);
         job.block = block;
         job.tries += 1;
@@ -320,19 +320,13 @@ impl Session {
                 }
                 None => Err("there is no [backend.control]".to_owned()),
             };
-            let followed = match followed {
-                Ok(highest) => self
-                    .follow_explicit(&self.relay.view.tables.now(), &target, &[i128::from(highest)])
-                    .await
-                    .map_err(|error| error.to_string()),
-                Err(error) => Err(error),
-            };
-            if let Err(error) = followed {
-                tracing::warn!(
+            match followed {
+                Ok(highest) => self.follow(&target, &[highest]).await,
+                Err(error) => tracing::warn!(
                     error,
                     table = format!("{}.{}", target.rule.schema, target.table),
                     "ids that an INSERT ... SELECT brought are stored, and not followed"
-                );
+                ),
             }
         }
         job.followed = true;

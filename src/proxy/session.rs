@@ -17,6 +17,7 @@ use super::outstanding::{Note, Queue};
 use super::proxy_protocol::Ends;
 use super::pump::{Outcome, Timeout, Watchdog, poll_pump};
 use super::relay::{DownState, Event, Framed, Relay, Side, UpState, Violation, err_packet};
+use super::rights::{Allowed, Rights};
 use super::seats::Seat;
 use super::statements::{Again, Statements};
 use super::stream::{Connection, Stream};
@@ -48,6 +49,8 @@ pub struct Shared {
     pub verifier: Verifier,
     pub sessions: Arc<Sessions>,
     pub audit: Arc<Audit>,
+    /// Who may insert into what, as far as that was seen.
+    pub allowed: Arc<Allowed>,
     /// `true`: sessions end where nothing is lost by it.
     pub draining: watch::Receiver<bool>,
 }
@@ -185,6 +188,7 @@ impl Session {
                 login.database.as_deref(),
             ),
             statements: Statements::default(),
+            rights: Rights::new((login.user, login.address_told), shared.allowed.clone()),
             capabilities: login.capabilities,
             forms,
             framed: Framed { client: login.client.is_compressed(), backend: login.server.is_compressed() },
@@ -265,6 +269,10 @@ impl Session {
                 self.relay.settle_insert(smallest);
                 Ok(())
             }
+            Event::FollowExplicit => {
+                self.follow_explicit().await;
+                Ok(())
+            }
             Event::Select => {
                 self.go_on_with_select().await;
                 Ok(())
@@ -307,8 +315,9 @@ impl Session {
             Command::StmtExecute | Command::StmtBulkExecute if self.relay.view.locked().is_some() => {
                 self.note_and_pass(command, window_bytes);
             }
-            Command::StmtExecute => self.execute(window_bytes, packets).await,
-            Command::StmtBulkExecute => self.bulk_execute(window_bytes, packets).await,
+            Command::StmtExecute | Command::StmtBulkExecute => {
+                self.execute(command, window_bytes, packets).await;
+            }
             _ => self.note_and_pass(command, window_bytes),
         }
     }
@@ -404,6 +413,7 @@ impl Session {
             if let Some(seat) = changed.seat {
                 self.seat = seat;
             }
+            self.relay.rights.changes(&changed.user);
             self.relay.here.changes(&changed.user, &changed.database);
             self.relay.view.starts_in(&changed.database);
             self.relay.view.take_status(changed.status);

@@ -37,6 +37,7 @@ mod reload;
 mod remembered;
 mod reprepared;
 mod rig;
+mod rights;
 mod rogue;
 mod router;
 mod schema;

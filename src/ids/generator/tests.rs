@@ -282,6 +282,38 @@ async fn ids_go_on_above_an_explicit_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn ids_whose_statement_is_under_way_are_not_issued() {
+    let store = Arc::new(MemoryStore::new());
+    let sequence = open(&store, by(100), 0, u64::MAX).await;
+    assert_eq!(first(&sequence, 1).await, 1);
+    settle().await;
+    let (writes, bound) = (store.writes(), stored(&store).bound);
+    let reserved: Arc<[u64]> = [50, 20].into();
+    sequence.expect(&reserved);
+    assert_eq!(first(&sequence, 1).await, 51);
+    // Of two statements, in ranges that are reserved while they are under way.
+    let ahead: [Arc<[u64]>; 2] = [[bound + 7, 3].into(), [u64::MAX, bound + 250].into()];
+    ahead.iter().for_each(|ids| sequence.expect(ids));
+    assert_eq!((store.writes(), stored(&store).bound), (writes, bound));
+    let mut issued = Vec::new();
+    while issued.last().is_none_or(|&id| id < bound + 400) {
+        issued.push(first(&sequence, 1).await);
+        settle().await;
+    }
+    assert!(issued.contains(&(bound - 1)) && issued.contains(&(bound + 8)), "no more than needed is left out");
+    assert!(issued.iter().all(|&id| id != bound + 7 && id != bound + 250), "{issued:?}");
+    // Not stored after all: nothing is left out for it any more.
+    let next = issued.last().unwrap() + 1;
+    let denied: Arc<[u64]> = [stored(&store).bound + 3].into();
+    sequence.expect(&denied);
+    sequence.unexpect(&denied);
+    for id in next..=denied[0] {
+        assert_eq!(first(&sequence, 1).await, id);
+        settle().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_explicit_id_in_anothers_range_changes_nothing() {
     let store = Arc::new(MemoryStore::new());
     let (a, b) = (open(&store, by(10), 0, u64::MAX).await, open(&store, by(1_000), 0, u64::MAX).await);

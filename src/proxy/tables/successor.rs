@@ -121,6 +121,20 @@ impl Tables {
         locks.lost(|| self.bound_name(&target.rule, &target.table))
     }
 
+    /// As [`Generator::expect`]. While another process issues the ids it does not know of these before they are stored.
+    pub(in crate::proxy) fn expect(&self, target: &Target, ids: &Arc<[u64]>) {
+        if let Some(generator) = self.generators.get(&target.rule.generator) {
+            generator.expect(ids);
+        }
+    }
+
+    /// As [`Generator::unexpect`].
+    pub(in crate::proxy) fn unexpect(&self, target: &Target, ids: &Arc<[u64]>) {
+        if let Some(generator) = self.generators.get(&target.rule.generator) {
+            generator.unexpect(ids);
+        }
+    }
+
     /// As [`Generator::advance_past`].
     pub(in crate::proxy) async fn advance_past(
         &self,

@@ -109,6 +109,12 @@ const KINDS: [Kind; 21] = [
     },
     Kind { name: "the same, prepared", byte: command::STMT_EXECUTE, form: "*", also: overran_prepared },
     Kind {
+        name: "whether the user may insert",
+        byte: command::STMT_PREPARE,
+        form: "INSERT INTO *.* (`*`) VALUES (NULL)",
+        also: anyway,
+    },
+    Kind {
         name: "whether a text prepares, and what its query has",
         byte: command::STMT_PREPARE,
         form: "*",

@@ -20,6 +20,7 @@ use crate::mysql::handshake::ServerVersion;
 use crate::proxy::lane::Lane;
 use crate::proxy::login::{LoggedIn, LoginContext};
 use crate::proxy::pump::{Outcome, Watchdog, poll_pump};
+use crate::proxy::rights::Allowed;
 use crate::proxy::rsa_key::KeyCell;
 use crate::proxy::ruled::Verdict;
 use crate::proxy::seats::Seats;
@@ -184,7 +185,10 @@ impl Rig {
             sides: Sides { client: Transport::Tcp, server: Transport::Tcp, clear_passwords: false },
             address: "127.0.0.1:1".parse().unwrap(),
             seat: login.seats.user(b"u").unwrap(),
+            address_told: None,
         };
+        let allowed = Allowed::default();
+        allowed.note(&(b"u".to_vec(), None), ("s".into(), "t".into()));
         let shared = Shared {
             login,
             tables: Arc::new(tables),
@@ -192,6 +196,7 @@ impl Rig {
             verifier: Verifier::new(Verify::Always),
             sessions: Arc::default(),
             audit: Arc::default(),
+            allowed: Arc::new(allowed),
             draining,
         };
         let here = shared.sessions.enter();
@@ -298,8 +303,8 @@ pub(super) async fn changing(text: &str, column: &str) {
     let judged = rig.session.judge(Command::Query, text.as_bytes());
     let (verdict, changed) = tokio::join!(biased; judged, tables.change(rules_of(column)));
     changed.unwrap();
-    let Verdict::Send { plan, .. } = verdict else { panic!("it is sent") };
-    assert_eq!(plan.inserts[0].target.rule.column, column);
+    let Verdict::Send(held) = verdict else { panic!("it is sent") };
+    assert_eq!(held.plan.inserts[0].target.rule.column, column);
 }
 
 /// Executes a prepared text, by a whole packet that names statement 7, while its table's rule changes. Returns what goes to the
@@ -322,12 +327,8 @@ pub(super) async fn changing_execution(text: &str, params: u16, execution: &[u8]
     rig.session.relay.statements.prepare(kept.clone());
     rig.session.relay.statements.prepared(7, &kept, params);
     rig.session.relay.up = Lane::holding(execution);
-    let executed = async {
-        match Command::from_byte(execution[4]) {
-            Some(Command::StmtBulkExecute) => rig.session.bulk_execute(execution.len(), 1).await,
-            _ => rig.session.execute(execution.len(), 1).await,
-        }
-    };
+    let command = Command::from_byte(execution[4]).unwrap();
+    let executed = rig.session.execute(command, execution.len(), 1);
     let ((), changed) = tokio::join!(biased; executed, tables.change(rules_of(column)));
     changed.unwrap();
     rig.session.relay.up.out().clone()
