@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use memchr::memmem;
+use memchr::memchr_iter;
 
 use super::outstanding::Purpose;
 use super::ruled::{Verdict, command_payload};
@@ -170,8 +170,12 @@ impl Rights {
 
 /// Of warnings and errors of the statement before it.
 fn reads_counts(text: &[u8]) -> bool {
-    let text = text.to_ascii_lowercase();
-    [&b"warning_count"[..], b"error_count"].iter().any(|word| memmem::find(&text, word).is_some())
+    memchr_iter(b'_', text).any(|at| {
+        let (before, behind) = text.split_at(at);
+        let ends = |word: &[u8]| before.last_chunk::<5>().is_some_and(|end| end.eq_ignore_ascii_case(word));
+        let is_counted = ends(b"rning") || ends(b"error");
+        is_counted && behind.first_chunk::<6>().is_some_and(|word| word.eq_ignore_ascii_case(b"_count"))
+    })
 }
 
 impl Session {
@@ -191,5 +195,40 @@ impl Session {
         let payload = command_payload(Command::StmtPrepare, &sql);
         self.relay.statements.displace_last();
         self.relay.send_own(Purpose::Right(target), Command::StmtPrepare.reply(), &payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Allowed, denies, reads_counts};
+
+    #[test]
+    fn texts_that_read_counts() {
+        for (text, expect) in [
+            ("INSERT INTO t VALUES (@@warning_count)", true),
+            ("INSERT INTO t VALUES (@@SESSION.Error_Count)", true),
+            ("INSERT INTO t(row_count) VALUES (ROW_COUNT())", false),
+            ("_count", false),
+            ("error_coun", false),
+        ] {
+            assert_eq!(reads_counts(text.as_bytes()), expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn accounts_are_told_apart() {
+        let all = Allowed::default();
+        let here = Some("10.0.0.1".parse().unwrap());
+        let table = |name: &str| ("s".to_owned(), name.to_owned());
+        all.note(&(b"u".to_vec(), None), table("t"));
+        assert!(all.has(&(b"u".to_vec(), None), &table("t")));
+        for (account, name) in
+            [((b"u".to_vec(), here), "t"), ((b"v".to_vec(), None), "t"), ((b"u".to_vec(), None), "u")]
+        {
+            assert!(!all.has(&account, &table(name)), "{account:?} {name}");
+        }
+        all.forget(&(b"u".to_vec(), None), &table("t"));
+        assert!(!all.has(&(b"u".to_vec(), None), &table("t")));
+        assert!(denies(1142) && denies(1143) && !denies(1062) && !denies(1461));
     }
 }

@@ -300,7 +300,10 @@ async fn ids_whose_statement_is_under_way_are_not_issued() {
         issued.push(first(&sequence, 1).await);
         settle().await;
     }
-    assert!(issued.contains(&(bound - 1)) && issued.contains(&(bound + 8)), "no more than needed is left out");
+    assert!(
+        issued.contains(&(bound - 1)) && issued.contains(&(bound + 8)),
+        "no more than needed is left out"
+    );
     assert!(issued.iter().all(|&id| id != bound + 7 && id != bound + 250), "{issued:?}");
     // Not stored after all: nothing is left out for it any more.
     let next = issued.last().unwrap() + 1;
