@@ -5,6 +5,7 @@
 //!
 //! * [`address`]: where a socket is, TCP or Unix.
 //! * [`meter`]: how often, and how long.
+//! * [`role`]: whether a server is the primary.
 //! * [`audit`]: `log.audit`, a file of JSON lines that nobody waits for.
 //! * [`toml_file`]: TOML that people write, every error of a file by line and key.
 //! * [`mysql`]: the wire's words: packets, handshakes, commands, responses, prepared statements.
@@ -35,6 +36,7 @@ pub mod migrate;
 pub mod mysql;
 pub mod proxy;
 pub mod rewrite;
+pub mod role;
 pub mod rules;
 pub mod schema;
 pub mod sessions;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 
+use crate::address::Address;
 use crate::config::{Config, Etcd, Mysql, StoreKind};
 use crate::schema::Control;
 use crate::store::embedded::EmbeddedStore;
@@ -134,7 +135,8 @@ async fn mysql_store(
 ) -> anyhow::Result<MysqlStore> {
     let account = store_account(config, mysql).context("store.user is missing")?;
     let table = mysql::Table::parse(&mysql.table);
-    Ok(MysqlStore::open(account.servers(), &table, proxy).await?)
+    let server = |(address, ways): (&Address, _)| mysql::Server { address: address.to_string(), ways };
+    Ok(MysqlStore::open(account.servers().map(server).collect(), &table, proxy).await?)
 }
 
 /// As the backend's control account, but for what the store's keys say.

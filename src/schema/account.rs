@@ -32,9 +32,9 @@ pub enum ControlTls {
 }
 
 impl Control {
-    /// How to connect, in the order in which it is tried.
-    pub fn servers(&self) -> Vec<Opts> {
-        self.addresses.iter().flat_map(|address| self.attempts(address)).collect()
+    /// Each address, and how to connect to it in the order in which that is tried.
+    pub fn servers(&self) -> impl Iterator<Item = (&Address, Vec<Opts>)> {
+        self.addresses.iter().map(|address| (address, self.attempts(address).collect()))
     }
 
     fn attempts(&self, address: &Address) -> impl Iterator<Item = Opts> {

@@ -1,12 +1,11 @@
-//! Which of several servers new sessions go to: one that can be written to, before one that is read_only.
+//! Which of several servers new sessions go to: one that can be written to, before a replica, before one that is read_only.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use mysql_async::prelude::Queryable;
-
 use super::account::Inner;
+use crate::role::{self, Role};
 
 /// How often all addresses are asked, where there are several.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -26,14 +25,6 @@ impl Primary {
     pub(super) fn set(&self, nth: usize) {
         self.0.store(nth, Ordering::Release);
     }
-}
-
-/// What a server is found to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Writable,
-    ReadOnly,
-    Away,
 }
 
 /// Looks once, then every second until the account is dropped. A single address is not asked.
@@ -64,10 +55,7 @@ async fn look(account: &Arc<Inner>) {
     }
     account.primary().set(now);
     let name = |nth: usize| account.addresses().nth(nth).map(ToString::to_string).unwrap_or_default();
-    let why = match states.get(before) {
-        Some(State::ReadOnly) => "is read_only",
-        _ => "does not answer",
-    };
+    let why = states.get(before).map_or("does not answer", |role| role.as_str());
     tracing::warn!(
         from = name(before),
         to = name(now),
@@ -77,34 +65,31 @@ async fn look(account: &Arc<Inner>) {
 }
 
 /// Whoever is in place stays unless another is better; of those, the first that was written.
-fn choose(before: usize, states: &[State]) -> usize {
-    let first = |wanted: State| states.iter().position(|state| *state == wanted);
-    match states.get(before) {
-        Some(State::Writable) => before,
-        Some(State::ReadOnly) => first(State::Writable).unwrap_or(before),
-        _ => first(State::Writable).or_else(|| first(State::ReadOnly)).unwrap_or(before),
-    }
+fn choose(before: usize, roles: &[Role]) -> usize {
+    let rank = |role: &Role| match role {
+        Role::Writable => 0,
+        Role::Replica => 1,
+        Role::ReadOnly => 2,
+        Role::Away => 3,
+    };
+    let stays = roles.get(before).map_or(u8::MAX, rank);
+    let best = roles.iter().enumerate().min_by_key(|(_, role)| rank(role));
+    best.filter(|(_, role)| rank(role) < stays).map_or(before, |(nth, _)| nth)
 }
 
-async fn state(account: &Inner, nth: usize) -> State {
+async fn state(account: &Inner, nth: usize) -> Role {
     let asked = async {
         let mut conn = account.connection(nth, PATIENCE).await.ok()?;
-        // A number on both servers; MariaDB 12 has words for it.
-        let value: Option<String> = conn.query_first("SELECT CONCAT(@@global.read_only, '')").await.ok()?;
-        let value = value?;
-        Some(if value == "0" || value.eq_ignore_ascii_case("off") {
-            State::Writable
-        } else {
-            State::ReadOnly
-        })
+        role::ask(&mut conn).await.ok()
     };
-    tokio::time::timeout(PATIENCE, asked).await.ok().flatten().unwrap_or(State::Away)
+    let server = tokio::time::timeout(PATIENCE, asked).await.ok().flatten();
+    server.map_or(Role::Away, |server| server.role)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::State::{Away, ReadOnly, Writable};
     use super::choose;
+    use crate::role::Role::{Away, ReadOnly, Replica, Writable};
 
     #[test]
     fn who_is_written_to() {
@@ -115,6 +100,10 @@ mod tests {
             (0, vec![Away, ReadOnly, Writable], 2),
             (0, vec![Away, ReadOnly, Away], 1),
             (0, vec![ReadOnly, ReadOnly], 0),
+            (0, vec![Replica, Writable], 1),
+            (1, vec![Away, Replica], 1),
+            (0, vec![Away, ReadOnly, Replica], 2),
+            (0, vec![ReadOnly, Replica], 1),
             (1, vec![Away, Away], 1),
         ] {
             assert_eq!(choose(before, &states), expect, "{states:?} behind {before}");

@@ -79,6 +79,11 @@ impl Key {
         Key("suspect".to_owned())
     }
 
+    /// Of a table: which server it is used on.
+    pub fn primary() -> Self {
+        Key("primary".to_owned())
+    }
+
     /// As [`Key::as_str`] has it.
     pub fn of(text: &str) -> Self {
         Key(text.to_owned())

@@ -2,22 +2,25 @@
 //!
 //! * **One statement a write**, with autocommit: an UPDATE that names the revision, or an INSERT that meets a duplicate key.
 //! * **Revisions only grow**, also of a record that was deleted and made again: the first is the time in microseconds.
+//! * **The primary alone is used** (`place`): no replica, and where there are several servers the one that can be written to.
 //! * **What is unknown is said to be unknown**: of a write the server's errors of `NOT_DONE` alone mean that it was not done.
 //! * A write is as durable as the server makes it: `innodb_flush_log_at_trx_commit = 1`, else a crash of the server takes back
 //!   bounds that ids were issued under. [`MysqlStore::open`] warns.
 
+mod connection;
 mod leaf;
 mod name;
+mod place;
 
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Opts};
-use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
+use self::connection::Connection;
+pub use self::connection::Server;
 use self::leaf::Leaf;
 use self::name::Holder;
 pub use self::name::Proxy;
@@ -26,15 +29,11 @@ use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
 
 /// One call takes at most so long.
 const CALL_DEADLINE: Duration = Duration::from_secs(2);
-/// Finding a server that answers, and making the table.
+/// Finding the primary, and making the table.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
+/// Before another look for it.
+const OPEN_PAUSE: Duration = Duration::from_millis(500);
 
-/// Errors of the server that come before anything was written, or after it was rolled back: access denied (1044, 1045,
-/// 1142, 1143), no such table or database (1146, 1049), table full (1114), lock wait timeout (1205), deadlock (1213),
-/// read only (1290, 1792, 1836), duplicate key (1062), data too long (1406), statement too long (1153).
-const NOT_DONE: [u16; 15] =
-    [1044, 1045, 1049, 1062, 1114, 1142, 1143, 1146, 1153, 1205, 1213, 1290, 1406, 1792, 1836];
-const DUPLICATE_KEY: u16 = 1062;
 const NO_SUCH_TABLE: u16 = 1146;
 
 /// Where the records are.
@@ -77,20 +76,35 @@ struct Inner {
 }
 
 impl MysqlStore {
-    /// Connects to the first of `servers` that answers, makes the table where there is none, checks the store's format, and
-    /// takes the proxy's name, if it serves.
-    pub async fn open(servers: Vec<Opts>, table: &Table, proxy: Option<&Proxy>) -> Result<Self, StoreError> {
+    /// Connects to the primary among `servers`, makes the table where there is none, checks the store's format, and takes the
+    /// proxy's name, if it serves.
+    pub async fn open(
+        servers: Vec<Server>,
+        table: &Table,
+        proxy: Option<&Proxy>,
+    ) -> Result<Self, StoreError> {
         let leaf = (table.name == LEAF_TABLE).then(|| Leaf::new(table.quoted()));
         let own = match &leaf {
             Some(_) => Table { schema: table.schema.clone(), name: OWN_TABLE.to_owned() },
             None => table.clone(),
         };
         let name = format!("mysql, table {}.{}", table.schema, table.name);
-        let connection = Connection { servers, name, conn: Mutex::new(None) };
-        let inner = Arc::new(Inner { connection, own: own.quoted(), leaf });
-        match timeout(OPEN_DEADLINE, inner.prepare()).await {
-            Ok(prepared) => prepared?,
-            Err(_) => return Err(inner.connection.away(format!("no answer within {OPEN_DEADLINE:?}"))),
+        let own = own.quoted();
+        let connection = Connection::new(servers, name, &own);
+        let inner = Arc::new(Inner { connection, own, leaf });
+        let end = Instant::now() + OPEN_DEADLINE;
+        loop {
+            let prepared = timeout(OPEN_DEADLINE, inner.prepare()).await;
+            match prepared
+                .unwrap_or_else(|_| Err(inner.connection.away(format!("no answer within {OPEN_DEADLINE:?}"))))
+            {
+                Ok(()) => break,
+                // A failover takes a while.
+                Err(error) if inner.connection.may_move() && error.passes() && Instant::now() < end => {
+                    sleep(OPEN_PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
         }
         let holder = match proxy {
             Some(proxy) => Some(inner.take_name(proxy).await?),
@@ -269,105 +283,4 @@ impl Inner {
 fn first_revision() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(1).max(1)
-}
-
-/// One connection, made anew whenever a call failed.
-struct Connection {
-    /// Tried in order.
-    servers: Vec<Opts>,
-    /// For errors.
-    name: String,
-    conn: Mutex<Option<Conn>>,
-}
-
-impl Connection {
-    fn away(&self, reason: String) -> StoreError {
-        StoreError::Unavailable { store: self.name.clone(), reason }
-    }
-
-    async fn connect(&self) -> Result<Conn, StoreError> {
-        let mut reason = "no server is configured".to_owned();
-        for opts in &self.servers {
-            match Conn::new(opts.clone()).await {
-                Ok(mut conn) => {
-                    // Without autocommit reads would show old rows, and writes would wait for a COMMIT. A lock is waited for
-                    // less long than a call.
-                    let set = "SET autocommit = 1, lock_wait_timeout = 1, innodb_lock_wait_timeout = 1";
-                    match conn.query_drop(set).await {
-                        Ok(()) => return Ok(conn),
-                        Err(error) => reason = error.to_string(),
-                    }
-                }
-                Err(error) => reason = error.to_string(),
-            }
-        }
-        Err(self.away(reason))
-    }
-
-    /// A call that writes nothing.
-    async fn read<T>(
-        &self,
-        call: impl AsyncFnOnce(&mut Conn) -> Result<T, mysql_async::Error>,
-    ) -> Result<T, StoreError> {
-        let answered = timeout(CALL_DEADLINE, async {
-            let mut slot = self.conn.lock().await;
-            // Whoever is dropped in the middle leaves nobody a connection with half an answer.
-            let mut conn = match slot.take() {
-                Some(conn) => conn,
-                None => self.connect().await?,
-            };
-            let answer = call(&mut conn).await;
-            if !matches!(&answer, Err(error) if is_fatal(error)) {
-                *slot = Some(conn);
-            }
-            answer.map_err(|error| self.away(error.to_string()))
-        });
-        answered.await.unwrap_or_else(|_| Err(self.away(format!("no answer within {CALL_DEADLINE:?}"))))
-    }
-
-    /// One statement that writes: how many rows it has changed; `None` where it met a duplicate key.
-    async fn write(
-        &self,
-        key: &Key,
-        sql: &str,
-        params: mysql_async::Params,
-    ) -> Result<Option<u64>, StoreError> {
-        let unknown = |reason: String| StoreError::UnknownOutcome {
-            store: self.name.clone(),
-            key: key.clone(),
-            reason,
-        };
-        let Ok(mut slot) = timeout(CALL_DEADLINE, self.conn.lock()).await else {
-            return Err(self.away("it is busy with earlier calls".to_owned()));
-        };
-        let mut conn = match slot.take() {
-            Some(conn) => conn,
-            None => match timeout(CALL_DEADLINE, self.connect()).await {
-                Ok(connected) => connected?,
-                Err(_) => return Err(self.away(format!("no connection within {CALL_DEADLINE:?}"))),
-            },
-        };
-        match timeout(CALL_DEADLINE, conn.exec_drop(sql, params)).await {
-            Ok(Ok(())) => {
-                let rows = conn.affected_rows();
-                *slot = Some(conn);
-                Ok(Some(rows))
-            }
-            Ok(Err(mysql_async::Error::Server(error))) => {
-                *slot = Some(conn);
-                match error.code {
-                    DUPLICATE_KEY => Ok(None),
-                    code if NOT_DONE.contains(&code) => Err(self.away(error.to_string())),
-                    _ => Err(unknown(error.to_string())),
-                }
-            }
-            Ok(Err(error)) => Err(unknown(error.to_string())),
-            Err(_) => Err(unknown(format!("no answer within {CALL_DEADLINE:?}"))),
-        }
-    }
-}
-
-/// Whether the connection is of no use any more.
-fn is_fatal(error: &mysql_async::Error) -> bool {
-    !matches!(error, mysql_async::Error::Server(_))
 }

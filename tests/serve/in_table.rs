@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mysql_async::OptsBuilder;
-use rowstamp::store::mysql::{MysqlStore, Proxy as Named, Table};
+use rowstamp::store::mysql::{MysqlStore, Proxy as Named, Server as Place, Table};
 use rowstamp::store::{Key, Outcome, Revision, Store, StoreError, Versioned};
 
 use crate::rig::{insert_id, make, rows, server};
@@ -18,8 +18,9 @@ pub(crate) const LEAF: &str = "CREATE TABLE leaf_alloc (biz_tag VARCHAR(128) NOT
                     step INT NOT NULL, description VARCHAR(256) DEFAULT NULL, update_time TIMESTAMP NOT NULL DEFAULT \
                     CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, PRIMARY KEY (biz_tag))";
 
-fn opts(server: &Server) -> Vec<mysql_async::Opts> {
-    vec![OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(server.port).user(Some("root")).into()]
+fn opts(server: &Server) -> Vec<Place> {
+    let way = OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(server.port).user(Some("root"));
+    vec![Place { address: server.address(), ways: vec![way.into()] }]
 }
 
 fn table(schema: &str, name: &str) -> Table {

@@ -45,6 +45,7 @@ mod select;
 mod shadow;
 mod sizes;
 mod state;
+mod store_primary;
 mod swaps;
 mod tables;
 mod takeover;

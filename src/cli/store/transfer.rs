@@ -157,7 +157,7 @@ async fn lines(desk: &Desk) -> anyhow::Result<Vec<Line>> {
 
 fn is_portable(key: &Key) -> bool {
     let is_about_proxies = [Key::PROXIES, Key::WITNESSES].iter().any(|part| key.as_str().starts_with(part));
-    !is_about_proxies && ![Key::format(), Key::identity(), Key::suspect()].contains(key)
+    !is_about_proxies && ![Key::format(), Key::identity(), Key::primary(), Key::suspect()].contains(key)
 }
 
 fn read(from: &str, file: impl BufRead) -> anyhow::Result<Vec<(Key, Json)>> {

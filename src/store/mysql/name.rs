@@ -53,19 +53,19 @@ impl Inner {
         let stands = self.load_own(&key).await?.map(|found| found.revision);
         // The lock is ours, so nobody else writes it.
         self.set_own(&key, stands, &encode(&record)).await?;
-        let keeper = tokio::spawn(keep(Arc::downgrade(self), key, conn));
+        let keeper = tokio::spawn(keep(Arc::downgrade(self), key, record, conn));
         Ok(Holder { keeper: keeper.abort_handle() })
     }
 
-    /// A connection that holds the name; `None`: another does.
-    async fn lock_name(&self, key: &Key, seconds: u64) -> Result<Option<Conn>, StoreError> {
+    /// A connection that holds the name, and the server that it is to; `None`: another does.
+    async fn lock_name(&self, key: &Key, seconds: u64) -> Result<Option<(usize, Conn)>, StoreError> {
         let taken = timeout(CALL_DEADLINE + Duration::from_secs(seconds), async {
-            let mut conn = self.connection.connect().await?;
+            let (at, mut conn) = self.connection.another().await?;
             let sql = format!("SELECT GET_LOCK({}, ?)", self.lock_of("?"));
             let got: Result<Option<Option<u8>>, _> =
                 conn.exec_first(sql, (key.as_str().as_bytes(), seconds)).await;
             let got = got.map_err(|error| self.connection.away(error.to_string()))?;
-            Ok((got.flatten() == Some(1)).then_some(conn))
+            Ok((got.flatten() == Some(1)).then_some((at, conn)))
         });
         taken.await.unwrap_or_else(|_| Err(self.connection.away("no answer to GET_LOCK".to_owned())))
     }
@@ -93,20 +93,31 @@ impl Drop for Holder {
     }
 }
 
-/// A connection that broke has lost the lock: it is taken again.
-async fn keep(store: Weak<Inner>, key: Key, conn: Conn) {
-    let mut held = Some(conn);
+/// A connection that broke has lost the lock, and on another server it says nothing: it is taken again. A server that was
+/// promoted may lack the record.
+async fn keep(store: Weak<Inner>, key: Key, record: ProxyRecord, held: (usize, Conn)) {
+    let mut held = Some(held);
     loop {
         sleep(LOOK_INTERVAL).await;
         let Some(store) = store.upgrade() else { return };
-        if let Some(conn) = &mut held
+        // Whoever looks finds the primary of now.
+        let stands = store.load_own(&key).await;
+        if let Some((at, conn)) = &mut held
+            && *at == store.connection.at()
             && let Ok(Ok(())) = timeout(CALL_DEADLINE, conn.query_drop("DO 1")).await
         {
             continue;
         }
         held = None;
         match store.lock_name(&key, 0).await {
-            Ok(Some(conn)) => held = Some(conn),
+            Ok(Some(conn)) => {
+                held = Some(conn);
+                if let Ok(None) = stands
+                    && let Err(error) = store.set_own(&key, None, &encode(&record)).await
+                {
+                    tracing::debug!(%key, %error, "the proxy's record is not put back");
+                }
+            }
             Ok(None) => {
                 tracing::error!(%key, "another rowstamp has taken this proxy's name: give each its own proxy.name");
             }
