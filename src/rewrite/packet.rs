@@ -9,7 +9,6 @@ mod inside;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-
 use self::around::Around;
 use self::hiding::Hidden;
 use super::effects::Effects;
@@ -208,7 +207,9 @@ impl Walk<'_> {
     fn reads_owed_id(&self, end: u32) -> bool {
         let Some(from) = self.owes_from else { return false };
         let between = self.text.get(from as usize..end as usize).unwrap_or_default();
-        [&b"last_insert_id"[..], b"identity", b"call", b"execute"].iter().any(|word| has_whole_word(between, word))
+        [&b"last_insert_id"[..], b"identity", b"call", b"execute"]
+            .iter()
+            .any(|word| has_whole_word(between, word))
     }
 
     /// After a statement that may have changed `sql_mode` or the character set: where the rest is cut then depends on them.

@@ -87,7 +87,8 @@ pub fn has_word(text: &[u8], word: &[u8]) -> bool {
 /// are bytes beyond ASCII, which may be anything.
 pub fn has_whole_word(text: &[u8], word: &[u8]) -> bool {
     let Some(&first) = word.first() else { return true };
-    let is_letter = |byte: Option<&u8>| byte.is_some_and(|&b| b.is_ascii_alphabetic() || b == b'_' || b == b'$');
+    let is_letter =
+        |byte: Option<&u8>| byte.is_some_and(|&b| b.is_ascii_alphabetic() || b == b'_' || b == b'$');
     memchr::memchr2_iter(first, first.to_ascii_uppercase(), text).any(|at| {
         let rest = text.get(at..).unwrap_or_default();
         let (before, behind) = (at.checked_sub(1).and_then(|at| text.get(at)), rest.get(word.len()));

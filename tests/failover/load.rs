@@ -20,8 +20,10 @@ const PROGRESS_DEADLINE: Duration = Duration::from_secs(20);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the proxy says while it does not know that it holds the tables' locks.
-const LOCKS_AWAY: [&str; 2] =
-    ["the locks of the ruled tables cannot be looked at", "the locks of the ruled tables have not been seen in time"];
+const LOCKS_AWAY: [&str; 2] = [
+    "the locks of the ruled tables cannot be looked at",
+    "the locks of the ruled tables have not been seen in time",
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Table {

@@ -45,7 +45,13 @@ fn a_quit_out_of_order_is_answered_as_by_the_server_and_no_warning() {
             assert!(client.is_closed());
         }
         assert_eq!(codes, [1156, 1156], "{}", rig.name());
-        let said = || rig.proxy.log().lines().find(|line| line.contains("COM_QUIT has packet number 3")).map(str::to_owned);
+        let said = || {
+            rig.proxy
+                .log()
+                .lines()
+                .find(|line| line.contains("COM_QUIT has packet number 3"))
+                .map(str::to_owned)
+        };
         soon("the log says so", || said().is_some());
         assert!(said().unwrap().contains(" DEBUG "), "{}", rig.proxy.log());
     });

@@ -117,7 +117,9 @@ class Contest:
             tally.fail(f"{self.label}: no test passes straight; see {self.logs}/straight.log")
             return
         known = declared(self.suite.NAME, self.server, "ruled" if self.options.ruled else "")
-        due = [test for test in results["straight"] if all(results[way].get(test, ("none",))[0] == "pass" for way in self.without)]
+        # What no relay can help stands in the list of the turn without rules.
+        of_relays = declared(self.suite.NAME, self.server, "") if self.options.ruled else {}
+        due = [test for test in results["straight"] if test not in of_relays and all(results[way].get(test, ("none",))[0] == "pass" for way in self.without)]
         lost = {test: results["rowstamp"].get(test, ("none", "not run, or without an end"))[1] for test in due
                 if results["rowstamp"].get(test, ("none",))[0] != "pass"}  # fmt: skip
         gone = [test for test in known if test in due and test not in lost]
