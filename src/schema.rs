@@ -95,7 +95,7 @@ const TEXTS_MAX: u64 = 10_000;
 /// ER_LOCK_WAIT_TIMEOUT
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 
-/// How long the highest id of a table waits for a table's lock, while no other table is bound.
+/// How long the highest id of a table that is bound waits for the table's lock, while no other table is bound.
 const BINDING_LOCK_SECONDS: u32 = 5;
 
 /// One query of the control account takes at most so long.
@@ -263,11 +263,23 @@ impl Schema {
         column: &str,
         id_max: Option<u64>,
     ) -> Result<u64, SchemaError> {
+        self.highest_id_within(BINDING_LOCK_SECONDS, schema, table, column, id_max).await
+    }
+
+    /// [`Schema::highest_id`] that waits so long for the table's lock.
+    pub async fn highest_id_within(
+        &self,
+        lock_seconds: u32,
+        schema: &str,
+        table: &str,
+        column: &str,
+        id_max: Option<u64>,
+    ) -> Result<u64, SchemaError> {
         let mut conn = self.conn().await?;
         let work = async {
             // MySQL keeps the counter for a day; MariaDB does not know the variable, and reads it afresh.
             let _ = conn.query_drop("SET information_schema_stats_expiry = 0").await;
-            conn.query_drop(format!("SET lock_wait_timeout = {BINDING_LOCK_SECONDS}")).await?;
+            conn.query_drop(format!("SET lock_wait_timeout = {lock_seconds}")).await?;
             let _ = conn.query_drop("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await;
             let data_type: Option<String> = conn
                 .exec_first(

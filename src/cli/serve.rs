@@ -372,7 +372,8 @@ fn filter(level: LogLevel) -> EnvFilter {
         LogLevel::Debug => "debug",
         LogLevel::Trace => "trace",
     };
-    EnvFilter::new(format!("warn,rowstamp={level}"))
+    // Of each client that connects by an IP address rustls says "Illegal SNI extension": nothing is wrong, and all connect so.
+    EnvFilter::new(format!("warn,rustls::msgs::handshake=error,rowstamp={level}"))
 }
 
 fn log_to_stderr(settings: &LogSettings) -> SetLogLevel {
@@ -396,7 +397,43 @@ fn log_to_stderr(settings: &LogSettings) -> SetLogLevel {
 
 #[cfg(test)]
 mod tests {
-    use super::caught;
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use super::{caught, filter};
+    use crate::config::keys::LogLevel;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn libraries_warn_but_not_of_clients_that_connect_by_address() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(filter(LogLevel::Info))
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(target: "rustls::msgs::handshake", "Illegal SNI extension: ignoring IP address");
+            tracing::warn!(target: "rustls::conn", "heard");
+            tracing::info!(target: "rustls::conn", "passed over");
+            tracing::info!(target: "rowstamp::proxy", "said");
+        });
+        let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let seen = ["Illegal", "heard", "passed over", "said"].map(|text| log.contains(text));
+        assert_eq!(seen, [false, true, false, true], "{log}");
+    }
 
     #[tokio::test]
     async fn what_panics_is_caught_and_what_waits_goes_on() {

@@ -302,6 +302,7 @@ async fn meet(mut client: Stream, shared: Shared, here: Here) {
         Err(SessionError::Socket { side, error }) => {
             tracing::debug!(%error, side, ?address, "session ended");
         }
+        Err(error @ SessionError::Quit(_)) => tracing::debug!(%error, ?address, "session ended"),
         Err(error) => tracing::warn!(%error, ?address, "session ended"),
     }
 }

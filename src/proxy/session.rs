@@ -62,6 +62,9 @@ pub enum SessionError {
     Login(#[from] LoginError),
     #[error("protocol violation: {0}")]
     Violation(String),
+    /// Oracle's asyncio driver leaves so: nothing is wrong for anybody.
+    #[error("the client's COM_QUIT has packet number {0}, not 0")]
+    Quit(u8),
     #[error("{side}: {error}")]
     Socket { side: &'static str, error: std::io::Error },
     #[error("the backend ended the connection while answers were outstanding")]
@@ -233,7 +236,7 @@ impl Session {
                 Outcome::Closed(Side::Backend) => return Err(SessionError::BackendGone),
                 Outcome::Failed(side, error) if frame_error(&error).is_some() => {
                     if side == Side::Client {
-                        self.say_goodbye(&mut sockets.client, &Refusal::Unpack).await;
+                        self.say_goodbye(&mut sockets.client, &Refusal::Unpack, 1).await;
                     }
                     let whose = if side == Side::Client { "client" } else { "backend" };
                     return Err(SessionError::Violation(format!("the {whose}: {error}")));
@@ -282,8 +285,12 @@ impl Session {
                 Ok(())
             }
             Event::Violation(violation) => {
-                if let Violation::ClientPacketNr(_) = violation {
-                    self.say_goodbye(client, &Refusal::PacketsOutOfOrder).await;
+                if let Violation::ClientPacketNr(packet_nr) = violation {
+                    // Number 0, and to COM_QUIT too: so both servers answer (measured).
+                    self.say_goodbye(client, &Refusal::PacketsOutOfOrder, 0).await;
+                    if self.relay.up.window() == [1, 0, 0, packet_nr, Command::Quit as u8] {
+                        return Err(SessionError::Quit(packet_nr));
+                    }
                 }
                 Err(SessionError::Violation(violation.to_string()))
             }
@@ -422,10 +429,10 @@ impl Session {
         Ok(Sockets { client: answered.client, server: answered.server })
     }
 
-    async fn say_goodbye(&mut self, client: &mut Stream, refusal: &Refusal) {
+    async fn say_goodbye(&mut self, client: &mut Stream, refusal: &Refusal, packet_nr: usize) {
         if self.relay.outstanding.is_empty() && self.relay.down.is_clear() {
             client.begin_answer();
-            let _ = client.write_all(&err_packet(refusal, 1)).await;
+            let _ = client.write_all(&err_packet(refusal, packet_nr)).await;
         }
     }
 }

@@ -101,6 +101,9 @@ impl TableError {
 /// How long a generator's floor may take to reach the store.
 const FLOOR_DEADLINE: Duration = Duration::from_secs(5);
 
+/// How long the highest id of a table waits for the table's lock after DDL: where the session itself has locked it, in vain.
+const DDL_LOCK_SECONDS: u32 = 1;
+
 /// Everything that a statement needs to know about ruled tables. Its rules and generators never change: a statement that
 /// looks at one of these sees one version of them.
 pub struct Tables {
@@ -201,13 +204,22 @@ impl Tables {
     /// The highest id in the table, where the generator starts above it. Of a timestamp generator no ids count that are above
     /// all of its own: other nodes' may be, where the node lies above the time.
     async fn highest(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
-        let Some(schema) =
-            self.backend.schema.as_ref().filter(|_| self.seed(&rule.generator) == Seed::Tables)
-        else {
-            return Ok(0);
-        };
+        let Some(schema) = self.asked_for_ids(rule) else { return Ok(0) };
         let id_max = self.generators.get(&rule.generator).and_then(Generator::id_max);
         Ok(schema.highest_id(&rule.schema, table, &rule.column, id_max).await?)
+    }
+
+    /// [`Tables::highest`] of a table that is bound, after DDL.
+    async fn highest_after_ddl(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
+        let Some(schema) = self.asked_for_ids(rule) else { return Ok(0) };
+        let id_max = self.generators.get(&rule.generator).and_then(Generator::id_max);
+        let highest =
+            schema.highest_id_within(DDL_LOCK_SECONDS, &rule.schema, table, &rule.column, id_max).await;
+        Ok(highest?)
+    }
+
+    fn asked_for_ids(&self, rule: &Rule) -> Option<&Schema> {
+        self.backend.schema.as_ref().filter(|_| self.seed(&rule.generator) == Seed::Tables)
     }
 
     /// Binds a table that is locked, and holds ids up to `highest`. `old`: a version that may have other generators open.
@@ -249,6 +261,30 @@ impl Tables {
         };
         let floor = self.bind(rule, table).await?;
         Ok(generator.raise_floor(floor, FLOOR_DEADLINE).await?)
+    }
+
+    /// The same after DDL on a table that is bound: it may be another one now, or have another counter (RENAME, CREATE ... SELECT, ALTER
+    /// TABLE ... AUTO_INCREMENT). Where it is locked, maybe by the session itself, or the store is away, ids go on above those
+    /// that were issued.
+    async fn raise_floor_again(&self, rule: &Rule, table: &str) -> Result<(), TableError> {
+        let Some(generator) = self.generators.get(&rule.generator) else { return Ok(()) };
+        let raised = match self.highest_after_ddl(rule, table).await {
+            Ok(highest) => generator.raise_floor(highest, FLOOR_DEADLINE).await.map_err(TableError::from),
+            Err(error) => Err(error),
+        };
+        match raised {
+            Err(error)
+                if error.passes() || matches!(error, TableError::Schema(SchemaError::Locked { .. })) =>
+            {
+                tracing::warn!(
+                    error = error.for_client(),
+                    table = format!("{}.{table}", rule.schema),
+                    "which ids DDL has brought into the table is not known"
+                );
+                Ok(())
+            }
+            raised => raised,
+        }
     }
 
     fn spacing(&self, rule: &Rule) -> Spacing {

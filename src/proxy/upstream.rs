@@ -144,6 +144,10 @@ impl Relay {
             return Step::Hold;
         }
         if header.packet_nr != 0 {
+            // Whether it is a COM_QUIT shows in its first byte.
+            if header.payload_bytes == 1 && self.up.window().len() <= HEADER_BYTES {
+                return Step::More(HEADER_BYTES + 1);
+            }
             return Step::Event(Event::Violation(Violation::ClientPacketNr(header.packet_nr)));
         }
         if header.payload_bytes == 0 {

@@ -97,14 +97,14 @@ impl Session for Fresh {
     }
 }
 
-/// Characters of a text that the server is asked for: its answer must fit into a packet that is read whole.
-const CHARACTERS_MAX: u32 = 60_000;
+/// Of a text that the server is asked for, in UTF-8. Its answer, twice as long, must fit into a packet that is read whole (1 MiB).
+const TEXT_BYTES_MAX: u32 = 500_000;
 
 /// Asks for an expression as [`question`] does, where EXECUTE IMMEDIATE evaluates it: the server takes no stored functions and no
 /// subqueries there, so that nothing runs that would not run without us. MariaDB only.
 pub(super) fn question_at_execute(expression: &[u8]) -> Vec<u8> {
     let mut sql = format!(
-        "EXECUTE IMMEDIATE 'SELECT a IS NULL,IF(CHAR_LENGTH(CONVERT(a USING utf8mb4))>{CHARACTERS_MAX},''-'',\
+        "EXECUTE IMMEDIATE 'SELECT a IS NULL,IF(LENGTH(CONVERT(a USING utf8mb4))>{TEXT_BYTES_MAX},''-'',\
          HEX(CONVERT(a USING utf8mb4)))FROM(SELECT ? AS a)AS x' USING "
     )
     .into_bytes();
@@ -117,9 +117,9 @@ pub(super) fn question_at_execute(expression: &[u8]) -> Vec<u8> {
 pub(super) fn question(expression: &[u8]) -> Vec<u8> {
     let mut sql = b"SELECT (".to_vec();
     sql.extend_from_slice(expression);
-    sql.extend_from_slice(b") IS NULL,IF(CHAR_LENGTH(CONVERT(");
+    sql.extend_from_slice(b") IS NULL,IF(LENGTH(CONVERT(");
     sql.extend_from_slice(expression);
-    sql.extend_from_slice(format!(" USING utf8mb4))>{CHARACTERS_MAX},'-',HEX(CONVERT(").as_bytes());
+    sql.extend_from_slice(format!(" USING utf8mb4))>{TEXT_BYTES_MAX},'-',HEX(CONVERT(").as_bytes());
     sql.extend_from_slice(expression);
     sql.extend_from_slice(b" USING utf8mb4)))");
     sql

@@ -9,8 +9,6 @@ mod inside;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use memchr::memmem;
-
 use self::around::Around;
 use self::hiding::Hidden;
 use super::effects::Effects;
@@ -20,7 +18,7 @@ use crate::rules::model::Mode;
 use crate::sql::dialect::Dialect;
 use crate::sql::dynamic::{self as dynamic_sql, Dynamic};
 use crate::sql::for_statement::ModeSetting;
-use crate::sql::glance::may_insert;
+use crate::sql::glance::{has_whole_word, may_insert};
 use crate::sql::insert::{Head, Verb};
 use crate::sql::lex::{Lexer, Odd, TokenKind};
 use crate::sql::name::{self, Path};
@@ -208,10 +206,10 @@ impl Walk<'_> {
     /// Whether what stands between an INSERT that owes its id and `end` names what shows it, or may run what does.
     fn reads_owed_id(&self, end: u32) -> bool {
         let Some(from) = self.owes_from else { return false };
-        let between = self.text.get(from as usize..end as usize).unwrap_or_default().to_ascii_uppercase();
-        [&b"LAST_INSERT_ID"[..], b"IDENTITY", b"CALL", b"EXECUTE"]
+        let between = self.text.get(from as usize..end as usize).unwrap_or_default();
+        [&b"last_insert_id"[..], b"identity", b"call", b"execute"]
             .iter()
-            .any(|word| memmem::find(&between, word).is_some())
+            .any(|word| has_whole_word(between, word))
     }
 
     /// After a statement that may have changed `sql_mode` or the character set: where the rest is cut then depends on them.

@@ -83,6 +83,22 @@ pub fn has_word(text: &[u8], word: &[u8]) -> bool {
         .any(|at| text.get(at..at + word.len()).is_some_and(|place| place.eq_ignore_ascii_case(word)))
 }
 
+/// [`has_word`] where it is no part of a longer name. Digits before it are none: a version comment's stand so (`/*!50000CALL p()*/`). Nor
+/// are bytes beyond ASCII, which may be anything.
+pub fn has_whole_word(text: &[u8], word: &[u8]) -> bool {
+    let Some(&first) = word.first() else { return true };
+    let is_letter =
+        |byte: Option<&u8>| byte.is_some_and(|&b| b.is_ascii_alphabetic() || b == b'_' || b == b'$');
+    memchr::memchr2_iter(first, first.to_ascii_uppercase(), text).any(|at| {
+        let rest = text.get(at..).unwrap_or_default();
+        let (before, behind) = (at.checked_sub(1).and_then(|at| text.get(at)), rest.get(word.len()));
+        rest.get(..word.len()).is_some_and(|place| place.eq_ignore_ascii_case(word))
+            && !is_letter(before)
+            && !is_letter(behind)
+            && !behind.is_some_and(u8::is_ascii_digit)
+    })
+}
+
 /// Whether EXECUTE may be in a text with the name of a prepared statement.
 pub fn may_execute_name(text: &[u8]) -> bool {
     let is = |text: Option<&[u8]>, word: &[u8]| text.is_some_and(|text| text.eq_ignore_ascii_case(word));
@@ -100,11 +116,27 @@ pub fn may_insert(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Glance, glance, may_execute_name};
+    use super::{Glance, glance, has_whole_word, may_execute_name};
 
     #[track_caller]
     fn check(text: &str, multi_statements: bool, expect: Glance) {
         assert_eq!(glance(text.as_bytes(), true, multi_statements), expect, "{text}");
+    }
+
+    #[test]
+    fn words_that_are_no_part_of_a_name() {
+        for (text, expect) in [
+            ("call p()", true),
+            ("; CALL`p`()", true),
+            ("/*!50000Call p()*/", true),
+            ("\u{a0}call\u{a0}p()", true),
+            ("callers", false),
+            ("recall call1 _call call_ $call call$", false),
+            ("recall call", true),
+            ("", false),
+        ] {
+            assert_eq!(has_whole_word(text.as_bytes(), b"call"), expect, "{text}");
+        }
     }
 
     #[test]

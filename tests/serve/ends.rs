@@ -20,10 +20,40 @@ fn packets_out_of_order_end_the_session() {
         let mut client = rig.client();
         client.run("SELECT 1");
         client.write_bytes(&[1, 0, 0, 1, 0x0E]).unwrap();
-        client.next_response();
-        let outcomes = client.read_outcomes(false).unwrap();
-        assert_eq!(crate::rig::code_of(&outcomes), 1156, "{}", rig.name());
+        assert_eq!(code_of_packet_0(&mut client), 1156, "{}", rig.name());
         assert!(client.is_closed());
+        soon("the log says so", || rig.proxy.log().contains("protocol violation"));
+    });
+}
+
+/// Of an error in a packet of number 0, as the servers send it.
+fn code_of_packet_0(client: &mut Client) -> u16 {
+    client.begin_response(0);
+    crate::rig::code_of(&client.read_outcomes(false).unwrap())
+}
+
+/// Oracle's asyncio driver does so.
+#[test]
+fn a_quit_out_of_order_is_answered_as_by_the_server_and_no_warning() {
+    let debug = "[log]\nlevel = \"debug\"\n";
+    each_with("ends_quit", "", debug, &rules("ends_quit"), |rig| {
+        let mut codes = Vec::new();
+        for mut client in [rig.direct(), rig.client()] {
+            client.run("SELECT 1");
+            client.write_bytes(&[1, 0, 0, 3, 0x01]).unwrap();
+            codes.push(code_of_packet_0(&mut client));
+            assert!(client.is_closed());
+        }
+        assert_eq!(codes, [1156, 1156], "{}", rig.name());
+        let said = || {
+            rig.proxy
+                .log()
+                .lines()
+                .find(|line| line.contains("COM_QUIT has packet number 3"))
+                .map(str::to_owned)
+        };
+        soon("the log says so", || said().is_some());
+        assert!(said().unwrap().contains(" DEBUG "), "{}", rig.proxy.log());
     });
 }
 

@@ -27,6 +27,29 @@ fn a_table_that_is_made_later() {
 }
 
 #[test]
+fn ids_go_on_above_those_that_ddl_brings() {
+    each("tables_brought", "CREATE TABLE brought (id BIGINT NOT NULL PRIMARY KEY, a INT);", |rig| {
+        let mut client = rig.client();
+        client.run("INSERT INTO t(a) VALUES(1)");
+        client.run("INSERT INTO brought VALUES(50000,0)");
+        client.run("RENAME TABLE t TO old, brought TO t");
+        assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(2)"), 50_001, "{}", rig.name());
+        client.run("ALTER TABLE t MODIFY id BIGINT NOT NULL AUTO_INCREMENT, AUTO_INCREMENT=70000");
+        assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(3)"), 70_000, "{}", rig.name());
+        client.run("DROP TABLE t");
+        client.run("CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY, a INT) AS SELECT 90000 AS id, 0 AS a");
+        assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(4)"), 90_001, "{}", rig.name());
+        // As mysqldump writes it. The control account cannot look into the table then.
+        client.run("LOCK TABLES t WRITE");
+        client.run("ALTER TABLE t DISABLE KEYS");
+        assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(5)"), 90_002, "{}", rig.name());
+        client.run("UNLOCK TABLES");
+        client.run("TRUNCATE TABLE t");
+        assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(6)"), 90_003, "{}", rig.name());
+    });
+}
+
+#[test]
 fn columns_that_are_added_past_the_proxy() {
     each("tables_added", "", |rig| {
         let mut client = rig.client();

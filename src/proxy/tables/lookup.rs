@@ -190,6 +190,11 @@ impl Tables {
         self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.is_bound)
     }
 
+    /// Whether there was DDL since the table was read, or its columns were found to be others.
+    fn was_defined_otherwise(&self, schema: &str, table: &str, ddl: u64) -> bool {
+        self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.ddl != ddl)
+    }
+
     /// Whether it was, by the ids of this rule's column.
     pub(super) fn is_bound_by(&self, rule: &Rule, table: &str) -> bool {
         let known = self.known.load();
@@ -252,10 +257,12 @@ impl Tables {
         let lookup = self.meaning(rule, table, live.map(|live| Arc::new(live.shape)));
         // A table that comes back, or gets its column later, may hold other ids.
         let is_bound = matches!(lookup, Lookup::Ruled(_));
-        if let Lookup::Ruled(target) = &lookup
-            && !self.is_bound_by(&target.rule, table)
-        {
-            self.raise_floor(&target.rule, table).await?;
+        if let Lookup::Ruled(target) = &lookup {
+            if !self.is_bound_by(&target.rule, table) {
+                self.raise_floor(&target.rule, table).await?;
+            } else if self.was_defined_otherwise(&target.rule.schema, table, ddl) {
+                self.raise_floor_again(&target.rule, table).await?;
+            }
         }
         self.put(&rule.schema, table, lookup.clone(), ddl, is_bound);
         Ok(lookup)

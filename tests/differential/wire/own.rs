@@ -62,13 +62,13 @@ const KINDS: [Kind; 21] = [
     Kind {
         name: "what a user's variable holds",
         byte: command::QUERY,
-        form: "SELECT (*) IS NULL,IF(CHAR_LENGTH(CONVERT(* USING utf8mb4))>60000,'-',HEX(CONVERT(* USING utf8mb4)))",
+        form: "SELECT (*) IS NULL,IF(LENGTH(CONVERT(* USING utf8mb4))>500000,'-',HEX(CONVERT(* USING utf8mb4)))",
         also: asks_for_a_part,
     },
     Kind {
         name: "what an expression with functions is, where EXECUTE IMMEDIATE evaluates it",
         byte: command::QUERY,
-        form: "EXECUTE IMMEDIATE 'SELECT a IS NULL,IF(CHAR_LENGTH(CONVERT(a USING utf8mb4))>#,''-'',HEX(CONVERT(a USING utf8mb4)))FROM(SELECT ? AS a)AS x' USING *",
+        form: "EXECUTE IMMEDIATE 'SELECT a IS NULL,IF(LENGTH(CONVERT(a USING utf8mb4))>#,''-'',HEX(CONVERT(a USING utf8mb4)))FROM(SELECT ? AS a)AS x' USING *",
         also: uses_a_part,
     },
     Kind {

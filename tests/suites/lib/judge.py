@@ -6,7 +6,7 @@ import time
 
 from machine import CACHE, SUITES, Broken, say
 from results import one_line
-from ways import WAYS, Target, ruled
+from ways import WAYS, Target, auto_increment_tables, ruled
 
 RERUNS = 2
 
@@ -44,6 +44,8 @@ class Contest:
 
     def __init__(self, suite, server, place, options):
         self.suite, self.server, self.place, self.options = suite, server, place, options
+        # With rules a suite is held against the server alone: what HAProxy does to it, the turn without rules tells.
+        self.without = ("straight",) if options.ruled else WAYS[:2]
         self.turn = ("short" if options.short else "full") + (".ruled" if options.ruled else "")
         self.label = f"{suite.NAME} {server}" + (" ruled" if options.ruled else "")
         self.logs = CACHE / "logs" / suite.NAME / server / self.turn
@@ -55,7 +57,8 @@ class Contest:
         log = self.logs / (f"{way}.again{attempt}.log" if attempt else f"{way}.log")
         log.unlink(missing_ok=True)
         begun = time.monotonic()
-        rules = ruled(suite.SCHEMAS) if self.options.ruled else None
+        rules = ruled(suite.SCHEMAS, self.tables()) if self.options.ruled and way == "rowstamp" else None
+        learns = self.options.ruled and way == "straight" and not only
         if hasattr(suite, "run_without_server"):
             results = suite.run_without_server(self.place, self.server, way, rules, only, self.options.short, log)
         else:
@@ -64,16 +67,25 @@ class Contest:
                 target.log, target.short = log, self.options.short
                 if hasattr(suite, "set_up"):
                     suite.set_up(target)
+                if learns:
+                    target.log_statements()
                 target.open()
                 results = suite.run(self.place, target, only)
                 if target.proxy and target.proxy.poll() is not None:
                     raise Broken(f"{self.label}: the proxy of the way {way} ended during the suite: {target.proxy_log.read_text()[-2000:]}")
                 if target.proxy:
                     log.with_suffix(".proxy.log").write_bytes(target.proxy_log.read_bytes())
+                if learns:
+                    (self.logs / "tables.json").write_text(json.dumps(auto_increment_tables(target.statements()), indent=1))
             finally:
                 target.close()
         say(f"        {self.label} {way}: {len(results)} tests in {time.monotonic() - begun:.0f} s" + (f" (again, {len(only)} asked for)" if only else ""))
         return results
+
+    def tables(self):
+        """What the straight turn has shown: tables that get a generator of their own."""
+        path = self.logs / "tables.json"
+        return json.loads(path.read_text())["ruled"] if path.exists() else []
 
     def results(self, way, only=None):
         """As `run`, or with --reuse what the last run of this way said."""
@@ -87,10 +99,10 @@ class Contest:
     def all_ways(self):
         """{way: results}. With --quick, only what fails through Rowstamp is run the other ways; all else counts as passed there."""
         if not self.options.quick:
-            return {way: self.results(way) for way in WAYS}
+            return {way: self.results(way) for way in (*self.without, "rowstamp")}
         results = {"rowstamp": self.results("rowstamp")}
         passed = {test: result for test, result in results["rowstamp"].items() if result[0] == "pass"}
-        for way in WAYS[:2]:
+        for way in self.without:
             asked = [test for test, (outcome, _) in results["rowstamp"].items() if outcome == "fail"]
             again = self.results(way, asked) if asked else {}
             if asked and not again:
@@ -105,13 +117,15 @@ class Contest:
             tally.fail(f"{self.label}: no test passes straight; see {self.logs}/straight.log")
             return
         known = declared(self.suite.NAME, self.server, "ruled" if self.options.ruled else "")
-        due = [test for test in results["straight"] if all(results[way].get(test, ("none",))[0] == "pass" for way in WAYS[:2])]
+        # What no relay can help stands in the list of the turn without rules.
+        of_relays = declared(self.suite.NAME, self.server, "") if self.options.ruled else {}
+        due = [test for test in results["straight"] if test not in of_relays and all(results[way].get(test, ("none",))[0] == "pass" for way in self.without)]
         lost = {test: results["rowstamp"].get(test, ("none", "not run, or without an end"))[1] for test in due
                 if results["rowstamp"].get(test, ("none",))[0] != "pass"}  # fmt: skip
         gone = [test for test in known if test in due and test not in lost]
         unsteady = self.sift(lost, known)
         new = [test for test in lost if test not in known]
-        passed = {way: sum(outcome == "pass" for outcome, _ in results[way].values()) for way in WAYS}
+        passed = {way: sum(outcome == "pass" for outcome, _ in results[way].values()) for way in results}
         tally.passed += len(due) - len(lost)
         for test in new:
             tally.fail(f"{self.label}: {test}: {one_line(lost[test])}")
@@ -122,6 +136,8 @@ class Contest:
         verdict = "FAILED " if new or gone else "ok     "
         if self.options.quick:
             figures = f"pass through Rowstamp {passed['rowstamp']}"
+        elif self.options.ruled:
+            figures = f"pass straight {len(due)}"
         else:
             figures = f"pass straight {passed['straight']}, through HAProxy {passed['haproxy']}, both {len(due)}"
         print(f"{verdict} {self.label}: {len(results['rowstamp'])} tests; {figures}; lost through Rowstamp {len(lost)}, of them "
@@ -152,7 +168,7 @@ class Contest:
             asked = [test for test in lost if test not in known]
             if not asked:
                 break
-            for way in ("rowstamp", "straight", "haproxy"):
+            for way in ("rowstamp", *self.without):
                 asked = [test for test in asked if test in lost]
                 if not asked:
                     break

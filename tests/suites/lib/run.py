@@ -47,7 +47,8 @@ def parse(arguments):
     unknown = [name for name in options.names if name not in suites()]
     if unknown:
         parser.error(f"no such suite: {' '.join(unknown)}")
-    options.quick = options.quick or options.short
+    # With rules the straight turn comes first: it shows which tables there will be.
+    options.quick = (options.quick or options.short) and not options.ruled
     return options
 
 

@@ -363,8 +363,13 @@ impl Client {
 
     /// The next packet answers a command of one packet.
     pub fn next_response(&mut self) {
-        self.packet_nr = 1;
-        self.expect_frame(1);
+        self.begin_response(1);
+    }
+
+    /// The next packet has this number.
+    pub fn begin_response(&mut self, packet_nr: u8) {
+        self.packet_nr = packet_nr;
+        self.expect_frame(packet_nr);
     }
 
     fn expect_frame(&mut self, nr: u8) {
