@@ -9,6 +9,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 
 use self::account::Account;
+use self::text::with_values;
 use crate::ids::layout::Moment;
 use crate::ids::range::block::{Spacing, Ticks};
 use crate::rules::column::Meant;
@@ -20,6 +21,7 @@ mod counters;
 pub mod facts;
 mod keys;
 mod primary;
+pub mod text;
 
 pub use account::{Control, ControlTls};
 pub use counters::{Counter, IdColumn, InsertTrigger, Session, Tally};
@@ -124,7 +126,7 @@ impl Schema {
 
     async fn rows(&self, sql: &str, params: Vec<mysql_async::Value>) -> Result<Vec<Row>, SchemaError> {
         let mut conn = self.conn().await?;
-        let rows = tokio::time::timeout(self.timeout, conn.exec(sql, params)).await;
+        let rows = tokio::time::timeout(self.timeout, conn.query(with_values(sql, params))).await;
         Ok(rows.map_err(|_| SchemaError::Timeout(self.timeout))??)
     }
 
@@ -282,11 +284,11 @@ impl Schema {
             conn.query_drop(format!("SET lock_wait_timeout = {lock_seconds}")).await?;
             let _ = conn.query_drop("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await;
             let data_type: Option<String> = conn
-                .exec_first(
+                .query_first(with_values(
                     "SELECT data_type FROM information_schema.columns \
                      WHERE table_schema = ? AND table_name = ? AND column_name = ?",
                     (schema, table, column),
-                )
+                ))
                 .await?;
             let (column, from) = (quoted(column), format!("{}.{}", quoted(schema), quoted(table)));
             let sql = if holds_text(&data_type.unwrap_or_default()) {
@@ -304,11 +306,11 @@ impl Schema {
             };
             let highest: Option<Option<String>> = conn.query_first(sql).await?;
             let counter: Option<Option<u64>> = conn
-                .exec_first(
+                .query_first(with_values(
                     "SELECT auto_increment FROM information_schema.tables WHERE table_schema = ? AND table_name = ? \
                      ORDER BY table_name = CAST(? AS BINARY) AND table_schema = CAST(? AS BINARY) DESC",
                     (schema, table, table, schema),
-                )
+                ))
                 .await?;
             let highest = highest.flatten().map_or(0, |digits| as_highest(&digits));
             let counter = counter.flatten().unwrap_or(1).saturating_sub(1);

@@ -8,6 +8,7 @@ use mysql_async::{Conn, Row, Value};
 
 use super::{Schema, SchemaError, TABLES_PER_QUERY, as_highest, quoted};
 use crate::rules::model::ColumnShape;
+use crate::schema::text::with_values;
 
 /// A column with AUTO_INCREMENT and its table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +94,7 @@ impl Schema {
 
     async fn read(&self, sql: &str, params: Vec<Value>, limit: Duration) -> Result<Vec<Row>, SchemaError> {
         let mut conn = self.reading().await?;
-        let rows = tokio::time::timeout(limit, conn.exec(sql, params)).await;
+        let rows = tokio::time::timeout(limit, conn.query(with_values(sql, params))).await;
         Ok(rows.map_err(|_| SchemaError::Timeout(limit))??)
     }
 

@@ -26,6 +26,7 @@ use self::name::Holder;
 pub use self::name::Proxy;
 use super::record::{check_format, encode_format};
 use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+use crate::schema::text::with_values;
 
 /// One call takes at most so long.
 const CALL_DEADLINE: Duration = Duration::from_secs(2);
@@ -174,7 +175,7 @@ impl Inner {
         let sql = format!("SELECT revision, value FROM {} WHERE name = ?", self.own);
         let found: Option<(u64, Vec<u8>)> = self
             .connection
-            .read(async |conn| conn.exec_first(&sql, (key.as_str().as_bytes(),)).await)
+            .read(async |conn| conn.query_first(with_values(&sql, (key.as_str().as_bytes(),))).await)
             .await?;
         Ok(found.map(|(revision, value)| Versioned { revision: Revision(revision), value }))
     }
@@ -245,8 +246,10 @@ impl Inner {
             self.is_live()
         );
         let bytes = prefix.as_bytes();
-        let rows: Vec<(Vec<u8>, u64, Vec<u8>)> =
-            self.connection.read(async |conn| conn.exec(&sql, (bytes, bytes.len(), bytes)).await).await?;
+        let rows: Vec<(Vec<u8>, u64, Vec<u8>)> = self
+            .connection
+            .read(async |conn| conn.query(with_values(&sql, (bytes, bytes.len(), bytes))).await)
+            .await?;
         let mut found = Vec::with_capacity(rows.len());
         for (name, revision, value) in rows {
             let name = String::from_utf8(name).map_err(|error| StoreError::Corrupt {

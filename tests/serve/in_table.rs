@@ -51,6 +51,36 @@ fn it_is_a_store() {
     }
 }
 
+/// Prepared statements are counted for the whole server: a client that leaves them all open stops nobody's ids.
+#[test]
+fn a_server_that_has_no_room_for_prepared_statements() {
+    for kind in Kind::ALL {
+        let Some(server) = Server::start(kind) else { continue };
+        make(&server, "no_room", "CREATE VIEW v AS SELECT * FROM t");
+        server.client().run("SET GLOBAL max_prepared_stmt_count = 0");
+        let said = server.client().prepare("SELECT 1").unwrap().unwrap_err();
+        assert_eq!(said.code, 1461);
+        let in_table = config(&server, "p1", "no_room.bounds");
+        for config in [proxy::config(&server.address()), in_table] {
+            let mut proxy = Proxy::start(&config, &[("rules", &crate::rig::rules("no_room"))]);
+            let insert = |proxy: &Proxy, a: u32| {
+                let options = Options { database: Some("no_room".to_owned()), ..Options::default() };
+                let mut client = Client::connect(&proxy.address(), &options).unwrap();
+                let id = insert_id(&mut client, &format!("INSERT INTO t(a) VALUES ({a})"));
+                insert_id(&mut client, &format!("INSERT INTO v(a) VALUES ({})", a + 1));
+                id
+            };
+            assert_eq!(insert(&proxy, 1), 1, "{}", kind.name());
+            assert!(proxy.reload().0, "{}", proxy.log());
+            proxy.restart();
+            assert!(insert(&proxy, 3) > 2, "{}", kind.name());
+            assert!(!proxy.log().contains("1461"), "{}", proxy.log());
+            drop(proxy);
+            server.client().run("DELETE FROM no_room.t");
+        }
+    }
+}
+
 #[test]
 fn one_proxy_of_a_name() {
     let Some(server) = server(Kind::MariaDb) else { return };

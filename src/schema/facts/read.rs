@@ -13,6 +13,7 @@ use crate::ids::layout::Moment;
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
 use crate::rules::model::{ColumnShape, NameCase, Rule};
+use crate::schema::text::with_values;
 use crate::schema::{Schema, SchemaError, TableKind, holds_text};
 
 /// Information_schema opens every table of a schema.
@@ -104,7 +105,7 @@ impl Reader {
         if params.is_empty() {
             return limited(self.conn.query(sql)).await;
         }
-        limited(self.conn.exec(sql, params)).await
+        limited(self.conn.query(with_values(sql, params))).await
     }
 
     /// With those of the roles that are active.

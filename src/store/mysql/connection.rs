@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::place::{Candidate, Choice, LOOK_AGE_MAX, LOOK_VALID, PlaceRecord, choose};
 use super::{CALL_DEADLINE, NO_SUCH_TABLE};
 use crate::role::{self, Role};
+use crate::schema::text::with_values;
 use crate::store::record::{decode, encode};
 use crate::store::{Key, StoreError};
 
@@ -204,7 +205,7 @@ impl Connection {
             ),
             None => format!("INSERT INTO {own} (name, revision, value) VALUES ('{name}', 1, ?)"),
         };
-        match found.conn.exec_drop(sql, (encode(record),)).await {
+        match found.conn.query_drop(with_values(&sql, (encode(record),))).await {
             // The table is made when this has found its place.
             Err(mysql_async::Error::Server(error)) if is_missing(error.code) && found.record.is_none() => {
                 Ok(())
@@ -260,7 +261,7 @@ impl Connection {
             Err(_) => return Err(self.away(format!("no connection within {CALL_DEADLINE:?}"))),
         };
         let written = timeout(CALL_DEADLINE, async {
-            seat.conn.exec_drop(sql, params).await?;
+            seat.conn.query_drop(with_values(sql, params)).await?;
             let rows = seat.conn.affected_rows();
             Ok((rows, role::ask(&mut seat.conn).await?.role))
         });

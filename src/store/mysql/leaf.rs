@@ -8,6 +8,7 @@
 use serde_json::Map;
 
 use super::Connection;
+use crate::schema::text::with_values;
 use crate::store::record::{decode, encode};
 use crate::store::{FORMAT, GeneratorRecord, Json, Key, Revision, StoreError, Versioned};
 
@@ -42,7 +43,8 @@ impl Leaf {
         tag: &str,
     ) -> Result<Option<Versioned<Json>>, StoreError> {
         let sql = format!("SELECT max_id FROM {} WHERE biz_tag = ?", self.table);
-        let found: Option<u64> = connection.read(async |conn| conn.exec_first(&sql, (tag,)).await).await?;
+        let found: Option<u64> =
+            connection.read(async |conn| conn.query_first(with_values(&sql, (tag,))).await).await?;
         Ok(found.map(record))
     }
 

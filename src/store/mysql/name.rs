@@ -10,6 +10,7 @@ use serde_json::Map;
 use tokio::time::{sleep, timeout};
 
 use super::{CALL_DEADLINE, Inner};
+use crate::schema::text::with_values;
 use crate::store::record::{decode, encode};
 use crate::store::{FORMAT, Key, ProxyRecord, StoreError};
 
@@ -63,7 +64,7 @@ impl Inner {
             let (at, mut conn) = self.connection.another().await?;
             let sql = format!("SELECT GET_LOCK({}, ?)", self.lock_of("?"));
             let got: Result<Option<Option<u8>>, _> =
-                conn.exec_first(sql, (key.as_str().as_bytes(), seconds)).await;
+                conn.query_first(with_values(&sql, (key.as_str().as_bytes(), seconds))).await;
             let got = got.map_err(|error| self.connection.away(error.to_string()))?;
             Ok((got.flatten() == Some(1)).then_some((at, conn)))
         });
