@@ -23,7 +23,7 @@ mod keys;
 mod primary;
 pub mod text;
 
-pub use account::{Control, ControlTls};
+pub use account::{Control, Way};
 pub use counters::{Counter, IdColumn, InsertTrigger, Session, Tally};
 pub use keys::{TableName, WholeKey};
 pub use primary::Primary;

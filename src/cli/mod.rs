@@ -15,12 +15,13 @@ mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{self, Config, LoadError, Loaded};
-use crate::proxy::settings::BackendTlsMode;
-use crate::schema::{Control, ControlTls};
+use crate::proxy;
+use crate::schema::Control;
 
 /// Problems were found, or the command failed.
 pub const EXIT_FOUND: u8 = 1;
@@ -99,18 +100,13 @@ pub fn load(config: &Path) -> Result<Loaded, LoadError> {
 /// Rowstamp's own account as the backend's settings have it.
 fn control(config: &Config) -> Option<Control> {
     let account = config.control.as_ref()?;
-    let backend = &config.proxy.backend;
-    let ca = || backend.tls.ca.clone();
+    let settings = config.proxy.clone();
     Some(Control {
-        addresses: backend.addresses.clone(),
+        addresses: settings.backend.addresses.clone(),
         user: account.user.clone(),
         password: account.password.reveal().to_owned(),
-        tls: match backend.tls.mode {
-            BackendTlsMode::Disabled => ControlTls::Never,
-            BackendTlsMode::Preferred | BackendTlsMode::AsClient => ControlTls::Preferred,
-            BackendTlsMode::Required => ControlTls::Always { ca: None, verifies_name: false },
-            BackendTlsMode::VerifyCa => ControlTls::Always { ca: ca(), verifies_name: false },
-            BackendTlsMode::VerifyIdentity => ControlTls::Always { ca: ca(), verifies_name: true },
-        },
+        way: Arc::new(move |address| {
+            proxy::control::open(&settings, address).map_err(|error| error.to_string())
+        }),
     })
 }

@@ -135,8 +135,9 @@ async fn mysql_store(
 ) -> anyhow::Result<MysqlStore> {
     let account = store_account(config, mysql).context("store.user is missing")?;
     let table = mysql::Table::parse(&mysql.table);
-    let server = |(address, ways): (&Address, _)| mysql::Server { address: address.to_string(), ways };
-    Ok(MysqlStore::open(account.servers().map(server).collect(), &table, proxy).await?)
+    let server =
+        |(address, way): (&Address, _)| mysql::Server { address: address.to_string(), ways: vec![way] };
+    Ok(MysqlStore::open(account.servers()?.into_iter().map(server).collect(), &table, proxy).await?)
 }
 
 /// As the backend's control account, but for what the store's keys say.

@@ -19,6 +19,7 @@ mod console;
 mod cursors;
 mod ends;
 mod fleet;
+mod hostile;
 mod http;
 mod ids;
 mod in_table;

@@ -28,7 +28,7 @@ struct Kind {
 }
 
 /// ARCHITECTURE.md: "What is outstanding" (Own), "INSERT ... SELECT", "Decisions".
-const KINDS: [Kind; 21] = [
+const KINDS: [Kind; 22] = [
     Kind {
         name: "session tracking is switched on",
         byte: command::QUERY,

@@ -1,0 +1,149 @@
+//! Servers that answer the control account what no server would: the proxy goes on, and works again with a server that is one.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::rig::{code, make, rules, server};
+use crate::support::gate::Gate;
+use crate::support::raw::{Client, Options};
+use crate::support::{Kind, Proxy, proxy};
+
+const DB: &str = "hostile_control";
+const SOON: Duration = Duration::from_secs(20);
+
+fn packet(packet_nr: u8, payload: &[u8]) -> Vec<u8> {
+    let bytes = u32::try_from(payload.len()).unwrap().to_le_bytes();
+    [&bytes[..3], &[packet_nr], payload].concat()
+}
+
+fn read_packet(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut header = [0; 4];
+    stream.read_exact(&mut header).ok()?;
+    let mut payload = vec![0; u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize];
+    stream.read_exact(&mut payload).ok()?;
+    Some(payload)
+}
+
+/// What a query is answered with.
+fn answers() -> Vec<(&'static str, Vec<u8>)> {
+    let count = |bytes: &[u8]| packet(1, bytes);
+    let column = b"\x03def\0\0\0\x01a\0\x0c\x2d\0\xff\xff\xff\xff\xfd\0\0\0\0\0";
+    let row_of = |row: &[u8]| {
+        [packet(1, b"\x01"), packet(2, column), packet(3, b"\xfe\0\0\x02\0"), packet(4, row)].concat()
+    };
+    vec![
+        ("2^32 columns", count(b"\xfe\0\0\0\0\x01\0\0\0")),
+        ("2^63 columns", count(b"\xfe\0\0\0\0\0\0\0\x80")),
+        ("2^64-1 columns", count(&[0xfe, 255, 255, 255, 255, 255, 255, 255, 255])),
+        ("16,777,215 columns", count(b"\xfd\xff\xff\xff")),
+        ("a column count that ends early", count(b"\xfe\xff")),
+        ("a wish for a file", count(b"\xfb/etc/passwd")),
+        ("an empty packet", count(b"")),
+        ("an OK that ends early", count(b"\0\0")),
+        (
+            "an OK whose state is longer than it is",
+            count(b"\0\0\0\x02\x40\0\0\xfe\xff\xff\xff\xff\xff\xff\xff\xff"),
+        ),
+        ("an error without a text", count(b"\xff")),
+        (
+            "a column of 2^63 bytes",
+            [packet(1, b"\x01"), packet(2, b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f")].concat(),
+        ),
+        ("a row of 2^63 bytes", row_of(b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f")),
+        ("a row that is no row", row_of(b"\xfc\xff")),
+        ("half a packet", b"\xff\xff\xff\x01half".to_vec()),
+        ("packets out of order", packet(77, b"\0\0\0\x02\0\0\0")),
+        ("nothing but zeros", vec![0; 4096]),
+        (
+            "rows without end",
+            row_of(&[b'a'; 250])
+                .repeat(1)
+                .into_iter()
+                .chain(packet(5, &[b"\xfa".to_vec(), vec![b'a'; 250]].concat()).repeat(40_000))
+                .collect(),
+        ),
+    ]
+}
+
+/// A server that lets everybody in and answers each query with `answer`; how often it was asked.
+fn rogue(answer: Vec<u8>) -> (String, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let asked = Arc::new(AtomicU64::new(0));
+    let counted = asked.clone();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let (answer, asked) = (answer.clone(), counted.clone());
+            std::thread::spawn(move || {
+                let mut greeting =
+                    b"\x0a10.11.6-MariaDB\0\x05\0\0\0ABCDEFGH\0\xff\xf7\x2d\x02\0\xff\x81\x15".to_vec();
+                greeting.extend_from_slice(b"\0\0\0\0\0\0\0\0\0\0IJKLMNOPQRST\0mysql_native_password\0");
+                let _ = stream.write_all(&packet(0, &greeting));
+                if read_packet(&mut stream).is_none() {
+                    return;
+                }
+                let _ = stream.write_all(&packet(2, b"\0\0\0\x02\0\0\0"));
+                while read_packet(&mut stream).is_some() {
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    if stream.write_all(&answer).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, asked)
+}
+
+#[test]
+fn what_the_control_account_is_answered_ends_nothing() {
+    let Some(real) = server(Kind::MariaDb) else { return };
+    make(real, DB, "");
+    let gate = Gate::start(&real.address());
+    let text = format!("{}[backend.tls]\nmode = \"disabled\"\n", proxy::config(&gate.address()));
+    let proxy = Proxy::start(&text, &[("rules", &rules(DB))]);
+    let options = Options { database: Some(DB.to_owned()), ..Options::default() };
+    let works = |what: &str| {
+        let end = Instant::now() + SOON;
+        loop {
+            assert!(proxy.is_running(), "{what}: {}", proxy.log());
+            let said = Client::connect(&proxy.address(), &options)
+                .and_then(|mut client| client.query("INSERT INTO t(a) VALUES (NULL)"));
+            match said {
+                Ok(outcomes) if outcomes[0].ok().is_some() => return,
+                said => assert!(Instant::now() < end, "{what}: {said:?}\n{}", proxy.log()),
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    works("at first");
+    for (what, answer) in answers() {
+        let (address, asked) = rogue(answer);
+        gate.turn(&address);
+        // The connections that there are end, and the next ones are the rogue's.
+        let mut direct = real.client();
+        let mine = direct.connection_id;
+        for id in crate::rig::rows(
+            &mut direct,
+            "SELECT id FROM information_schema.processlist WHERE db IS NULL OR db = 'hostile_control'",
+        )
+        .split(' ')
+        {
+            if id != mine.to_string() {
+                code(&mut direct, format!("KILL {id}"));
+            }
+        }
+        let end = Instant::now() + SOON;
+        while asked.load(Ordering::Relaxed) < 2 {
+            assert!(proxy.is_running(), "{what}: {}", proxy.log());
+            assert!(Instant::now() < end, "{what}: it is not asked\n{}", proxy.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        gate.turn(&real.address());
+        works(what);
+    }
+}
