@@ -149,7 +149,8 @@ impl Fence {
 
     /// Hands back the ids from `first` up to below `end`, if nobody reserved any behind them since.
     pub(super) async fn hand_back(&mut self, first: u64, end: u64) -> Result<bool, StoreError> {
-        if self.store.era() != self.era {
+        let era = self.era;
+        if self.store.era() != era {
             // What was reserved before the store went back is nobody's.
             return Ok(false);
         }
@@ -158,6 +159,9 @@ impl Fence {
             // Reserved as we stopped: never used. Only with what adjoins is more than this last range given back.
             first = if from == end { first } else { from };
             end = to;
+        }
+        if self.era != era {
+            return Ok(false);
         }
         for _ in 0..ATTEMPTS_MAX {
             if self.bound() != end || first >= end {
@@ -208,7 +212,13 @@ impl Fence {
 
     async fn settle_doubt(&mut self) -> Result<Option<Raise>, StoreError> {
         let Some(doubt) = self.doubt.clone() else { return Ok(None) };
-        self.refresh().await?;
+        let found = self.store.load(&self.subject.key).await?;
+        if self.store.era() != self.era {
+            // The floors were raised meanwhile: what was in doubt is nobody's.
+            self.enter_era().await?;
+            return Ok(None);
+        }
+        self.accept(found)?;
         self.doubt = None;
         let Doubt { token, from, to } = doubt;
         if self.seen.record.token != token {

@@ -43,6 +43,7 @@ mod rogue;
 mod router;
 mod schema;
 mod select;
+mod settle;
 mod shadow;
 mod sizes;
 mod state;

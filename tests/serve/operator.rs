@@ -13,8 +13,8 @@ use crate::timestamps;
 const INSERT: &str = "INSERT INTO t(a) VALUES(NULL)";
 
 /// With the files of a proxy: exit code, and what it says.
-fn store(proxy: &Proxy, line: &str) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowstamp"));
+pub(crate) fn store(proxy: &Proxy, line: &str) -> (Option<i32>, String) {
+    let mut command = Command::new(crate::support::proxy::binary());
     let output = command.current_dir(proxy.dir()).arg("store").args(line.split(' ')).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8(text).unwrap())

@@ -251,7 +251,7 @@ impl Drop for Proxy {
 }
 
 /// The one that cargo built for the tests, or the one that `ROWSTAMP_BIN` names.
-fn binary() -> String {
+pub fn binary() -> String {
     std::env::var("ROWSTAMP_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_rowstamp").to_owned())
 }
 

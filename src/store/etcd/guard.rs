@@ -67,7 +67,9 @@ impl Inner {
             let answer =
                 self.keys.members.tell(txn).await.map_err(|refusal| self.error(Some(key), refusal))?;
             // A write that was done in a store that lost others' counts for nothing.
-            self.has_not_gone_back(seen, answer.header()).await?;
+            if self.fallen(seen, revision_in(answer.header())).is_some() {
+                return Err(self.judge_anew(&mut witness).await);
+            }
             if answer.succeeded() {
                 let revision = revision_in(answer.header());
                 witness.confirm(revision);
@@ -151,7 +153,7 @@ impl Inner {
             None => witness.judge(stands),
         };
         if let Verdict::Lost(reason) = verdict {
-            return Err(self.raise_alarm(Some(witness), reason).await);
+            return Err(self.raise_alarm(witness, reason).await);
         }
         let is_ours = |(_, holder): &(u64, ProxyRecord)| holder.run == self.run;
         if verdict == Verdict::Foreign
@@ -175,9 +177,23 @@ impl Inner {
         seen: u64,
         header: Option<&ResponseHeader>,
     ) -> Result<(), StoreError> {
-        match self.fallen(seen, revision_in(header)) {
-            None => Ok(()),
-            Some(reason) => Err(self.raise_alarm(None, reason).await),
+        if self.fallen(seen, revision_in(header)).is_none() {
+            return Ok(());
+        }
+        let mut witness = self.witness.lock().await;
+        Err(self.judge_anew(&mut witness).await)
+    }
+
+    /// The store's revision fell. It went back, or an operator has raised all floors since: the witness tells. The answer counts
+    /// for nothing either way, since what was known when it was asked for may be of the era before.
+    async fn judge_anew(&self, witness: &mut Witness) -> StoreError {
+        let judged = match self.look().await {
+            Ok(beside) => self.compare(witness, &beside).await,
+            Err(error) => Err(error),
+        };
+        match judged {
+            Ok(_) => self.silent("an operator has settled it meanwhile"),
+            Err(error) => error,
         }
     }
 
@@ -191,7 +207,7 @@ impl Inner {
 
     /// The store went back: nothing is written from here on, and all proxies are told. What cannot be told now is told
     /// when the watchdog finds it again.
-    async fn raise_alarm(&self, witness: Option<&Witness>, reason: String) -> StoreError {
+    async fn raise_alarm(&self, witness: &Witness, reason: String) -> StoreError {
         let file = self.marks.path().display();
         let reason = format!("{reason}, as {file} has it");
         let record = SuspectRecord {
@@ -209,9 +225,7 @@ impl Inner {
         if let Err(refusal) = self.keys.members.tell(txn).await {
             tracing::warn!(store = %self.keys.store, ?refusal, "the others could not be told that the store went back");
         }
-        if let Some(witness) = witness {
-            self.put_placeholder(witness).await;
-        }
+        self.put_placeholder(witness).await;
         error
     }
 
