@@ -30,16 +30,18 @@ def install():
     return HOME
 
 
-def run_without_server(place, server, way, rules, only, short, log):
+def run_without_server(place, server, way, is_ruled, only, short, log):
     folder = run_folder()
     try:
-        env = mtr.set_up(folder, way, rules, HOME / "std_data")
+        env = mtr.set_up(folder, way, is_ruled, HOME / "std_data")
         env |= {"SUITES_REAL": REAL, "SUITES_HAPROXY": shutil.which("haproxy"), "TMPDIR": folder}
         bindir = mtr.bindir(folder, REAL, ("mariadb", *(f"mariadb-{name}" for name in mtr.CLIENTS.split())))
         if only:
             tests = mtr.chosen(only)
         elif os.environ.get("ROWSTAMP_MTR_TESTS"):
             tests = os.environ["ROWSTAMP_MTR_TESTS"].split()
+        elif is_ruled:
+            tests = mtr.ruled_tests(HOME, "main/*.test", "main")
         elif short:
             tests = [f"main.{name}" for name in SHORT_TESTS if (HOME / f"main/{name}.test").exists()]
         else:

@@ -21,16 +21,14 @@ SHORT_TESTS = """ps ps_1general ps_2myisam ps_3innodb ps_grant sp sp-error sp-va
 
 
 def install():
-    get.sid("mysql-testsuite", "mysql-client-core", "haproxy", "perl", "netbase", "openssl")
+    get.sid("mysql-testsuite", "mysql-client-core", "haproxy", "perl", "python3", "netbase", "openssl")
     return HOME
 
 
-def run_without_server(place, server, way, rules, only, short, log):
+def run_without_server(place, server, way, is_ruled, only, short, log):
     folder = run_folder()
     try:
-        if way == "wire":
-            get.sid("python3-minimal")
-        env = mtr.set_up(folder, way, rules, HOME / "std_data", SID_ROOT / "usr/lib/mysql-test/std_data/rsa_private_key.pem")
+        env = mtr.set_up(folder, way, is_ruled, HOME / "std_data", SID_ROOT / "usr/lib/mysql-test/std_data/rsa_private_key.pem")
         env |= {"SUITES_REAL": HOME / "bin", "SUITES_HAPROXY": "/usr/sbin/haproxy", "TMPDIR": folder, "MTR_BINDIR": "/usr"}
         names = ("mysql", "mysqltest", "mysql_client_test", *(f"mysql{name}" for name in ("admin", "dump", "import", "show", "check", "slap")))
         bindir = mtr.bindir(folder, SID_ROOT / "usr/lib/mysql-test/bin", names, HOME / "bin")
@@ -38,6 +36,8 @@ def run_without_server(place, server, way, rules, only, short, log):
             tests = mtr.chosen(only)
         elif os.environ.get("ROWSTAMP_MTR_TESTS"):
             tests = os.environ["ROWSTAMP_MTR_TESTS"].split()
+        elif is_ruled:
+            tests = mtr.ruled_tests(SID_ROOT / "usr/lib/mysql-test", "t/*.test", "main")
         elif short:
             tests = [f"main.{name}" for name in SHORT_TESTS if (SID_ROOT / f"usr/lib/mysql-test/t/{name}.test").exists()]
         else:

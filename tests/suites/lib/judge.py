@@ -6,7 +6,9 @@ import time
 
 from machine import CACHE, SUITES, Broken, say
 from results import one_line
-from ways import WAYS, Target, auto_increment_tables, ruled
+from ruled import auto_increment_tables
+from ruled import rules as rules_of
+from ways import WAYS, Target
 
 RERUNS = 2
 
@@ -57,11 +59,12 @@ class Contest:
         log = self.logs / (f"{way}.again{attempt}.log" if attempt else f"{way}.log")
         log.unlink(missing_ok=True)
         begun = time.monotonic()
-        rules = ruled(suite.SCHEMAS, self.tables()) if self.options.ruled and way == "rowstamp" else None
+        is_ruled = self.options.ruled and way == "rowstamp"
         learns = self.options.ruled and way == "straight" and not only
         if hasattr(suite, "run_without_server"):
-            results = suite.run_without_server(self.place, self.server, way, rules, only, self.options.short, log)
+            results = suite.run_without_server(self.place, self.server, way, self.options.ruled, only, self.options.short, log)
         else:
+            rules = {f"{schema}.toml": rules_of(schema, self.tables()) for schema in suite.SCHEMAS} if is_ruled else None
             target = Target(self.server, way, getattr(suite, "OPTIONS", {}).get(self.server, ()), rules)
             try:
                 target.log, target.short = log, self.options.short
@@ -85,7 +88,8 @@ class Contest:
     def tables(self):
         """What the straight turn has shown: tables that get a generator of their own."""
         path = self.logs / "tables.json"
-        return json.loads(path.read_text())["ruled"] if path.exists() else []
+        found = json.loads(path.read_text()) if path.exists() else {"ruled": [], "patterns": []}
+        return found["ruled"] + found["patterns"]
 
     def results(self, way, only=None):
         """As `run`, or with --reuse what the last run of this way said."""

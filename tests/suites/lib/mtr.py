@@ -5,6 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
+from ruled import made_once
 from ways import UNRULED, haproxy_command, rowstamp_binary, rowstamp_config
 
 # Programs that talk to the server.
@@ -24,7 +25,7 @@ def bindir(folder, real, names, seen_as=None):
     return place
 
 
-def set_up(folder, way, rules, std_data, rsa_key=None):
+def set_up(folder, way, is_ruled, std_data, rsa_key=None):
     """What through_proxy.sh reads: configurations with the port to fill in. The server is on 127.0.0.2 and the proxy on
     127.0.0.1, both at the port that mysql-test-run has chosen."""
     if rsa_key:
@@ -33,10 +34,13 @@ def set_up(folder, way, rules, std_data, rsa_key=None):
         copy.chmod(0o600)
         rsa_key = copy
     config = rowstamp_config(
-        folder, "@PORT@", "@PORT@", rules or {"unruled.toml": UNRULED},
+        folder, "@PORT@", "@PORT@", {} if is_ruled else {"unruled.toml": UNRULED},
         f"{std_data}/server-cert.pem", f"{std_data}/server-key.pem", "root", "", rsa_key,
     )  # fmt: skip
     text = config.read_text().replace('[backend]\naddress = "127.0.0.1', '[backend]\naddress = "127.0.0.2')
+    if is_ruled:
+        # Each test has rules of its own.
+        shutil.copy(Path(__file__).with_name("ruled.py"), folder)
     if way == "wire":
         # In the clear, and with wire.py on either side.
         shutil.copy(Path(__file__).with_name("wire.py"), folder)
@@ -81,3 +85,9 @@ def parse(log):
 def chosen(only):
     """Names of tests without their combinations, as mysql-test-run takes them."""
     return sorted({name.split(" ")[0] for name in only})
+
+
+def ruled_tests(home, pattern, suite):
+    """The tests that --ruled is about, as mysql-test-run takes them: those that make an AUTO_INCREMENT table once."""
+    files = sorted(home.glob(pattern))
+    return [f"{suite}.{file.stem}" for file in files if made_once(file.read_text(errors="replace"))]

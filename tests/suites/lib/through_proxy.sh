@@ -35,6 +35,7 @@ fi
 # The last byte of an address in 127.0.0.0/24, and a port.
 listens() { grep -q " $(printf '%02X00007F:%04X' "$1" "$2") 00000000:0000 0A" /proc/net/tcp; }
 
+for word in "$@"; do [[ $word != --test-file=* ]] || test=${word#*=}; done
 folder=$(mktemp -d "$SUITES_FOLDER/proxy.XXXXXX")
 pids=()
 SUITES_PORT=$MASTER_MYPORT
@@ -46,12 +47,12 @@ if [[ $SUITES_WAY != straight ]]; then
         "$SUITES_HAPROXY" -db -f "$folder/haproxy.cfg" >"$folder/log" 2>&1 </dev/null &
     else
         if [[ $SUITES_WAY == wire ]]; then
-            for word in "$@"; do [[ $word != --test-file=* ]] || test=${word#*=}; done
             python3 "$SUITES_FOLDER/wire.py" "$MASTER_MYPORT" "$test" "$SUITES_FOLDER/wire.json" >"$folder/log" 2>&1 </dev/null &
             pids+=($!)
             host=4
         fi
         cp -r "$SUITES_FOLDER/rules" "$folder/"
+        [[ ! -e $SUITES_FOLDER/ruled.py ]] || python3 "$SUITES_FOLDER/ruled.py" "$test" >"$folder/rules/test.toml"
         sed "s/@PORT@/$MASTER_MYPORT/" "$SUITES_FOLDER/rowstamp.toml" >"$folder/rowstamp.toml"
         chmod 600 "$folder/rowstamp.toml"
         # Tests start the server with certificates of their own: the proxy shows the server's.

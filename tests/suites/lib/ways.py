@@ -1,8 +1,6 @@
 """The three ways to a server: straight, through HAProxy in tcp mode, and through Rowstamp. Each turn of a suite meets a fresh server."""
 
-import json
 import os
-import re
 import shutil
 import subprocess
 import time
@@ -24,41 +22,6 @@ kind = "sequence"
 column = "id"
 generator = "ids"
 """
-
-
-def ruled(schemas, tables):
-    """Rules for these tables in each of the schemas. Each table has a generator of its own, so that its ids begin at 1."""
-    rules = {}
-    for schema in schemas:
-        text = [f'schema = "{schema}"']
-        for number, table in enumerate(tables):
-            text += [
-                f"[generators.table{number}]",
-                'kind = "sequence"',
-                f"[tables.{json.dumps(table)}]",
-                'column = "auto"',
-                f'generator = "table{number}"',
-            ]
-        rules[f"{schema}.toml"] = "\n".join(text) + "\n"
-    return rules
-
-
-_ENTRY = re.compile(r"^(?:\S+(?: +[\d:]+)?)?\t+ *\d+ \w+(?: \w+)?\t", re.M)
-_CREATE = re.compile(r"\s*create\s+(?:or\s+replace\s+)?table\s+(?:if\s+not\s+exists\s+)?((?:`[^`]+`|[\w$]+)(?:\.(?:`[^`]+`|[\w$]+))?)", re.I)
-
-
-def auto_increment_tables(general_log):
-    """The names of tables that the log of statements makes: those that are AUTO_INCREMENT each time, and those that are so at times. The
-    latter get no rules: these would hold for what has no such column too."""
-    found = {}
-    for statement in _ENTRY.split(general_log):
-        if match := _CREATE.match(statement):
-            name = match[1].split(".")[-1].strip("`")
-            found.setdefault(name, set()).add("auto_increment" in statement.lower())
-    return {
-        "ruled": sorted(name for name, kinds in found.items() if kinds == {True} and name.isascii()),
-        "mixed": sorted(name for name, kinds in found.items() if len(kinds) == 2),
-    }
 
 
 def rowstamp_binary():
