@@ -6,6 +6,7 @@
 //! * [`address`]: where a socket is, TCP or Unix.
 //! * [`meter`]: how often, and how long.
 //! * [`role`]: whether a server is the primary.
+//! * [`text_query`]: values in the texts of our own queries.
 //! * [`audit`]: `log.audit`, a file of JSON lines that nobody waits for.
 //! * [`toml_file`]: TOML that people write, every error of a file by line and key.
 //! * [`mysql`]: the wire's words: packets, handshakes, commands, responses, prepared statements.
@@ -43,4 +44,5 @@ pub mod sessions;
 pub mod sql;
 pub mod store;
 pub mod takeover;
+pub mod text_query;
 pub mod toml_file;

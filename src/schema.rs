@@ -9,19 +9,18 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 
 use self::account::Account;
-use self::text::with_values;
 use crate::ids::layout::Moment;
 use crate::ids::range::block::{Spacing, Ticks};
 use crate::rules::column::Meant;
 use crate::rules::model::{ColumnShape, NameCase, Rule, TableShape};
 use crate::rules::{Ambiguous, RuleSet};
+use crate::text_query::with_values;
 
 mod account;
 mod counters;
 pub mod facts;
 mod keys;
 mod primary;
-pub mod text;
 
 pub use account::{Control, Way};
 pub use counters::{Counter, IdColumn, InsertTrigger, Session, Tally};

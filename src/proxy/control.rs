@@ -168,9 +168,8 @@ async fn answer(
         }
         let payload = packet.get(HEADER_BYTES..).unwrap_or_default();
         let progress = match follower.classify(header.payload_bytes, payload.first().copied()) {
-            Kind::Row => Progress::Continues,
             Kind::Definition if follower.ended_with_definition() => Progress::Done,
-            Kind::Definition => Progress::Continues,
+            Kind::Row | Kind::Definition => Progress::Continues,
             Kind::Control(control) => {
                 check(control, payload)?;
                 follower.advance(control, payload).map_err(|error| Broken::Server(error.to_string()))?

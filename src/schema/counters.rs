@@ -8,7 +8,7 @@ use mysql_async::{Conn, Row, Value};
 
 use super::{Schema, SchemaError, TABLES_PER_QUERY, as_highest, quoted};
 use crate::rules::model::ColumnShape;
-use crate::schema::text::with_values;
+use crate::text_query::with_values;
 
 /// A column with AUTO_INCREMENT and its table.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use self::name::Holder;
 pub use self::name::Proxy;
 use super::record::{check_format, encode_format};
 use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
-use crate::schema::text::with_values;
+use crate::text_query::with_values;
 
 /// One call takes at most so long.
 const CALL_DEADLINE: Duration = Duration::from_secs(2);

@@ -293,7 +293,9 @@ async fn ids_whose_statement_is_under_way_are_not_issued() {
     assert_eq!(first(&sequence, 1).await, 51);
     // Of two statements, in ranges that are reserved while they are under way.
     let ahead: [Arc<[u64]>; 2] = [[bound + 7, 3].into(), [u64::MAX, bound + 250].into()];
-    ahead.iter().for_each(|ids| sequence.expect(ids));
+    for ids in &ahead {
+        sequence.expect(ids);
+    }
     assert_eq!((store.writes(), stored(&store).bound), (writes, bound));
     let mut issued = Vec::new();
     while issued.last().is_none_or(|&id| id < bound + 400) {

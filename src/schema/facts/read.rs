@@ -13,8 +13,8 @@ use crate::ids::layout::Moment;
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
 use crate::rules::model::{ColumnShape, NameCase, Rule};
-use crate::schema::text::with_values;
 use crate::schema::{Schema, SchemaError, TableKind, holds_text};
+use crate::text_query::with_values;
 
 /// Information_schema opens every table of a schema.
 const QUERY_LIMIT: Duration = Duration::from_mins(2);

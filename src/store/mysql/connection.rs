@@ -12,9 +12,9 @@ use tokio::time::timeout;
 use super::place::{Candidate, Choice, LOOK_AGE_MAX, LOOK_VALID, PlaceRecord, choose};
 use super::{CALL_DEADLINE, NO_SUCH_TABLE};
 use crate::role::{self, Role};
-use crate::schema::text::with_values;
 use crate::store::record::{decode, encode};
 use crate::store::{Key, StoreError};
+use crate::text_query::with_values;
 
 /// How long each server may take where none is in use.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -8,9 +8,9 @@
 use serde_json::Map;
 
 use super::Connection;
-use crate::schema::text::with_values;
 use crate::store::record::{decode, encode};
 use crate::store::{FORMAT, GeneratorRecord, Json, Key, Revision, StoreError, Versioned};
+use crate::text_query::with_values;
 
 use mysql_async::prelude::Queryable;
 

@@ -10,9 +10,9 @@ use serde_json::Map;
 use tokio::time::{sleep, timeout};
 
 use super::{CALL_DEADLINE, Inner};
-use crate::schema::text::with_values;
 use crate::store::record::{decode, encode};
 use crate::store::{FORMAT, Key, ProxyRecord, StoreError};
+use crate::text_query::with_values;
 
 /// How long a start waits for a name whose holder may just be ending.
 const NAME_SECONDS: u64 = 3;

@@ -1,4 +1,4 @@
-//! Queries of the control account go by the text protocol. Prepared statements are counted for the whole server
+//! Our own queries go by the text protocol. Prepared statements are counted for the whole server
 //! (max_prepared_stmt_count): one client that leaves 16,382 of them open would have kept every ruled INSERT waiting, with error 1461.
 
 use std::fmt::Write as _;
