@@ -1,5 +1,6 @@
 //! `rowstamp check`: everything that is wrong with the configuration and the rules; with `--online` against the live server.
 
+pub(super) mod locks;
 mod online;
 
 use std::io::{self, Write};

@@ -17,6 +17,7 @@ use tokio::sync::{Notify, watch};
 use self::pulse::Pulse;
 use self::rates::Rates;
 pub(super) use self::settings::differing;
+use super::check::locks;
 use super::explain::{ExplainInput, LiveTables, explain_statement};
 use super::reload::Reloader;
 use super::store::facts_of;
@@ -165,7 +166,9 @@ impl Desk for ProxyDesk {
         let facts =
             Facts::read(schema, &rules).await.map_err(|error| DeskError::Failed(error.to_string()))?;
         let store = facts_of(&*self.parts.store, &self.parts.config).await;
-        Ok(lint::findings(&facts, &rules, &store).into_iter().map(finding_row).collect())
+        let mut findings = lint::findings(&facts, &rules, &store);
+        findings.extend(locks::findings(schema, &self.parts.config, &facts, &rules, &store).await);
+        Ok(findings.into_iter().map(finding_row).collect())
     }
 
     fn config(&self) -> Vec<ConfigRow> {

@@ -94,6 +94,7 @@ codes! {
     EventsUnseen "events-unseen" "the control account lacks EVENT: events are not looked at",
     BinlogStatement "binlog-statement" "binlog_format = STATEMENT: INSERT ... SELECT into ruled tables is refused",
     ConnectionsShared "connections-shared" "the backend is MySQL Router with connection_sharing: some INSERTs are refused",
+    LockHeld "lock-held" "another store's proxy, or somebody else, holds a table's lock: INSERTs are refused",
     ServerReadOnly "server-read-only" "the server takes no writes",
     CompressionUnoffered "compression-unoffered" "backend.compression names what the server does not offer: nothing is compressed",
     ClockApart "clock-apart" "this machine's clock and the server's are apart: timestamp ids are held back",

@@ -6,7 +6,7 @@ use super::finding::{Code, Finding, Where};
 use super::survey::Survey;
 use crate::rules::model::{GeneratorKind, GeneratorSpec};
 use crate::schema::facts::ServerFacts;
-use crate::store::record::decode;
+use crate::store::record::{IdentityRecord, decode};
 use crate::store::{GeneratorRecord, Json, Key, StoreError, SuspectRecord, Versioned};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct StoreFacts {
     /// Of kind "mysql": the server that its table is on, where that could be asked.
     pub server: Option<ServerFacts>,
     pub suspect: Option<SuspectRecord>,
+    /// What names it, where a proxy has asked for that.
+    pub identity: Option<String>,
 }
 
 impl StoreFacts {
@@ -38,6 +40,8 @@ impl StoreFacts {
                 decode(key, &found.value).map(put).err()
             } else if *key == Key::suspect() {
                 decode(key, &found.value).map(|record| facts.suspect = Some(record)).err()
+            } else if *key == Key::identity() {
+                decode(key, &found.value).map(|record: IdentityRecord| facts.identity = Some(record.id)).err()
             } else {
                 None
             };
@@ -57,7 +61,7 @@ impl StoreFacts {
 
     /// One that did not answer, or may not be opened.
     pub fn unread(kind: StoreKind, why: impl Into<String>) -> Self {
-        StoreFacts { kind, generators: Err(why.into()), server: None, suspect: None }
+        StoreFacts { kind, generators: Err(why.into()), server: None, suspect: None, identity: None }
     }
 
     /// As one was read, or was not.

@@ -2,12 +2,14 @@
 
 use std::fs;
 
+use sha2::{Digest, Sha256};
+
 use crate::rig::{Folder, Found, ROOT, RULES, TABLE, client};
 use crate::support::etcd::Version;
-use crate::support::raw::Client;
+use crate::support::raw::{Client, Options};
 use crate::support::router::Router;
 use crate::support::servers::ServerOptions;
-use crate::support::{Etcd, Kind, Server};
+use crate::support::{Etcd, Kind, Proxy, Server, proxy};
 
 const SEMI_SYNC_SET: [&str; 2] = [
     "SET GLOBAL rpl_semi_sync_master_enabled = 1",
@@ -129,6 +131,48 @@ fn rules_that_differ_in_case_only() {
     folder.rules("shop", &RULES.replace("[tables.t]", "[tables.T]"));
     let found = folder.check();
     assert!(!found.has("rules-differ-in-case") && !found.has("name-case"), "{:#}", found.0);
+}
+
+/// A proxy with another store has the table, or anybody who knows the lock's name.
+#[test]
+fn a_lock_that_another_holds() {
+    for kind in Kind::ALL {
+        let Some(server) = crate::rig::server(kind) else { continue };
+        let mut direct = client(server);
+        direct.run(format!(
+            "CREATE DATABASE held; USE held; {TABLE} CREATE USER held_eve{}",
+            match kind {
+                Kind::MariaDb => "",
+                Kind::MySql9 => " IDENTIFIED BY ''",
+            }
+        ));
+        let rules = format!("schema = 'held'\n{RULES}");
+        let folder = Folder::new(server, ROOT);
+        folder.rules("held", RULES);
+        assert!(!folder.check().has("lock-held"));
+        let mut proxy = Proxy::start(&proxy::config(&server.address()), &[("held", &rules)]);
+        let of_its_own = |proxy: &Proxy| {
+            let config = proxy.dir().join("rowstamp.toml").display().to_string();
+            String::from_utf8(folder.run(&["check", "--online", "--json", "--config", &config]).stdout)
+                .unwrap()
+        };
+        assert!(folder.check().of("held").contains(&"lock-held"), "{}: another store's proxy", kind.name());
+        assert!(!of_its_own(&proxy).contains("lock-held"), "{}: its own", kind.name());
+        proxy.stop();
+        let name = Sha256::digest("held.t")
+            .iter()
+            .take(16)
+            .fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+        let options = Options { user: "held_eve".into(), ..Options::default() };
+        let mut eve = Client::connect(&server.address(), &options).unwrap();
+        eve.run(format!("SELECT GET_LOCK('rowstamp.{name}', 0)"));
+        let said = folder.check().text("lock-held");
+        let kill = format!("KILL {}", eve.connection_id);
+        assert!(said.starts_with("error") && said.contains("held_eve") && said.contains(&kill), "{said}");
+        eve.run(format!("DO RELEASE_LOCK('rowstamp.{name}')"));
+        assert!(!folder.check().has("lock-held"));
+        direct.run("DROP DATABASE held");
+    }
 }
 
 /// What only one of the servers has.

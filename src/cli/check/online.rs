@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use super::{print_json, summary};
+use super::{locks, print_json, summary};
 use crate::cli::{EXIT_FOUND, Usage, control, store};
 use crate::config::Loaded;
 use crate::lint::report::Report;
@@ -12,7 +12,7 @@ use crate::lint::{self, Finding};
 use crate::proxy::settings::Offer;
 use crate::rules::RuleSet;
 use crate::schema::facts::Facts;
-use crate::schema::{Control, Schema, SchemaError};
+use crate::schema::{Schema, SchemaError};
 use crate::toml_file::{Findings, Severity};
 
 pub(super) fn run(loaded: &Loaded, json: bool) -> anyhow::Result<ExitCode> {
@@ -20,14 +20,18 @@ pub(super) fn run(loaded: &Loaded, json: bool) -> anyhow::Result<ExitCode> {
         return Err(no_account(Some(&loaded.rules)).into());
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (facts, store) = runtime.block_on(async {
-        let facts = read(&control, &loaded.rules).await?;
-        Ok::<_, SchemaError>((facts, store::facts(&loaded.config).await))
+    let (facts, store, locks) = runtime.block_on(async {
+        let schema = Schema::connect(&control).await?;
+        let facts = Facts::read(&schema, &loaded.rules).await?;
+        let store = store::facts(&loaded.config).await;
+        let locks = locks::findings(&schema, &loaded.config, &facts, &loaded.rules, &store).await;
+        Ok::<_, SchemaError>((facts, store, locks))
     })?;
     let mut findings: Vec<Finding> = loaded.warnings.iter().map(Finding::from).collect();
     findings.extend(lint::findings(&facts, &loaded.rules, &store));
     let wanted = loaded.config.proxy.backend.compression.always().map_or(&[][..], Offer::algorithms);
     findings.extend(lint::compression(&facts.server, wanted));
+    findings.extend(locks);
     let report = Report::of(findings);
     let mut out = io::stdout().lock();
     if json {
@@ -36,11 +40,6 @@ pub(super) fn run(loaded: &Loaded, json: bool) -> anyhow::Result<ExitCode> {
         writeln!(out, "{report}{}", summary(&loaded.rules))?;
     }
     Ok(ExitCode::from(if report.errors > 0 { EXIT_FOUND } else { 0 }))
-}
-
-async fn read(control: &Control, rules: &RuleSet) -> Result<Facts, SchemaError> {
-    let schema = Schema::connect(control).await?;
-    Facts::read(&schema, rules).await
 }
 
 /// Whether the files' findings say that there is no account.

@@ -66,6 +66,17 @@ pub(super) async fn take(conn: &mut Conn, tables: &[&str], store: &str) -> Resul
     Ok(rows.into_iter().map(|(_, _, lock, badge, settled, own)| holder(lock, badge, settled, own)).collect())
 }
 
+/// Tells who holds each, and takes none.
+pub(super) async fn look(conn: &mut Conn, tables: &[&str], store: &str) -> Result<Vec<Holder>, LockError> {
+    let looking = |table: &str| {
+        let [lock, badge, settled] = names(table, store);
+        format!("IS_USED_LOCK('{lock}'),IS_USED_LOCK('{badge}'),IS_USED_LOCK('{settled}'),CONNECTION_ID()")
+    };
+    type Row = (Option<u64>, Option<u64>, Option<u64>, u64);
+    let rows: Vec<Row> = of_each(conn, tables, looking).await?;
+    Ok(rows.into_iter().map(|(lock, badge, settled, own)| holder(lock, badge, settled, own)).collect())
+}
+
 fn holder(lock: Option<u64>, badge: Option<u64>, settled: Option<u64>, own: u64) -> Holder {
     match lock {
         None => Holder::Nobody,
