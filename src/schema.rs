@@ -142,6 +142,16 @@ impl Schema {
         Ok(rows.first().and_then(|row| row.get_opt::<String, _>(0)?.ok()).unwrap_or_default())
     }
 
+    /// Accounts that MySQL lets in over a Unix socket where an OS user of another name connects, by their names. MariaDB has none.
+    pub async fn socket_users(&self, os_user: &str) -> Result<Vec<String>, SchemaError> {
+        if self.version().await?.contains("MariaDB") {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT DISTINCT user FROM mysql.user WHERE plugin = 'auth_socket' AND authentication_string = ? ORDER BY user";
+        let rows = self.rows(sql, vec![os_user.into()]).await?;
+        Ok(rows.iter().filter_map(|row| row.get_opt::<String, _>(0)?.ok()).collect())
+    }
+
     /// What time the server has.
     pub async fn clock(&self) -> Result<Moment, SchemaError> {
         let sql = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";

@@ -17,6 +17,7 @@ use rowstamp::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
     SendProxy, ServerCompression, Settings, Verify,
 };
+use rowstamp::proxy::socket_users::SocketUsers;
 use rowstamp::proxy::tables::InForce;
 use rowstamp::proxy::tls::Tls;
 use rowstamp::proxy::verifier::Verifier;
@@ -107,7 +108,7 @@ async fn shared(rules: RuleSet) -> Shared {
             seats: Arc::new(Seats::new(&settings.limits)),
             settings: Arc::new(settings),
             own_key: Arc::new(KeyCell::default()),
-            os_user: None,
+            socket_users: SocketUsers::default(),
             primary: Primary::default(),
         },
         tables: Arc::new(tables.expect("a store in memory is there")),

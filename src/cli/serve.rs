@@ -22,11 +22,11 @@ use super::desk::{Parts, ProxyDesk};
 use super::reload::Reloader;
 use super::takeover::{self, Place};
 use super::watch::watch_rules;
+use crate::address::Address;
 use crate::admin::http;
 use crate::audit::{self, Audit};
 use crate::config::keys::{ConfigFile, LogFormat, LogLevel};
 use crate::config::{Config, Loaded, LogSettings, StoreKind};
-use crate::proxy::backend;
 use crate::proxy::listener::{Listener, Server};
 use crate::proxy::locks::{Sharing, TableLocks};
 use crate::proxy::login::LoginContext;
@@ -35,6 +35,7 @@ use crate::proxy::seats::Seats;
 use crate::proxy::session::Shared;
 use crate::proxy::settings::Verify;
 use crate::proxy::shadow;
+use crate::proxy::socket_users::SocketUsers;
 use crate::proxy::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX, TableError};
 use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
@@ -117,7 +118,12 @@ async fn serve(
         None => (Listener::bind(&settings.listen, settings.listen_is_written).await?, None),
     };
     let (draining, drain) = watch::channel(false);
-    let shared = shared(&config, tls, primary, tables.clone(), drain.clone()).await?;
+    let socket_users = if settings.backend.addresses.iter().any(Address::is_unix) {
+        SocketUsers::watch(schema.clone()).await
+    } else {
+        SocketUsers::default()
+    };
+    let shared = shared(&config, tls, (primary, socket_users), tables.clone(), drain.clone()).await?;
     let shared = Arc::new(ArcSwap::from_pointee(shared));
     let mut place = Place::new(&config, tables.clone(), store.clone());
     place.open(offered).await?;
@@ -203,7 +209,7 @@ fn tell_opinions(verifier: &Verifier) {
 async fn shared(
     config: &Config,
     tls: Arc<Tls>,
-    primary: Primary,
+    (primary, socket_users): (Primary, SocketUsers),
     tables: Arc<InForce>,
     draining: watch::Receiver<bool>,
 ) -> anyhow::Result<Shared> {
@@ -215,7 +221,7 @@ async fn shared(
         settings,
         tls,
         own_key: Arc::new(KeyCell::default()),
-        os_user: backend::os_user(),
+        socket_users,
         primary,
     };
     Ok(Shared {

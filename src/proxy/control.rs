@@ -19,6 +19,7 @@ use super::seats::Seats;
 use super::settings::{
     BackendTlsMode, ListenProxy, ListenTlsMode, Offer, ProxyProtocol, SendProxy, ServerCompression, Settings,
 };
+use super::socket_users::SocketUsers;
 use super::stream::Stream;
 use super::tls::{Tls, TlsError};
 use crate::address::Address;
@@ -55,8 +56,8 @@ pub fn open(settings: &Settings, address: &Address) -> Result<String, OpenError>
         seats: Arc::new(Seats::new(&settings.limits)),
         settings,
         own_key: Arc::new(KeyCell::default()),
-        // Our own account may be that user's.
-        os_user: None,
+        // Our own account may be one of them.
+        socket_users: SocketUsers::default(),
         primary: Primary::default(),
     };
     let name = format!("rowstamp-{}-{:032x}", std::process::id(), rand::thread_rng().r#gen::<u128>());

@@ -15,6 +15,7 @@ use super::proxy_protocol::{self, Ends};
 use super::rsa_key::KeyCell;
 use super::seats::{Seat, Seats};
 use super::settings::{SendProxy, Settings};
+use super::socket_users::SocketUsers;
 use super::stream::Stream;
 use super::tls::{self, ClientSide, ServerSide, Tls};
 use crate::address::Address;
@@ -36,8 +37,8 @@ pub struct LoginContext {
     pub tls: Arc<Tls>,
     pub own_key: Arc<KeyCell>,
     pub seats: Arc<Seats>,
-    /// [`backend::os_user`]: nobody logs in under this name over a Unix socket.
-    pub os_user: Option<Vec<u8>>,
+    /// Nobody logs in under these names over a Unix socket.
+    pub socket_users: SocketUsers,
     /// Which address is tried first.
     pub primary: Primary,
 }
@@ -119,7 +120,8 @@ pub enum LoginError {
     #[error("the client did not ask for TLS, which listen.tls.mode = \"required\" wants")]
     TlsRequired,
     #[error(
-        "a login as {0:?}, the OS user that this proxy runs as, over a Unix socket: the server might not ask for its password"
+        "a login as {0:?} over a Unix socket, where the server takes the OS user that this proxy runs as for it, and might not ask for its \
+         password"
     )]
     OsUser(String),
     #[error("the user has limits.per_user connections already")]
@@ -369,7 +371,7 @@ async fn response(
 }
 
 pub(super) fn check_user(user: &[u8], address: &Address, context: &LoginContext) -> Result<(), LoginError> {
-    if address.is_unix() && context.os_user.as_deref() == Some(user) {
+    if address.is_unix() && context.socket_users.has(user) {
         return Err(LoginError::OsUser(String::from_utf8_lossy(user).into_owned()));
     }
     Ok(())

@@ -43,6 +43,7 @@ mod self_signed;
 pub mod session;
 pub mod settings;
 pub mod shadow;
+pub mod socket_users;
 mod statements;
 pub mod stream;
 pub mod tables;

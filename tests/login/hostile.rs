@@ -13,6 +13,7 @@ use rowstamp::mysql::capabilities::Capabilities as C;
 use rowstamp::mysql::packet::put_packets;
 use rowstamp::proxy::login::LoginContext;
 use rowstamp::proxy::settings::{BackendTlsMode, ListenTlsMode};
+use rowstamp::proxy::socket_users::SocketUsers;
 
 use super::proxy::Proxy;
 use super::servers::mysql_client;
@@ -299,7 +300,7 @@ fn the_os_user_does_not_log_in_over_a_unix_socket() {
         }
     });
     let proxy = start(&format!("unix:{}", path.display()), ListenTlsMode::Required, |context| {
-        context.os_user = Some(b"me".to_vec());
+        context.socket_users = SocketUsers::of([b"me".to_vec()]);
     });
     let quoted = response(C::default()).windows(3).position(|bytes| bytes == b"me\0").unwrap();
     for is_quoted in [false, true] {

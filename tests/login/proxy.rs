@@ -12,6 +12,7 @@ use rowstamp::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
     SendProxy, ServerCompression, Settings,
 };
+use rowstamp::proxy::socket_users::SocketUsers;
 use rowstamp::proxy::stream::Stream;
 use rowstamp::proxy::tls::Tls;
 use tokio::io::AsyncWriteExt;
@@ -46,7 +47,7 @@ impl Proxy {
             seats: Arc::new(Seats::new(&settings.limits)),
             settings: Arc::new(settings),
             own_key: Arc::new(KeyCell::default()),
-            os_user: None,
+            socket_users: SocketUsers::default(),
             primary: rowstamp::schema::Primary::default(),
         };
         change(&mut context);

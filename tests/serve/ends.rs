@@ -178,6 +178,35 @@ fn by_unix_sockets_on_both_sides() {
     }
 }
 
+/// MySQL lets an account in by the name of the OS user alone where it says so; MariaDB by the same name only.
+#[test]
+fn accounts_that_the_proxys_own_os_user_may_use() {
+    let Some(server) = Server::start(Kind::MySql9) else { return };
+    let mut direct = server.client();
+    let own = String::from_utf8(rowstamp::proxy::backend::os_user().unwrap()).unwrap();
+    direct.run("INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'");
+    direct.run(format!("CREATE USER ends_sneak IDENTIFIED WITH auth_socket AS '{own}'"));
+    direct.run("CREATE USER ends_stranger IDENTIFIED WITH auth_socket AS 'nobody_else'");
+    direct.run("CREATE DATABASE ends_sockets");
+    direct.run("CREATE TABLE ends_sockets.t (id BIGINT PRIMARY KEY, a INT)");
+    let config = proxy::config(&format!("unix:{}", server.socket.display()));
+    let proxy = Proxy::start(&config, &[("rules", &rules("ends_sockets"))]);
+    let login = |user: &str| {
+        let options = Options { user: user.into(), ..Options::default() };
+        Client::connect(&proxy.address(), &options).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert!(login("ends_sneak").contains("1045"), "{}", login("ends_sneak"));
+    assert!(login("ends_stranger").contains("1698") || login("ends_stranger").contains("1045"));
+    assert!(proxy.log().contains("lets ends_sneak in over a Unix socket"), "{}", proxy.log());
+    // One that comes later.
+    direct.run(format!("CREATE USER ends_late IDENTIFIED WITH auth_socket AS '{own}'"));
+    let end = Instant::now() + Duration::from_secs(40);
+    while !login("ends_late").contains("1045") {
+        assert!(Instant::now() < end, "{}", proxy.log());
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
 /// A pipe that nobody writes to is read as a file on a disk that hangs.
 #[test]
 fn a_reload_that_hangs_keeps_neither_statements_nor_the_process() {

@@ -28,6 +28,7 @@ use crate::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
     SendProxy, ServerCompression, Settings, Verify,
 };
+use crate::proxy::socket_users::SocketUsers;
 use crate::proxy::statements::{Kept, Source};
 use crate::proxy::stream::{Connection, Stream};
 use crate::proxy::tables::InForce;
@@ -163,7 +164,7 @@ impl Rig {
             seats: Arc::new(Seats::new(&settings.limits)),
             settings: Arc::new(settings),
             own_key: Arc::new(KeyCell::default()),
-            os_user: None,
+            socket_users: SocketUsers::default(),
             primary: Primary::default(),
         };
         let (near, peer) = UnixStream::pair().unwrap();
