@@ -265,6 +265,14 @@ fn a_generators_bound_is_raised_and_never_lowered() {
         1,
         "shop.ids stands at 5000, which is above 4999; a bound is never lowered",
     );
+    let far = "5000000001 is far above its bound, 5000, and the ids in its tables are not known";
+    check(
+        "store raise shop.ids --to 5000001",
+        1,
+        "5000001 is far above its bound, 5000, and the ids in its tables are not known",
+    );
+    check("store raise --settle --to 5000000001", 1, far);
+    check("store lower shop.ids --to 7", 2, "[backend.control] is missing");
     check("store list", 0, "shop.ids   5000   sequence  rowstamp store raise\n");
     let (code, json) = said(folder.path(), "store list --json");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

@@ -45,6 +45,7 @@ const MAY_IMPORT: [(&str, &[&str]); 22] = [
         &[
             "address",
             "meter",
+            "role",
             "audit",
             "mysql",
             "sql",

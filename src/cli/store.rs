@@ -1,7 +1,9 @@
 //! `rowstamp store`: the operator's commands over the store that the configuration names; and that store, opened.
 
 mod facts;
+mod known;
 pub(super) mod list;
+mod lower;
 pub(super) mod raise;
 mod settle;
 pub(super) mod ticks;
@@ -31,6 +33,8 @@ pub enum StoreCommand {
     List(list::ListArgs),
     /// Raise a generator's bound, or, behind a copy that was put back, all of them.
     Raise(raise::RaiseArgs),
+    /// Lower a sequence's bound, while no proxy runs.
+    Lower(lower::LowerArgs),
     /// Write bounds and bindings to a file, a JSON line each.
     Export(transfer::ExportArgs),
     /// Raise the store to what `export` wrote; nothing in it is lowered or removed.
@@ -46,6 +50,7 @@ pub(super) fn run(command: &StoreCommand) -> anyhow::Result<ExitCode> {
         match command {
             StoreCommand::List(args) => list::run(args).await,
             StoreCommand::Raise(args) => raise::run(args).await,
+            StoreCommand::Lower(args) => lower::run(args).await,
             StoreCommand::Export(args) => transfer::export(args).await,
             StoreCommand::Import(args) => transfer::import(args).await,
             StoreCommand::Move(args) => transfer::run_move(args).await,

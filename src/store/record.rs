@@ -157,6 +157,20 @@ pub async fn identity(store: &dyn Store) -> Result<String, StoreError> {
     }
 }
 
+/// Gives the store another name: proxies that knew it by the one before are another store's from here on, and get no table's
+/// lock beside one that knows the new name (`proxy/locks`).
+pub async fn rename(store: &dyn Store) -> Result<(), StoreError> {
+    let (key, id) = (Key::identity(), fresh_token());
+    let renamed = change(store, &key, |record: &IdentityRecord| {
+        (record.id != id).then(|| IdentityRecord { id: id.clone(), ..record.clone() })
+    });
+    if renamed.await?.is_none() {
+        // It has had none.
+        identity(store).await?;
+    }
+    Ok(())
+}
+
 /// For a generator's record; unlike all others.
 pub fn fresh_token() -> String {
     format!("{:032x}", rand::random::<u128>())

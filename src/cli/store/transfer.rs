@@ -4,14 +4,19 @@ use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Desk;
+use super::{Desk, known};
 use crate::cli::{ConfigArg, EXIT_FOUND, load};
+use crate::config::Loaded;
+use crate::ids::layout::Layout;
+use crate::ids::reach::Reach;
+use crate::ids::{ID_MAX, bound_of};
 use crate::store::record::{decode, encode, fresh_token};
 use crate::store::{BindingRecord, GeneratorRecord, Json, Key, Outcome, StoreError};
 
@@ -20,6 +25,9 @@ const OWNER: &str = "rowstamp store import";
 
 /// Each attempt lost a race, or its answer.
 const ATTEMPTS_MAX: u32 = 16;
+
+/// Bounds of timestamp generators are ahead of the clock by what is reserved.
+const TIME_AHEAD_MAX: Duration = Duration::from_hours(24);
 
 /// A line is one record; the longest is a few hundred bytes.
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -40,6 +48,9 @@ pub struct ImportArgs {
     /// What `export` wrote; - is standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Also where a bound is far above what is in use here, or half of what there is. The error without it has the figures.
+    #[arg(long)]
+    pub yes: bool,
 }
 
 #[derive(Debug, Args)]
@@ -100,7 +111,46 @@ pub(super) async fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         read(&from, BufReader::new(file))?
     };
     let desk = Desk::open_or_make(&loaded.config).await?;
+    if !args.yes {
+        be_near(&desk, &loaded, &from, &records).await?;
+    }
     put(&desk, &from, &records).await
+}
+
+/// An error where a bound of the file looks like a typing error: far above what is in use, or far in the future.
+async fn be_near(desk: &Desk, loaded: &Loaded, from: &str, records: &[(Key, Json)]) -> anyhow::Result<()> {
+    let mut far = Vec::new();
+    for (key, json) in records {
+        let is_generator = |part: &str| key.as_str().starts_with(part);
+        if !is_generator(Key::GENERATORS) && !is_generator(Key::SLOTS) {
+            continue;
+        }
+        let record: GeneratorRecord = decode(key, json)?;
+        if let Some(layout) = record.layout.as_deref().and_then(|layout| layout.parse::<Layout>().ok()) {
+            let (time, now) = (layout.time_of(record.bound), SystemTime::now());
+            let now = now.duration_since(UNIX_EPOCH).unwrap_or_default() + TIME_AHEAD_MAX;
+            if u128::from(time.micros()) > now.as_micros() {
+                far.push(format!(
+                    "{key}: its bound is a time more than a day ahead of this machine's clock, {time}"
+                ));
+            }
+        } else if let Some(name) = key.as_str().strip_prefix(Key::GENERATORS) {
+            let bound = bound_of(&*desk.store, name).await?;
+            // The backend is asked only where it may make a difference: there may be thousands.
+            if (Reach { bound, highest: None, max: ID_MAX }).far(record.bound).is_some()
+                && let Some(why) = known::far(loaded, name, bound, record.bound).await
+            {
+                far.push(format!("{name}: {why}"));
+            }
+        }
+    }
+    for why in &far {
+        eprintln!("error: {from}: {why}");
+    }
+    if far.is_empty() {
+        return Ok(());
+    }
+    bail!("nothing was written; if it is meant, write --yes too");
 }
 
 pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
