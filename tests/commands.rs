@@ -365,4 +365,30 @@ fn what_is_exported_raises_another_store_and_lowers_nothing() {
     check(&to, &format!("store move --from {other}"), 0, "2 records of ");
     let (_, moved) = said(to.path(), "store export -");
     assert_eq!(moved, text);
+    // What was moved away is refused, and brought back by a move.
+    let moved = [
+        "this store was moved to the file ",
+        "rowstamp.redb",
+        "would come twice",
+        "rowstamp store move --from",
+    ];
+    for line in [
+        "serve",
+        "store raise shop.ids --to 9000",
+        "store import file",
+        "store export -",
+        "store raise --settle --to 9000",
+        "store list",
+    ] {
+        let (code, text) = said(from.path(), line);
+        assert!(code == 1 && moved.iter().all(|part| text.contains(part)), "{line}: {code} {text}");
+    }
+    check(&to, &format!("store move --from {other}"), 0, "0 written");
+    let third = with_store();
+    check(&third, &format!("store move --from {other}"), 1, "this store was moved to the file");
+    check(&to, "store raise shop.ids --to 9000", 0, "to 9000");
+    let here = to.path().join("rowstamp.toml").display().to_string();
+    check(&from, &format!("store move --from {here}"), 0, "written");
+    check(&from, "store list", 0, "shop.ids   9000 ");
+    check(&to, "store raise shop.ids --to 9001", 1, "this store was moved to");
 }

@@ -11,13 +11,13 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Desk, known};
+use super::{Desk, described, known};
 use crate::cli::{ConfigArg, EXIT_FOUND, load};
 use crate::config::Loaded;
 use crate::ids::layout::Layout;
 use crate::ids::reach::Reach;
 use crate::ids::{ID_MAX, bound_of};
-use crate::store::record::{decode, encode, fresh_token};
+use crate::store::record::{self, decode, encode, fresh_token};
 use crate::store::{BindingRecord, GeneratorRecord, Json, Key, Outcome, StoreError};
 
 /// Who wrote last, in a generator's record.
@@ -57,7 +57,7 @@ pub struct ImportArgs {
 pub struct MoveArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// The configuration whose store is read; that store stays as it is.
+    /// The configuration whose store is read. That store is marked: it is refused from then on, until the bounds are moved back.
     #[arg(long, value_name = "FILE")]
     pub from: PathBuf,
 }
@@ -156,19 +156,35 @@ async fn be_near(desk: &Desk, loaded: &Loaded, from: &str, records: &[(Key, Json
 pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
     let (loaded, other) = (load(&args.config.config)?, load(&args.from)?);
     let from = args.from.display().to_string();
-    let source = Desk::open(&other.config).await?;
+    let source = Desk::open_as_it_is(&other.config).await?;
     be_quiet(&source, &from).await?;
+    let to = described(&loaded.config);
+    // The same move, made again, goes on where it was broken off.
+    if record::moved(&*source.store).await?.is_none_or(|moved| moved.to != to) {
+        record::has_not_moved(&*source.store).await.with_context(|| from.clone())?;
+    }
     let lines = lines(&source).await?;
     let mut records = Vec::with_capacity(lines.len());
     for line in &lines {
         records.push(record(line)?);
     }
-    let desk = Desk::open_or_make(&loaded.config).await?;
+    let desk = Desk::make(&loaded.config).await?;
+    if described(&other.config) == to {
+        bail!("{from} has the same store, {to}: name the configuration of the store that the bounds are in");
+    }
     let code = put(&desk, &from, &records).await?;
+    if code != ExitCode::SUCCESS {
+        return Ok(code);
+    }
+    // From here on no proxy starts there. One that started before is seen.
+    record::move_to(&*source.store, &to).await?;
     be_quiet(&source, &from).await?;
     if self::lines(&source).await? != lines {
         bail!("the store of {from} changed meanwhile: stop the proxies that write to it, and move again");
     }
+    // Where they had been moved away from here before, they are back.
+    record::move_to(&*desk.store, "").await?;
+    println!("the store of {from} is marked: its bounds live in {to}");
     Ok(code)
 }
 
@@ -207,7 +223,8 @@ async fn lines(desk: &Desk) -> anyhow::Result<Vec<Line>> {
 
 fn is_portable(key: &Key) -> bool {
     let is_about_proxies = [Key::PROXIES, Key::WITNESSES].iter().any(|part| key.as_str().starts_with(part));
-    !is_about_proxies && ![Key::format(), Key::identity(), Key::primary(), Key::suspect()].contains(key)
+    !is_about_proxies
+        && ![Key::format(), Key::identity(), Key::moved(), Key::primary(), Key::suspect()].contains(key)
 }
 
 fn read(from: &str, file: impl BufRead) -> anyhow::Result<Vec<(Key, Json)>> {
