@@ -265,6 +265,14 @@ fn a_generators_bound_is_raised_and_never_lowered() {
         1,
         "shop.ids stands at 5000, which is above 4999; a bound is never lowered",
     );
+    let far = "5000000001 is far above its bound, 5000, and the ids in its tables are not known";
+    check(
+        "store raise shop.ids --to 5000001",
+        1,
+        "5000001 is far above its bound, 5000, and the ids in its tables are not known",
+    );
+    check("store raise --settle --to 5000000001", 1, far);
+    check("store lower shop.ids --to 7", 2, "[backend.control] is missing");
     check("store list", 0, "shop.ids   5000   sequence  rowstamp store raise\n");
     let (code, json) = said(folder.path(), "store list --json");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -357,4 +365,30 @@ fn what_is_exported_raises_another_store_and_lowers_nothing() {
     check(&to, &format!("store move --from {other}"), 0, "2 records of ");
     let (_, moved) = said(to.path(), "store export -");
     assert_eq!(moved, text);
+    // What was moved away is refused, and brought back by a move.
+    let moved = [
+        "this store was moved to the file ",
+        "rowstamp.redb",
+        "would come twice",
+        "rowstamp store move --from",
+    ];
+    for line in [
+        "serve",
+        "store raise shop.ids --to 9000",
+        "store import file",
+        "store export -",
+        "store raise --settle --to 9000",
+        "store list",
+    ] {
+        let (code, text) = said(from.path(), line);
+        assert!(code == 1 && moved.iter().all(|part| text.contains(part)), "{line}: {code} {text}");
+    }
+    check(&to, &format!("store move --from {other}"), 0, "0 written");
+    let third = with_store();
+    check(&third, &format!("store move --from {other}"), 1, "this store was moved to the file");
+    check(&to, "store raise shop.ids --to 9000", 0, "to 9000");
+    let here = to.path().join("rowstamp.toml").display().to_string();
+    check(&from, &format!("store move --from {here}"), 0, "written");
+    check(&from, "store list", 0, "shop.ids   9000 ");
+    check(&to, "store raise shop.ids --to 9001", 1, "this store was moved to");
 }

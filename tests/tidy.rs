@@ -46,6 +46,7 @@ const MAY_IMPORT: [(&str, &[&str]); 23] = [
         &[
             "address",
             "meter",
+            "role",
             "audit",
             "mysql",
             "sql",

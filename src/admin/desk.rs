@@ -49,7 +49,8 @@ pub trait Desk: Send + Sync + 'static {
 
     /// Ids that a sequence issues here from now on are at least `to`, as is what any proxy reserves. What another has reserved
     /// already, below the bound before, it issues yet.
-    async fn raise(&self, generator: &str, to: u64) -> Result<Raised, DeskError>;
+    /// One that looks like a typing error needs `is_meant`.
+    async fn raise(&self, generator: &str, to: u64, is_meant: bool) -> Result<Raised, DeskError>;
 
     /// On this proxy no ids are taken of the generator (1467) until it goes on. `false`: so it was already.
     fn pause(&self, generator: &str, is_paused: bool) -> Result<bool, DeskError>;

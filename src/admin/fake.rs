@@ -196,12 +196,12 @@ impl Desk for FakeDesk {
         })
     }
 
-    async fn raise(&self, generator: &str, to: u64) -> Result<Raised, DeskError> {
+    async fn raise(&self, generator: &str, to: u64, is_meant: bool) -> Result<Raised, DeskError> {
         self.asked(vec![()])?;
         if generator != "shop.orders" {
             return Err(DeskError::Wrong(format!("there is no sequence {generator:?}: SHOW GENERATORS")));
         }
-        self.note(format!("raise {generator} {to}"));
+        self.note(format!("raise {generator} {to}{}", if is_meant { " meant" } else { "" }));
         Ok(Raised { generator: generator.into(), from: 10_001, to })
     }
 

@@ -212,9 +212,9 @@ impl Desk for ProxyDesk {
         })
     }
 
-    async fn raise(&self, generator: &str, to: u64) -> Result<Raised, DeskError> {
+    async fn raise(&self, generator: &str, to: u64, is_meant: bool) -> Result<Raised, DeskError> {
         let name = self.generator(generator)?;
-        generators::raise(&self.parts.tables, &name, to).await
+        generators::raise(&self.parts.tables, &name, to, is_meant).await
     }
 
     fn pause(&self, generator: &str, is_paused: bool) -> Result<bool, DeskError> {

@@ -1,7 +1,9 @@
 //! `rowstamp store`: the operator's commands over the store that the configuration names; and that store, opened.
 
 mod facts;
+mod known;
 pub(super) mod list;
+mod lower;
 pub(super) mod raise;
 mod settle;
 pub(super) mod ticks;
@@ -21,7 +23,7 @@ use crate::store::embedded::EmbeddedStore;
 use crate::store::etcd::{self, EtcdDesk, EtcdSettings, EtcdStore};
 use crate::store::late::LateStore;
 use crate::store::mysql::{self, MysqlStore};
-use crate::store::{Key, Store, StoreError};
+use crate::store::{Key, Store, StoreError, record};
 
 pub(super) use facts::{facts, facts_of};
 
@@ -31,6 +33,8 @@ pub enum StoreCommand {
     List(list::ListArgs),
     /// Raise a generator's bound, or, behind a copy that was put back, all of them.
     Raise(raise::RaiseArgs),
+    /// Lower a sequence's bound, while no proxy runs.
+    Lower(lower::LowerArgs),
     /// Write bounds and bindings to a file, a JSON line each.
     Export(transfer::ExportArgs),
     /// Raise the store to what `export` wrote; nothing in it is lowered or removed.
@@ -46,6 +50,7 @@ pub(super) fn run(command: &StoreCommand) -> anyhow::Result<ExitCode> {
         match command {
             StoreCommand::List(args) => list::run(args).await,
             StoreCommand::Raise(args) => raise::run(args).await,
+            StoreCommand::Lower(args) => lower::run(args).await,
             StoreCommand::Export(args) => transfer::export(args).await,
             StoreCommand::Import(args) => transfer::import(args).await,
             StoreCommand::Move(args) => transfer::run_move(args).await,
@@ -61,8 +66,15 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// A file that is not there is an error.
+    /// A file that is not there is an error, and so is a store whose bounds were moved elsewhere.
     pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
+        let desk = Self::open_as_it_is(config).await?;
+        record::has_not_moved(&*desk.store).await?;
+        Ok(desk)
+    }
+
+    /// Also one whose bounds were moved elsewhere.
+    async fn open_as_it_is(config: &Config) -> anyhow::Result<Self> {
         if let StoreKind::Embedded { path } = &config.store.kind
             && !path.exists()
         {
@@ -71,10 +83,18 @@ impl Desk {
                 path.display()
             );
         }
-        Self::open_or_make(config).await
+        Self::make(config).await
     }
 
+    /// As [`Self::open`], and makes a store where there is none.
     pub(super) async fn open_or_make(config: &Config) -> anyhow::Result<Self> {
+        let desk = Self::make(config).await?;
+        record::has_not_moved(&*desk.store).await?;
+        Ok(desk)
+    }
+
+    /// Also one whose bounds were moved elsewhere.
+    async fn make(config: &Config) -> anyhow::Result<Self> {
         let store: Arc<dyn Store> = match &config.store.kind {
             StoreKind::Embedded { path } => Arc::new(EmbeddedStore::open(path)?),
             StoreKind::Etcd(etcd) => {
@@ -100,6 +120,19 @@ impl Desk {
 
 /// For the proxy that it configures.
 pub(super) async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+    let store = open_kind(config).await?;
+    match record::has_not_moved(&*store).await {
+        Ok(()) => Ok(store),
+        // One that is late looks when it opens.
+        Err(error) if error.passes() => Ok(store),
+        Err(error) => {
+            store.close().await;
+            Err(error.into())
+        }
+    }
+}
+
+async fn open_kind(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     match &config.store.kind {
         StoreKind::Embedded { path } => Ok(Arc::new(EmbeddedStore::open(path)?)),
         StoreKind::Etcd(etcd) => match EtcdStore::open(etcd_settings(config, etcd)?).await {
@@ -114,7 +147,9 @@ pub(super) async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
                             store: "etcd".to_owned(),
                             reason: format!("{error:#}"),
                         })?;
-                        Ok(Arc::new(EtcdStore::open(settings).await?) as Arc<dyn Store>)
+                        let store = EtcdStore::open(settings).await?;
+                        record::has_not_moved(&store).await?;
+                        Ok(Arc::new(store) as Arc<dyn Store>)
                     }
                 }))
             }
@@ -124,6 +159,21 @@ pub(super) async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
             let proxy =
                 mysql::Proxy { name: config.proxy.name.clone(), address: config.proxy.listen.to_string() };
             Ok(Arc::new(mysql_store(config, mysql, Some(&proxy)).await?))
+        }
+    }
+}
+
+/// The store as people name it.
+fn described(config: &Config) -> String {
+    match &config.store.kind {
+        StoreKind::Embedded { path } => {
+            format!("the file {}", std::path::absolute(path).unwrap_or_else(|_| path.clone()).display())
+        }
+        StoreKind::Etcd(etcd) => format!("etcd at {}, prefix {}", etcd.endpoints.join(", "), etcd.prefix),
+        StoreKind::Mysql(mysql) => {
+            let addresses = store_account(config, mysql).map(|account| account.addresses).unwrap_or_default();
+            let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+            format!("the table {} at {}", mysql.table, addresses.join(", "))
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod layout;
 pub mod moves;
 mod nodes;
 pub mod range;
+pub mod reach;
 mod refill;
 pub mod sequence;
 mod slots;

@@ -21,7 +21,9 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-pub use record::{BindingRecord, GeneratorRecord, IdentityRecord, ProxyRecord, SuspectRecord, WitnessRecord};
+pub use record::{
+    BindingRecord, GeneratorRecord, IdentityRecord, MovedRecord, ProxyRecord, SuspectRecord, WitnessRecord,
+};
 
 /// The newest format of the store that this build reads and writes.
 pub const FORMAT: u64 = 1;
@@ -77,6 +79,11 @@ impl Key {
 
     pub fn suspect() -> Self {
         Key("suspect".to_owned())
+    }
+
+    /// Present, and not taken back: the bounds live elsewhere.
+    pub fn moved() -> Self {
+        Key("moved".to_owned())
     }
 
     /// Of a table: which server it is used on.
@@ -221,6 +228,11 @@ pub enum StoreError {
          again"
     )]
     TableMoved { key: Key },
+    #[error(
+        "this store was moved to {to} ({since}): what it holds is old, and its ids would come twice; use the configuration of that store, \
+         or bring the bounds back with `rowstamp store move --from` that configuration"
+    )]
+    Moved { to: String, since: String },
     #[error("cannot open the store {}: {reason}; {remedy}", path.display())]
     Open { path: PathBuf, reason: String, remedy: String },
     /// A bound lower than one that was committed: a restored copy, or somebody wrote by hand.

@@ -83,6 +83,17 @@ pub struct IdentityRecord {
     pub unknown: Map<String, Value>,
 }
 
+/// `moved`: an operator has moved the bounds to another store.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MovedRecord {
+    pub v: u64,
+    /// For people, and to know it by when the same move is made again. Empty: they came back.
+    pub to: String,
+    pub since: String,
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
 /// `suspect`: while it stands, nothing is issued.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SuspectRecord {
@@ -151,6 +162,58 @@ pub async fn identity(store: &dyn Store) -> Result<String, StoreError> {
         let record = IdentityRecord { v: FORMAT, id: fresh_token(), unknown: Map::new() };
         match store.compare_and_set(&key, None, &encode(&record)).await {
             // Also where another proxy was first, or nobody knows: what is read next counts.
+            Ok(_) | Err(StoreError::UnknownOutcome { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Gives the store another name: proxies that knew it by the one before are another store's from here on, and get no table's
+/// lock beside one that knows the new name (`proxy/locks`).
+pub async fn rename(store: &dyn Store) -> Result<(), StoreError> {
+    let (key, id) = (Key::identity(), fresh_token());
+    let renamed = change(store, &key, |record: &IdentityRecord| {
+        (record.id != id).then(|| IdentityRecord { id: id.clone(), ..record.clone() })
+    });
+    if renamed.await?.is_none() {
+        // It has had none.
+        identity(store).await?;
+    }
+    Ok(())
+}
+
+/// An error where the bounds were moved elsewhere.
+pub async fn has_not_moved(store: &dyn Store) -> Result<(), StoreError> {
+    match moved(store).await? {
+        Some(MovedRecord { to, since, .. }) => Err(StoreError::Moved { to, since }),
+        None => Ok(()),
+    }
+}
+
+/// Where the bounds were moved to.
+pub async fn moved(store: &dyn Store) -> Result<Option<MovedRecord>, StoreError> {
+    let key = Key::moved();
+    let found = store.load(&key).await?.map(|found| decode::<MovedRecord>(&key, &found.value)).transpose()?;
+    Ok(found.filter(|moved| !moved.to.is_empty()))
+}
+
+/// Says that the bounds live in `to` from here on; empty: here.
+pub async fn move_to(store: &dyn Store, to: &str) -> Result<(), StoreError> {
+    let key = Key::moved();
+    loop {
+        let stands = store.load(&key).await?;
+        let record = match &stands {
+            Some(found) => decode::<MovedRecord>(&key, &found.value)?,
+            None if to.is_empty() => return Ok(()),
+            None => MovedRecord { v: FORMAT, to: String::new(), since: String::new(), unknown: Map::new() },
+        };
+        if record.to == to {
+            return Ok(());
+        }
+        let since = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
+        let record = MovedRecord { to: to.to_owned(), since, ..record };
+        match store.compare_and_set(&key, stands.map(|found| found.revision), &encode(&record)).await {
+            // Read again: it says so then, or somebody else was first.
             Ok(_) | Err(StoreError::UnknownOutcome { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -88,7 +88,9 @@ fn what_an_operator_sees_and_does() {
         check(rig, "SHOW GENERATORS", &["\tpaused\t"]);
         check(rig, &format!("RESUME GENERATOR {generator}"), &[&format!("{generator}\tgoes on")]);
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(2)"), 2, "{}", rig.name());
-        check(rig, &format!("RAISE GENERATOR {generator} TO 5000000"), &["\t5000000"]);
+        let raise = format!("RAISE GENERATOR {generator} TO 5000000");
+        check(rig, &raise, &["ERROR 1105", "is far above its bound", &format!("{raise} YES")]);
+        check(rig, &format!("{raise} YES"), &["\t5000000"]);
         assert!(insert_id(&mut client, "INSERT INTO t(a) VALUES(3)") >= 5_000_000, "{}", rig.name());
         let too_high = "RAISE GENERATOR console_sees.g TO 9223372036854775808";
         check(rig, too_high, &["ERROR 1105", "is above 9223372036854775807, the last id of console_sees.g"]);

@@ -26,6 +26,7 @@ mod in_table;
 mod large;
 mod limits;
 mod logs;
+mod lower;
 mod named;
 mod names;
 mod operator;

@@ -21,7 +21,7 @@ pub(crate) fn store(proxy: &Proxy, line: &str) -> (Option<i32>, String) {
 }
 
 #[track_caller]
-fn check(proxy: &Proxy, line: &str, code: i32, expect: &[&str]) {
+pub(crate) fn check(proxy: &Proxy, line: &str, code: i32, expect: &[&str]) {
     let (found, text) = store(proxy, line);
     assert_eq!(found, Some(code), "{line}: {text}");
     for expect in expect {

@@ -51,7 +51,7 @@ impl Load {
     }
 
     /// Until each writer has met `count` more.
-    fn wait_for(&self, of: &[AtomicU64; WRITERS], count: u64) -> bool {
+    fn wait_for(of: &[AtomicU64; WRITERS], count: u64) -> bool {
         let goals: Vec<_> = of.iter().map(|n| n.load(Ordering::Relaxed) + count).collect();
         let end = Instant::now() + DEADLINE;
         while of.iter().zip(&goals).any(|(n, goal)| n.load(Ordering::Relaxed) < *goal) {
@@ -104,11 +104,11 @@ fn a_store_that_is_settled_under_load_is_settled_the_first_time() {
 }
 
 fn one_round(load: &Load, etcd: &mut Etcd, proxy: &Proxy) -> Result<(), String> {
-    if !load.wait_for(&load.stored, 30) {
+    if !Load::wait_for(&load.stored, 30) {
         return Err("nothing is stored".to_owned());
     }
     let copy = etcd.snapshot();
-    load.wait_for(&load.stored, 200);
+    Load::wait_for(&load.stored, 200);
     etcd.restore(&copy);
     let end = Instant::now() + DEADLINE;
     while !etcd.ctl(0, &["get", "/rowstamp/suspect"]).contains("reason") {
@@ -129,5 +129,5 @@ fn one_round(load: &Load, etcd: &mut Etcd, proxy: &Proxy) -> Result<(), String> 
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    if load.wait_for(&load.stored, 30) { Ok(()) } else { Err("writers do not go on".to_owned()) }
+    if Load::wait_for(&load.stored, 30) { Ok(()) } else { Err("writers do not go on".to_owned()) }
 }

@@ -10,7 +10,7 @@ pub(super) enum Command {
     Show { what: What, like: Option<String> },
     Explain { statement: String, database: Option<String> },
     Reload { is_dry_run: bool },
-    Raise { generator: String, to: u64 },
+    Raise { generator: String, to: u64, is_meant: bool },
     Pause { generator: String },
     Resume { generator: String },
     Drain,
@@ -61,7 +61,10 @@ impl fmt::Display for Command {
             Command::Explain { .. } => f.write_str("EXPLAIN REWRITE"),
             Command::Reload { is_dry_run: true } => f.write_str("RELOAD RULES DRY RUN"),
             Command::Reload { is_dry_run: false } => f.write_str("RELOAD RULES"),
-            Command::Raise { generator, to } => write!(f, "RAISE GENERATOR {generator:?} TO {to}"),
+            Command::Raise { generator, to, is_meant } => {
+                let yes = if *is_meant { " YES" } else { "" };
+                write!(f, "RAISE GENERATOR {generator:?} TO {to}{yes}")
+            }
             Command::Pause { generator } => write!(f, "PAUSE GENERATOR {generator:?}"),
             Command::Resume { generator } => write!(f, "RESUME GENERATOR {generator:?}"),
             Command::Drain => f.write_str("DRAIN"),
@@ -152,13 +155,14 @@ fn reload(mut words: Words<'_>) -> Result<Command, SyntaxError> {
 }
 
 fn raise(mut words: Words<'_>) -> Result<Command, SyntaxError> {
-    const FORM: &str = "RAISE GENERATOR schema.name TO number";
+    const FORM: &str = "RAISE GENERATOR schema.name TO number [YES]";
     let generator = named_generator(&mut words, FORM)?;
     if !words.take("TO")? {
         return Err(wrong(words.next()?.as_ref(), "TO", FORM));
     }
     let to = number(&mut words, FORM)?;
-    end(&words, Command::Raise { generator, to }, FORM)
+    let is_meant = words.take("YES")?;
+    end(&words, Command::Raise { generator, to, is_meant }, FORM)
 }
 
 fn kill(mut words: Words<'_>) -> Result<Command, SyntaxError> {
@@ -281,7 +285,9 @@ mod tests {
         );
         check("RELOAD RULES", Command::Reload { is_dry_run: false });
         check("reload rules dry run", Command::Reload { is_dry_run: true });
-        let raise = |to| Command::Raise { generator: "shop.orders".into(), to };
+        let raise = |to| Command::Raise { generator: "shop.orders".into(), to, is_meant: false };
+        let meant = Command::Raise { generator: "shop.orders".into(), to: 7, is_meant: true };
+        check("RAISE GENERATOR shop.orders TO 7 YES", meant);
         check("RAISE GENERATOR shop.orders TO 5000", raise(5000));
         check("RAISE GENERATOR `shop`.`orders` TO 18446744073709551615", raise(u64::MAX));
         check("RAISE GENERATOR 'shop.orders' TO '7'", raise(7));

@@ -50,9 +50,9 @@ pub(super) const TOPICS: [Topic; 17] = [
     ),
     write(
         "RAISE GENERATOR",
-        "RAISE GENERATOR schema.name TO number",
+        "RAISE GENERATOR schema.name TO number [YES]",
         "Ids that the sequence issues here from now on are at least this number, and so is what any proxy reserves from now on. Other \
-         proxies issue first what they have reserved, below bound_before. It is never lowered.",
+         proxies issue first what they have reserved, below bound_before. It is never lowered. A number far above what is in use needs YES.",
         "RAISE GENERATOR shop.orders TO 5000000",
     ),
     write(

@@ -133,8 +133,8 @@ async fn act(desk: &dyn Desk, command: Command, database: Option<&str>) -> Resul
             text.strip_suffix('\n').unwrap_or(&text).split('\n').map(|line| vec![line.into()]).collect()
         }
         Command::Reload { is_dry_run } => reloaded(&desk.reload(is_dry_run).await?),
-        Command::Raise { generator, to } => {
-            let Raised { generator, from, to } = desk.raise(&generator, to).await?;
+        Command::Raise { generator, to, is_meant } => {
+            let Raised { generator, from, to } = desk.raise(&generator, to, is_meant).await?;
             vec![vec![generator.into(), from.into(), to.into()]]
         }
         Command::Pause { generator } => paused(desk, generator, true)?,

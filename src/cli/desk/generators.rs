@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::rates::Rates;
 use crate::admin::{DeskError, GeneratorRow, GeneratorState, Kind, Raised};
 use crate::ids::generator::{Sequence, Stats};
+use crate::ids::reach::Reach;
 use crate::ids::timestamp::{self, Timestamp};
 use crate::ids::{Generator, ID_MAX};
 use crate::proxy::tables::InForce;
@@ -105,7 +106,12 @@ fn of_timestamp(timestamp: &Timestamp, row: GeneratorRow) -> GeneratorRow {
 }
 
 /// What the console's RAISE GENERATOR does.
-pub(super) async fn raise(tables: &InForce, name: &GeneratorName, to: u64) -> Result<Raised, DeskError> {
+pub(super) async fn raise(
+    tables: &InForce,
+    name: &GeneratorName,
+    to: u64,
+    is_meant: bool,
+) -> Result<Raised, DeskError> {
     let generator = tables.generators().into_iter().find(|generator| generator.name() == name.to_string());
     let sequence = match generator {
         Some(Generator::Sequence(sequence)) => sequence,
@@ -129,6 +135,12 @@ pub(super) async fn raise(tables: &InForce, name: &GeneratorName, to: u64) -> Re
         return Err(DeskError::Wrong(format!(
             "{to} is above {max}, the last id of {name} by its max and its columns' types: none would be left, and a bound is \
              never lowered"
+        )));
+    }
+    // What is reserved and issued lies below the bound, so it tells of the tables too.
+    if let Some(far) = (Reach { bound, highest: None, max }).far(to).filter(|_| !is_meant) {
+        return Err(DeskError::Wrong(format!(
+            "{name} is not raised: {far} (`rowstamp store lower`); if it is meant, RAISE GENERATOR {name} TO {to} YES"
         )));
     }
     let raised = sequence.raise_floor_from(to - 1, DEADLINE).await;

@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 use super::Desk;
 use crate::cli::{ConfigArg, EXIT_FOUND, load};
 use crate::ids::layout::Layout;
-use crate::store::record::decode;
+use crate::store::record::{self, decode};
 use crate::store::{
-    BindingRecord, GeneratorRecord, Json, Key, ProxyRecord, StoreError, SuspectRecord, Versioned,
+    BindingRecord, GeneratorRecord, Json, Key, MovedRecord, ProxyRecord, StoreError, SuspectRecord, Versioned,
 };
 
 #[derive(Debug, Args)]
@@ -28,7 +28,8 @@ pub struct ListArgs {
 
 pub(super) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let loaded = load(&args.config.config)?;
-    let desk = Desk::open(&loaded.config).await?;
+    let desk = Desk::open_as_it_is(&loaded.config).await?;
+    let moved = record::moved(&*desk.store).await?;
     let listing = Listing::of(&desk.store.list("").await?);
     let mut out = io::stdout().lock();
     if args.json {
@@ -45,7 +46,10 @@ pub(super) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
              `rowstamp store raise --settle`"
         );
     }
-    let is_fine = listing.suspect.is_none() && listing.damaged.is_empty();
+    if let Some(MovedRecord { to, since, .. }) = &moved {
+        eprintln!("error: {}", StoreError::Moved { to: to.clone(), since: since.clone() });
+    }
+    let is_fine = moved.is_none() && listing.suspect.is_none() && listing.damaged.is_empty();
     Ok(ExitCode::from(if is_fine { 0 } else { EXIT_FOUND }))
 }
 

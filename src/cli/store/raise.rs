@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 
-use super::{Desk, settle, ticks};
+use super::{Desk, known, settle, ticks};
 use crate::cli::{ConfigArg, Usage, control, load};
 use crate::config::{Config, Loaded};
 use crate::ids::{ID_MAX, bound_of, raise_bound};
@@ -21,6 +21,7 @@ use crate::toml_file::nearest;
 pub(super) const OWNER: &str = "rowstamp store raise";
 
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct RaiseArgs {
     #[command(flatten)]
     pub config: ConfigArg,
@@ -42,6 +43,9 @@ pub struct RaiseArgs {
     /// go on. On etcd they need not be stopped; it takes 8 seconds in which none issues ids.
     #[arg(long)]
     pub settle: bool,
+    /// Raise it so far all the same: above 1000 times what is in use, or half of what there is. The error without it has the figures.
+    #[arg(long)]
+    pub yes: bool,
     /// With --settle: proxies that wrote to the store and do not live in it are stopped, not cut off from it.
     #[arg(long, requires = "settle")]
     pub others_stopped: bool,
@@ -50,7 +54,7 @@ pub struct RaiseArgs {
 pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
     let loaded = load(&args.config.config)?;
     let Some(name) = &args.generator else {
-        return settle::run(&loaded, args.to, args.others_stopped).await;
+        return settle::run(&loaded, args).await;
     };
     let desk = Desk::open(&loaded.config).await?;
     if let Some(layout) = ticks::layout_of(&loaded, name)
@@ -75,8 +79,21 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
             "{name} stands at {from}, which is above {to}; a bound is never lowered, for ids would come twice"
         );
     }
+    if args.to.is_some() && !args.yes {
+        be_near(&loaded, name, from, to).await?;
+    }
     println!("{}", raise(&desk, name, to).await?);
     Ok(ExitCode::SUCCESS)
+}
+
+/// An error where a raise looks like a typing error.
+pub(super) async fn be_near(loaded: &Loaded, name: &str, from: u64, to: u64) -> anyhow::Result<()> {
+    match known::far(loaded, name, from, to).await {
+        None => Ok(()),
+        Some(far) => {
+            bail!("{name} is not raised: {far} (`rowstamp store lower`); if it is meant, write --yes too")
+        }
+    }
 }
 
 /// Raises the generator, or makes it; says from where to where.

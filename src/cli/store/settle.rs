@@ -10,17 +10,26 @@ use std::time::Duration;
 
 use anyhow::bail;
 
+use super::raise::RaiseArgs;
 use super::{Desk, raise, ticks};
 use crate::cli::Usage;
 use crate::config::Loaded;
+use crate::ids::bound_of;
 use crate::ids::sequence::Seed;
 use crate::rules::model::{GeneratorKind, GeneratorName};
 use crate::store::Key;
 use crate::store::etcd::QUIET;
 
-pub(super) async fn run(loaded: &Loaded, to: Option<u64>, others_stopped: bool) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(loaded: &Loaded, args: &RaiseArgs) -> anyhow::Result<ExitCode> {
+    let (to, others_stopped) = (args.to, args.others_stopped);
     let seeds = seeds(loaded, to)?;
     let desk = Desk::open(&loaded.config).await?;
+    if let Some(to) = to.filter(|_| !args.yes) {
+        for (name, _) in seeds.iter().filter(|(_, seed)| **seed == Seed::None) {
+            let from = bound_of(&*desk.store, &name.to_string()).await?;
+            raise::be_near(loaded, &name.to_string(), from, to).await?;
+        }
+    }
     match &desk.etcd {
         Some(etcd) => {
             let suspect = etcd.suspect("rowstamp store raise --settle", "an operator settles it").await?;

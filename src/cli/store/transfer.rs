@@ -4,15 +4,20 @@ use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Desk;
+use super::{Desk, described, known};
 use crate::cli::{ConfigArg, EXIT_FOUND, load};
-use crate::store::record::{decode, encode, fresh_token};
+use crate::config::Loaded;
+use crate::ids::layout::Layout;
+use crate::ids::reach::Reach;
+use crate::ids::{ID_MAX, bound_of};
+use crate::store::record::{self, decode, encode, fresh_token};
 use crate::store::{BindingRecord, GeneratorRecord, Json, Key, Outcome, StoreError};
 
 /// Who wrote last, in a generator's record.
@@ -20,6 +25,9 @@ const OWNER: &str = "rowstamp store import";
 
 /// Each attempt lost a race, or its answer.
 const ATTEMPTS_MAX: u32 = 16;
+
+/// Bounds of timestamp generators are ahead of the clock by what is reserved.
+const TIME_AHEAD_MAX: Duration = Duration::from_hours(24);
 
 /// A line is one record; the longest is a few hundred bytes.
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -40,13 +48,16 @@ pub struct ImportArgs {
     /// What `export` wrote; - is standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Also where a bound is far above what is in use here, or half of what there is. The error without it has the figures.
+    #[arg(long)]
+    pub yes: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct MoveArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// The configuration whose store is read; that store stays as it is.
+    /// The configuration whose store is read. That store is marked: it is refused from then on, until the bounds are moved back.
     #[arg(long, value_name = "FILE")]
     pub from: PathBuf,
 }
@@ -100,25 +111,80 @@ pub(super) async fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         read(&from, BufReader::new(file))?
     };
     let desk = Desk::open_or_make(&loaded.config).await?;
+    if !args.yes {
+        be_near(&desk, &loaded, &from, &records).await?;
+    }
     put(&desk, &from, &records).await
+}
+
+/// An error where a bound of the file looks like a typing error: far above what is in use, or far in the future.
+async fn be_near(desk: &Desk, loaded: &Loaded, from: &str, records: &[(Key, Json)]) -> anyhow::Result<()> {
+    let mut far = Vec::new();
+    for (key, json) in records {
+        let is_generator = |part: &str| key.as_str().starts_with(part);
+        if !is_generator(Key::GENERATORS) && !is_generator(Key::SLOTS) {
+            continue;
+        }
+        let record: GeneratorRecord = decode(key, json)?;
+        if let Some(layout) = record.layout.as_deref().and_then(|layout| layout.parse::<Layout>().ok()) {
+            let (time, now) = (layout.time_of(record.bound), SystemTime::now());
+            let now = now.duration_since(UNIX_EPOCH).unwrap_or_default() + TIME_AHEAD_MAX;
+            if u128::from(time.micros()) > now.as_micros() {
+                far.push(format!(
+                    "{key}: its bound is a time more than a day ahead of this machine's clock, {time}"
+                ));
+            }
+        } else if let Some(name) = key.as_str().strip_prefix(Key::GENERATORS) {
+            let bound = bound_of(&*desk.store, name).await?;
+            // The backend is asked only where it may make a difference: there may be thousands.
+            if (Reach { bound, highest: None, max: ID_MAX }).far(record.bound).is_some()
+                && let Some(why) = known::far(loaded, name, bound, record.bound).await
+            {
+                far.push(format!("{name}: {why}"));
+            }
+        }
+    }
+    for why in &far {
+        eprintln!("error: {from}: {why}");
+    }
+    if far.is_empty() {
+        return Ok(());
+    }
+    bail!("nothing was written; if it is meant, write --yes too");
 }
 
 pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
     let (loaded, other) = (load(&args.config.config)?, load(&args.from)?);
     let from = args.from.display().to_string();
-    let source = Desk::open(&other.config).await?;
+    let source = Desk::open_as_it_is(&other.config).await?;
     be_quiet(&source, &from).await?;
+    let to = described(&loaded.config);
+    // The same move, made again, goes on where it was broken off.
+    if record::moved(&*source.store).await?.is_none_or(|moved| moved.to != to) {
+        record::has_not_moved(&*source.store).await.with_context(|| from.clone())?;
+    }
     let lines = lines(&source).await?;
     let mut records = Vec::with_capacity(lines.len());
     for line in &lines {
         records.push(record(line)?);
     }
-    let desk = Desk::open_or_make(&loaded.config).await?;
+    let desk = Desk::make(&loaded.config).await?;
+    if described(&other.config) == to {
+        bail!("{from} has the same store, {to}: name the configuration of the store that the bounds are in");
+    }
     let code = put(&desk, &from, &records).await?;
+    if code != ExitCode::SUCCESS {
+        return Ok(code);
+    }
+    // From here on no proxy starts there. One that started before is seen.
+    record::move_to(&*source.store, &to).await?;
     be_quiet(&source, &from).await?;
     if self::lines(&source).await? != lines {
         bail!("the store of {from} changed meanwhile: stop the proxies that write to it, and move again");
     }
+    // Where they had been moved away from here before, they are back.
+    record::move_to(&*desk.store, "").await?;
+    println!("the store of {from} is marked: its bounds live in {to}");
     Ok(code)
 }
 
@@ -157,7 +223,8 @@ async fn lines(desk: &Desk) -> anyhow::Result<Vec<Line>> {
 
 fn is_portable(key: &Key) -> bool {
     let is_about_proxies = [Key::PROXIES, Key::WITNESSES].iter().any(|part| key.as_str().starts_with(part));
-    !is_about_proxies && ![Key::format(), Key::identity(), Key::primary(), Key::suspect()].contains(key)
+    !is_about_proxies
+        && ![Key::format(), Key::identity(), Key::moved(), Key::primary(), Key::suspect()].contains(key)
 }
 
 fn read(from: &str, file: impl BufRead) -> anyhow::Result<Vec<(Key, Json)>> {

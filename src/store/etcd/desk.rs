@@ -5,10 +5,10 @@
 //! [`QUIET`], so that each proxy that lives has given up its reserve; the floors are raised; `raised` is counted up in
 //! every witness, so that proxies take the store as it is; `suspect` goes.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use etcd_client::GetOptions;
+use etcd_client::{GetOptions, GetResponse};
 use serde_json::Map;
 
 use super::keys::Keys;
@@ -24,7 +24,24 @@ pub const QUIET: Duration = Duration::from_secs(8);
 /// Each attempt lost a race, or its answer.
 const ATTEMPTS_MAX: u32 = 16;
 
+/// A command is not given up half way where etcd is slow for a while.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(200);
+
 pub struct EtcdDesk(Keys);
+
+/// Until when a call that was surely not done is made again.
+struct Patience(Instant);
+
+impl Patience {
+    fn begin() -> Self {
+        Patience(Instant::now() + PATIENCE)
+    }
+
+    fn is_over<T>(&self, answered: &Result<T, StoreError>) -> bool {
+        !matches!(answered, Err(StoreError::Unavailable { .. })) || Instant::now() > self.0
+    }
+}
 
 impl EtcdDesk {
     /// Of the settings `name`, `address` and `state_path` mean nothing here. Needs a Tokio runtime.
@@ -55,7 +72,7 @@ impl EtcdDesk {
             unknown: Map::new(),
         };
         for _ in 0..ATTEMPTS_MAX {
-            match self.0.write(&key, 0, &encode(&record)).await {
+            match self.compare_and_set(&key, None, &encode(&record)).await {
                 Ok(Outcome::Written(_)) => return Ok(record),
                 Ok(Outcome::Conflict(Some(found))) => return decode(&key, &found.value),
                 Ok(Outcome::Conflict(None)) | Err(StoreError::UnknownOutcome { .. }) => {}
@@ -82,10 +99,23 @@ impl EtcdDesk {
             let Some(found) = self.load(&key).await? else { return Ok(()) };
             match self.0.remove(&key, stands_at(Some(found.revision))).await {
                 Ok(_) | Err(StoreError::UnknownOutcome { .. }) => {}
+                // The load of the next turn waits until it answers.
+                Err(StoreError::Unavailable { .. }) => tokio::time::sleep(PAUSE).await,
                 Err(error) => return Err(error),
             }
         }
         Err(self.contended(&key))
+    }
+
+    async fn get(&self, from: Vec<u8>, options: GetOptions) -> Result<GetResponse, StoreError> {
+        let patience = Patience::begin();
+        loop {
+            let answered = self.0.get(from.clone(), options.clone()).await;
+            if patience.is_over(&answered) {
+                return answered;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     async fn count_up(&self, key: &Key, raised: u64) -> Result<(), StoreError> {
@@ -96,7 +126,7 @@ impl EtcdDesk {
                 return Ok(());
             }
             let witness = encode(&WitnessRecord { raised, ..witness });
-            match self.0.write(key, stands_at(Some(found.revision)), &witness).await {
+            match self.compare_and_set(key, Some(found.revision), &witness).await {
                 Ok(_) | Err(StoreError::UnknownOutcome { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -112,14 +142,14 @@ impl EtcdDesk {
 #[async_trait]
 impl Store for EtcdDesk {
     async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
-        let mut found = self.0.get(self.0.path(key).into_bytes(), GetOptions::new()).await?;
+        let mut found = self.get(self.0.path(key).into_bytes(), GetOptions::new()).await?;
         Ok(found.take_kvs().pop().map(versioned))
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
         let mut pages = self.0.pages(prefix);
         while let Some((from, options)) = pages.next() {
-            pages.take(self.0.get(from, options).await?);
+            pages.take(self.get(from, options).await?);
         }
         Ok(pages.all)
     }
@@ -130,6 +160,13 @@ impl Store for EtcdDesk {
         expected: Option<Revision>,
         value: &[u8],
     ) -> Result<Outcome, StoreError> {
-        self.0.write(key, stands_at(expected), value).await
+        let patience = Patience::begin();
+        loop {
+            let answered = self.0.write(key, stands_at(expected), value).await;
+            if patience.is_over(&answered) {
+                return answered;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 }

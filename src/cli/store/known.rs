@@ -1,0 +1,65 @@
+//! What the backend tells of a sequence's tables: how far it may be raised by a typing error's measure, and how far lowered.
+
+use crate::cli::control;
+use crate::config::Loaded;
+use crate::ids::ID_MAX;
+use crate::ids::reach::{Far, Reach};
+use crate::ids::sequence::SequenceSpec;
+use crate::rules::model::{GeneratorKind, Rule};
+use crate::schema::{Schema, SchemaError};
+
+/// A table that rules give the sequence.
+pub(super) struct Known {
+    /// `schema.table`
+    pub(super) name: String,
+    /// The highest id in it, uncommitted ones and its AUTO_INCREMENT counter included.
+    pub(super) highest: u64,
+    /// What its column holds.
+    pub(super) max: u64,
+}
+
+/// All tables of the sequence, also of rules that are off.
+pub(super) async fn tables(schema: &Schema, loaded: &Loaded, name: &str) -> anyhow::Result<Vec<Known>> {
+    let case = schema.name_case().await?;
+    let found = schema.ruled_tables(case, &loaded.rules).await?;
+    let mut known = Vec::new();
+    for (table, rule) in found.tables {
+        if rule.generator.to_string() == name {
+            known.extend(one(schema, &rule, &table).await?);
+        }
+    }
+    Ok(known)
+}
+
+async fn one(schema: &Schema, rule: &Rule, table: &str) -> Result<Option<Known>, SchemaError> {
+    let Some(shape) = schema.shape(&rule.schema, table).await? else { return Ok(None) };
+    let is_it = |name: &str| name.eq_ignore_ascii_case(&rule.column);
+    let Some(column) = shape.columns.iter().find(|column| is_it(&column.name)) else { return Ok(None) };
+    Ok(Some(Known {
+        name: format!("{}.{table}", rule.schema),
+        highest: schema.highest_id(&rule.schema, table, &rule.column, None).await?,
+        max: column.highest().unwrap_or(ID_MAX),
+    }))
+}
+
+/// Why a raise of the sequence from `bound` needs a second word. What the backend does not tell is not known.
+pub(super) async fn far(loaded: &Loaded, name: &str, bound: u64, to: u64) -> Option<Far> {
+    let spec = loaded.rules.generators().find(|spec| spec.name.to_string() == name);
+    let sequence = match spec.map(|spec| &spec.kind) {
+        Some(GeneratorKind::Sequence(sequence)) => sequence.clone(),
+        _ => SequenceSpec::default(),
+    };
+    let tables = match control(&loaded.config) {
+        None => None,
+        Some(control) => {
+            let asked = async { tables(&Schema::connect(&control).await?, loaded, name).await };
+            asked
+                .await
+                .inspect_err(|error| eprintln!("note: the tables were not asked for their ids: {error:#}"))
+                .ok()
+        }
+    };
+    let columns = tables.iter().flatten().map(|table| table.max).min().unwrap_or(ID_MAX);
+    let highest = tables.and_then(|tables| tables.iter().map(|table| table.highest).max());
+    Reach { bound, highest, max: sequence.last_id(columns) }.far(to)
+}

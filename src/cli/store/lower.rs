@@ -1,0 +1,192 @@
+//! `rowstamp store lower`: a sequence's bound, lowered while no proxy runs. A typing error in a raise is undone by it.
+//!
+//! Why no id comes twice. What was issued and stored is below the new bound: the tables are asked, uncommitted rows included.
+//! What a proxy has reserved and not used is above it, and must never be used:
+//!
+//! 1. The table's locks are taken and held. A proxy that lives, or is frozen with its connection to the backend open, has them, and
+//!    the command is refused; who had them before has used no id for longer than its lease (`proxy/locks`).
+//! 2. The store gets another name. A proxy that is cut off, or frozen without a connection, knows the name before: when it wakes, it
+//!    is another store's proxy, which gets no lock while one of the new fleet has it. If it wakes before that fleet starts, it has the lock,
+//!    and the fleet is refused until it is stopped; each start begins above the ids in the tables.
+//! 3. The record counts one more move: who has the generator open from before reserves no more.
+//! 4. The record is written at the revision that it had before all this: nobody reserved in between.
+//!
+//! A file is open in one process at a time, so with it 1 and 4 are all there is to do. Leaf's table has no room for 3, and is refused.
+//! What is not known here: other servers (shards) with tables of the same generator, and the ids of rows that were deleted.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use super::{Desk, known};
+use crate::cli::{ConfigArg, Usage, control, load};
+use crate::config::StoreKind;
+use crate::ids::ID_MAX;
+use crate::proxy::locks::{Sharing, TableLocks};
+use crate::role::{self, Role};
+use crate::schema::Schema;
+use crate::store::record::{self, decode, encode, fresh_token};
+use crate::store::{BindingRecord, GeneratorRecord, Key, Outcome, Versioned};
+
+const OWNER: &str = "rowstamp store lower";
+
+#[derive(Debug, Args)]
+pub struct LowerArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// The sequence, as SCHEMA.NAME.
+    #[arg(value_name = "GENERATOR")]
+    pub generator: String,
+    /// The new bound, above every id in its tables.
+    #[arg(long, value_name = "BOUND", value_parser = clap::value_parser!(u64).range(1..=ID_MAX))]
+    pub to: u64,
+    /// Do it. Without this word the command says what it would do.
+    #[arg(long)]
+    pub yes: bool,
+}
+
+pub(super) async fn run(args: &LowerArgs) -> anyhow::Result<ExitCode> {
+    let loaded = load(&args.config.config)?;
+    let (name, to) = (args.generator.as_str(), args.to);
+    let Some(control) = control(&loaded.config) else {
+        let why = "[backend.control] is missing: a bound is lowered only above the ids in the tables, which are asked for them";
+        return Err(Usage(why.to_owned()).into());
+    };
+    let desk = Desk::open(&loaded.config).await?;
+    let key = Key::generator(name);
+    let stands =
+        desk.store.load(&key).await?.with_context(|| format!("the store has no generator {name}"))?;
+    let record: GeneratorRecord = decode(&key, &stands.value)?;
+    be_lowerable(&record, name, to)?;
+    be_quiet(&desk, name).await?;
+    let schema = Schema::connect(&control).await?;
+    let mut conn = schema.own_connection(LIMIT).await?;
+    let server = role::ask(&mut conn).await?;
+    if server.role != Role::Writable {
+        bail!(
+            "the backend {}: its tables may lack ids; name the primary in backend.address",
+            server.role.as_str()
+        );
+    }
+    // Under a name that no proxy has: held by any of them, they are refused.
+    let locks = TableLocks::new(schema.clone(), Sharing::File(fresh_token()));
+    for table in bound_tables(&desk, name).await? {
+        locks.take(&table).await.with_context(|| format!("{name} is not lowered"))?;
+    }
+    locks.settled().await;
+    let tables = known::tables(&schema, &loaded, name).await?;
+    be_known(&desk, &schema, name, &tables).await?;
+    if let Some(table) = tables.iter().find(|table| table.highest >= to) {
+        bail!(
+            "{name} cannot be lowered to {to}: {} holds the id {}, or its AUTO_INCREMENT counter stands there; write a bound above it",
+            table.name,
+            table.highest
+        );
+    }
+    let highest = tables.iter().map(|table| table.highest).max().unwrap_or(0);
+    if !args.yes {
+        bail!(
+            "{name} would be lowered from {} to {to}; the highest id in its {} tables on this backend is {highest}. Make sure that every \
+             proxy of this store is stopped, and that no other server holds ids of {name} (shards); ids of rows that were deleted \
+             come again. Then add --yes",
+            record.bound,
+            tables.len()
+        );
+    }
+    if !matches!(loaded.config.store.kind, StoreKind::Embedded { .. }) {
+        record::rename(&*desk.store).await?;
+    }
+    be_quiet(&desk, name).await?;
+    lower(&desk, &key, &stands, &record, to).await?;
+    println!("{name} is lowered from {} to {to}; the highest id in its tables is {highest}", record.bound);
+    Ok(ExitCode::SUCCESS)
+}
+
+const LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
+
+fn be_lowerable(record: &GeneratorRecord, name: &str, to: u64) -> anyhow::Result<()> {
+    if record.kind != "sequence" {
+        bail!("{name} is of kind {}, whose bounds are times, not ids: it is not lowered", record.kind);
+    }
+    if record.token.is_empty() {
+        bail!(
+            "{name} is in Leaf's table, which cannot tell a proxy that wakes later: its bound is not lowered"
+        );
+    }
+    if to >= record.bound {
+        bail!("{name} stands at {}, which is not above {to}; `rowstamp store raise` raises it", record.bound);
+    }
+    Ok(())
+}
+
+/// No proxy lives, and the store is what it was.
+async fn be_quiet(desk: &Desk, name: &str) -> anyhow::Result<()> {
+    let live = desk.proxies().await?;
+    if !live.is_empty() {
+        bail!(
+            "{} live, and may have reserved ids above the new bound: stop every proxy of this store, then lower {name}",
+            live.join(", ")
+        );
+    }
+    if desk.store.load(&Key::suspect()).await?.is_some() {
+        bail!("the store is suspected of having gone back: `rowstamp store raise --settle` first");
+    }
+    Ok(())
+}
+
+/// All that ids of the generator went to, as the locks are named.
+async fn bound_tables(desk: &Desk, name: &str) -> anyhow::Result<Vec<String>> {
+    let mut tables = Vec::new();
+    for (key, found) in desk.store.list(Key::BINDINGS).await? {
+        let binding: BindingRecord = decode(&key, &found.value)?;
+        if binding.generator == name {
+            tables.extend(key.as_str().strip_prefix(Key::BINDINGS).map(str::to_owned));
+        }
+    }
+    Ok(tables)
+}
+
+/// An error where a table got ids of the generator, and the rules do not say in which column.
+async fn be_known(desk: &Desk, schema: &Schema, name: &str, tables: &[known::Known]) -> anyhow::Result<()> {
+    for bound in bound_tables(desk, name).await? {
+        if tables.iter().any(|table| table.name.eq_ignore_ascii_case(&bound)) {
+            continue;
+        }
+        let (of, table) = bound.split_once('.').unwrap_or(("", &bound));
+        if schema.shape(of, table).await?.is_some() {
+            bail!(
+                "table {bound} got ids of {name}, and no rule says in which column: put the rule back (mode = \"off\" suffices), \
+                 then lower"
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn lower(
+    desk: &Desk,
+    key: &Key,
+    stands: &Versioned<Vec<u8>>,
+    record: &GeneratorRecord,
+    to: u64,
+) -> anyhow::Result<()> {
+    let lowered = GeneratorRecord {
+        bound: to,
+        owner: OWNER.to_owned(),
+        token: fresh_token(),
+        moves: record.moves + 1,
+        ..record.clone()
+    };
+    match desk.store.compare_and_set(key, Some(stands.revision), &encode(&lowered)).await {
+        Ok(Outcome::Written(_)) => Ok(()),
+        Ok(Outcome::Conflict(_)) => {
+            bail!(
+                "somebody wrote {key} meanwhile: a proxy runs; stop every proxy of this store, then lower again"
+            )
+        }
+        Err(error) => {
+            Err(error).with_context(|| format!("{key} may be lowered or not; `rowstamp store list` shows it"))
+        }
+    }
+}
