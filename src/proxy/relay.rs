@@ -22,7 +22,7 @@ use crate::rewrite::plan::Plan;
 use crate::sessions::{Count, Here};
 
 /// The longest packet that steers a response (OK with session state, ERR, LOCAL INFILE request): far above what servers send.
-pub(super) const CONTROL_BYTES_MAX: usize = 1 << 20;
+pub(super) const CONTROL_BYTES_MAX: usize = 2 << 20;
 
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 pub(super) struct Relay {

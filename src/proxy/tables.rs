@@ -19,6 +19,7 @@ use crate::ids::range::block::Spacing;
 use crate::ids::sequence::Seed;
 use crate::ids::timestamp::clock::Clock;
 use crate::ids::{Generator, OpenError, TakeError};
+use crate::rewrite::plan::Target;
 use crate::rules::RuleSet;
 use crate::rules::mentions::Mentions;
 use crate::rules::model::{GeneratorName, NameCase, Origin, Rule};
@@ -103,6 +104,8 @@ const FLOOR_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How long the highest id of a table waits for the table's lock after DDL: where the session itself has locked it, in vain.
 const DDL_LOCK_SECONDS: u32 = 1;
+/// How long it takes in all; other tables' first statements wait meanwhile.
+const DDL_READ_MAX: Duration = Duration::from_secs(2);
 
 /// Everything that a statement needs to know about ruled tables. Its rules and generators never change: a statement that
 /// looks at one of these sees one version of them.
@@ -264,27 +267,29 @@ impl Tables {
     }
 
     /// The same after DDL on a table that is bound: it may be another one now, or have another counter (RENAME, CREATE ... SELECT, ALTER
-    /// TABLE ... AUTO_INCREMENT). Where it is locked, maybe by the session itself, or the store is away, ids go on above those
-    /// that were issued.
-    async fn raise_floor_again(&self, rule: &Rule, table: &str) -> Result<(), TableError> {
+    /// TABLE ... AUTO_INCREMENT). Where that cannot be read soon (the session itself may have locked the table), or the store is
+    /// away, ids go on above those that were issued. Of texts the highest takes a look at each row, so they are left alone.
+    async fn raise_floor_again(&self, target: &Target) -> Result<(), TableError> {
+        let (rule, table) = (&target.rule, &target.table);
         let Some(generator) = self.generators.get(&rule.generator) else { return Ok(()) };
-        let raised = match self.highest_after_ddl(rule, table).await {
-            Ok(highest) => generator.raise_floor(highest, FLOOR_DEADLINE).await.map_err(TableError::from),
-            Err(error) => Err(error),
-        };
-        match raised {
-            Err(error)
-                if error.passes() || matches!(error, TableError::Schema(SchemaError::Locked { .. })) =>
-            {
-                tracing::warn!(
-                    error = error.for_client(),
-                    table = format!("{}.{table}", rule.schema),
-                    "which ids DDL has brought into the table is not known"
-                );
-                Ok(())
-            }
-            raised => raised,
+        if id_shape(target).is_none_or(|column| column.highest().is_none()) {
+            return Ok(());
         }
+        let raised = async {
+            let highest = self.highest_after_ddl(rule, table).await?;
+            generator.raise_floor(highest, FLOOR_DEADLINE).await.map_err(TableError::from)
+        };
+        let why = match tokio::time::timeout(DDL_READ_MAX, raised).await {
+            Ok(Err(error)) if error.may_pass() => error.for_client(),
+            Ok(raised) => return raised,
+            Err(_) => format!("that took more than {DDL_READ_MAX:?}"),
+        };
+        tracing::warn!(
+            why,
+            table = format!("{}.{table}", rule.schema),
+            "which ids DDL has brought into the table is not known"
+        );
+        Ok(())
     }
 
     fn spacing(&self, rule: &Rule) -> Spacing {

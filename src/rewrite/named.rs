@@ -97,8 +97,8 @@ impl Session for Fresh {
     }
 }
 
-/// Of a text that the server is asked for, in UTF-8. Its answer, twice as long, must fit into a packet that is read whole (1 MiB).
-const TEXT_BYTES_MAX: u32 = 500_000;
+/// Of a text that the server is asked for, in UTF-8. Its answer, twice as long, must fit into a packet that is read whole (2 MiB).
+const TEXT_BYTES_MAX: u32 = 1_000_000;
 
 /// Asks for an expression as [`question`] does, where EXECUTE IMMEDIATE evaluates it: the server takes no stored functions and no
 /// subqueries there, so that nothing runs that would not run without us. MariaDB only.

@@ -261,7 +261,7 @@ impl Tables {
             if !self.is_bound_by(&target.rule, table) {
                 self.raise_floor(&target.rule, table).await?;
             } else if self.was_defined_otherwise(&target.rule.schema, table, ddl) {
-                self.raise_floor_again(&target.rule, table).await?;
+                self.raise_floor_again(target).await?;
             }
         }
         self.put(&rule.schema, table, lookup.clone(), ddl, is_bound);

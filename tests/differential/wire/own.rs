@@ -62,7 +62,7 @@ const KINDS: [Kind; 22] = [
     Kind {
         name: "what a user's variable holds",
         byte: command::QUERY,
-        form: "SELECT (*) IS NULL,IF(LENGTH(CONVERT(* USING utf8mb4))>500000,'-',HEX(CONVERT(* USING utf8mb4)))",
+        form: "SELECT (*) IS NULL,IF(LENGTH(CONVERT(* USING utf8mb4))>1000000,'-',HEX(CONVERT(* USING utf8mb4)))",
         also: asks_for_a_part,
     },
     Kind {

@@ -58,18 +58,10 @@ if [[ $SUITES_WAY != straight ]]; then
         # Tests start the server with certificates of their own: the proxy shows the server's.
         client=$SUITES_REAL/mysql
         [[ -x $client ]] || client=$SUITES_REAL/mariadb
-        ask() {
-            "$client" --no-defaults --host=127.0.0.2 --protocol=tcp --port="$MASTER_MYPORT" --user=root --skip-column-names --batch \
-                --execute="$1" 2>>"$folder/log"
-        }
-        read -r cert key < <(ask "SELECT @@ssl_cert, @@ssl_key")
+        read -r cert key < <("$client" --no-defaults --host=127.0.0.2 --protocol=tcp --port="$MASTER_MYPORT" --user=root \
+            --skip-column-names --batch --execute="SELECT @@ssl_cert, @@ssl_key" 2>>"$folder/log")
         if [[ $SUITES_WAY == rowstamp && ${cert:-} == /* && ${key:-} == /* ]]; then
             sed -i "s|^cert = .*|cert = \"$cert\"|; s|^key = .*|key = \"$key\"|" "$folder/rowstamp.toml"
-        fi
-        # A server that takes PROXY protocol headers gets them by way of the proxy.
-        if [[ $SUITES_WAY == rowstamp && -n $(ask "SHOW VARIABLES LIKE 'proxy_protocol_networks'" | cut -f 2) ]]; then
-            sed -i 's|^\[listen\]|&\nproxy_protocol = "optional"\nproxy_protocol_from = ["127.0.0.1"]|; s|^\[backend\]|&\nsend_proxy = "v2"|' \
-                "$folder/rowstamp.toml"
         fi
         for ((tenths = 0; host == 4 && tenths < 300; tenths++)); do
             listens 3 "$SUITES_PORT" && break
