@@ -17,6 +17,7 @@ mod canary;
 mod compressed;
 mod console;
 mod cursors;
+mod drains;
 mod ends;
 mod fleet;
 mod hostile;
