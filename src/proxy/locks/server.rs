@@ -68,11 +68,11 @@ pub(super) async fn take(conn: &mut Conn, tables: &[&str], store: &str) -> Resul
 
 /// Tells who holds each, and takes none.
 pub(super) async fn look(conn: &mut Conn, tables: &[&str], store: &str) -> Result<Vec<Holder>, LockError> {
+    type Row = (Option<u64>, Option<u64>, Option<u64>, u64);
     let looking = |table: &str| {
         let [lock, badge, settled] = names(table, store);
         format!("IS_USED_LOCK('{lock}'),IS_USED_LOCK('{badge}'),IS_USED_LOCK('{settled}'),CONNECTION_ID()")
     };
-    type Row = (Option<u64>, Option<u64>, Option<u64>, u64);
     let rows: Vec<Row> = of_each(conn, tables, looking).await?;
     Ok(rows.into_iter().map(|(lock, badge, settled, own)| holder(lock, badge, settled, own)).collect())
 }
