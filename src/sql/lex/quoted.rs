@@ -115,9 +115,8 @@ impl Lexer<'_> {
             self.at += 1;
         }
         let inner = self.text.get(opened + 1..self.at - 1).unwrap_or_default();
-        let unreadable = inner.is_empty()
-            || memchr(0, inner).is_some()
-            || !(inner.is_ascii() || skips_bytewise(self.dialect.charset));
+        let unreadable =
+            memchr(0, inner).is_some() || !(inner.is_ascii() || skips_bytewise(self.dialect.charset));
         if unreadable {
             return Err(self.odd("a quoted name"));
         }

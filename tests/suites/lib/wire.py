@@ -18,8 +18,9 @@ PORT, TEST, REPORT = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 CLIENTS, PROXY, FOR_PROXY, SERVER = (f"127.0.0.{n}" for n in (1, 4, 3, 2))
 SSL_REQUEST_BYTES = 32
 SHOWN_BYTES = 60
-QUESTION = b"\x03SELECT HEX(@@sql_mode)"
-TEXT_IN_TEXT = re.compile(rb"\s*(prepare\s+\S+\s+from|execute\s+immediate)\b", re.IGNORECASE)
+# MySQL's clients say before a text that it has no query attributes.
+QUESTION = re.compile(rb"\x03(?:\x00\x01)?SELECT HEX\(@@sql_mode\)")
+TEXT_IN_TEXT = re.compile(rb"(?:\x00\x01)?\s*(prepare\s+\S+\s+from|execute\s+immediate)\b", re.IGNORECASE)
 
 _pairs = {}
 
@@ -40,7 +41,7 @@ class Way:
         length = min(len(one), len(other))
         if one[:length] != other[:length]:
             at = next(nth for nth in range(length) if one[nth] != other[nth])
-            self.hidden = self.name == "up" and other[at:].startswith(QUESTION, 4) and bool(TEXT_IN_TEXT.match(one, at + 5))
+            self.hidden = self.name == "up" and bool(QUESTION.match(other, at + 4)) and bool(TEXT_IN_TEXT.match(one, at + 5))
             self.difference = (f"{self.name}, byte {self.compared + at} behind the login: on the client's side "
                                f"{bytes(one[max(0, at - 20):at + SHOWN_BYTES])!r}, on the server's "
                                f"{bytes(other[max(0, at - 20):at + SHOWN_BYTES])!r}")  # fmt: skip
