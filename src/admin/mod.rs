@@ -7,6 +7,7 @@ mod desk;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod http;
+mod lobby;
 pub mod metrics;
 pub mod status;
 

@@ -5,6 +5,7 @@ pub mod console;
 pub mod decode;
 mod desk;
 pub mod explain;
+mod folders;
 pub mod migrate;
 pub mod reload;
 pub mod serve;

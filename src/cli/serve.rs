@@ -19,6 +19,7 @@ use tracing_subscriber::EnvFilter;
 use super::ConfigArg;
 use super::console;
 use super::desk::{Parts, ProxyDesk};
+use super::folders;
 use super::reload::Reloader;
 use super::takeover::{self, Place};
 use super::watch::watch_rules;
@@ -93,6 +94,10 @@ async fn serve(
     let mut interrupt = signal(SignalKind::interrupt())?;
     let hangup = signal(SignalKind::hangup())?;
     let settings = Arc::new(config.proxy.clone());
+    folders::be_ours("state.path", &settings.state_path)?;
+    if let StoreKind::Embedded { path } = &config.store.kind {
+        folders::be_ours("store.path", &folders::of_file(path))?;
+    }
     let tls = Arc::new(Tls::new(&settings)?);
     // All that can fail before the other process gives its place.
     let schema = match super::control(&config) {

@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::complaints::Complaints;
 use super::login::LoginError;
 use super::proxy_protocol::{self, ProxyProtocolError};
 use super::session::{self, SessionError, Shared};
@@ -156,11 +157,12 @@ pub struct Server {
     shared: Arc<ArcSwap<Shared>>,
     draining: watch::Sender<bool>,
     sessions: JoinSet<()>,
+    complaints: Arc<Complaints>,
 }
 
 impl Server {
     pub fn new(listener: Listener, shared: Arc<ArcSwap<Shared>>, draining: watch::Sender<bool>) -> Server {
-        Server { listener, shared, draining, sessions: JoinSet::new() }
+        Server { listener, shared, draining, sessions: JoinSet::new(), complaints: Arc::default() }
     }
 
     pub fn listener(&self) -> &Listener {
@@ -169,8 +171,9 @@ impl Server {
 
     /// Accepts clients until `stop` resolves.
     pub async fn accept<T>(&mut self, stop: impl Future<Output = T>) -> T {
-        let shared = &self.shared;
-        let welcome = |sessions: &mut JoinSet<()>, client| welcome(sessions, client, &shared.load());
+        let (shared, complaints) = (&self.shared, &self.complaints);
+        let welcome =
+            |sessions: &mut JoinSet<()>, client| welcome(sessions, client, &shared.load(), complaints);
         accept(&self.listener, &mut self.sessions, welcome, stop).await
     }
 
@@ -247,7 +250,7 @@ async fn accept<T>(
     }
 }
 
-fn welcome(sessions: &mut JoinSet<()>, client: Stream, shared: &Shared) {
+fn welcome(sessions: &mut JoinSet<()>, client: Stream, shared: &Shared, complaints: &Arc<Complaints>) {
     let Some(seat) = shared.login.seats.connection() else {
         shared.sessions.note_login(Login::Connections);
         let mut client = client;
@@ -255,17 +258,17 @@ fn welcome(sessions: &mut JoinSet<()>, client: Stream, shared: &Shared) {
         return;
     };
     let here = shared.sessions.enter();
-    let (shared, id) = (shared.clone(), here.id());
+    let (shared, complaints, id) = (shared.clone(), Arc::clone(complaints), here.id());
     let registry = Arc::clone(&shared.sessions);
     let task = sessions.spawn(async move {
         let _seat = seat;
-        meet(client, shared, here).await;
+        meet(client, shared, here, &complaints).await;
     });
     registry.serves(id, task);
 }
 
 /// Finds out who comes, and serves it to its end.
-async fn meet(mut client: Stream, shared: Shared, here: Here) {
+async fn meet(mut client: Stream, shared: Shared, here: Here, complaints: &Arc<Complaints>) {
     let settings = &shared.login.settings;
     let asking = proxy_protocol::ends_of(&mut client, &settings.listen_proxy);
     let ends = match tokio::time::timeout(settings.limits.handshake_timeout, asking).await {
@@ -276,7 +279,9 @@ async fn meet(mut client: Stream, shared: Shared, here: Here) {
         }
         Ok(Err(error)) => {
             here.all().note_login(Login::ProxyProtocol);
-            tracing::warn!(%error, "a connection was refused");
+            if complaints.tells(error.from()) {
+                tracing::warn!(%error, "a connection was refused");
+            }
             return refuse(&mut client, &Refusal::BadHandshake(error.to_string())).await;
         }
         Err(_) => {
@@ -303,6 +308,9 @@ async fn meet(mut client: Stream, shared: Shared, here: Here) {
             tracing::debug!(%error, side, ?address, "session ended");
         }
         Err(error @ SessionError::Quit(_)) => tracing::debug!(%error, ?address, "session ended"),
+        Err(error @ SessionError::Login(_)) if !complaints.tells(address) => {
+            tracing::debug!(%error, ?address, "session ended");
+        }
         Err(error) => tracing::warn!(%error, ?address, "session ended"),
     }
 }

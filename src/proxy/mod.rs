@@ -11,6 +11,7 @@ mod audited;
 pub mod backend;
 mod bulk;
 mod change_user;
+mod complaints;
 pub mod control;
 mod downstream;
 mod drain;

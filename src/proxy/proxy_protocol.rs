@@ -47,6 +47,16 @@ pub enum ProxyProtocolError {
     Malformed(String),
 }
 
+impl ProxyProtocolError {
+    /// Whose fault it is, where that is not one of `listen.proxy_protocol_from`.
+    pub fn from(&self) -> Option<IpAddr> {
+        match self {
+            ProxyProtocolError::NotFrom(address) => Some(*address),
+            _ => None,
+        }
+    }
+}
+
 /// Who is at the other end of a connection that was accepted. `None`: a Unix socket's client, who has no address.
 pub async fn ends_of(client: &mut Stream, listen: &ListenProxy) -> Result<Option<Ends>, ProxyProtocolError> {
     let Stream::Plain(Socket::Tcp(socket)) = client else { return Ok(None) };

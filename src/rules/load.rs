@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::keys::RulesFile;
+use super::limits;
 use super::model::{Explicit, GeneratorKind, GeneratorName, GeneratorSpec, Origin, Rule};
 use super::pattern;
 use super::set::RuleSet;
@@ -28,6 +29,7 @@ pub fn load(folder: &Path) -> Result<(RuleSet, Findings), Findings> {
         let error = Finding::error(folder, None, None, text);
         findings.push(Finding { severity: Severity::Warning, ..error });
     }
+    let files = limits::within(files, &mut findings);
     let read = files.iter().filter_map(|file| toml_file::read(file, &mut findings));
     let sources: Vec<Source<RulesFile>> = read.collect();
     link(&sources, findings)
@@ -54,6 +56,9 @@ pub(super) fn link(
     sources: &[Source<RulesFile>],
     mut findings: Findings,
 ) -> Result<(RuleSet, Findings), Findings> {
+    if limits::are_exceeded(sources, &mut findings) {
+        return Err(findings.sorted());
+    }
     let mut link = Link { generators: BTreeMap::new(), rules: BTreeMap::new(), findings: &mut findings };
     for source in sources {
         link.generators_of(source);

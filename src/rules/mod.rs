@@ -8,6 +8,7 @@ mod changes;
 pub mod column;
 pub mod keys;
 mod life;
+mod limits;
 mod load;
 pub mod mentions;
 pub mod model;

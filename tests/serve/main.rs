@@ -36,6 +36,7 @@ mod prepared;
 mod primary;
 mod procedures;
 mod proxy_protocol;
+mod refused_logins;
 mod reload;
 mod remembered;
 mod reprepared;

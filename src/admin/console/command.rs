@@ -337,7 +337,7 @@ mod tests {
         );
         refused(
             "RAISE GENERATOR a.b TO -1",
-            "- in place of a number of at most 18446744073709551615; write RAISE GENERATOR schema.name TO number",
+            "- in place of a number of at most 18446744073709551615; write RAISE GENERATOR schema.name TO number [YES]",
         );
         refused(
             "KILL QUERY 7",

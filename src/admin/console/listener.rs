@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
-use super::login::{Doorman, LoginError, Tls};
+use super::super::lobby::Lobby;
+use super::login::{Doorman, LoggedIn, LoginError, Tls};
 use super::wire::{Origin, Stream, Wire, part};
 use super::{CONNECTIONS_MAX, LOGIN_TIMEOUT, session};
 use crate::address::Address;
@@ -107,35 +108,31 @@ async fn bind_unix(path: &Path) -> io::Result<Listener> {
     Ok(Listener::Unix { listener: UnixListener::bind(path)?, path: path.to_owned() })
 }
 
-/// Accepts for as long as it is polled; connections end with it. `tls` is asked at each login.
+/// Accepts for as long as it is polled; connections end with it. So many may log in at once, and so many be logged in. `tls` is asked at each login.
 pub(super) async fn accept(listener: Listener, doorman: Doorman, tls: impl Fn() -> Tls + Send + Sync) {
     let doorman = Arc::new(doorman);
     let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let goodbyes = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let lobby = Lobby::new(CONNECTIONS_MAX);
     let ids = AtomicU32::new(CONNECTION_ID_MIN);
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, origin)) => {
+                Ok((stream, mut origin)) => {
                     let wire = Wire { stream, packet_nr: 0 };
-                    let Ok(seat) = seats.clone().try_acquire_owned() else {
-                        // Beyond these nobody is told why: each holds a file descriptor of the proxy's for a while.
-                        if let Ok(goodbye) = goodbyes.clone().try_acquire_owned() {
-                            connections.spawn(async move {
-                                refuse(wire, Refusal::TooManyConnections.payload()).await;
-                                drop(goodbye);
-                            });
-                        }
-                        continue;
-                    };
                     // Behind 2^31 of them they begin again.
                     let id = ids.fetch_add(1, Ordering::Relaxed) | CONNECTION_ID_MIN;
                     let (doorman, tls) = (doorman.clone(), tls());
-                    connections.spawn(async move {
-                        welcome(&doorman, wire, origin, id, &tls).await;
-                        drop(seat);
+                    let (place, seats) = (lobby.enter(origin.address), seats.clone());
+                    let nth = place.nth();
+                    let task = connections.spawn(async move {
+                        if let Some(login) = welcome(&doorman, wire, &mut origin, id, &tls, &seats).await {
+                            // Nobody who has not said who they are takes the seat of one who has.
+                            drop(place);
+                            serve(&doorman, login, origin, id).await;
+                        }
                     });
+                    lobby.is_of(nth, task);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the console could not accept a client");
@@ -158,15 +155,30 @@ async fn refuse(mut wire: Wire, told: Vec<u8>) {
     }
 }
 
-async fn welcome(doorman: &Doorman, mut wire: Wire, mut origin: Origin, id: u32, tls: &Tls) {
-    let login = doorman.login(&mut wire, &mut origin, id, tls);
+/// Who has said who they are, with their seat.
+async fn welcome(
+    doorman: &Doorman,
+    mut wire: Wire,
+    origin: &mut Origin,
+    id: u32,
+    tls: &Tls,
+    seats: &Arc<Semaphore>,
+) -> Option<(LoggedIn, OwnedSemaphorePermit)> {
+    let login = doorman.login(&mut wire, origin, id, tls);
     let Ok(login) = tokio::time::timeout(LOGIN_TIMEOUT, login).await else {
-        return refuse(wire, Refusal::Timeout.payload()).await;
+        refuse(wire, Refusal::Timeout.payload()).await;
+        return None;
     };
-    let client = origin.address.map_or_else(|| "localhost".to_owned(), |address| address.to_string());
-    let login = match login {
-        Ok(login) => login,
+    match login {
+        Ok(login) => {
+            if let Ok(seat) = seats.clone().try_acquire_owned() {
+                return Some((login, seat));
+            }
+            wire.stream = login.stream;
+            refuse(wire, Refusal::TooManyConnections.payload()).await;
+        }
         Err(error) => {
+            let client = client_of(*origin);
             if matches!(error, LoginError::Wrong { .. }) {
                 tracing::warn!(client, "the console: {error}");
             } else {
@@ -176,13 +188,21 @@ async fn welcome(doorman: &Doorman, mut wire: Wire, mut origin: Origin, id: u32,
             if let Some(told) = error.told() {
                 refuse(wire, told).await;
             }
-            return;
         }
-    };
+    }
+    None
+}
+
+async fn serve(doorman: &Doorman, (login, _seat): (LoggedIn, OwnedSemaphorePermit), origin: Origin, id: u32) {
+    let client = client_of(origin);
     tracing::info!(user = login.user.name, client, tls = login.is_tls, "the console: logged in");
     if let Err(error) = session::serve(doorman.desk.clone(), login, client, id).await {
         tracing::debug!(%error, "the console: a connection ended");
     }
+}
+
+fn client_of(origin: Origin) -> String {
+    origin.address.map_or_else(|| "localhost".to_owned(), |address| address.to_string())
 }
 
 #[cfg(test)]

@@ -1,22 +1,23 @@
 //! Connections, and what one may take: a monitoring port must not be what brings a proxy down.
 
 use std::future::Future;
-use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
+use super::super::lobby::{Lobby, Place};
 use super::socket::{Peer, Socket};
 
-/// More wait in the kernel until one has ended.
+/// Beyond these who came first makes room (`lobby`).
 const CONNECTIONS_MAX: usize = 64;
 /// For a request's line and headers, from when it may begin; so it also ends connections that are idle.
 const HEADER_DEADLINE: Duration = Duration::from_secs(20);
@@ -31,13 +32,15 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Until it is dropped, and all connections with it.
 pub(super) async fn accept(socket: &Socket, router: &Router) {
-    let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let lobby = Lobby::new(CONNECTIONS_MAX);
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            next = next(socket, &seats) => match next {
-                Ok((peer, seat)) => {
-                    connections.spawn(talk(peer, seat, router.clone()));
+            accepted = socket.accept() => match accepted {
+                Ok((peer, from)) => {
+                    let place = lobby.enter(from);
+                    let nth = place.nth();
+                    lobby.is_of(nth, connections.spawn(talk(peer, place, router.clone())));
                 }
                 Err(error) => {
                     tracing::debug!(%error, "an HTTP client could not be accepted");
@@ -49,12 +52,18 @@ pub(super) async fn accept(socket: &Socket, router: &Router) {
     }
 }
 
-async fn next(socket: &Socket, seats: &Arc<Semaphore>) -> io::Result<(Peer, OwnedSemaphorePermit)> {
-    let seat = Arc::clone(seats).acquire_owned().await.map_err(io::Error::other)?;
-    Ok((socket.accept().await?, seat))
-}
-
-async fn talk(peer: Peer, _seat: OwnedSemaphorePermit, router: Router) {
+async fn talk(peer: Peer, place: Place, router: Router) {
+    let place = Arc::new(place);
+    let noted = Arc::clone(&place);
+    let router = router.layer(from_fn(move |request: Request, next: Next| {
+        let place = Arc::clone(&noted);
+        async move {
+            place.serves(true);
+            let answer = next.run(request).await;
+            place.serves(false);
+            answer
+        }
+    }));
     match peer {
         Peer::Tcp(stream) => talk_over(stream, router).await,
         Peer::Unix(stream) => talk_over(stream, router).await,

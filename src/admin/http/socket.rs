@@ -1,6 +1,7 @@
 //! A listening socket, TCP or Unix.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -39,10 +40,14 @@ impl Socket {
         }
     }
 
-    pub(super) async fn accept(&self) -> io::Result<Peer> {
+    /// And where it comes from.
+    pub(super) async fn accept(&self) -> io::Result<(Peer, Option<IpAddr>)> {
         Ok(match self {
-            Socket::Tcp(listener) => Peer::Tcp(listener.accept().await?.0),
-            Socket::Unix(of_file) => Peer::Unix(of_file.listener.accept().await?.0),
+            Socket::Tcp(listener) => {
+                let (stream, from) = listener.accept().await?;
+                (Peer::Tcp(stream), Some(from.ip()))
+            }
+            Socket::Unix(of_file) => (Peer::Unix(of_file.listener.accept().await?.0), None),
         })
     }
 

@@ -1,0 +1,144 @@
+//! Who may come in where there are few places, and nobody has said yet who they are. Nobody is kept out by others who sit and wait: where
+//! all places are taken, the one who has been there longest, of the address that has most of them, makes room.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::task::AbortHandle;
+
+#[derive(Debug)]
+pub(super) struct Lobby {
+    places: usize,
+    guests: Mutex<Guests>,
+}
+
+#[derive(Debug, Default)]
+struct Guests {
+    /// How many there were.
+    count: u64,
+    /// In the order in which they came.
+    all: Vec<Guest>,
+}
+
+#[derive(Debug)]
+struct Guest {
+    nth: u64,
+    from: Option<IpAddr>,
+    is_served: bool,
+    task: Option<AbortHandle>,
+}
+
+/// A guest's place. Dropped, it is free.
+#[derive(Debug)]
+pub(super) struct Place {
+    lobby: Arc<Lobby>,
+    nth: u64,
+}
+
+impl Lobby {
+    pub(super) fn new(places: usize) -> Arc<Lobby> {
+        Arc::new(Lobby { places, guests: Mutex::default() })
+    }
+
+    /// A place in any case. [`Place::is_of`] must say whose it is before the next one enters.
+    pub(super) fn enter(self: &Arc<Self>, from: Option<IpAddr>) -> Place {
+        let mut guests = self.guests();
+        if guests.all.len() >= self.places
+            && let Some(at) = guests.who_goes()
+        {
+            let gone = guests.all.remove(at);
+            if let Some(task) = gone.task {
+                task.abort();
+            }
+        }
+        let nth = guests.count;
+        guests.count += 1;
+        guests.all.push(Guest { nth, from: from.map(network), is_served: false, task: None });
+        Place { lobby: Arc::clone(self), nth }
+    }
+
+    fn guests(&self) -> MutexGuard<'_, Guests> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The task that ends where the guest of this number must make room.
+    pub(super) fn is_of(&self, nth: u64, task: AbortHandle) {
+        if let Some(guest) = self.guests().all.iter_mut().find(|guest| guest.nth == nth) {
+            guest.task = Some(task);
+        }
+    }
+}
+
+impl Guests {
+    /// Who is being served goes last: it will be done soon.
+    fn who_goes(&self) -> Option<usize> {
+        let mut of: HashMap<(bool, Option<IpAddr>), usize> = HashMap::new();
+        for guest in &self.all {
+            *of.entry((guest.is_served, guest.from)).or_default() += 1;
+        }
+        let rank = |guest: &Guest| (!guest.is_served, of.get(&(guest.is_served, guest.from)).copied());
+        let most = self.all.iter().map(rank).max()?;
+        self.all.iter().position(|guest| rank(guest) == most)
+    }
+}
+
+impl Place {
+    pub(super) fn nth(&self) -> u64 {
+        self.nth
+    }
+
+    /// Whether the guest is being served, not waited for.
+    pub(super) fn serves(&self, is_served: bool) {
+        if let Some(guest) = self.lobby.guests().all.iter_mut().find(|guest| guest.nth == self.nth) {
+            guest.is_served = is_served;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.lobby.guests().all.retain(|guest| guest.nth != self.nth);
+    }
+}
+
+/// Of IPv6 the network: one machine has as many addresses in it as it likes.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lobby, Place};
+
+    fn left(lobby: &Lobby) -> Vec<u64> {
+        lobby.guests().all.iter().map(|guest| guest.nth).collect()
+    }
+
+    #[test]
+    fn who_makes_room() {
+        let lobby = Lobby::new(3);
+        let enter = |from: &str| lobby.enter(Some(from.parse().unwrap()));
+        let places: Vec<Place> = ["10.0.0.1", "10.0.0.2", "10.0.0.2"].map(enter).into();
+        assert_eq!(left(&lobby), [0, 1, 2]);
+        // The oldest of the address that has most.
+        let third = enter("10.0.0.3");
+        assert_eq!(left(&lobby), [0, 2, 3]);
+        // Who is served stays.
+        places[0].serves(true);
+        third.serves(true);
+        let _fourth = enter("10.0.0.1");
+        assert_eq!(left(&lobby), [0, 3, 4]);
+        drop(third);
+        assert_eq!(left(&lobby), [0, 4]);
+        // A machine has a network of IPv6 to itself.
+        let lobby = Lobby::new(3);
+        let enter = |from: &str| lobby.enter(Some(from.parse().unwrap()));
+        let _places: Vec<Place> = ["2001:db8::1", "10.0.0.1", "2001:db8::2"].map(enter).into();
+        let _one_more = enter("10.0.0.2");
+        assert_eq!(left(&lobby), [1, 2, 3]);
+    }
+}

@@ -1,0 +1,118 @@
+//! What is told of clients that are turned away: the first time of an address at once, what follows as a count, once a minute. A log that
+//! anybody can fill is of no use to who reads it.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+const PERIOD: Duration = Duration::from_mins(1);
+/// Addresses that are told apart at once: some 100 bytes each. All others count as one.
+const ADDRESSES_MAX: usize = 1_024;
+
+#[derive(Debug, Default)]
+pub(super) struct Complaints {
+    /// What was not told of each since its last line.
+    untold: Mutex<HashMap<Whose, u32>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Whose {
+    /// Of IPv6 the network. `None`: a Unix socket, or a load balancer.
+    Address(Option<IpAddr>),
+    Others,
+}
+
+impl Complaints {
+    /// Whether to tell it now. Needs a Tokio runtime.
+    pub(super) fn tells(self: &Arc<Self>, address: Option<IpAddr>) -> bool {
+        let Some(whose) = self.note(address) else { return false };
+        let this = Arc::clone(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(PERIOD).await;
+                let Some(count) = this.settle(whose) else { return };
+                let from = match whose {
+                    Whose::Address(Some(address)) => address.to_string(),
+                    Whose::Address(None) => "a Unix socket or load balancer".to_owned(),
+                    Whose::Others => format!("addresses beyond the first {ADDRESSES_MAX}"),
+                };
+                tracing::warn!(from, count, "more clients were turned away in the last minute");
+            }
+        });
+        true
+    }
+
+    /// Whose minute begins; `None`: it is counted.
+    fn note(&self, address: Option<IpAddr>) -> Option<Whose> {
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut whose = Whose::Address(address.map(network));
+        if untold.len() >= ADDRESSES_MAX && !untold.contains_key(&whose) {
+            whose = Whose::Others;
+        }
+        match untold.get_mut(&whose) {
+            Some(count) => {
+                *count = count.saturating_add(1);
+                None
+            }
+            None => {
+                untold.insert(whose, 0);
+                Some(whose)
+            }
+        }
+    }
+
+    /// What the last minute had; `None`: nothing, and the next one is told at once.
+    fn settle(&self, whose: Whose) -> Option<u32> {
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = untold.get_mut(&whose).map(std::mem::take).filter(|count| *count > 0);
+        if count.is_none() {
+            untold.remove(&whose);
+        }
+        count
+    }
+}
+
+/// Of IPv6 the network: one machine has as many addresses in it as it likes.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::{ADDRESSES_MAX, Complaints, Whose};
+
+    fn address(n: u32) -> Option<IpAddr> {
+        Some(IpAddr::V4(Ipv4Addr::from_bits(n)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_is_told_and_the_others_are_counted() {
+        let complaints = Arc::new(Complaints::default());
+        let told = (0..200).filter(|_| complaints.tells(address(1))).count();
+        assert_eq!((told, complaints.tells(address(2)), complaints.tells(None)), (1, true, true));
+        assert_eq!(complaints.untold.lock().unwrap()[&Whose::Address(address(1))], 199);
+        // A minute of counting goes on as long as there is something to count.
+        tokio::time::sleep(Duration::from_secs(61)).await;
+        assert!(!complaints.tells(address(1)) && complaints.tells(address(2)));
+        tokio::time::sleep(Duration::from_secs(121)).await;
+        assert!(complaints.tells(address(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_addresses_take_little_memory() {
+        let complaints = Arc::new(Complaints::default());
+        let told = (0..100_000).filter(|n| complaints.tells(address(*n))).count();
+        assert_eq!(told, ADDRESSES_MAX + 1, "one line for all others");
+        assert_eq!(complaints.untold.lock().unwrap().len(), ADDRESSES_MAX + 1);
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        assert!(complaints.untold.lock().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,138 @@
+//! How much there may be in a folder of rules: each generator and table is kept in memory, twice while rules change, and looked at by
+//! each reload.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::keys::RulesFile;
+use crate::toml_file::{FILE_BYTES_MAX, Finding, Findings, Source};
+
+/// Of all files together; some 1.5 KB of memory each.
+pub(super) const GENERATORS_MAX: usize = 20_000;
+/// Rules of all files together, a pattern being one.
+pub(super) const TABLES_MAX: usize = 50_000;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    generators: usize,
+    tables: usize,
+}
+
+impl Count {
+    fn add(&mut self, other: Count) {
+        self.generators += other.generators;
+        self.tables += other.tables;
+    }
+
+    fn excess(self, file: &Path, of_file: Count) -> Option<Finding> {
+        let rows = [
+            (
+                "generators",
+                self.generators,
+                of_file.generators,
+                GENERATORS_MAX,
+                "let tables share generators",
+            ),
+            ("tables", self.tables, of_file.tables, TABLES_MAX, "name tables by a pattern"),
+        ];
+        let (what, count, here, max, remedy) = rows.into_iter().find(|(_, count, _, max, _)| count > max)?;
+        let text = format!(
+            "has {here} {what}, with the files before it {count}, and {max} are the most of a rules folder; {remedy}, or give some to \
+             another proxy"
+        );
+        Some(Finding::error(file, None, None, text))
+    }
+}
+
+/// The files up to where there are too many generators or tables, by their headers: a file beyond is not parsed, which takes many
+/// times its size.
+pub(super) fn within(files: Vec<PathBuf>, findings: &mut Findings) -> Vec<PathBuf> {
+    let mut all = Count::default();
+    for file in &files {
+        // What cannot be read is said by whoever parses it.
+        let of_file = headers(file).unwrap_or_default();
+        all.add(of_file);
+        if let Some(finding) = all.excess(file, of_file) {
+            findings.push(finding);
+            return Vec::new();
+        }
+    }
+    files
+}
+
+fn headers(file: &Path) -> std::io::Result<Count> {
+    let mut count = Count::default();
+    for line in BufReader::new(File::open(file)?.take(FILE_BYTES_MAX)).split(b'\n') {
+        let line = line?;
+        let line = line.trim_ascii();
+        // A generator may have a table of its own in it.
+        if line.ends_with(b".layout]") {
+            continue;
+        }
+        count.generators += usize::from(line.starts_with(b"[generators"));
+        count.tables += usize::from(line.starts_with(b"[tables"));
+    }
+    Ok(count)
+}
+
+/// The same of what was parsed: there are other ways to write a table than by its header.
+pub(super) fn are_exceeded(sources: &[Source<RulesFile>], findings: &mut Findings) -> bool {
+    let mut all = Count::default();
+    for source in sources {
+        let of_file = Count { generators: source.keys.generators.len(), tables: source.keys.tables.len() };
+        all.add(of_file);
+        if let Some(finding) = all.excess(&source.file, of_file) {
+            findings.push(finding);
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::fs;
+
+    use super::{GENERATORS_MAX, TABLES_MAX};
+    use crate::rules::load;
+
+    fn generators(count: usize) -> String {
+        let mut text = "schema = \"shop\"\n".to_owned();
+        for n in 0..count {
+            write!(text, "[generators.g{n}]\nkind = \"sequence\"\n").unwrap();
+        }
+        text
+    }
+
+    #[track_caller]
+    fn check(files: &[(&str, String)], expect: &str) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let said = load(folder.path()).map_or_else(|findings| findings.to_string(), |_| "fine".to_owned());
+        assert!(said.contains(expect), "{expect}: {}", said.chars().take(500).collect::<String>());
+    }
+
+    #[test]
+    fn a_folder_of_rules_has_limits() {
+        check(&[("a.toml", generators(10_000))], "fine");
+        let expect = format!(
+            "a.toml: has 100000 generators, with the files before it 100000, and {GENERATORS_MAX} are the most"
+        );
+        check(&[("a.toml", generators(100_000))], &expect);
+        let second = generators(1).replace("shop", "other");
+        let expect =
+            format!("b.toml: has 1 generators, with the files before it {}, and", GENERATORS_MAX + 1);
+        check(&[("a.toml", generators(GENERATORS_MAX)), ("b.toml", second)], &expect);
+        // Without headers.
+        let mut inline = "schema = \"shop\"\ntables = {".to_owned();
+        for n in 0..=TABLES_MAX {
+            write!(inline, "t{n}={{column=\"id\",generator=\"g\"}},").unwrap();
+        }
+        let inline = inline.trim_end_matches(',').to_owned() + "}\n[generators.g]\nkind = \"sequence\"\n";
+        check(&[("a.toml", inline)], &format!("has {} tables", TABLES_MAX + 1));
+    }
+}
