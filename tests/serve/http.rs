@@ -156,7 +156,8 @@ fn status_in_a_terminal() {
         );
         let output = run_status(&rig.proxy, &["--json"]);
         let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(told["generators"][0]["issued"], 2);
+        // Twice as many where the rules gave way to another version while the statement was judged, as on a busy machine.
+        assert!(matches!(told["generators"][0]["issued"].as_u64(), Some(2 | 4)), "{told:#}");
         rig.proxy.kill();
         let output = run_status(&rig.proxy, &[]);
         let error = String::from_utf8(output.stderr).unwrap();
