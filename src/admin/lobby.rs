@@ -41,7 +41,7 @@ impl Lobby {
         Arc::new(Lobby { places, guests: Mutex::default() })
     }
 
-    /// A place in any case. [`Place::is_of`] must say whose it is before the next one enters.
+    /// A place in any case. [`Lobby::is_of`] must say whose it is before the next one enters.
     pub(super) fn enter(self: &Arc<Self>, from: Option<IpAddr>) -> Place {
         let mut guests = self.guests();
         if guests.all.len() >= self.places

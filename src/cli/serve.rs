@@ -23,7 +23,6 @@ use super::folders;
 use super::reload::Reloader;
 use super::takeover::{self, Place};
 use super::watch::watch_rules;
-use crate::address::Address;
 use crate::admin::http;
 use crate::audit::{self, Audit};
 use crate::config::keys::{ConfigFile, LogFormat, LogLevel};
@@ -123,11 +122,7 @@ async fn serve(
         None => (Listener::bind(&settings.listen, settings.listen_is_written).await?, None),
     };
     let (draining, drain) = watch::channel(false);
-    let socket_users = if settings.backend.addresses.iter().any(Address::is_unix) {
-        SocketUsers::watch(schema.clone()).await
-    } else {
-        SocketUsers::default()
-    };
+    let socket_users = SocketUsers::watch(&settings.backend.addresses, schema.clone()).await;
     let shared = shared(&config, tls, (primary, socket_users), tables.clone(), drain.clone()).await?;
     let shared = Arc::new(ArcSwap::from_pointee(shared));
     let mut place = Place::new(&config, tables.clone(), store.clone());

@@ -25,7 +25,7 @@ use crate::rules::RuleSet;
 use crate::schema::facts::Facts;
 
 pub use finding::{Code, Finding, Severity, Where};
-pub use server::compression;
+pub use server::{compression, lock_held};
 pub use stored::{StoreFacts, StoreKind};
 
 /// All that is to be said of these rules on this server, in the order in which it is shown: by table, the worst first.

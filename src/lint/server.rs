@@ -54,6 +54,20 @@ pub fn compression(server: &ServerFacts, wanted: &[&str]) -> Option<Finding> {
     Some(Finding::warning(Code::CompressionUnoffered, place, why, remedy))
 }
 
+/// `holder`: the connection that holds a table's lock and is no proxy of the store, and its user and host where they are seen.
+pub fn lock_held(table: Where, holder: Option<(u64, Option<&str>)>) -> Option<Finding> {
+    let (connection, user) = holder?;
+    let user = user.map(|user| format!(", of {user},")).unwrap_or_default();
+    let why = format!(
+        "connection {connection}{user} holds the lock that keeps other stores' proxies off, and is no proxy of this store: proxies with \
+         these rules do not start, or refuse INSERTs"
+    );
+    let remedy = format!(
+        "stop that proxy, or let it share this store; if it is no proxy (any account may take a lock), KILL {connection} on the server"
+    );
+    Some(Finding::error(Code::LockHeld, table, why, remedy))
+}
+
 /// As a start compares them.
 fn clock(survey: &Survey<'_>) -> Option<Finding> {
     let (ours, theirs) = survey.facts.clocks?;

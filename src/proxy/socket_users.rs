@@ -9,6 +9,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use super::backend::os_user;
+use crate::address::Address;
 use crate::schema::Schema;
 
 /// How often the server is asked which accounts there are.
@@ -28,9 +29,10 @@ impl SocketUsers {
         self.0.load().contains(user)
     }
 
-    /// For a backend that is reached over a Unix socket: asks the server now, and again as long as the process lives.
-    pub async fn watch(schema: Option<Schema>) -> Self {
-        let Some(own) = os_user() else { return SocketUsers::default() };
+    /// Where the backend is reached over a Unix socket, the server is asked now, and again as long as the process lives.
+    pub async fn watch(backend: &[Address], schema: Option<Schema>) -> Self {
+        let own = os_user().filter(|_| backend.iter().any(Address::is_unix));
+        let Some(own) = own else { return SocketUsers::default() };
         let these = SocketUsers::of([own.clone()]);
         let name = String::from_utf8_lossy(&own).into_owned();
         let Some(schema) = schema else {

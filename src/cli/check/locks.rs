@@ -2,8 +2,8 @@
 //! among them.
 
 use crate::config::{Config, StoreKind};
-use crate::lint::{Code, Finding, StoreFacts, Where};
-use crate::proxy::locks::held_by_others;
+use crate::lint::{self, Finding, StoreFacts, Where};
+use crate::proxy::locks::{HeldByOther, held_by_others};
 use crate::rules::RuleSet;
 use crate::schema::Schema;
 use crate::schema::facts::{Facts, TableFacts};
@@ -32,19 +32,12 @@ pub(in crate::cli) async fn findings(
     let names: Vec<String> = tables.iter().map(|table| of(table)).collect();
     // A server without such locks has been told of where it matters.
     let Ok(held) = held_by_others(schema, &names, store.as_deref()).await else { return Vec::new() };
-    let finding = |other: crate::proxy::locks::HeldByOther| {
+    let finding = |other: HeldByOther| {
         let table = tables.iter().find(|table| of(table) == other.table)?;
-        let user = other.user.map(|user| format!(", of {user},")).unwrap_or_default();
-        let why = format!(
-            "connection {}{user} holds the lock that keeps other stores' proxies off, and is no proxy of this store: proxies with \
-             these rules do not start, or refuse INSERTs",
-            other.connection
-        );
-        let remedy = format!(
-            "stop that proxy, or let it share this store; if it is no proxy (any account may take a lock), KILL {} on the server",
-            other.connection
-        );
-        Some(Finding::error(Code::LockHeld, Where::table(&table.schema, &table.name), why, remedy))
+        lint::lock_held(
+            Where::table(&table.schema, &table.name),
+            Some((other.connection, other.user.as_deref())),
+        )
     };
     held.into_iter().filter_map(finding).collect()
 }

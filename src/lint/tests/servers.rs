@@ -113,6 +113,22 @@ fn records_are_read() {
 }
 
 #[test]
+fn a_lock_that_another_holds() {
+    let check = |code: Code, expect: Option<super::Severity>, holder: Option<(u64, Option<&str>)>| {
+        let found = super::super::lock_held(super::super::Where::table("shop", "orders"), holder);
+        assert_eq!(
+            found.as_ref().map(|found| (found.code, found.severity)),
+            expect.map(|severity| (code, severity))
+        );
+        found.map(|found| format!("{} {}", found.why, found.remedy)).unwrap_or_default()
+    };
+    check(Code::LockHeld, None, None);
+    assert!(check(Code::LockHeld, Some(Error), Some((7, None))).contains("KILL 7"));
+    let said = check(Code::LockHeld, Some(Error), Some((7, Some("\"eve\" from \"10.0.0.5\""))));
+    assert!(said.contains("connection 7, of \"eve\" from"), "{said}");
+}
+
+#[test]
 fn connections_that_are_shared() {
     Case::new().check(Code::ConnectionsShared, None);
     let shared = Case::new().facts(|facts| facts.server.shares_connections = true);
