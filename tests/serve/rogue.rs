@@ -52,7 +52,7 @@ fn proxy_before(answer: Vec<u8>) -> Proxy {
     Proxy::start(&config, &[])
 }
 
-fn memory_kib(pid: u32) -> u64 {
+pub(crate) fn memory_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
