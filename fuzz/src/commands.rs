@@ -308,7 +308,8 @@ impl Play<'_> {
 
 /// Code of an error packet, and what stands behind it.
 fn error(bytes: &[u8]) -> Option<(u16, &[u8])> {
-    let [a, b, c, 1, behind @ ..] = bytes else { return None };
+    // 1156 ends a session, and has the servers' number for that.
+    let [a, b, c, 0 | 1, behind @ ..] = bytes else { return None };
     let (payload, behind) = behind.split_at_checked(u32::from_le_bytes([*a, *b, *c, 0]) as usize)?;
     let [0xFF, low, high, ..] = payload else { return None };
     Some((u16::from_le_bytes([*low, *high]), behind))
