@@ -49,9 +49,7 @@ fn of_stream(algorithm: Algorithm, sizes: (usize, usize), frames: &[u8]) {
     let is_end = !is_whole(frames) || plain.len().max(whole.len()) >= PLAIN_BYTES_MAX;
     // A body may be wrong in two ways, and which of them is seen first depends on the slices.
     let is_same = wrong.is_some() == wrong_as_whole.is_some();
-    // Measured: zstd tells of a wrong body when it is asked for more of it, so how large the slices are decides whether it comes to that.
-    let is_late = algorithm == Algorithm::Zstd;
-    assert!(is_same || is_end || is_late, "in slices of {}: {wrong:?}, not {wrong_as_whole:?}", sizes.0);
+    assert!(is_same || is_end, "in slices of {}: {wrong:?}, not {wrong_as_whole:?}", sizes.0);
     // How much of a body that is wrong, or not yet there, comes out first depends on the algorithm.
     let is_right = wrong.is_none() && wrong_as_whole.is_none();
     if is_right && !is_end {
