@@ -49,7 +49,12 @@ fn of_stream(algorithm: Algorithm, sizes: (usize, usize), frames: &[u8]) {
     let is_end = !is_whole(frames) || plain.len().max(whole.len()) >= PLAIN_BYTES_MAX;
     // A body may be wrong in two ways, and which of them is seen first depends on the slices.
     let is_same = wrong.is_some() == wrong_as_whole.is_some();
-    assert!(is_same || is_end, "in slices of {}: {wrong:?}, not {wrong_as_whole:?}", sizes.0);
+    // zstd compares what a body holds with the size in its own header only where its last block is not empty, or where the room
+    // takes all of that size at once. So a body of zstd that holds less than it says may be wrong in one way of reading alone.
+    let announced = announced(frames);
+    let holds_less = |plain: &[u8], wrong: Option<FrameError>| wrong.is_none() && plain.len() < announced;
+    let is_short = algorithm == Algorithm::Zstd && (holds_less(&plain, wrong) || holds_less(&whole, wrong_as_whole));
+    assert!(is_same || is_end || is_short, "in slices of {}: {wrong:?}, not {wrong_as_whole:?}", sizes.0);
     // How much of a body that is wrong, or not yet there, comes out first depends on the algorithm.
     let is_right = wrong.is_none() && wrong_as_whole.is_none();
     if is_right && !is_end {
@@ -66,6 +71,21 @@ fn is_whole(mut frames: &[u8]) -> bool {
         frames = next;
     }
     frames.is_empty()
+}
+
+/// What the frames say that they hold.
+fn announced(mut frames: &[u8]) -> usize {
+    let mut bytes = 0;
+    while let [a, b, c, _, x, y, z, rest @ ..] = frames {
+        let three = |a: &u8, b: &u8, c: &u8| u32::from_le_bytes([*a, *b, *c, 0]) as usize;
+        let body = three(a, b, c);
+        bytes += match three(x, y, z) {
+            0 => body,
+            plain => plain,
+        };
+        frames = rest.get(body..).unwrap_or_default();
+    }
+    bytes
 }
 
 fn of_packets(algorithm: Algorithm, sizes: (usize, usize), mut input: Input<'_>) {

@@ -73,7 +73,7 @@ fn spelled(text: &[u8], token: Token, dialect: Dialect) {
     let ansi = dialect.sql_mode.contains(SqlMode::ANSI_QUOTES);
     let fits = match token.kind {
         TokenKind::Word => !bytes.iter().any(|byte| b" \t\r\n'\"`();,.?=#@".contains(byte)),
-        TokenKind::QuotedName => bytes.len() > 2 && (quoted(b'`') || ansi && quoted(b'"')),
+        TokenKind::QuotedName => quoted(b'`') || ansi && quoted(b'"'),
         TokenKind::String => quoted(b'\'') || !ansi && quoted(b'"'),
         TokenKind::NationalString => {
             matches!(bytes[0], b'n' | b'N') && bytes.len() >= 3 && bytes[1] == b'\'' && bytes.ends_with(b"'")
