@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rowstamp::ids::range::block::{IdBlock, Spacing};
 use rowstamp::rewrite::named::{self, Known, NamedChange, Value};
 use rowstamp::rewrite::plan::{
-    Lookup, Numbers, Plan, Planned, Protocol, Style, Target, View, begins_insert, plan,
+    Lookup, Need, Numbers, Plan, Planned, Protocol, Style, Target, View, begins_insert, plan,
 };
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 use rowstamp::rules::model::{
@@ -221,10 +221,10 @@ impl Setting {
                 }
                 out
             }
-            Planned::AsksTemporary { schema, table } => format!("=> hidden? {schema}.{table}"),
-            Planned::NeedsTable { schema, table } => format!("=> needs {schema}.{table}"),
+            Planned::Needs(Need::Temporary { schema, table }) => format!("=> hidden? {schema}.{table}"),
+            Planned::Needs(Need::Table { schema, table }) => format!("=> needs {schema}.{table}"),
             Planned::Stale { schema, table, .. } => format!("=> stale {schema}.{table}"),
-            Planned::NeedsValue { question } => {
+            Planned::Needs(Need::Value { question }) => {
                 format!("=> asks {}", String::from_utf8(question).unwrap())
             }
             Planned::Fails(_) => "=> fails".to_owned(),

@@ -3,11 +3,11 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::inserts::InsertReply;
+use super::relay::Arrived;
 use super::session::Session;
 use super::statements::Source;
 use crate::audit;
 use crate::ids::layout::Moment;
-use crate::mysql::prepared::statement_id;
 use crate::sql::dialect::Dialect;
 use crate::sql::digest::{Digest, digest};
 
@@ -15,12 +15,12 @@ use crate::sql::digest::{Digest, digest};
 const UNKNOWN: &str = "unknown";
 
 impl Session {
-    /// [`Session::audit`] of an execution, by the client's id of the statement.
-    pub(super) fn audit_execution(&self, payload: &[u8], inserts: &[InsertReply]) {
+    /// [`Session::audit`] of an execution.
+    pub(super) fn audit_execution(&self, arrived: Arrived, inserts: &[InsertReply]) {
         if !self.shared.audit.is_on() {
             return;
         }
-        let statement = statement_id(payload).ok().and_then(|id| self.relay.statements.get(id));
+        let statement = arrived.statement.and_then(|id| self.relay.statements.get(id));
         self.audit_source(statement.map(|statement| &*statement.kept.source), inserts);
     }
 

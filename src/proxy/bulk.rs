@@ -2,51 +2,36 @@
 
 use std::sync::Arc;
 
-use super::execute::Filled;
+use super::execute::{Filled, Unfilled};
 use super::explicit::Explicit;
 use super::inserts::{Ids, InsertReply};
+use super::need::Supplied;
 use super::outstanding::Note;
 use super::rehearsal::Bound;
+use super::relay::Arrived;
 use super::session::Session;
 use super::tables::Tables;
 use crate::mysql::bulk::{Bulk, BulkError};
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::error::Refusal;
-use crate::mysql::prepared::statement_id;
 use crate::rewrite::bulk::Draft;
 use crate::rewrite::effects::Effects;
 use crate::rewrite::plan::Style;
 
 impl Session {
-    /// The execution with its ids, by the active rules.
-    pub(super) async fn filled_bulk(&mut self, payload: &[u8]) -> Result<Filled, Refusal> {
-        if !self.relay.capabilities.contains(Capabilities::MARIADB_STMT_BULK) {
-            return Err(Refusal::UnsupportedPrepared);
-        }
-        let id = statement_id(payload).map_err(|_| Refusal::WrongArguments)?;
-        if let Some(error) = self.failed_again(id)? {
-            return Ok(Filled::Failed(error));
-        }
-        let mut tables = self.relay.view.tables.now();
-        loop {
-            let filled = self.filled_bulk_by(&tables, id, payload).await;
-            match self.superseding(&tables).await? {
-                None => return filled,
-                Some(next) => tables = next,
-            }
-        }
-    }
-
-    async fn filled_bulk_by(
+    /// The execution with its ids.
+    pub(super) fn filled_bulk(
         &mut self,
         tables: &Arc<Tables>,
-        id: u32,
+        arrived: Arrived,
         payload: &[u8],
-    ) -> Result<Filled, Refusal> {
-        let kept = match self.kept_now(tables, id).await? {
-            Ok(kept) => kept,
-            Err(filled) => return Ok(filled),
-        };
+        supplied: &mut Supplied,
+    ) -> Result<Filled, Unfilled> {
+        if !self.relay.capabilities.contains(Capabilities::MARIADB_STMT_BULK) {
+            return Err(Refusal::UnsupportedPrepared.into());
+        }
+        let id = arrived.statement.ok_or(Refusal::WrongArguments)?;
+        let kept = self.kept_now(tables, id, supplied)?;
         let is_another = self.relay.statements.translated(id).is_some();
         let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
         let Some(prepared) = &kept.prepared else {
@@ -66,12 +51,11 @@ impl Session {
             });
         };
         if prepared.insert.select.is_some() {
-            return Err(Refusal::Statement(
-                "rowstamp: MariaDB's bulk execution of an INSERT ... SELECT; execute it once for each set of parameters".into(),
-            ));
+            let why = "rowstamp: MariaDB's bulk execution of an INSERT ... SELECT; execute it once for each set of parameters";
+            return Err(Refusal::Statement(why.into()).into());
         }
         if !statement.long_data.is_empty() {
-            return Err(Refusal::WrongArguments);
+            return Err(Refusal::WrongArguments.into());
         }
         let params = prepared.text.client_params;
         let bulk = Bulk::parse(payload, params, statement.types.as_deref()).map_err(refusal_of)?;
@@ -79,16 +63,22 @@ impl Session {
         let meaning = self.meaning(prepared)?;
         let draft = Draft::new(prepared, &bulk, meaning)?;
         if let Some(why) = prepared.insert.one_set_only.filter(|_| draft.sets > 1) {
-            return Err(Refusal::Statement(format!(
-                "rowstamp: a bulk execution of several rows, and {why}; execute the rows one by one"
-            )));
+            let why =
+                format!("rowstamp: a bulk execution of several rows, and {why}; execute the rows one by one");
+            return Err(Refusal::Statement(why).into());
         }
         let explicit = Explicit::expect(tables, &prepared.insert.target, 0, &draft.explicit);
         let kinds = draft.kinds()?;
         let too_many = || Refusal::NoId("too many rows; send fewer at a time".into());
         let range = match draft.ids().ok_or_else(too_many)? {
             0 => None,
-            ids => Some(self.take(tables, &prepared.insert.target, ids).await?),
+            ids => match self.take(tables, &prepared.insert.target, ids, supplied) {
+                Ok(range) => Some(range),
+                Err(lacking) => {
+                    supplied.keep_expecting(explicit.into_iter().collect());
+                    return Err(lacking.into());
+                }
+            },
         };
         // An update of an explicit row still tells by what was added to its list.
         let tells = range.is_some() || prepared.text.style == Style::OdkuLiteral;

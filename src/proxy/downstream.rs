@@ -6,11 +6,7 @@ use super::inserts::{InsertReply, Settled};
 use super::locked;
 use super::outstanding::{Forward, Note, Numbers, Outstanding, Own, Purpose};
 use super::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
-use super::select::Question;
-use super::statements::Again;
-use super::temporary;
 use super::tracking::NOT_SET_WHILE_SHARED;
-use crate::mysql::command::Command;
 use crate::mysql::error::parse_err;
 use crate::mysql::ok::{OkPacket, Told, status};
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
@@ -135,7 +131,7 @@ impl Relay {
             Err(step) => return step,
         };
         if control == Control::Err
-            && let Some(step) = self.select_overran(header, whole)
+            && let Some(step) = self.block_overran(header, whole)
         {
             return step;
         }
@@ -248,7 +244,9 @@ impl Relay {
                 Err(Event::Violation(Violation::Backend(Malformed::Bad("OK packet"))))
             };
         };
-        if control == Control::Ok && self.select.as_ref().is_some_and(|job| job.must_follow(ok.affected_rows))
+        if control == Control::Ok
+            && ok.affected_rows > 0
+            && self.insert_reply().is_some_and(|reply| reply.must_follow())
         {
             return Err(Event::SelectStored);
         }
@@ -417,7 +415,6 @@ impl Relay {
                 self.view.owe_insert_id(counted_from);
             }
         }
-        self.select_answered_client();
     }
 
     /// A packet that answers a command of ours: read, and swallowed.
@@ -434,7 +431,7 @@ impl Relay {
         let Some(Outstanding::Own(own)) = self.outstanding.front_mut() else { return Step::Moved };
         let done = match own.follower.classify(payload.len(), payload.first().copied()) {
             Kind::Definition => {
-                if matches!(own.purpose, Purpose::Select(Question::Columns)) {
+                if matches!(own.purpose, Purpose::Asked { keeps_definitions: true }) {
                     own.definitions.push(payload);
                 }
                 own.follower.ended_with_definition()
@@ -458,20 +455,11 @@ impl Relay {
     }
 
     fn own_complete(&mut self, own: Own) {
+        if let Purpose::Asked { .. } = own.purpose {
+            return self.answers.push(own.answered());
+        }
         let error = own.first.as_deref().and_then(parse_err);
         match (own.purpose, error) {
-            (Purpose::Select(question), error) => {
-                let error = error.map(|(code, text)| (code, text.clone()));
-                self.select_told(question, error, own.first, own.row.as_deref(), &own.definitions);
-            }
-            (Purpose::LastInsertId | Purpose::Track | Purpose::Untrack, None)
-            | (Purpose::DropLongData, _) => {}
-            (Purpose::IsTemporary { schema, table }, error) => {
-                // Killed, or out of time: it is asked again. Whatever else is said of the name, it is no temporary table.
-                if !error.is_some_and(|(code, _)| matches!(code, 1317 | 3024)) {
-                    self.view.take_temporary(&schema, &table, temporary::answer(own.row.as_deref()));
-                }
-            }
             (Purpose::ReadState, None) => self.view.take_state(own.row.as_deref()),
             (Purpose::LastInsertId, Some((code, text))) => {
                 tracing::warn!(code, text, "LAST_INSERT_ID() could not be brought up to date");
@@ -494,45 +482,8 @@ impl Relay {
                 );
                 self.view.cannot_be_known();
             }
-            (Purpose::Value(question), None) => self.view.names.answered(question, own.row.as_deref()),
-            (Purpose::Value(question), Some(_)) => {
-                self.view.names.failed(question, own.first.unwrap_or_default());
-            }
-            (Purpose::Variables, None) => self.view.names.set(Ok(())),
-            (Purpose::Variables, Some(_)) => self.view.names.set(Err(own.first.unwrap_or_default())),
-            (Purpose::Right(target), Some((code, _))) => {
-                self.rights.answered(&target, Err((code, own.first.unwrap_or_default())));
-            }
-            (Purpose::Right(target), None) => {
-                self.close_own(own.first.as_deref());
-                self.rights.answered(&target, Ok(()));
-            }
-            (Purpose::PrepareAgain(id, _), Some(_)) => {
-                if let Some(statement) = self.statements.get_mut(id) {
-                    statement.again = Again::Failed(own.first.unwrap_or_default());
-                }
-            }
-            (Purpose::PrepareAgain(id, kept), None) => {
-                let ok = own.first.and_then(|first| PrepareOk::parse(&first, self.forms).ok());
-                if let Some(ok) = ok
-                    && let Some(old) = self.statements.replace(id, ok.statement_id, kept)
-                {
-                    let close = [&[Command::StmtClose as u8][..], &old.to_le_bytes()].concat();
-                    put_packets(&mut self.injection, 0, &close);
-                }
-            }
-            (Purpose::Probe(probe), Some(_)) => {
-                let mut packet = Vec::new();
-                put_packets(&mut packet, probe.packet_nr, &own.first.unwrap_or_default());
-                self.here.count(Count::Statements, 1);
-                self.outstanding.push_front(Outstanding::Answer(packet));
-            }
-            (Purpose::Probe(probe), None) => {
-                self.close_own(own.first.as_deref());
-                self.here.count(Count::Statements, 1);
-                self.here.count(Count::Unsupported, 1);
-                self.outstanding.push_front(Outstanding::Answer(probe.refusal));
-            }
+            (Purpose::LastInsertId | Purpose::Track | Purpose::Untrack, None)
+            | (Purpose::DropLongData | Purpose::Asked { .. }, _) => {}
         }
     }
 }

@@ -5,22 +5,23 @@ use std::sync::Arc;
 use super::explicit::Explicit;
 use super::hidden::Execution;
 use super::inserts::{Ids, InsertReply};
+use super::need::{Need, Supplied};
 use super::outstanding::{Note, Purpose};
 use super::rehearsal::Bound;
-use super::ruled::{Verdict, command_payload, state_unknown};
-use super::session::Session;
-use super::statements::{Again, Kept};
+use super::relay::{Arrived, Relay};
+use super::ruled::{Lacking, Shown, Verdict, state_unknown};
+use super::session::{Progress, Session, Slowly};
+use super::statements::Kept;
 use super::tables::{Tables, id_shape};
 use crate::mysql::bulk::Bulk;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::payload_of;
-use crate::mysql::prepared::{Execute, Expected, statement_id};
+use crate::mysql::prepared::{Execute, Expected};
 use crate::mysql::reader::Malformed;
 use crate::rewrite::effects::Effects;
 use crate::rewrite::execution::Draft;
 use crate::rewrite::meaning::Meaning;
-use crate::rewrite::plan::{Lookup, Style, Unreadable};
+use crate::rewrite::plan::{Lookup, Style};
 use crate::rewrite::prepare::PreparedInsert;
 
 /// What becomes of an execution.
@@ -29,123 +30,89 @@ pub(super) enum Filled {
     Passes,
     /// With its ids, and what its answer is to be told by.
     Send(Vec<u8>, Note),
-    /// The server has another text than it should: this one is prepared first.
-    PrepareFirst(u32, Arc<Kept>),
     /// INSERT ... SELECT, which goes its own way.
     Select(Arc<Kept>),
-    /// A rule has come for it, in a session that was asked nothing so far: the command waits, and the state is asked for.
-    StateFirst,
-    /// The same, and a temporary table may hide the name: the command waits, and the server is asked.
-    TemporaryFirst(String, String),
-    /// The server's error from when it was prepared again.
-    Failed(Vec<u8>),
-    /// It can be read no more.
-    Probe(Unreadable, Vec<u8>),
 }
 
-/// What the statement is by the rules and columns that are.
-enum Now {
-    /// The server has the right text.
-    Is(Arc<Kept>),
-    /// It must get this one.
-    PreparedAs(Arc<Kept>),
-    StateFirst,
-    TemporaryFirst(String, String),
-    Unreadable(Unreadable, Vec<u8>),
+/// Why an execution is not sent.
+pub(super) enum Unfilled {
+    Needs(Need),
+    Refused(Refusal),
+    /// It can be read no more.
+    Shown(Shown),
+}
+
+impl From<Refusal> for Unfilled {
+    fn from(refusal: Refusal) -> Self {
+        Unfilled::Refused(refusal)
+    }
+}
+
+impl From<Lacking> for Unfilled {
+    fn from(lacking: Lacking) -> Self {
+        match lacking {
+            Lacking::Needs(need) => Unfilled::Needs(need),
+            Lacking::Refused(refusal) => Unfilled::Refused(refusal),
+        }
+    }
 }
 
 impl Session {
     /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE of an INSERT that is kept.
-    pub(super) async fn execute(&mut self, command: Command, window_bytes: usize, packets: usize) {
-        let payload = payload_of(self.relay.up.window(), window_bytes).into_owned();
-        match self.hides_prepared(&payload) {
+    pub(super) fn execute(&mut self, arrived: Arrived) -> Progress {
+        match self.hides_prepared(arrived) {
             Execution::Ruled => {}
-            Execution::Passes => return self.pass_execution(&payload, window_bytes),
-            Execution::Asked => return,
+            Execution::Passes => {
+                self.pass_execution(arrived);
+                return Progress::Done;
+            }
+            Execution::Needs(need) => return need.into(),
             Execution::Refused(refusal) => {
-                return self.refuse_execution(&payload, &refusal, window_bytes, packets);
+                self.refuse(arrived, &refusal);
+                return Progress::Done;
             }
         }
-        let filled = match command {
-            Command::StmtBulkExecute => self.filled_bulk(&payload).await,
-            _ => self.filled(&payload).await,
+        let payload = self.relay.payload(arrived).into_owned();
+        let mut supplied = std::mem::take(&mut self.supplied);
+        let tables = self.relay.view.tables.now();
+        let filled = match arrived.command {
+            Command::StmtBulkExecute => self.filled_bulk(&tables, arrived, &payload, &mut supplied),
+            _ => self.filled(&tables, arrived, &payload, &mut supplied),
         };
-        let Some(filled) = self.unless_first(filled) else { return };
-        let server_id = statement_id(&payload).ok().and_then(|id| self.relay.statements.translated(id));
+        self.supplied = supplied;
+        if tables.is_retired() {
+            return Need::Rules { retired: tables }.into();
+        }
         match filled {
-            Err(refusal) => self.refuse_execution(&payload, &refusal, window_bytes, packets),
-            Ok(Filled::Select(kept)) => self.execute_select(kept, &payload, window_bytes, packets),
-            Ok(Filled::Failed(error)) => {
-                self.relay.up.skip(window_bytes);
-                self.relay.answer_with(&error, packets);
-                self.drop_execution(&payload);
-            }
-            Ok(Filled::Probe(unreadable, text)) => {
-                self.probe(&unreadable, &text, window_bytes, packets);
-                self.drop_execution(&payload);
-            }
-            Ok(Filled::PrepareFirst(..) | Filled::StateFirst | Filled::TemporaryFirst(..)) => {}
+            Err(Unfilled::Needs(need)) => return need.into(),
+            Err(Unfilled::Refused(refusal)) => self.refuse(arrived, &refusal),
+            Err(Unfilled::Shown(shown)) => return Progress::Slowly(Slowly::Show(shown)),
+            Ok(Filled::Select(kept)) => match self.execution_of_select(arrived, kept, payload) {
+                Ok(task) => return Progress::Slowly(Slowly::Select(Box::new(task))),
+                Err(refusal) => self.refuse(arrived, &refusal),
+            },
             Ok(Filled::Passes) => {
-                self.forget_long_data(&payload);
+                self.forget_long_data(arrived);
                 self.relay.translate_id();
-                self.pass(command, window_bytes, false, Note::Nothing);
+                self.pass(arrived, false, Note::Nothing);
             }
-            Ok(Filled::Send(mut payload, note)) => {
-                self.forget_long_data(&payload);
-                if note.inserts().iter().any(InsertReply::sets_insert_id) {
-                    self.relay.view.take_owed_insert_id();
-                }
-                self.audit_execution(&payload, note.inserts());
-                if let Some((id, place)) = server_id.zip(payload.get_mut(1..5)) {
-                    place.copy_from_slice(&id.to_le_bytes());
-                }
-                let nr_shift = self.relay.send_instead(&payload, window_bytes, packets);
-                self.relay.owe(command.reply_to(&payload), false, nr_shift, note);
-            }
+            Ok(Filled::Send(payload, note)) => self.send_execution(arrived, payload, note),
         }
+        Progress::Done
     }
 
-    /// Where something is to be asked or done first, that is begun: the execution stays where it is, and is looked at again when the
-    /// server has answered.
-    pub(super) fn unless_first(
-        &mut self,
-        filled: Result<Filled, Refusal>,
-    ) -> Option<Result<Filled, Refusal>> {
-        match filled {
-            Ok(Filled::PrepareFirst(id, kept)) => self.prepare_again(id, kept),
-            Ok(Filled::StateFirst) => self.relay.view.forget_state(),
-            Ok(Filled::TemporaryFirst(schema, table)) => {
-                return self.ask_temporary(&schema, &table, b"").err().map(Err);
-            }
-            filled => return Some(filled),
+    fn send_execution(&mut self, arrived: Arrived, mut payload: Vec<u8>, note: Note) {
+        let server_id = arrived.statement.and_then(|id| self.relay.statements.translated(id));
+        self.forget_long_data(arrived);
+        if note.inserts().iter().any(InsertReply::sets_insert_id) {
+            self.relay.view.take_owed_insert_id();
         }
-        None
-    }
-
-    fn prepare_again(&mut self, id: u32, kept: Arc<Kept>) {
-        let payload = command_payload(Command::StmtPrepare, kept.server_text().unwrap_or_default());
-        self.relay.statements.displace_last();
-        self.relay.send_own(Purpose::PrepareAgain(id, kept), Command::StmtPrepare.reply(), &payload);
-    }
-
-    /// The one way in which an execution is refused.
-    pub(super) fn refuse_execution(
-        &mut self,
-        payload: &[u8],
-        refusal: &Refusal,
-        window_bytes: usize,
-        packets: usize,
-    ) {
-        self.refuse(refusal, window_bytes, packets);
-        self.drop_execution(payload);
-    }
-
-    /// The server does not see it: what was sent ahead for it goes with it, and the types of its parameters, which the client
-    /// sends once, are kept for the next one.
-    pub(super) fn drop_execution(&mut self, payload: &[u8]) {
-        self.note_types(payload);
-        let had_long_data = self.forget_long_data(payload);
-        self.reset_long_data(had_long_data);
+        self.audit_execution(arrived, note.inserts());
+        if let Some((id, place)) = server_id.zip(payload.get_mut(1..5)) {
+            place.copy_from_slice(&id.to_le_bytes());
+        }
+        let nr_shift = self.relay.send_instead(&payload, arrived);
+        self.relay.owe(arrived.command.reply_to(&payload), false, nr_shift, note);
     }
 
     /// What was sent ahead for this statement, if any, is dropped by the server.
@@ -156,17 +123,19 @@ impl Session {
         self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
     }
 
-    fn note_types(&mut self, payload: &[u8]) {
+    /// The client sends the types of parameters once, also with an execution that the server never sees.
+    pub(super) fn note_types(&mut self, arrived: Arrived) {
         let with_attributes = self.relay.has_attributes();
-        let id = statement_id(payload).ok();
+        let payload = self.relay.payload(arrived).into_owned();
+        let id = arrived.statement;
         let Some(statement) = id.and_then(|id| self.relay.statements.get_mut(id)) else { return };
         let params = statement.params;
         let types = statement.types.as_deref();
-        let sent = if payload.first() == Some(&(Command::StmtBulkExecute as u8)) {
-            Bulk::parse(payload, params, types).map(|bulk| bulk.types).ok()
+        let sent = if arrived.command == Command::StmtBulkExecute {
+            Bulk::parse(&payload, params, types).map(|bulk| bulk.types).ok()
         } else {
             let expected = Expected { params, types, long_data: &statement.long_data, with_attributes };
-            Execute::parse(payload, expected).map(|execute| execute.types(params)).ok()
+            Execute::parse(&payload, expected).map(|execute| execute.types(params)).ok()
         };
         if let Some(sent) = sent.filter(|sent| !sent.is_empty()) {
             statement.types = Some(sent);
@@ -174,76 +143,54 @@ impl Session {
     }
 
     /// An execution uses up what was sent ahead for it, also where it fails. The statement, where that was something.
-    pub(super) fn forget_long_data(&mut self, execution: &[u8]) -> Option<u32> {
-        let id = statement_id(execution).ok()?;
+    pub(super) fn forget_long_data(&mut self, arrived: Arrived) -> Option<u32> {
+        let id = arrived.statement?;
         let statement = self.relay.statements.get_mut(id)?;
         (!std::mem::take(&mut statement.long_data).is_empty()).then_some(id)
     }
 
-    /// The execution with its ids, by the active rules.
-    async fn filled(&mut self, payload: &[u8]) -> Result<Filled, Refusal> {
-        let id = statement_id(payload).map_err(malformed)?;
-        if let Some(error) = self.failed_again(id)? {
-            return Ok(Filled::Failed(error));
-        }
-        let mut tables = self.relay.view.tables.now();
-        loop {
-            let filled = self.filled_by(&tables, payload).await;
-            match self.superseding(&tables).await? {
-                None => return filled,
-                Some(next) => tables = next,
-            }
-        }
-    }
-
-    /// The server's error from when the statement was last prepared again.
-    pub(super) fn failed_again(&mut self, id: u32) -> Result<Option<Vec<u8>>, Refusal> {
-        let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
-        match std::mem::take(&mut statement.again) {
-            Again::Fine => Ok(None),
-            Again::Failed(error) => Ok(Some(error)),
-            Again::LostLongData => Err(lost_long_data()),
-        }
-    }
-
-    /// What is executed, by the rules and columns that are; or what is to be done first.
-    pub(super) async fn kept_now(
+    /// What is executed, by these rules and the columns that are.
+    pub(super) fn kept_now(
         &mut self,
         tables: &Arc<Tables>,
         id: u32,
-    ) -> Result<Result<Arc<Kept>, Filled>, Refusal> {
+        supplied: &mut Supplied,
+    ) -> Result<Arc<Kept>, Unfilled> {
         let statement = self.relay.statements.get(id).ok_or(Refusal::UnknownStatement(id))?;
-        let (server_id, kept) = (statement.server_id, statement.kept.clone());
-        let kept = match self.as_it_is_now(tables, kept).await? {
-            Now::Is(kept) => kept,
-            Now::StateFirst => return Ok(Err(Filled::StateFirst)),
-            Now::TemporaryFirst(schema, table) => return Ok(Err(Filled::TemporaryFirst(schema, table))),
+        let (server_id, before) = (statement.server_id, statement.kept.clone());
+        let kept = self.as_it_is_now(tables, before.clone(), supplied)?;
+        if !Arc::ptr_eq(&kept, &before) && kept.server_text() != before.server_text() {
             // What its query needs to be asked first was asked when it was prepared.
-            Now::PreparedAs(kept) if kept.selects() => {
-                return Err(Refusal::Statement(
+            if kept.selects() {
+                return Err(Unfilled::Refused(Refusal::Statement(
                     "rowstamp: the rules or the columns of the INSERT ... SELECT's table have changed since it was prepared; \
                      prepare it again"
                         .into(),
-                ));
+                )));
             }
-            Now::PreparedAs(kept) if server_id.is_some() => return Ok(Err(Filled::PrepareFirst(id, kept))),
-            Now::PreparedAs(_) => return Err(Refusal::UnknownStatement(id)),
-            Now::Unreadable(unreadable, text) => return Ok(Err(Filled::Probe(unreadable, text))),
-        };
+            return Err(match server_id {
+                Some(_) => Unfilled::Needs(Need::Prepared { id, kept }),
+                None => Unfilled::Refused(Refusal::UnknownStatement(id)),
+            });
+        }
         if kept.prepared.is_some() && self.relay.view.state().is_none() {
-            return Err(state_unknown());
+            return Err(Unfilled::Refused(state_unknown()));
         }
         let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
         statement.kept = kept.clone();
-        Ok(Ok(kept))
+        Ok(kept)
     }
 
-    async fn filled_by(&mut self, tables: &Arc<Tables>, payload: &[u8]) -> Result<Filled, Refusal> {
-        let id = statement_id(payload).map_err(malformed)?;
-        let kept = match self.kept_now(tables, id).await? {
-            Ok(kept) => kept,
-            Err(filled) => return Ok(filled),
-        };
+    /// The execution with its ids.
+    fn filled(
+        &mut self,
+        tables: &Arc<Tables>,
+        arrived: Arrived,
+        payload: &[u8],
+        supplied: &mut Supplied,
+    ) -> Result<Filled, Unfilled> {
+        let id = arrived.statement.ok_or_else(|| malformed(Malformed::Truncated("statement id")))?;
+        let kept = self.kept_now(tables, id, supplied)?;
         if kept.selects() {
             return Ok(Filled::Select(kept));
         }
@@ -273,83 +220,88 @@ impl Session {
                 _ => Filled::Passes,
             });
         };
-        self.with_ids(tables, prepared, execute.map_err(malformed)?).await
+        self.with_ids(tables, prepared, execute.map_err(malformed)?, supplied)
     }
 
-    async fn with_ids(
+    fn with_ids(
         &self,
         tables: &Arc<Tables>,
         prepared: &PreparedInsert,
         execute: Execute<'_>,
-    ) -> Result<Filled, Refusal> {
+        supplied: &mut Supplied,
+    ) -> Result<Filled, Unfilled> {
+        let target = &prepared.insert.target;
         let draft = Draft::new(prepared, &execute, self.meaning(prepared)?)?;
-        let explicit = Explicit::expect(tables, &prepared.insert.target, 0, &draft.explicit);
-        let note = |reply: Option<InsertReply>| {
+        let explicit = Explicit::expect(tables, target, 0, &draft.explicit);
+        let found_rows = self.relay.found_rows();
+        let note = |reply: Option<InsertReply>, explicit: Option<Explicit>| {
             Note::statements(reply.into_iter().collect(), explicit.into_iter().collect(), Effects::default())
         };
-        let found_rows = self.relay.found_rows();
         if draft.ids == 0 {
             // An update still tells by what was added to its list.
             let tells = prepared.text.style == Style::OdkuLiteral;
             let reply = tells.then(|| InsertReply::new(&prepared.insert, None, found_rows, tables.clone()));
-            return Ok(Filled::Send(execute.build(), note(reply)));
+            return Ok(Filled::Send(execute.build(), note(reply, explicit)));
         }
-        let range = self.take(tables, &prepared.insert.target, draft.ids).await?;
+        let range = match self.take(tables, target, draft.ids, supplied) {
+            Ok(range) => range,
+            Err(lacking) => {
+                supplied.keep_expecting(explicit.into_iter().collect());
+                return Err(lacking.into());
+            }
+        };
         let reply = InsertReply::new(&prepared.insert, Some(Ids::from(&range)), found_rows, tables.clone());
         let out = draft.write(execute, &range).ok_or_else(|| Refusal::NoId("the ids do not fit".into()))?;
-        Ok(Filled::Send(out, note(Some(reply))))
+        Ok(Filled::Send(out, note(Some(reply), explicit)))
     }
 
     /// The statement under the rules and columns of its table that are now. Where the server must have another text, it is
     /// prepared again under the client's id; where it has the right one, it prepares that again by itself if it must.
-    async fn as_it_is_now(&self, tables: &Arc<Tables>, kept: Arc<Kept>) -> Result<Now, Refusal> {
+    fn as_it_is_now(
+        &self,
+        tables: &Arc<Tables>,
+        kept: Arc<Kept>,
+        supplied: &mut Supplied,
+    ) -> Result<Arc<Kept>, Unfilled> {
         let source = &kept.source;
         let (schema, table) = (source.named.0.as_str(), source.named.1.as_str());
-        let mut lookup = tables.lookup(schema, table);
-        if let Lookup::Unknown = lookup {
-            tables.fetch(schema, table, false).await;
-            lookup = tables.lookup(schema, table);
-        }
-        match lookup {
-            _ if kept.is_current(&lookup) => return Ok(Now::Is(kept)),
+        let not_now = || Refusal::NoId(format!("table {schema}.{table} cannot be looked up"));
+        match tables.lookup(schema, table) {
+            lookup if kept.is_current(&lookup) => return Ok(kept),
             // The server's word.
-            Lookup::Missing => return Ok(Now::Is(kept)),
-            Lookup::Unknown | Lookup::PerhapsHidden => {
-                return Err(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")));
+            Lookup::Missing => return Ok(kept),
+            Lookup::Unknown if supplied.may_look() => {
+                let (schema, table) = (schema.to_owned(), table.to_owned());
+                return Err(Unfilled::Needs(Need::Table { schema, table, again: false }));
             }
-            Lookup::Away(why) => return Err(Refusal::NoId(why)),
+            Lookup::Unknown | Lookup::PerhapsHidden => return Err(not_now().into()),
+            Lookup::Away(why) => return Err(Refusal::NoId(why).into()),
             Lookup::Refused(why) | Lookup::ServerFirst(why) => {
-                return Err(Refusal::Statement(format!("rowstamp: {why}")));
+                return Err(Refusal::Statement(format!("rowstamp: {why}")).into());
             }
             Lookup::Ruled(_) | Lookup::NotRuled => {}
         }
-        if self.relay.view.is_untouched() {
-            return Ok(Now::StateFirst);
+        // A rule has come for it, in a session that was asked nothing so far.
+        if !self.relay.view.is_settled() {
+            return Err(Unfilled::Needs(Need::State { must_ask: true }));
         }
         let is_as_then = self.relay.view.state().is_some_and(|now| {
             (source.reads_alike || now.dialect == source.dialect) && now.database == source.database
         });
         let Some(text) = source.text.as_deref().filter(|_| is_as_then) else {
-            return Err(cannot_prepare_again(schema, table, is_as_then));
+            return Err(cannot_prepare_again(schema, table, is_as_then).into());
         };
-        let prepared = match self.judged_by(tables, Command::StmtPrepare, text).await {
-            Verdict::Prepare(prepared) => Some(prepared),
-            Verdict::Pass(_) => None,
-            Verdict::Refuse(refusal) => return Err(refusal),
-            Verdict::Probe(unreadable) => return Ok(Now::Unreadable(unreadable, text.to_vec())),
-            // The rule has come since [`Session::hides_prepared`].
-            Verdict::AskTemporary { schema, table } => return Ok(Now::TemporaryFirst(schema, table)),
+        let prepared = match self.judge(tables, Command::StmtPrepare, text, supplied) {
+            Verdict::Prepare(kept) | Verdict::PrepareSelect(kept) => kept.prepared.clone(),
+            Verdict::Pass(_) | Verdict::PassActing(_) | Verdict::PassKept(_) => None,
+            Verdict::Refuse(refusal) => return Err(refusal.into()),
+            Verdict::Show(shown) => return Err(Unfilled::Shown(shown)),
+            Verdict::Needs(need) => return Err(Unfilled::Needs(need)),
             // None of a statement that is prepared in a session whose state is known.
-            Verdict::Send(_)
-            | Verdict::Select(_)
-            | Verdict::Ask(_)
-            | Verdict::AskRight(_)
-            | Verdict::Fail(_) => {
-                return Err(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")));
-            }
+            Verdict::Send(_) | Verdict::Select(_) | Verdict::Fail(_) => return Err(not_now().into()),
         };
-        let now = Arc::new(Kept { source: source.clone(), prepared });
-        Ok(if now.server_text() == kept.server_text() { Now::Is(now) } else { Now::PreparedAs(now) })
+        let now = Kept { source: source.clone(), prepared };
+        Ok(Arc::new(now))
     }
 
     /// What values at the id's place mean to this execution.
@@ -384,6 +336,17 @@ fn lost_long_data() -> Refusal {
         "rowstamp: the rules have changed since a parameter was sent ahead; send it and execute again"
             .to_owned(),
     )
+}
+
+impl Relay {
+    /// The server has prepared a statement of the client's once more.
+    pub(super) fn prepared_again(&mut self, id: u32, server_id: u32, kept: Arc<Kept>) -> Result<(), Refusal> {
+        let Some(before) = self.statements.replace(id, server_id, kept) else { return Ok(()) };
+        if let Some(old) = before.server_id {
+            self.close(old);
+        }
+        if before.had_long_data { Err(lost_long_data()) } else { Ok(()) }
+    }
 }
 
 fn cannot_prepare_again(schema: &str, table: &str, is_as_then: bool) -> Refusal {

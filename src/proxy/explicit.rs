@@ -77,7 +77,7 @@ impl Session {
     }
 
     /// The highest first. By the active rules: what was planned under others may be closed.
-    pub(super) async fn follow(&self, target: &Target, ids: &[u64]) {
+    pub(super) async fn follow(&mut self, target: &Target, ids: &[u64]) {
         let table = || format!("{}.{}", target.rule.schema, target.table);
         for &id in ids {
             match self.advance_past(target, id).await {
@@ -103,7 +103,7 @@ impl Session {
         }
     }
 
-    async fn advance_past(&self, target: &Target, id: u64) -> Result<Advanced, String> {
+    async fn advance_past(&mut self, target: &Target, id: u64) -> Result<Advanced, String> {
         let limit = self.shared.id_deadline;
         let mut tables = self.relay.view.tables.now();
         loop {

@@ -1,13 +1,16 @@
 //! Ruled statements whose table a temporary one may hide: the server is asked before they are planned or executed.
 
 use super::glances::may_read_insert_id;
-use super::outstanding::{Note, Purpose};
+use super::need::Need;
+use super::outstanding::Note;
+use super::relay::Arrived;
 use super::ruled::state_unknown;
-use super::session::Session;
-use super::temporary::{Hides, question};
+use super::session::{Question, Session, Stop};
+use super::temporary::{Hides, answer, question};
+use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::prepared::statement_id;
+use crate::mysql::packet::{Whole, payload_of, whole_payload};
 
 /// What becomes of an execution.
 pub(super) enum Execution {
@@ -15,37 +18,61 @@ pub(super) enum Execution {
     Ruled,
     /// Of a statement that its temporary table still hides.
     Passes,
-    /// The server was asked; the command waits.
-    Asked,
+    Needs(Need),
     Refused(Refusal),
 }
 
 impl Session {
-    /// Has the server say whether a temporary table hides the name; the client's command stays where it is until then.
-    pub(super) fn ask_temporary(&mut self, schema: &str, table: &str, text: &[u8]) -> Result<(), Refusal> {
+    /// Has the server say whether a temporary table hides the name.
+    pub(super) async fn ask_temporary(
+        &mut self,
+        command: Command,
+        schema: &str,
+        table: &str,
+    ) -> Result<(), Stop> {
         let state = self.relay.view.state().ok_or_else(state_unknown)?;
         let refused = |why: &str| {
-            Err(Refusal::Statement(format!(
+            let why = format!(
                 "rowstamp: a temporary table may hide {schema}.{table}, and the server cannot be asked {why}"
-            )))
+            );
+            Err(Refusal::Statement(why).into())
         };
         let sql = question(schema, table);
         let Some(sql) = state.dialect.charset.written(&sql).map(std::borrow::Cow::into_owned) else {
             return refused("about this name in this character set; connect with utf8mb4");
         };
-        if !may_read_insert_id(text) {
+        if self.reads_counts(command) {
             return refused(
                 "between a statement and one that reads its counts; read them into variables first",
             );
         }
-        let (schema, table) = (schema.to_owned(), table.to_owned());
-        self.relay.query_own(Purpose::IsTemporary { schema, table }, &sql);
+        match self.ask(Question::Query(&sql)).await? {
+            // Killed, or out of time: it is asked again. Whatever else is said of the name, it is no temporary table.
+            Err(error) if matches!(error.code, 1317 | 3024) => {}
+            answered => {
+                let row = answered.ok().and_then(|answered| answered.row);
+                self.relay.view.take_temporary(schema, table, answer(row.as_deref()));
+            }
+        }
         Ok(())
     }
 
+    /// Whether the client's present text reads what the statement before it left behind.
+    fn reads_counts(&self, command: Command) -> bool {
+        if !matches!(command, Command::Query | Command::StmtPrepare) {
+            return false;
+        }
+        let window = self.relay.up.window();
+        let Whole::Is { window_bytes, .. } = whole_payload(window) else { return false };
+        let payload = payload_of(window, window_bytes);
+        let has_attributes = command == Command::Query && self.relay.has_attributes();
+        let text = text_at(&payload, has_attributes).ok().and_then(|at| payload.get(at..));
+        !may_read_insert_id(text.unwrap_or_default())
+    }
+
     /// A statement was prepared for a table, or for what hid it; whether that is so still.
-    pub(super) fn hides_prepared(&mut self, payload: &[u8]) -> Execution {
-        let Ok(id) = statement_id(payload) else { return Execution::Ruled };
+    pub(super) fn hides_prepared(&mut self, arrived: Arrived) -> Execution {
+        let Some(id) = arrived.statement else { return Execution::Ruled };
         let (name, was_hidden) = match self.relay.statements.get(id) {
             Some(statement) => {
                 let (kept, name) = (&statement.kept, &statement.kept.source.named);
@@ -67,14 +94,10 @@ impl Session {
             },
         };
         if self.relay.view.is_untouched() {
-            self.relay.view.forget_state();
-            return Execution::Asked;
+            return Execution::Needs(Need::State { must_ask: true });
         }
         match (self.relay.view.hides(&name.0, &name.1), was_hidden) {
-            (Hides::Unsure, _) => match self.ask_temporary(&name.0, &name.1, b"") {
-                Ok(()) => Execution::Asked,
-                Err(refusal) => Execution::Refused(refusal),
-            },
+            (Hides::Unsure, _) => Execution::Needs(Need::Temporary { schema: name.0, table: name.1 }),
             (Hides::No, false) => Execution::Ruled,
             (Hides::Yes, true) => Execution::Passes,
             (Hides::Yes, false) | (Hides::No, true) => Execution::Refused(Refusal::Statement(format!(
@@ -85,9 +108,8 @@ impl Session {
         }
     }
 
-    pub(super) fn pass_execution(&mut self, payload: &[u8], window_bytes: usize) {
-        let effects = statement_id(payload).ok().and_then(|id| self.relay.statements.effects(id));
-        let note = effects.map_or(Note::Nothing, Note::effects);
-        self.pass(Command::StmtExecute, window_bytes, true, note);
+    pub(super) fn pass_execution(&mut self, arrived: Arrived) {
+        let effects = arrived.statement.and_then(|id| self.relay.statements.effects(id));
+        self.pass(arrived, true, effects.map_or(Note::Nothing, Note::effects));
     }
 }

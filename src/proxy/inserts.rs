@@ -8,7 +8,7 @@ use crate::ids::range::block::{IdBlock, Spacing};
 use crate::mysql::ok::OkPacket;
 use crate::rewrite::plan::{InsertPlan, NewRows, Style, Target};
 use crate::rewrite::select::SelectPlan;
-use crate::rules::model::InsertId;
+use crate::rules::model::{Explicit, InsertId};
 
 /// One ruled INSERT that is on its way.
 #[derive(Debug)]
@@ -42,6 +42,10 @@ struct Selected {
     before_first: u64,
     /// Its query brings ids.
     brings_ids: bool,
+    /// They are stored, and the generator has not gone past them yet.
+    must_follow: bool,
+    /// Its answer has rows, whose columns have been sent before it may fail.
+    returns_rows: bool,
 }
 
 /// What differs in a bulk execution of several sets: a wrapper acts for each, and so shows the last one's id.
@@ -141,13 +145,32 @@ impl InsertReply {
         before_first: u64,
         tables: Arc<Tables>,
     ) -> Self {
-        let selected = Some(Selected { before_first, brings_ids: select.id_place.is_some() });
+        let brings_ids = select.id_place.is_some();
+        let must_follow = brings_ids && insert.target.rule.explicit == Explicit::Advance;
+        let returns_rows = select.returns_rows;
+        let selected = Some(Selected { before_first, brings_ids, must_follow, returns_rows });
         InsertReply { selected, ..InsertReply::new(insert, Some(ids), found_rows, tables) }
     }
 
     /// What LAST_INSERT_ID() said before an INSERT ... SELECT, which counts with it.
     pub(super) fn counted_from(&self) -> Option<u64> {
         self.selected.map(|selected| selected.before_first)
+    }
+
+    /// Whether the generator is to go past ids that its query brought.
+    pub(super) fn must_follow(&self) -> bool {
+        self.selected.is_some_and(|selected| selected.must_follow)
+    }
+
+    pub(super) fn is_followed(&mut self) {
+        if let Some(selected) = &mut self.selected {
+            selected.must_follow = false;
+        }
+    }
+
+    /// Whether its answer has rows; `None`: it is no INSERT ... SELECT.
+    pub(super) fn selects_with_rows(&self) -> Option<bool> {
+        self.selected.map(|selected| selected.returns_rows)
     }
 
     pub(super) fn answered(&mut self, smallest: Option<u64>) {

@@ -1,22 +1,14 @@
-//! What SQL's PREPARE named in this session, and what the server is asked before the client's next command can be judged.
+//! What SQL's PREPARE named in this session, and values that the server was asked for.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::explicit::Explicit;
 use super::glances::may_read_insert_id;
-use super::inserts::InsertReply;
-use super::outstanding::{Outstanding, Purpose};
-use super::relay::{Relay, err_packet};
-use super::session::Session;
+use super::outstanding::Answered;
 use super::view::unhex;
-use crate::ids::range::block::IdBlock;
-use crate::mysql::error::Refusal;
-use crate::mysql::packet::put_packets;
 use crate::mysql::reader::Reader;
 use crate::rewrite::effects::Effects;
 use crate::rewrite::named::{self, Known, NamedChange, NamedStatement, Value};
-use crate::rewrite::plan::Plan;
 
 #[derive(Debug, Default)]
 pub(super) struct Names {
@@ -27,7 +19,6 @@ pub(super) struct Names {
     /// What was prepared under names that are not known was not looked at, and a rule may concern it by now.
     others_lost: bool,
     answers: Vec<(Vec<u8>, Value)>,
-    asked: Asked,
     /// The session shares its connection with others (MySQL Router).
     shares_connection: bool,
 }
@@ -37,24 +28,6 @@ enum Entry {
     Is(Arc<NamedStatement>),
     Perhaps(Arc<NamedStatement>),
     Lost,
-}
-
-/// A command of ours that the client's next one waits for.
-#[derive(Debug, Default)]
-enum Asked {
-    #[default]
-    Nothing,
-    Waiting,
-    /// User's variables are set, or the server's error packet says why not.
-    Set(Result<(), Vec<u8>>),
-}
-
-/// A packet with its ids. It is held while the user's variables that it reads them from are being set.
-pub(super) struct Held {
-    pub(super) plan: Plan,
-    pub(super) ranges: Vec<IdBlock>,
-    pub(super) inserts: Vec<InsertReply>,
-    pub(super) explicit: Vec<Explicit>,
 }
 
 impl named::Session for Names {
@@ -80,11 +53,6 @@ impl named::Session for Names {
 }
 
 impl Names {
-    /// Whether the client's next command must wait.
-    pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.asked, Asked::Waiting)
-    }
-
     pub(super) fn shares_connection(&mut self) {
         self.shares_connection = true;
     }
@@ -154,20 +122,12 @@ impl Names {
         }
     }
 
-    /// The server has answered: the row of a question.
-    pub(super) fn answered(&mut self, question: Vec<u8>, row: Option<&[u8]>) {
-        self.asked = Asked::Nothing;
-        self.answers.push((question, row.and_then(value).unwrap_or(Value::Unknown)));
-    }
-
-    /// The server has answered with an error.
-    pub(super) fn failed(&mut self, question: Vec<u8>, error: Vec<u8>) {
-        self.asked = Asked::Nothing;
-        self.answers.push((question, Value::Failed(error)));
-    }
-
-    pub(super) fn set(&mut self, outcome: Result<(), Vec<u8>>) {
-        self.asked = Asked::Set(outcome);
+    pub(super) fn answered(&mut self, question: Vec<u8>, answer: Answered) {
+        let value = match answer {
+            Ok(answer) => answer.row.as_deref().and_then(value).unwrap_or(Value::Unknown),
+            Err(error) => Value::Failed(error.payload),
+        };
+        self.answers.push((question, value));
     }
 }
 
@@ -183,46 +143,6 @@ fn value(row: &[u8]) -> Option<Value> {
         return None;
     }
     unhex(r.lenenc_bytes("text").ok()?).map(Value::Text)
-}
-
-impl Relay {
-    /// Asks the server what the client's next command, which stays where it is, cannot be judged without.
-    pub(super) fn ask_value(&mut self, question: &[u8]) {
-        self.query_own(Purpose::Value(question.to_vec()), question);
-        self.view.names.asked = Asked::Waiting;
-    }
-}
-
-impl Session {
-    /// Sets the user's variables that a packet reads its ids from; the packet is sent when that has succeeded: a variable that
-    /// was not set would still hold the id that was read from it last.
-    pub(super) fn hold(&mut self, variables: &str, held: Held) {
-        self.relay.query_own(Purpose::Variables, variables.as_bytes());
-        self.relay.view.names.asked = Asked::Waiting;
-        self.held = Some(held);
-    }
-
-    /// The packet that was held, now that the server has answered. `Err`: it is answered.
-    pub(super) fn take_held(&mut self, window_bytes: usize, packets: usize) -> Option<Result<Held, ()>> {
-        let held = self.held.take()?;
-        let refusal = Refusal::NoId("the server was not asked for the user's variables".into());
-        Some(match std::mem::take(&mut self.relay.view.names.asked) {
-            Asked::Set(Ok(())) => Ok(held),
-            Asked::Set(Err(error)) => {
-                let packet_nr = (packets % 256).to_le_bytes().first().copied().unwrap_or(1);
-                let mut packet = Vec::new();
-                put_packets(&mut packet, packet_nr, &error);
-                self.relay.up.skip(window_bytes);
-                self.relay.outstanding.push(Outstanding::Answer(packet));
-                Err(())
-            }
-            Asked::Nothing | Asked::Waiting => {
-                self.relay.up.skip(window_bytes);
-                self.relay.outstanding.push(Outstanding::Answer(err_packet(&refusal, packets)));
-                Err(())
-            }
-        })
-    }
 }
 
 #[cfg(test)]

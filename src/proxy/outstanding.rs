@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use super::explicit::Explicit;
 use super::inserts::InsertReply;
-use super::select::Question;
 use super::statements::Kept;
+use crate::mysql::error::parse_err;
 use crate::mysql::response::Follower;
 use crate::rewrite::effects::Effects;
-use crate::rewrite::plan::Target;
 
 /// An answer that is on its way.
 #[derive(Debug)]
@@ -165,32 +164,34 @@ pub(super) enum Purpose {
     Untrack,
     /// sql_mode, character set and default database are read.
     ReadState,
-    /// Whether this name is a temporary table's.
-    IsTemporary { schema: String, table: String },
     /// What was sent ahead for an execution that was refused is dropped.
     DropLongData,
-    /// A value that the client's next command cannot be judged without.
-    Value(Vec<u8>),
-    /// User's variables that the client's next command reads its ids from.
-    Variables,
-    /// Whether the user may insert into a table; see [`rights`](super::rights).
-    Right(Arc<Target>),
-    /// Asked for an INSERT ... SELECT.
-    Select(Question),
-    /// The client's statement of this id is prepared otherwise, since the rules or the columns of its table have changed.
-    PrepareAgain(u32, Arc<Kept>),
-    /// A statement that could not be read, given to the server by COM_STMT_PREPARE only.
-    Probe(Probe),
+    /// A question that the session waits for the answer of ([`ask`](super::session)).
+    Asked { keeps_definitions: bool },
 }
 
-/// What the client gets for a statement that could not be read: the server's error, else our refusal.
+/// What the server has answered to a question.
 #[derive(Debug)]
-pub(super) struct Probe {
-    /// Number of the packet that answers the client's command.
-    pub(super) packet_nr: u8,
-    /// A whole packet.
-    pub(super) refusal: Vec<u8>,
+pub(super) struct Answer {
+    /// The first packet that was no row and no definition.
+    pub(super) first: Vec<u8>,
+    /// The first row, where there is one.
+    pub(super) row: Option<Vec<u8>>,
+    /// Definitions of parameters and columns, where they are asked for.
+    pub(super) definitions: Vec<Vec<u8>>,
 }
+
+/// The server's error in place of an answer.
+#[derive(Debug)]
+pub(super) struct ServerError {
+    pub(super) code: u16,
+    pub(super) text: String,
+    /// Its whole payload.
+    pub(super) payload: Vec<u8>,
+}
+
+/// How a question came out.
+pub(super) type Answered = Result<Answer, ServerError>;
 
 #[derive(Debug)]
 pub(super) struct Own {
@@ -202,6 +203,16 @@ pub(super) struct Own {
     pub(super) row: Option<Vec<u8>>,
     /// Definitions of parameters and columns, where they are asked for.
     pub(super) definitions: Vec<Vec<u8>>,
+}
+
+impl Own {
+    pub(super) fn answered(self) -> Answered {
+        let first = self.first.unwrap_or_default();
+        match parse_err(&first) {
+            Some((code, text)) => Err(ServerError { code, text, payload: first }),
+            None => Ok(Answer { first, row: self.row, definitions: self.definitions }),
+        }
+    }
 }
 
 /// Commands that a client may send ahead of their answers; more wait in its lane, and then in its own socket. An entry takes some
@@ -217,11 +228,6 @@ pub(super) struct Queue {
 impl Queue {
     pub(super) fn push(&mut self, entry: Outstanding) {
         self.entries.push_back(entry);
-    }
-
-    /// An answer to the command whose entry was just taken.
-    pub(super) fn push_front(&mut self, entry: Outstanding) {
-        self.entries.push_front(entry);
     }
 
     pub(super) fn front_mut(&mut self) -> Option<&mut Outstanding> {
@@ -274,16 +280,7 @@ impl Queue {
     pub(super) fn may_change_session(&self) -> bool {
         self.entries.iter().any(|entry| match entry {
             Outstanding::Forward(forward) => forward.may_change_session,
-            Outstanding::Own(own) => {
-                matches!(
-                    own.purpose,
-                    Purpose::Track
-                        | Purpose::ReadState
-                        | Purpose::IsTemporary { .. }
-                        | Purpose::Right(_)
-                        | Purpose::PrepareAgain(..)
-                )
-            }
+            Outstanding::Own(own) => matches!(own.purpose, Purpose::Track | Purpose::ReadState),
             Outstanding::Answer(_) => false,
         })
     }

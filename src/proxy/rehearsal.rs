@@ -16,7 +16,7 @@ use crate::mysql::command::Command;
 use crate::mysql::prepared::Execute;
 use crate::rewrite::effects::Effects;
 use crate::rewrite::named::{self, Known, Value};
-use crate::rewrite::plan::{self, InsertPlan, Plan, Planned, Protocol};
+use crate::rewrite::plan::{self, InsertPlan, Need, Plan, Planned, Protocol};
 use crate::rewrite::prepare::PreparedInsert;
 use crate::rewrite::{bulk, execution};
 use crate::sql::dialect::Dialect;
@@ -76,8 +76,16 @@ pub(super) enum Bound<'a> {
 impl Session {
     /// Counts what would become of a statement that goes on. Returns what it would leave behind for later ones.
     pub(super) fn rehearse(&self, command: Command, text: &[u8], verdict: &Verdict) -> Option<Effects> {
-        let goes_on =
-            matches!(verdict, Verdict::Pass(_) | Verdict::Send(_) | Verdict::Prepare(_) | Verdict::Select(_));
+        let goes_on = match verdict {
+            Verdict::Pass(_)
+            | Verdict::PassActing(_)
+            | Verdict::PassKept(_)
+            | Verdict::Send(_)
+            | Verdict::Prepare(_)
+            | Verdict::Select(_)
+            | Verdict::PrepareSelect(_) => true,
+            Verdict::Refuse(_) | Verdict::Fail(_) | Verdict::Needs(_) | Verdict::Show(_) => false,
+        };
         let tables = self.relay.view.tables.now();
         let state = self.relay.view.state().filter(|_| goes_on && tables.rehearses())?;
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
@@ -244,17 +252,17 @@ impl Rehearsed {
             Planned::Unreadable(why) | Planned::Stale { unreadable: why, .. } => {
                 (last, Outcome::ServerFirst(why.refusal.to_string()))
             }
-            Planned::NeedsTable { schema, table } => {
+            Planned::Needs(Need::Table { schema, table }) => {
                 (Some((schema.as_str(), table.as_str())), Outcome::Unknown("the table's columns"))
             }
-            Planned::NeedsValue { .. } => {
+            Planned::Needs(Need::Value { .. }) => {
                 asks = true;
                 (None, Outcome::Unknown("a text in a user's variable"))
             }
             // Only tables with rules that are on can be away or asked about, and then the statement does not go on.
             Planned::Away(_)
             | Planned::Fails(_)
-            | Planned::AsksTemporary { .. }
+            | Planned::Needs(Need::Temporary { .. })
             | Planned::Untouched(_)
             | Planned::Rewrite(_) => return,
         };

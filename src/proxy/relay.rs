@@ -3,11 +3,12 @@
 //! [`Relay::up_step`] (in `upstream`) understands the client's bytes, [`Relay::down_step`] (in `downstream`) the
 //! backend's. Both only move lanes and the queue; whatever needs waiting comes out as an [`Event`].
 
+use std::borrow::Cow;
+
 use super::inserts::SmallestId;
 use super::lane::Lane;
-use super::outstanding::{Forward, Note, Numbers, Outstanding, Own, Purpose, Queue};
+use super::outstanding::{Answered, Forward, Note, Numbers, Outstanding, Own, Purpose, Queue};
 use super::rights::Rights;
-use super::select::Job;
 use super::statements::Statements;
 use super::view::View;
 use crate::ids::range::block::IdBlock;
@@ -47,8 +48,12 @@ pub(super) struct Relay {
     pub(super) strips_tracking: bool,
     /// A longer payload is not read whole.
     pub(super) statement_bytes_max: usize,
-    /// The INSERT ... SELECT that is under way: what the client sends after it waits.
-    pub(super) select: Option<Box<Job>>,
+    /// The session waits for something: the client's next command stays where it is.
+    pub(super) holds_client: bool,
+    /// Answers to what the session has asked.
+    pub(super) answers: Vec<Answered>,
+    /// The server's error to an INSERT ... SELECT whose block of ids was too small.
+    pub(super) overrun: Option<Vec<u8>>,
     /// The COM_STMT_PREPARE in the window is of a statement that may see the session's tracking.
     pub(super) prepares_what_sees_tracking: bool,
     /// A packet of ours for the backend, as soon as the client's lane is between two commands.
@@ -118,20 +123,27 @@ pub(super) enum Step {
 pub(super) enum Event {
     /// Ids that a client wrote are stored: the generator is to be raised above them, then the result is looked at again.
     FollowExplicit,
-    /// A command's whole payload lies at the start of the client's window, which is clear.
-    Command(Command),
+    /// A command is there whole. The client's lane is clear.
+    Command(Arrived),
     /// A statement that is too long to be read; its beginning lies at the start of the client's window, which is clear.
     TooLong(Command),
-    /// Views are to be read before it shows whether a rule concerns the client's statement, which stays where it is.
-    ReadViews,
     /// The backend must be asked which of our ids is the smallest in the table, before the OK packet goes on.
     SmallestId(SmallestId),
-    /// What an INSERT ... SELECT waited for is there.
-    Select,
     /// An INSERT ... SELECT has stored ids that its query brought: the generator is to go past them.
     SelectStored,
     /// A peer broke the protocol.
     Violation(Violation),
+}
+
+/// A command of the client's whose payload lies whole at the start of its window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Arrived {
+    pub(super) command: Command,
+    /// That it takes of the window, with its headers.
+    pub(super) window_bytes: usize,
+    pub(super) packets: usize,
+    /// The statement that it names, by the client's id.
+    pub(super) statement: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,11 +203,21 @@ impl Relay {
     }
 
     /// Closes what a COM_STMT_PREPARE of ours has left on the server, by the packet that answered it.
-    pub(super) fn close_own(&mut self, answer: Option<&[u8]>) -> Option<PrepareOk> {
-        let ok = PrepareOk::parse(answer?, self.forms).ok()?;
-        let close = [&[Command::StmtClose as u8][..], &ok.statement_id.to_le_bytes()].concat();
+    pub(super) fn close_own(&mut self, answer: &[u8]) {
+        if let Ok(ok) = PrepareOk::parse(answer, self.forms) {
+            self.close(ok.statement_id);
+        }
+    }
+
+    /// Closes a statement by the server's id, as soon as something else is sent.
+    pub(super) fn close(&mut self, server_id: u32) {
+        let close = [&[Command::StmtClose as u8][..], &server_id.to_le_bytes()].concat();
         put_packets(&mut self.injection, 0, &close);
-        Some(ok)
+    }
+
+    /// The payload of a command that has arrived.
+    pub(super) fn payload(&self, arrived: Arrived) -> Cow<'_, [u8]> {
+        payload_of(self.up.window(), arrived.window_bytes)
     }
 
     /// Notes that the backend owes the response of a client's command.
@@ -239,24 +261,22 @@ impl Relay {
         &mut self,
         (plan, ranges): (&Plan, &[IdBlock]),
         text_at: usize,
-        window_bytes: usize,
-        client_packets: usize,
+        arrived: Arrived,
     ) -> Option<u8> {
-        let packets = self.up.replace(window_bytes, |window, out| {
-            let payload = payload_of(window, window_bytes);
+        let packets = self.up.replace(arrived.window_bytes, |window, out| {
+            let payload = payload_of(window, arrived.window_bytes);
             let (before, text) = payload.split_at_checked(text_at)?;
             out.extend_from_slice(before);
             plan.splice_into(text, ranges, out)
         })?;
-        Some(nr_shift(client_packets, packets))
+        Some(nr_shift(arrived.packets, packets))
     }
 
-    /// Sends `payload` in place of the client's, which took `client_packets` packets and is dropped from the window.
-    /// Returns what the response's packet numbers must be moved by.
-    pub(super) fn send_instead(&mut self, payload: &[u8], window_bytes: usize, client_packets: usize) -> u8 {
-        self.up.skip(window_bytes);
-        put_packets(self.up.out(), 0, payload);
-        nr_shift(client_packets, packets_of(payload.len()))
+    /// Sends `payload` in place of the client's, which is dropped from the window. Returns what the response's packet numbers must
+    /// be moved by.
+    pub(super) fn send_instead(&mut self, payload: &[u8], arrived: Arrived) -> u8 {
+        self.up.skip(arrived.window_bytes);
+        self.send_later(payload, arrived.packets)
     }
 
     pub(super) fn found_rows(&self) -> bool {
@@ -298,9 +318,8 @@ impl Relay {
     pub(super) fn answer_with(&mut self, payload: &[u8], packets: usize) {
         self.view.forget_failure();
         self.here.count(Count::Statements, 1);
-        let nr = (packets % 256).to_le_bytes().first().copied().unwrap_or(1);
         let mut packet = Vec::new();
-        put_packets(&mut packet, nr, payload);
+        put_packets(&mut packet, number_after(packets), payload);
         self.outstanding.push(Outstanding::Answer(packet));
     }
 
@@ -309,7 +328,7 @@ impl Relay {
         self.up_state == UpState::Boundary
             && self.down_state == DownState::Boundary
             && self.outstanding.is_empty()
-            && self.select.is_none()
+            && !self.holds_client
             && self.up.window().is_empty()
             && self.up.is_clear()
             && self.down.is_clear()
@@ -319,13 +338,18 @@ impl Relay {
 
 /// What makes a response's packet numbers go on from the client's own packets. They wrap, as it does.
 fn nr_shift(client_packets: usize, sent_packets: usize) -> u8 {
-    (client_packets.wrapping_sub(sent_packets) % 256).to_le_bytes().first().copied().unwrap_or(0)
+    number_after(client_packets.wrapping_sub(sent_packets))
 }
 
 /// A refusal as a packet that answers a command of so many packets.
 pub(super) fn err_packet(refusal: &Refusal, packets: usize) -> Vec<u8> {
     let mut packet = Vec::new();
-    let nr = (packets % 256).to_le_bytes().first().copied().unwrap_or(1);
-    put_packets(&mut packet, nr, &refusal.payload());
+    put_packets(&mut packet, number_after(packets), &refusal.payload());
     packet
+}
+
+/// The number of the packet that answers a command of so many packets. They wrap.
+pub(super) fn number_after(packets: usize) -> u8 {
+    let [low, ..] = packets.to_le_bytes();
+    low
 }

@@ -7,16 +7,17 @@
 //! MariaDB's resets the counts of warnings and errors. The right is checked before the table is opened, so locks, missing columns and
 //! the like do not hide that it is not there.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memchr::memchr_iter;
 
-use super::outstanding::Purpose;
-use super::ruled::{Verdict, command_payload};
-use super::session::Session;
-use crate::mysql::command::Command;
+use super::need::Need;
+use super::outstanding::Answered;
+use super::ruled::Verdict;
+use super::session::{Going, Question, Session};
 use crate::rewrite::plan::{InsertPlan, Plan, Target};
 use crate::sql::name::quoted;
 
@@ -128,12 +129,12 @@ impl Rights {
         }
     }
 
-    /// What it says of the right. `Err`: its error packet and the number in it.
-    pub(super) fn answered(&mut self, target: &Arc<Target>, said: Result<(), (u16, Vec<u8>)>) {
-        match said {
-            Ok(()) => self.note(target),
-            Err((code, packet)) if denies(code) => {
-                self.answers.push((named(target), Answer::Denied(packet)));
+    /// What it says of the right.
+    fn answered(&mut self, target: &Arc<Target>, answered: Answered) {
+        match answered {
+            Ok(_) => self.note(target),
+            Err(error) if denies(error.code) => {
+                self.answers.push((named(target), Answer::Denied(error.payload)));
             }
             Err(_) => self.answers.push((named(target), Answer::Unsure)),
         }
@@ -162,7 +163,7 @@ impl Rights {
                 Some((_, Answer::Denied(_))) if insert.statement > 0 && takes_few => None,
                 Some((_, Answer::Denied(error))) => Some(Verdict::Fail(error.clone())),
                 None if takes_few && reads_counts(text) => None,
-                None => Some(Verdict::AskRight(target.clone())),
+                None => Some(Verdict::Needs(Need::Right(target.clone()))),
             }
         })
     }
@@ -179,8 +180,8 @@ fn reads_counts(text: &[u8]) -> bool {
 }
 
 impl Session {
-    /// The command waits where it is, and is judged again when the server has answered.
-    pub(super) fn ask_right(&mut self, target: Arc<Target>) {
+    /// Asks the server whether the user may insert into it.
+    pub(super) async fn ask_right(&mut self, target: Arc<Target>) -> Going<()> {
         let (schema, name) = target.named();
         let sql = format!(
             "INSERT INTO {}.{} ({}) VALUES (NULL)",
@@ -189,12 +190,14 @@ impl Session {
             quoted(target.id_column())
         );
         let state = self.relay.view.state();
-        let Some(sql) = state.and_then(|state| state.dialect.charset.written(&sql)) else {
-            return self.relay.rights.answers.push((named(&target), Answer::Unsure));
+        let sql = state.and_then(|state| state.dialect.charset.written(&sql)).map(Cow::into_owned);
+        let Some(sql) = sql else {
+            self.relay.rights.answers.push((named(&target), Answer::Unsure));
+            return Ok(());
         };
-        let payload = command_payload(Command::StmtPrepare, &sql);
-        self.relay.statements.displace_last();
-        self.relay.send_own(Purpose::Right(target), Command::StmtPrepare.reply(), &payload);
+        let answered = self.ask(Question::Prepare(&sql)).await?;
+        self.relay.rights.answered(&target, answered);
+        Ok(())
     }
 }
 

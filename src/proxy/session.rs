@@ -1,9 +1,15 @@
 //! One session: a logged-in client and its backend connection, until one of them ends.
+//!
+//! [`Session::pump`] moves bytes until something needs the session. A command that a rule may concern is decided at once
+//! (`command`), as far as everything is known; what is not known is found out (`supply`), by questions to the server among
+//! others (`ask`), while answers to what was sent before go on to the client.
 
-use std::future::poll_fn;
+mod ask;
+mod command;
+mod supply;
+
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
@@ -12,14 +18,14 @@ use zeroize::Zeroizing;
 use super::drain::Drain;
 use super::lane::Lane;
 use super::login::{LoggedIn, LoginContext, LoginError};
-use super::named::Held;
-use super::outstanding::{Note, Queue};
+use super::need::Supplied;
+use super::outstanding::Queue;
 use super::proxy_protocol::Ends;
-use super::pump::{Outcome, Timeout, Watchdog, poll_pump};
-use super::relay::{DownState, Event, Framed, Relay, Side, UpState, Violation, err_packet};
+use super::pump::Watchdog;
+use super::relay::{Arrived, DownState, Event, Framed, Relay, UpState, Violation, err_packet};
 use super::rights::{Allowed, Rights};
 use super::seats::Seat;
-use super::statements::{Again, Statements};
+use super::statements::Statements;
 use super::stream::{Connection, Stream};
 use super::tables::InForce;
 use super::verifier::Verifier;
@@ -27,14 +33,15 @@ use super::view::View;
 use super::{change_user, login};
 use crate::audit::Audit;
 use crate::mysql::capabilities::Capabilities;
-use crate::mysql::command::{Command, Reply};
-use crate::mysql::compressed::FrameError;
+use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::{Whole, payload_of, whole_payload};
-use crate::mysql::prepared::{LAST_PREPARED, statement_id};
 use crate::mysql::response::Forms;
-use crate::sessions::{Count, Here, Login, Sessions};
+use crate::sessions::{Here, Login, Sessions};
 use crate::sql::dialect::{Server, ServerKind};
+
+pub(super) use ask::Question;
+pub(super) use command::{Progress, Slowly};
+pub(super) use supply::Stop;
 
 /// How long a peer may take to take its last bytes.
 const GOODBYE: Duration = Duration::from_millis(500);
@@ -85,25 +92,40 @@ pub enum End {
 pub(super) struct Session {
     pub(super) relay: Relay,
     pub(super) shared: Shared,
+    client: Stream,
+    server: Stream,
+    watchdog: Watchdog,
+    drain: Drain,
+    /// What was found out for the client's present command.
+    pub(super) supplied: Supplied,
     /// For the authentication of a COM_CHANGE_USER.
-    pub(super) identity: change_user::Identity,
-    /// A packet that waits for the user's variables that it reads its ids from.
-    pub(super) held: Option<Held>,
+    identity: change_user::Identity,
     /// Among the user's connections.
     seat: Seat<Vec<u8>>,
 }
 
-/// Why [`Session::serve`] came back.
-enum Served {
-    Ended(End),
-    /// The payload of a COM_CHANGE_USER: its exchange runs on the sockets themselves.
-    ChangeUser(Zeroizing<Vec<u8>>),
+/// The session is over, and nothing of the client's present command is gone on with.
+#[derive(Debug)]
+pub(super) struct Over {
+    how: Result<End, SessionError>,
+    /// The last that the client is told, and the number of the packet.
+    last_word: Option<(Refusal, usize)>,
 }
 
-/// Both ends; taken apart only while a COM_CHANGE_USER runs its exchange on them.
-struct Sockets {
-    client: Stream,
-    server: Stream,
+impl From<Result<End, SessionError>> for Over {
+    fn from(how: Result<End, SessionError>) -> Self {
+        Over { how, last_word: None }
+    }
+}
+
+/// What comes of waiting, while the session goes on.
+pub(super) type Going<T> = Result<T, Over>;
+
+/// Why [`Session::go_on`] came back.
+enum Served {
+    Over(Over),
+    /// The payload of a COM_CHANGE_USER: its exchange runs on the sockets themselves.
+    ChangeUser(Zeroizing<Vec<u8>>),
 }
 
 /// Logs a client in and serves it to its end.
@@ -121,44 +143,29 @@ pub async fn run(
 /// Serves a client that has logged in.
 pub async fn serve(logged_in: LoggedIn, shared: Shared, here: Here) -> Result<End, SessionError> {
     here.is(logged_in.who());
-    let (mut session, mut sockets) = Session::new(logged_in, shared, here);
+    let mut session = Session::new(logged_in, shared, here);
     loop {
-        match session.serve(&mut sockets).await {
-            Ok(Served::ChangeUser(payload)) => sockets = session.change_user(sockets, payload).await?,
-            Ok(Served::Ended(end)) => {
-                let is_busy = !session.relay.outstanding.is_empty();
-                sockets.close(is_busy).await;
-                return Ok(end);
+        match session.go_on().await {
+            Served::Over(over) => {
+                session.close(&over).await;
+                return over.how;
             }
-            Err(error) => {
-                sockets.close(true).await;
-                return Err(error);
+            Served::ChangeUser(payload) => {
+                session.client.begin_answer();
+                let streams = (session.client, session.server);
+                let forms = (session.relay.capabilities, session.relay.strips_tracking);
+                let (identity, context) = (&mut session.identity, &session.shared.login);
+                let answered =
+                    change_user::run(streams, payload, identity, forms, &session.seat, context).await?;
+                (session.client, session.server) = (answered.client, answered.server);
+                session.starts_over(answered.changed, &answered.client_buffered);
             }
         }
     }
 }
 
-/// A frame that could not be read; `None`: the socket failed.
-fn frame_error(error: &std::io::Error) -> Option<&FrameError> {
-    error.get_ref()?.downcast_ref()
-}
-
-impl Sockets {
-    /// A peer that does not take its last bytes is not waited for. A server that is busy with a statement notices that nobody waits for
-    /// it by the end of its socket alone: a TLS goodbye before that end would be bytes that it takes for a command.
-    async fn close(&mut self, server_is_busy: bool) {
-        let both = async {
-            let _ = self.client.shutdown().await;
-            if !server_is_busy {
-                let _ = self.server.shutdown().await;
-            }
-        };
-        let _ = tokio::time::timeout(GOODBYE, both).await;
-    }
-}
-
 impl Session {
-    fn new(login: LoggedIn, shared: Shared, here: Here) -> (Self, Sockets) {
+    fn new(login: LoggedIn, shared: Shared, here: Here) -> Self {
         let has = |bit| login.capabilities.contains(bit);
         let metadata_flag = has(Capabilities::OPTIONAL_RESULTSET_METADATA);
         let forms = Forms {
@@ -199,7 +206,9 @@ impl Session {
             owes_last: false,
             strips_tracking: !login.client_wants_session_track,
             statement_bytes_max: shared.login.settings.limits.statement_bytes_max,
-            select: None,
+            holds_client: false,
+            answers: Vec::new(),
+            overrun: None,
             prepares_what_sees_tracking: false,
             injection: Vec::new(),
             client_has_ended: false,
@@ -207,216 +216,50 @@ impl Session {
         };
         let identity =
             change_user::Identity { nonce: login.nonce, sides: login.sides, address: login.address };
-        let sockets = Sockets { client: login.client, server: login.server };
-        (Session { relay, shared, identity, held: None, seat: login.seat }, sockets)
+        let limits = &shared.login.settings.limits;
+        Session {
+            client: login.client,
+            server: login.server,
+            watchdog: Watchdog::new(limits.idle_timeout, limits.write_timeout),
+            drain: Drain::new(&shared.draining),
+            supplied: Supplied::default(),
+            relay,
+            shared,
+            identity,
+            seat: login.seat,
+        }
     }
 
-    async fn serve(&mut self, sockets: &mut Sockets) -> Result<Served, SessionError> {
-        let limits = &self.shared.login.settings.limits;
-        let mut watchdog = Watchdog::new(limits.idle_timeout, limits.write_timeout);
-        let mut drain = Drain::new(&self.shared.draining);
+    /// Serves the client until its session is over, or another user's.
+    async fn go_on(&mut self) -> Served {
         loop {
-            let (relay, client, server) = (&mut self.relay, &mut sockets.client, &mut sockets.server);
-            let pump = poll_fn(|cx| match poll_pump(cx, relay, client, server, &mut watchdog) {
-                Poll::Pending if drain.has_begun(cx) && relay.is_idle() => Poll::Ready(None),
-                polled => polled.map(Some),
-            });
-            let Some(outcome) = pump.await else { return Ok(Served::Ended(End::Drained)) };
-            match outcome {
-                Outcome::Event(Event::Command(Command::ChangeUser)) => {
-                    return self.take_change_user().map(Served::ChangeUser);
+            match self.pump().await {
+                Ok(Event::Command(arrived)) if arrived.command == Command::ChangeUser => {
+                    return self.take_change_user(arrived);
                 }
-                Outcome::Event(event) => self.handle(event, &mut sockets.client).await?,
-                Outcome::Closed(Side::Client) | Outcome::TimedOut(Timeout::Gone) => {
-                    return Ok(Served::Ended(End::Client));
-                }
-                Outcome::Closed(Side::Backend) if self.relay.outstanding.is_empty() => {
-                    return Ok(Served::Ended(End::Backend));
-                }
-                Outcome::Closed(Side::Backend) => return Err(SessionError::BackendGone),
-                Outcome::Failed(side, error) if frame_error(&error).is_some() => {
-                    if side == Side::Client {
-                        self.say_goodbye(&mut sockets.client, &Refusal::Unpack, 1).await;
-                    }
-                    let whose = if side == Side::Client { "client" } else { "backend" };
-                    return Err(SessionError::Violation(format!("the {whose}: {error}")));
-                }
-                Outcome::Failed(Side::Client, error) => {
-                    return Err(SessionError::Socket { side: "client", error });
-                }
-                Outcome::Failed(Side::Backend, error) => {
-                    return Err(SessionError::Socket { side: "backend", error });
-                }
-                Outcome::TimedOut(Timeout::Idle) => return Ok(Served::Ended(End::Idle)),
-                Outcome::TimedOut(Timeout::Write) => return Err(SessionError::Stalled),
-            }
-        }
-    }
-
-    async fn handle(&mut self, event: Event, client: &mut Stream) -> Result<(), SessionError> {
-        match event {
-            Event::Command(command) => {
-                self.command(command).await;
-                Ok(())
-            }
-            Event::ReadViews => {
-                self.relay.view.tables.now().know_views().await;
-                Ok(())
-            }
-            Event::TooLong(command) => {
-                self.too_long(command).await;
-                Ok(())
-            }
-            Event::SmallestId(question) => {
-                let smallest = self.smallest_id(&question).await;
-                self.relay.settle_insert(smallest);
-                Ok(())
-            }
-            Event::FollowExplicit => {
-                self.follow_explicit().await;
-                Ok(())
-            }
-            Event::Select => {
-                self.go_on_with_select().await;
-                Ok(())
-            }
-            Event::SelectStored => {
-                self.follow_selected_ids().await;
-                Ok(())
-            }
-            Event::Violation(violation) => {
-                if let Violation::ClientPacketNr(packet_nr) = violation {
-                    // Number 0, and to COM_QUIT too: so both servers answer (measured).
-                    self.say_goodbye(client, &Refusal::PacketsOutOfOrder, 0).await;
-                    if self.relay.up.window() == [1, 0, 0, packet_nr, Command::Quit as u8] {
-                        return Err(SessionError::Quit(packet_nr));
+                Ok(event) => {
+                    if let Err(over) = self.handle(event).await {
+                        return Served::Over(over);
                     }
                 }
-                Err(SessionError::Violation(violation.to_string()))
+                Err(over) => return Served::Over(over),
             }
         }
     }
 
-    /// A command whose payload was read whole.
-    async fn command(&mut self, command: Command) {
-        let Whole::Is { window_bytes, packets } = whole_payload(self.relay.up.window()) else { return };
-        self.relay.command_packets = (packets % 256).to_le_bytes().first().copied().unwrap_or(1);
-        let counted = |count| self.relay.here.counted(count);
-        let (rewritten, waited) = (counted(Count::Rewritten), counted(Count::WaitedNanos));
-        let begun = Instant::now();
-        self.treat(command, window_bytes, packets).await;
-        let here = &self.relay.here;
-        if here.counted(Count::Rewritten) > rewritten {
-            let waited = Duration::from_nanos(here.counted(Count::WaitedNanos) - waited);
-            here.all().rewriting.note(begun.elapsed().saturating_sub(waited));
+    fn take_change_user(&mut self, arrived: Arrived) -> Served {
+        if arrived.window_bytes != self.relay.up.window().len() {
+            return Served::Over(Violation::BehindChangeUser.into());
         }
+        let payload = self.relay.payload(arrived).into_owned();
+        self.relay.up.skip(arrived.window_bytes);
+        Served::ChangeUser(Zeroizing::new(payload))
     }
 
-    async fn treat(&mut self, command: Command, window_bytes: usize, packets: usize) {
-        match command {
-            _ if command.names_statement() && self.names_refused(window_bytes) => {
-                self.refuse_unprepared(command, window_bytes, packets);
-            }
-            Command::Query | Command::StmtPrepare => self.statement(command, window_bytes, packets).await,
-            // The server refuses each of them.
-            Command::StmtExecute | Command::StmtBulkExecute if self.relay.view.locked().is_some() => {
-                self.note_and_pass(command, window_bytes);
-            }
-            Command::StmtExecute | Command::StmtBulkExecute => {
-                self.execute(command, window_bytes, packets).await;
-            }
-            _ => self.note_and_pass(command, window_bytes),
-        }
-    }
-
-    fn names_refused(&self, window_bytes: usize) -> bool {
-        let payload = payload_of(self.relay.up.window(), window_bytes);
-        statement_id(&payload).is_ok_and(|id| self.relay.statements.is_refused(id))
-    }
-
-    /// Commands that pass as they are once the session has noted what they do.
-    fn note_and_pass(&mut self, command: Command, window_bytes: usize) {
-        let payload = payload_of(self.relay.up.window(), window_bytes).into_owned();
-        if command.names_statement() {
-            self.relay.translate_id();
-        }
-        match command {
-            Command::StmtClose => {
-                if let Ok(id) = statement_id(&payload) {
-                    self.relay.statements.close(id);
-                }
-            }
-            Command::StmtReset => {
-                let id = statement_id(&payload).ok();
-                if let Some(statement) = id.and_then(|id| self.relay.statements.get_mut(id)) {
-                    statement.long_data.clear();
-                    statement.again = Again::Fine;
-                }
-            }
-            // COM_SET_OPTION: MYSQL_OPTION_MULTI_STATEMENTS_ON is 0, OFF is 1.
-            Command::SetOption => match payload.get(1..3) {
-                Some([0, 0]) => self.relay.view.set_multi_statements(true),
-                Some([1, 0]) => self.relay.view.set_multi_statements(false),
-                _ => {}
-            },
-            _ => {}
-        }
-        self.pass(command, window_bytes, false, Note::Nothing);
-    }
-
-    /// Lets a command through that was read whole.
-    pub(super) fn pass(
-        &mut self,
-        command: Command,
-        window_bytes: usize,
-        may_change_session: bool,
-        note: Note,
-    ) {
-        if command == Command::StmtPrepare {
-            self.relay.statements.forget_last();
-        }
-        let reply = self.relay.reply_to(command);
-        self.relay.owe(reply, may_change_session, 0, note);
-        self.relay.up.accept(window_bytes);
-    }
-
-    /// Answers a command in place of the backend; nothing of it is sent.
-    pub(super) fn refuse(&mut self, refusal: &Refusal, window_bytes: usize, packets: usize) {
-        self.relay.up.skip(window_bytes);
-        self.relay.answer(refusal, packets);
-    }
-
-    /// A statement that was refused when it was prepared, executed before the client knew.
-    fn refuse_unprepared(&mut self, command: Command, window_bytes: usize, packets: usize) {
-        self.relay.up.skip(window_bytes);
-        if !matches!(command.reply(), Reply::None) {
-            self.relay.answer(&Refusal::UnknownStatement(LAST_PREPARED), packets);
-        }
-    }
-
-    fn take_change_user(&mut self) -> Result<Zeroizing<Vec<u8>>, SessionError> {
-        match whole_payload(self.relay.up.window()) {
-            Whole::Is { window_bytes, .. } if window_bytes == self.relay.up.window().len() => {
-                let payload = payload_of(self.relay.up.window(), window_bytes).into_owned();
-                self.relay.up.skip(window_bytes);
-                Ok(Zeroizing::new(payload))
-            }
-            _ => Err(SessionError::Violation(Violation::BehindChangeUser.to_string())),
-        }
-    }
-
-    async fn change_user(
-        &mut self,
-        sockets: Sockets,
-        payload: Zeroizing<Vec<u8>>,
-    ) -> Result<Sockets, SessionError> {
-        let forms = (self.relay.capabilities, self.relay.strips_tracking);
-        let mut streams = (sockets.client, sockets.server);
-        streams.0.begin_answer();
-        let (identity, seat) = (&mut self.identity, &self.seat);
-        let answered = change_user::run(streams, payload, identity, forms, seat, &self.shared.login).await?;
+    /// The server has answered a COM_CHANGE_USER.
+    fn starts_over(&mut self, changed: Option<change_user::Changed>, client_buffered: &[u8]) {
         self.relay.starts_over();
-        if let Some(changed) = answered.changed {
+        if let Some(changed) = changed {
             if let Some(seat) = changed.seat {
                 self.seat = seat;
             }
@@ -425,26 +268,30 @@ impl Session {
             self.relay.view.starts_in(&changed.database);
             self.relay.view.take_status(changed.status);
         }
-        self.relay.up = Lane::holding(&answered.client_buffered);
-        Ok(Sockets { client: answered.client, server: answered.server })
+        self.relay.up = Lane::holding(client_buffered);
     }
 
-    async fn say_goodbye(&mut self, client: &mut Stream, refusal: &Refusal, packet_nr: usize) {
-        if self.relay.outstanding.is_empty() && self.relay.down.is_clear() {
-            client.begin_answer();
-            let _ = client.write_all(&err_packet(refusal, packet_nr)).await;
+    /// A peer that does not take its last bytes is not waited for. A server that is busy with a statement notices that nobody waits for
+    /// it by the end of its socket alone: a TLS goodbye before that end would be bytes that it takes for a command.
+    async fn close(&mut self, over: &Over) {
+        let is_idle = self.relay.outstanding.is_empty();
+        if let Some((refusal, packet_nr)) =
+            over.last_word.as_ref().filter(|_| is_idle && self.relay.down.is_clear())
+        {
+            self.client.begin_answer();
+            let _ = self.client.write_all(&err_packet(refusal, *packet_nr)).await;
         }
-    }
-}
-
-impl Relay {
-    /// The backend has told which of our ids is the smallest in the table.
-    fn settle_insert(&mut self, smallest: Option<u64>) {
-        if let Some(reply) = self.insert_reply() {
-            reply.answered(smallest);
-        }
+        let both = async {
+            let _ = self.client.shutdown().await;
+            if is_idle && over.how.is_ok() {
+                let _ = self.server.shutdown().await;
+            }
+        };
+        let _ = tokio::time::timeout(GOODBYE, both).await;
     }
 }
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(super) use tests::Wire;

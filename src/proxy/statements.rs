@@ -73,31 +73,20 @@ pub(super) struct Statement {
     pub(super) types: Option<Vec<ParamType>>,
     /// The client's parameters that were sent ahead by COM_STMT_SEND_LONG_DATA.
     pub(super) long_data: BTreeSet<u16>,
-    pub(super) again: Again,
 }
 
-/// How it went when it was last prepared again.
-#[derive(Debug, Default)]
-pub(super) enum Again {
-    #[default]
-    Fine,
-    /// What was sent ahead went to the statement before it.
-    LostLongData,
-    /// The server's ERR packet.
-    Failed(Vec<u8>),
+/// What a statement was before it was prepared again.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Replaced {
+    pub(super) server_id: Option<u32>,
+    /// What was sent ahead went to it.
+    pub(super) had_long_data: bool,
 }
 
 impl Statement {
     fn new(kept: Arc<Kept>) -> Self {
         let params = kept.prepared.as_ref().map_or(0, |prepared| prepared.text.client_params);
-        Statement {
-            kept,
-            server_id: None,
-            params,
-            types: None,
-            long_data: BTreeSet::new(),
-            again: Again::Fine,
-        }
+        Statement { kept, server_id: None, params, types: None, long_data: BTreeSet::new() }
     }
 }
 
@@ -199,14 +188,14 @@ impl Statements {
         server_id.filter(|&server_id| server_id != id)
     }
 
-    /// It was prepared again for the client's `id`. Returns the server's id from before.
-    pub(super) fn replace(&mut self, id: u32, server_id: u32, kept: Arc<Kept>) -> Option<u32> {
+    /// It was prepared again for the client's `id`.
+    pub(super) fn replace(&mut self, id: u32, server_id: u32, kept: Arc<Kept>) -> Option<Replaced> {
         let statement = self.get_mut(id)?;
-        if !std::mem::take(&mut statement.long_data).is_empty() {
-            statement.again = Again::LostLongData;
-        }
         statement.kept = kept;
-        statement.server_id.replace(server_id)
+        Some(Replaced {
+            had_long_data: !std::mem::take(&mut statement.long_data).is_empty(),
+            server_id: statement.server_id.replace(server_id),
+        })
     }
 
     /// COM_STMT_PREPARE was sent for a statement whose executions do something to the session.
@@ -300,7 +289,7 @@ fn bytes_of(statement: &Statement) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Again, KEPT_BYTES_MAX, Kept, Source, Statements};
+    use super::{KEPT_BYTES_MAX, Kept, Replaced, Source, Statements};
     use crate::mysql::prepared::LAST_PREPARED;
     use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
     use std::sync::Arc;
@@ -329,8 +318,8 @@ mod tests {
         assert_eq!(statements.translated(LAST_PREPARED), Some(1), "the server takes ours for the last");
         statements.get_mut(1).unwrap().long_data.insert(0);
         let again = Arc::new(Kept { source: first.source.clone(), prepared: None });
-        assert_eq!(statements.replace(1, 9, again), Some(1));
-        assert!(matches!(statements.get(1).unwrap().again, Again::LostLongData));
+        let before = Replaced { server_id: Some(1), had_long_data: true };
+        assert_eq!(statements.replace(1, 9, again), Some(before));
         assert_eq!((statements.translated(1), statements.translated(LAST_PREPARED)), (Some(9), Some(9)));
         // One that is not kept.
         statements.forget_last();

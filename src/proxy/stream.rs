@@ -44,6 +44,9 @@ pub enum Stream {
     ServerTls(Box<client::TlsStream<Socket>>),
     /// Logged in, with frames agreed on.
     Compressed(Box<Compressed>),
+    /// A test's buffers in place of a socket.
+    #[cfg(test)]
+    Buffers(crate::proxy::session::Wire),
 }
 
 /// What a session's bytes are moved between. A side that counts frames learns what the bytes do not show.
@@ -105,6 +108,8 @@ impl Stream {
             Stream::Plain(Socket::Unix(_)) => Transport::Unix,
             Stream::ClientTls(_) | Stream::ServerTls(_) => Transport::Tls,
             Stream::Compressed(compressed) => compressed.carrier().transport(),
+            #[cfg(test)]
+            Stream::Buffers(_) => Transport::Tcp,
         }
     }
 
@@ -136,11 +141,11 @@ impl Stream {
 
 /// Both enums hand every call to the variant they hold.
 macro_rules! delegate {
-    ($type:ident: $($variant:ident)|+) => {
+    ($type:ident: $($(#[$test:meta])? $variant:ident)|+) => {
         impl AsyncRead for $type {
             fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
                 match self.get_mut() {
-                    $($type::$variant(s) => Pin::new(s).poll_read(cx, buf),)+
+                    $($(#[$test])? $type::$variant(s) => Pin::new(s).poll_read(cx, buf),)+
                 }
             }
         }
@@ -148,7 +153,7 @@ macro_rules! delegate {
         impl AsyncWrite for $type {
             fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
                 match self.get_mut() {
-                    $($type::$variant(s) => Pin::new(s).poll_write(cx, buf),)+
+                    $($(#[$test])? $type::$variant(s) => Pin::new(s).poll_write(cx, buf),)+
                 }
             }
 
@@ -158,25 +163,25 @@ macro_rules! delegate {
                 bufs: &[IoSlice<'_>],
             ) -> Poll<io::Result<usize>> {
                 match self.get_mut() {
-                    $($type::$variant(s) => Pin::new(s).poll_write_vectored(cx, bufs),)+
+                    $($(#[$test])? $type::$variant(s) => Pin::new(s).poll_write_vectored(cx, bufs),)+
                 }
             }
 
             fn is_write_vectored(&self) -> bool {
                 match self {
-                    $($type::$variant(s) => s.is_write_vectored(),)+
+                    $($(#[$test])? $type::$variant(s) => s.is_write_vectored(),)+
                 }
             }
 
             fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
                 match self.get_mut() {
-                    $($type::$variant(s) => Pin::new(s).poll_flush(cx),)+
+                    $($(#[$test])? $type::$variant(s) => Pin::new(s).poll_flush(cx),)+
                 }
             }
 
             fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
                 match self.get_mut() {
-                    $($type::$variant(s) => Pin::new(s).poll_shutdown(cx),)+
+                    $($(#[$test])? $type::$variant(s) => Pin::new(s).poll_shutdown(cx),)+
                 }
             }
         }
@@ -184,7 +189,7 @@ macro_rules! delegate {
 }
 
 delegate!(Socket: Tcp | Unix);
-delegate!(Stream: Plain | ClientTls | ServerTls | Compressed);
+delegate!(Stream: Plain | ClientTls | ServerTls | Compressed | #[cfg(test)] Buffers);
 
 #[cfg(test)]
 mod tests {

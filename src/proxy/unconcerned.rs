@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use super::glances::{GLANCE_BYTES_MAX, first_word};
 use super::outstanding::{Note, Purpose};
-use super::relay::{Relay, Step};
+use super::relay::{Arrived, Relay, Step, number_after};
 use super::session::Session;
 use super::statements::{Kept, Source};
 use super::tables::{Tables, is_concerning};
@@ -13,7 +13,7 @@ use super::tracking::may_see_tracking;
 use super::view::Named;
 use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
-use crate::mysql::packet::{HEADER_BYTES, Header, Whole, payload_of, whole_payload};
+use crate::mysql::packet::{HEADER_BYTES, Header, payload_of};
 use crate::mysql::prepared::statement_id;
 use crate::rewrite::effects::Effects;
 use crate::rewrite::plan::{self, Inserts, Lookup, Planned};
@@ -90,13 +90,12 @@ impl Relay {
                 && self.sees_tracking(command, header).unwrap_or(false)
     }
 
-    pub(super) fn unconcerned(&mut self, command: Command) -> Unconcerned {
-        let Whole::Is { window_bytes, .. } = whole_payload(self.up.window()) else { return Unconcerned::No };
-        let payload = payload_of(self.up.window(), window_bytes);
+    pub(super) fn unconcerned(&mut self, arrived: Arrived) -> Unconcerned {
+        let command = arrived.command;
+        let payload = payload_of(self.up.window(), arrived.window_bytes);
         let tables = self.view.tables.now();
         if !matches!(command, Command::Query | Command::StmtPrepare) {
-            let kept =
-                statement_id(&payload).ok().and_then(|id| self.statements.get(id)).map(|one| &one.kept);
+            let kept = arrived.statement.and_then(|id| self.statements.get(id)).map(|one| &one.kept);
             let Some(kept) = kept.filter(|kept| kept.prepared.is_none()) else { return Unconcerned::No };
             let (schema, table) = &kept.source.named;
             return match tables.lookup(schema, table) {
@@ -190,9 +189,9 @@ impl Relay {
             && !tables.concerns(text, self.view.default_schema(), None)
     }
 
-    pub(super) fn pass_unconcerned(&mut self, command: Command, note: Note) -> Step {
-        let Whole::Is { window_bytes, packets } = whole_payload(self.up.window()) else { return Step::Moved };
-        self.command_packets = (packets % 256).to_le_bytes().first().copied().unwrap_or(1);
+    pub(super) fn pass_unconcerned(&mut self, arrived: Arrived, note: Note) {
+        let Arrived { command, window_bytes, packets, .. } = arrived;
+        self.command_packets = number_after(packets);
         if command == Command::StmtPrepare {
             self.statements.forget_last();
             if let Note::Prepare(kept) = &note {
@@ -201,7 +200,6 @@ impl Relay {
         }
         self.owe(command.reply(), false, 0, note);
         self.up.accept(window_bytes);
-        Step::Moved
     }
 
     /// Where the command may look at the session's tracking, or set it, that is the client's own again.

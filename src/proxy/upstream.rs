@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
+use super::need::Need;
 use super::outstanding::{Note, Numbers, Outstanding, Purpose};
-use super::relay::{Event, Relay, Step, UpState, Violation};
+use super::relay::{Arrived, Event, Relay, Step, UpState, Violation};
 use super::statements::{Kept, Source, Statement};
 use super::tracking::{STATE_SQL, TRACK_SQL};
-use super::unconcerned::{Unconcerned, plain_name};
+use super::unconcerned::plain_name;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::{HEADER_BYTES, Header, Whole, whole_payload};
+use crate::mysql::packet::{HEADER_BYTES, Header, Whole, payload_of, whole_payload};
 use crate::mysql::prepared::statement_id;
 use crate::rewrite::effects::Effects;
 
@@ -132,17 +133,10 @@ impl Relay {
             }
             return Step::SendFirst;
         }
-        if let Some(job) = &self.select {
-            return match job.is_ready() {
-                true if !self.up.is_clear() => Step::SendFirst,
-                true => Step::Event(Event::Select),
-                false => Step::Hold,
-            };
-        }
-        let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES + 1) };
-        if self.view.names.is_waiting() {
+        if self.holds_client {
             return Step::Hold;
         }
+        let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES + 1) };
         if header.packet_nr != 0 {
             // Whether it is a COM_QUIT shows in its first byte.
             if header.payload_bytes == 1 && self.up.window().len() <= HEADER_BYTES {
@@ -219,7 +213,7 @@ impl Relay {
     }
 
     /// Sends what the session learns its state by. The lane must be clear.
-    fn ask_state(&mut self) -> Step {
+    pub(super) fn ask_state(&mut self) -> Step {
         self.query_own(Purpose::ReadState, STATE_SQL.as_bytes());
         self.query_own(Purpose::Track, TRACK_SQL.as_bytes());
         Step::SendFirst
@@ -325,26 +319,12 @@ impl Relay {
             }
             Whole::Needs { window_bytes } => Step::More(window_bytes),
             Whole::Is { .. } if !self.up.is_clear() => Step::SendFirst,
-            Whole::Is { .. } => {
-                use Command as C;
-                let reads_state =
-                    matches!(command, C::Query | C::StmtPrepare | C::StmtExecute | C::StmtBulkExecute);
-                if reads_state && self.passes_unread(command, header) {
-                    match self.unconcerned(command) {
-                        Unconcerned::Text(note) => return self.pass_unconcerned(command, note),
-                        Unconcerned::Execution => return Step::Event(Event::Command(command)),
-                        Unconcerned::ViewsFirst => return Step::Event(Event::ReadViews),
-                        Unconcerned::No => {}
-                    }
-                }
-                if reads_state && let Some(step) = self.wait_for_state(command, header) {
-                    return step;
-                }
-                // The exchange that answers it is not one of packets that follow each other in a queue.
-                if command == Command::ChangeUser && !self.outstanding.is_empty() {
-                    return Step::Hold;
-                }
-                Step::Event(Event::Command(command))
+            // The exchange that answers it is not one of packets that follow each other in a queue.
+            Whole::Is { .. } if command == Command::ChangeUser && !self.outstanding.is_empty() => Step::Hold,
+            Whole::Is { window_bytes, packets } => {
+                let payload = payload_of(self.up.window(), window_bytes);
+                let statement = if command.names_statement() { statement_id(&payload).ok() } else { None };
+                Step::Event(Event::Command(Arrived { command, window_bytes, packets, statement }))
             }
         }
     }
@@ -369,23 +349,21 @@ impl Relay {
             self.pass_too_long(command, header);
             return Step::Moved;
         }
-        self.wait_for_state(command, header).unwrap_or(Step::Event(Event::TooLong(command)))
+        match self.beginning(command, header) {
+            Err(step) => step,
+            Ok(_) => Step::Event(Event::TooLong(command)),
+        }
     }
 
     /// A statement is read as the server will read it: after everything before it has taken effect.
-    fn wait_for_state(&mut self, command: Command, header: Header) -> Option<Step> {
+    pub(super) fn state_first(&self, command: Command, header: Header) -> Option<Need> {
+        let is_settled = self.view.is_settled();
         let must_ask = if self.view.is_in_doubt() {
-            match self.may_stand_behind_question(command, header) {
-                Ok(may) => may,
-                Err(step) => return Some(step),
-            }
+            self.may_stand_behind_question(command, header).unwrap_or(false)
         } else {
-            !self.view.is_settled()
+            !is_settled
         };
-        if must_ask && self.view.ask() {
-            return Some(self.ask_state());
-        }
-        (!self.view.is_settled() || self.outstanding.may_change_session()).then_some(Step::Hold)
+        (must_ask || !is_settled || self.outstanding.may_change_session()).then_some(Need::State { must_ask })
     }
 
     /// An INSERT into a table that no rule concerns passes, however long it is.

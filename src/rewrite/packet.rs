@@ -13,7 +13,9 @@ use self::around::Around;
 use self::hiding::Hidden;
 use super::effects::Effects;
 use super::insert::{Context, Stop};
-use super::plan::{Edit, InsertPlan, Lookup, Plan, Planned, Protocol, Refusal, Target, Unreadable, View};
+use super::plan::{
+    Edit, InsertPlan, Lookup, Need, Plan, Planned, Protocol, Refusal, Target, Unreadable, View,
+};
 use crate::rules::model::Mode;
 use crate::sql::dialect::Dialect;
 use crate::sql::dynamic::{self as dynamic_sql, Dynamic};
@@ -298,6 +300,7 @@ impl Walk<'_> {
             return Ok(Named::NotRuled);
         }
         let refuse = |why: &str| Err(Box::new(Planned::Refused(Refusal::new(why))));
+        let needs = |need| Err(Box::new(Planned::Needs(need)));
         let Some(table) = name::decode(text, path.last, self.dialect.charset) else {
             return refuse("a table's name cannot be read in this character set; connect with utf8mb4");
         };
@@ -334,13 +337,10 @@ impl Walk<'_> {
             Lookup::Ruled(target) if target.rule.mode != Mode::On => Ok(Named::NotRuled),
             Lookup::Ruled(target) => Ok(Named::Ruled(target)),
             Lookup::Missing => Ok(Named::Missing),
-            Lookup::PerhapsHidden => Err(Box::new(Planned::AsksTemporary {
-                schema: schema.into_owned(),
-                table: table.into_owned(),
-            })),
-            Lookup::Unknown => {
-                Err(Box::new(Planned::NeedsTable { schema: schema.into_owned(), table: table.into_owned() }))
+            Lookup::PerhapsHidden => {
+                needs(Need::Temporary { schema: schema.into_owned(), table: table.into_owned() })
             }
+            Lookup::Unknown => needs(Need::Table { schema: schema.into_owned(), table: table.into_owned() }),
             Lookup::Refused(why) => refuse(&why),
             Lookup::Away(why) => Err(Box::new(Planned::Away(why))),
             Lookup::ServerFirst(why) => Ok(Named::ServerFirst(why)),

@@ -115,26 +115,14 @@ impl fmt::Display for Refusal {
 pub enum Planned {
     /// Goes on as it came.
     Untouched(Effects),
-    /// The caller fetches this table ([`Lookup::Unknown`]) and plans again.
-    NeedsTable {
-        schema: String,
-        table: String,
-    },
-    /// The caller asks the server, on this session, whether the name is a temporary table's ([`Lookup::PerhapsHidden`]).
-    AsksTemporary {
-        schema: String,
-        table: String,
-    },
+    /// The caller finds this out and plans again.
+    Needs(Need),
     /// The text does not fit the table's columns as cached: refresh them once and plan again; after that, as
     /// [`Planned::Unreadable`].
     Stale {
         schema: String,
         table: String,
         unreadable: Unreadable,
-    },
-    /// The server is asked this, and the packet planned again with its answer ([`super::named::Session::value`]).
-    NeedsValue {
-        question: Vec<u8>,
     },
     Refused(Refusal),
     /// [`Lookup::Away`]: there is no id for it now.
@@ -144,6 +132,17 @@ pub enum Planned {
     /// The server's error packet to what it was asked: the statement fails with it.
     Fails(Vec<u8>),
     Rewrite(Plan),
+}
+
+/// What a plan cannot be made without.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Need {
+    /// The columns of this table ([`Lookup::Unknown`]).
+    Table { schema: String, table: String },
+    /// Whether the session has a temporary table of this name ([`Lookup::PerhapsHidden`]); the server is asked on the session.
+    Temporary { schema: String, table: String },
+    /// The server's answer to this query ([`super::named::Session::value`]).
+    Value { question: Vec<u8> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::plan::{IdForm, InsertPlan, Piece, Plan, Planned, Style};
+use super::plan::{IdForm, InsertPlan, Need, Piece, Plan, Planned, Style};
 use super::select::SelectPlan;
 use super::splice::{needs_blank, put_fixed, put_separator};
 
@@ -10,18 +10,12 @@ use super::splice::{needs_blank, put_fixed, put_separator};
 pub fn describe(text: &[u8], planned: &Planned) -> String {
     match planned {
         Planned::Untouched(_) => "forwarded as it came: no INSERT into a ruled table\n".to_owned(),
-        Planned::NeedsTable { schema, table } => format!("the columns of {schema}.{table} are needed\n"),
-        Planned::AsksTemporary { schema, table } => {
-            format!("the server is asked whether a temporary table hides {schema}.{table}\n")
-        }
+        Planned::Needs(need) => needed(need),
         Planned::Stale { schema, table, unreadable } => {
             format!(
                 "does not fit the columns of {schema}.{table} as they are known\n{}\n",
                 unreadable.refusal
             )
-        }
-        Planned::NeedsValue { question } => {
-            format!("the server is asked first: {}\n", String::from_utf8_lossy(question))
         }
         Planned::Fails(_) => "fails with the server's error\n".to_owned(),
         Planned::Away(why) => format!("no id now (1467)\n{why}\n"),
@@ -33,6 +27,18 @@ pub fn describe(text: &[u8], planned: &Planned) -> String {
             )
         }
         Planned::Rewrite(plan) => rewritten(text, plan),
+    }
+}
+
+fn needed(need: &Need) -> String {
+    match need {
+        Need::Table { schema, table } => format!("the columns of {schema}.{table} are needed\n"),
+        Need::Temporary { schema, table } => {
+            format!("the server is asked whether a temporary table hides {schema}.{table}\n")
+        }
+        Need::Value { question } => {
+            format!("the server is asked first: {}\n", String::from_utf8_lossy(question))
+        }
     }
 }
 

@@ -58,4 +58,5 @@ mod timestamps;
 mod tracking;
 mod untouched;
 mod users;
+mod waiting;
 mod watch;

@@ -9,7 +9,7 @@ use super::tally::{Outcome, Said, Tally};
 use crate::proxy::settings::Verify;
 use crate::rewrite::effects::Effects;
 use crate::rewrite::named::Fresh;
-use crate::rewrite::plan::{Lookup, Plan, Planned, Protocol, Unreadable, View, plan};
+use crate::rewrite::plan::{Lookup, Need, Plan, Planned, Protocol, Unreadable, View, plan};
 use crate::rewrite::verify::{Opinion, opinion_on_sample};
 use crate::sql::dialect::{Dialect, Server};
 use crate::sql::digest::{Digest, digest};
@@ -251,10 +251,10 @@ impl<'a> Replay<'a> {
             Planned::Refused(why) => Said::new(Outcome::Refused, &why.to_string()),
             Planned::Away(why) => Said::new(Outcome::Refused, why),
             Planned::Unreadable(why) | Planned::Stale { unreadable: why, .. } => server(why),
-            Planned::NeedsTable { schema, table } | Planned::AsksTemporary { schema, table } => {
+            Planned::Needs(Need::Table { schema, table } | Need::Temporary { schema, table }) => {
                 Said::new(Outcome::ServerFirst, &format!("the server is asked about {schema}.{table}"))
             }
-            Planned::NeedsValue { .. } | Planned::Fails(_) => {
+            Planned::Needs(Need::Value { .. }) | Planned::Fails(_) => {
                 Said::new(Outcome::ServerFirst, "the server is asked for the text in a user's variable")
             }
         })

@@ -44,16 +44,13 @@ impl Asked<'_> {
 }
 
 impl Tables {
-    /// [`Tables::take`], where that needs no wait.
+    /// Ids that are at hand. Whether they may be used is for [`Tables::is_guarded`] to say, after they were taken.
     pub(in crate::proxy) fn take_at_once(&self, target: &Target, n: NonZeroU64) -> Option<IdBlock> {
         if self.backend.successor.is_some() {
             return None;
         }
         self.backend.taken.at_once(&target.rule.generator, |of| {
             let block = self.generators.get(&target.rule.generator)?.try_take(n)?;
-            if !self.is_guarded(target) {
-                return None;
-            }
             of.note(n.get());
             Some(block)
         })
@@ -102,13 +99,13 @@ impl Tables {
     }
 
     /// Whether ids that were taken for the table may be used, as far as is known.
-    fn is_guarded(&self, target: &Target) -> bool {
+    pub(in crate::proxy) fn is_guarded(&self, target: &Target) -> bool {
         let Some(locks) = &self.backend.locks else { return true };
         locks.is_seen() && self.lost_lock(target).is_none()
     }
 
     /// Waits until ids that were taken for the table may be used.
-    async fn guarded(&self, target: &Target, limit: Duration) -> Result<(), TakeError> {
+    pub(in crate::proxy) async fn guarded(&self, target: &Target, limit: Duration) -> Result<(), TakeError> {
         let Some(locks) = &self.backend.locks else { return Ok(()) };
         let seen = locks.seen(limit).await;
         let lost = seen.and_then(|()| self.lost_lock(target).map_or(Ok(()), Err));

@@ -13,7 +13,7 @@ use super::{Halt, Place, Walk};
 use crate::mysql::error::parse_err;
 use crate::rewrite::effects::Effects;
 use crate::rewrite::named::{Database, NamedChange, NamedStatement, Value, question, question_at_execute};
-use crate::rewrite::plan::{Edit, InsertPlan, Piece, Planned, Protocol, Refusal, Unreadable, View};
+use crate::rewrite::plan::{Edit, InsertPlan, Need, Piece, Planned, Protocol, Refusal, Unreadable, View};
 use crate::rewrite::prepare::{self, PreparedText};
 use crate::rewrite::splice::needs_blank;
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
@@ -168,7 +168,7 @@ impl Walk<'_> {
         }
         let question = question(span.of(lexer.text()));
         match self.view.session.value(&question) {
-            Value::NotAsked => Err(Box::new(Planned::NeedsValue { question })),
+            Value::NotAsked => Err(Box::new(Planned::Needs(Need::Value { question }))),
             value => Ok(value),
         }
     }

@@ -1,25 +1,24 @@
 //! A session whose sockets are buffers, and the ways to cut what comes in.
 
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::UnixStream;
 use tokio::sync::watch;
 
-use super::super::{Session, Shared};
+use super::super::{Served, Session, Shared};
 use crate::mysql::auth::{Sides, Transport};
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
 use crate::mysql::handshake::ServerVersion;
-use crate::proxy::lane::Lane;
 use crate::proxy::login::{LoggedIn, LoginContext};
-use crate::proxy::pump::{Outcome, Watchdog, poll_pump};
+use crate::proxy::need::Supplied;
 use crate::proxy::rights::Allowed;
 use crate::proxy::rsa_key::KeyCell;
 use crate::proxy::ruled::Verdict;
@@ -29,8 +28,7 @@ use crate::proxy::settings::{
     SendProxy, ServerCompression, Settings, Verify,
 };
 use crate::proxy::socket_users::SocketUsers;
-use crate::proxy::statements::{Kept, Source};
-use crate::proxy::stream::{Connection, Stream};
+use crate::proxy::stream::Stream;
 use crate::proxy::tables::InForce;
 use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
@@ -64,37 +62,46 @@ pub(super) enum Say {
 }
 pub(super) use Say::{Client, Server, ToClient, ToServer};
 
-/// One peer's socket.
-#[derive(Default)]
-struct Wire {
+/// One peer's socket: the session has one end, the test the other.
+#[derive(Debug, Clone, Default)]
+pub struct Wire(Arc<Mutex<Ends>>);
+
+#[derive(Debug, Default)]
+struct Ends {
     input: Vec<u8>,
     output: Vec<u8>,
     /// So many bytes are taken by one write; 0: all.
     takes: usize,
+    /// How often something was read or written.
+    moved: usize,
 }
 
-impl Connection for Wire {}
+impl Wire {
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.0.lock().unwrap()
+    }
+}
 
 impl AsyncRead for Wire {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.input.is_empty() {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut ends = self.ends();
+        if ends.input.is_empty() {
             return Poll::Pending;
         }
-        let n = buf.remaining().min(self.input.len());
-        buf.put_slice(&self.input[..n]);
-        self.input.drain(..n);
+        let n = buf.remaining().min(ends.input.len());
+        buf.put_slice(&ends.input[..n]);
+        ends.input.drain(..n);
+        ends.moved += 1;
         Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Wire {
-    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let n = if self.takes == 0 { buf.len() } else { buf.len().min(self.takes) };
-        self.output.extend_from_slice(&buf[..n]);
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let mut ends = self.ends();
+        let n = if ends.takes == 0 { buf.len() } else { buf.len().min(ends.takes) };
+        ends.output.extend_from_slice(&buf[..n]);
+        ends.moved += 1;
         Poll::Ready(Ok(n))
     }
 
@@ -140,12 +147,8 @@ fn settings(folder: &std::path::Path) -> Settings {
 
 struct Rig {
     session: Session,
-    stream: Stream,
     client: Wire,
     server: Wire,
-    watchdog: Watchdog,
-    /// The client's end of `stream`, for last words.
-    _peer: UnixStream,
 }
 
 impl Rig {
@@ -167,11 +170,10 @@ impl Rig {
             socket_users: SocketUsers::default(),
             primary: Primary::default(),
         };
-        let (near, peer) = UnixStream::pair().unwrap();
-        let (server, _) = UnixStream::pair().unwrap();
+        let (client, server) = (Wire::default(), Wire::default());
         let logged_in = LoggedIn {
-            client: Stream::unix(near),
-            server: Stream::unix(server),
+            client: Stream::Buffers(client.clone()),
+            server: Stream::Buffers(server.clone()),
             client_buffered: Vec::new(),
             capabilities,
             client_wants_session_track: false,
@@ -201,24 +203,23 @@ impl Rig {
             draining,
         };
         let here = shared.sessions.enter();
-        let (session, sockets) = Session::new(logged_in, shared, here);
-        let watchdog = Watchdog::new(Duration::from_mins(1), Duration::from_mins(1));
-        let (client, server) = (Wire::default(), Wire::default());
-        Rig { session, stream: sockets.client, client, server, watchdog, _peer: peer }
+        Rig { session: Session::new(logged_in, shared, here), client, server }
     }
+}
 
-    async fn pump(&mut self) {
-        loop {
-            let mut cx = Context::from_waker(Waker::noop());
-            let relay = &mut self.session.relay;
-            match poll_pump(&mut cx, relay, &mut self.client, &mut self.server, &mut self.watchdog) {
-                Poll::Pending => return,
-                Poll::Ready(Outcome::Event(event)) => {
-                    self.session.handle(event, &mut self.stream).await.unwrap();
-                }
-                Poll::Ready(other) => panic!("{other:?}"),
-            }
-        }
+/// Tasks of generators and stores that a session may wait for are done after so many turns of the runtime.
+const TURNS: usize = 8;
+
+/// Lets the session go as far as it comes.
+async fn settle(serving: &mut (impl Future<Output = Served> + Unpin), wires: [&Wire; 2]) {
+    let moved = || wires.map(|wire| wire.ends().moved);
+    let mut rest = TURNS;
+    while rest > 0 {
+        let before = moved();
+        let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut *serving).poll(cx).is_ready())).await;
+        assert!(!polled, "the session is over");
+        rest = if moved() == before { rest - 1 } else { TURNS };
+        tokio::task::yield_now().await;
     }
 }
 
@@ -227,9 +228,10 @@ type Cut<'a> = &'a mut dyn FnMut(usize) -> usize;
 
 /// `cut` says how long the next slice is, of so many bytes that are left.
 pub(super) async fn play(capabilities: Capabilities, script: &[Say], takes: usize, how: &str, cut: Cut<'_>) {
-    let mut rig = Rig::new(capabilities).await;
-    (rig.client.takes, rig.server.takes) = (takes, takes);
+    let Rig { mut session, client, server } = Rig::new(capabilities).await;
+    (client.ends().takes, server.ends().takes) = (takes, takes);
     let show = |bytes: &[u8]| bytes[..bytes.len().min(500)].escape_ascii().to_string();
+    let mut serving = Box::pin(session.go_on());
     for (step, say) in script.iter().enumerate() {
         match say {
             Client(bytes) | Server(bytes) => {
@@ -237,14 +239,14 @@ pub(super) async fn play(capabilities: Capabilities, script: &[Say], takes: usiz
                 while !rest.is_empty() {
                     let (slice, tail) = rest.split_at(cut(rest.len()).clamp(1, rest.len()));
                     rest = tail;
-                    let wire = if matches!(say, Client(_)) { &mut rig.client } else { &mut rig.server };
-                    wire.input.extend_from_slice(slice);
-                    rig.pump().await;
+                    let wire = if matches!(say, Client(_)) { &client } else { &server };
+                    wire.ends().input.extend_from_slice(slice);
+                    settle(&mut serving, [&client, &server]).await;
                 }
             }
             ToServer(bytes) | ToClient(bytes) => {
-                let wire = if matches!(say, ToClient(_)) { &mut rig.client } else { &mut rig.server };
-                let output = std::mem::take(&mut wire.output);
+                let wire = if matches!(say, ToClient(_)) { &client } else { &server };
+                let output = std::mem::take(&mut wire.ends().output);
                 let same = output.iter().zip(bytes).take_while(|(a, b)| a == b).count();
                 let (got, want) = (show(&output[same..]), show(&bytes[same..]));
                 assert!(
@@ -254,9 +256,10 @@ pub(super) async fn play(capabilities: Capabilities, script: &[Say], takes: usiz
             }
         }
     }
-    assert!(rig.client.output.is_empty(), "{how}: more for the client: {}", show(&rig.client.output));
-    assert!(rig.server.output.is_empty(), "{how}: more for the server: {}", show(&rig.server.output));
-    assert!(rig.session.relay.outstanding.is_empty(), "{how}: answers are outstanding");
+    drop(serving);
+    let rests = [&client, &server].map(|wire| show(&wire.ends().output));
+    assert_eq!(rests, [String::new(), String::new()], "{how}: more for the client, for the server");
+    assert!(session.relay.outstanding.is_empty(), "{how}: answers are outstanding");
 }
 
 /// Whole, in two slices cut at every offset of the script, byte by byte, and at random.
@@ -297,40 +300,32 @@ fn rules_of(column: &str) -> Arc<RuleSet> {
     Arc::new(crate::rules::load(folder.path()).unwrap().0)
 }
 
-/// Judges a text while its table's rule changes to another column: before it has an id, which takes a task of its own.
-pub(super) async fn changing(text: &str, column: &str) {
-    let rig = Rig::ready(Capabilities::DEPRECATE_EOF).await;
-    let tables = rig.session.shared.tables.clone();
-    let judged = rig.session.judge(Command::Query, text.as_bytes());
-    let (verdict, changed) = tokio::join!(biased; judged, tables.change(rules_of(column)));
+/// Sends a command while its table's rule changes to another column: before it has an id, which takes a task of its own. Returns
+/// what goes to the server.
+async fn while_the_rule_changes(rig: Rig, command: &[u8], column: &str) -> Vec<u8> {
+    let Rig { mut session, client, server } = rig;
+    let tables = session.shared.tables.clone();
+    client.ends().input.extend_from_slice(command);
+    let mut serving = Box::pin(session.go_on());
+    let settled = settle(&mut serving, [&client, &server]);
+    let ((), changed) = tokio::join!(biased; settled, tables.change(rules_of(column)));
     changed.unwrap();
-    let Verdict::Send(held) = verdict else { panic!("it is sent") };
-    assert_eq!(held.plan.inserts[0].target.rule.column, column);
+    settle(&mut serving, [&client, &server]).await;
+    std::mem::take(&mut server.ends().output)
 }
 
-/// Executes a prepared text, by a whole packet that names statement 7, while its table's rule changes. Returns what goes to the
-/// server.
+/// A text, as a whole packet.
+pub(super) async fn changing(packet: &[u8], column: &str) -> Vec<u8> {
+    while_the_rule_changes(Rig::ready(Capabilities::DEPRECATE_EOF).await, packet, column).await
+}
+
+/// Executes a prepared text, by a whole packet that names statement 7.
 pub(super) async fn changing_execution(text: &str, params: u16, execution: &[u8], column: &str) -> Vec<u8> {
     let mut rig = Rig::ready(Capabilities::DEPRECATE_EOF | Capabilities::MARIADB_STMT_BULK).await;
-    let tables = rig.session.shared.tables.clone();
-    let Verdict::Prepare(prepared) = rig.session.judge(Command::StmtPrepare, text.as_bytes()).await else {
-        panic!("it is prepared");
-    };
-    let state = rig.session.relay.view.state().unwrap();
-    let source = Source {
-        text: Some(text.as_bytes().to_vec()),
-        dialect: state.dialect,
-        reads_alike: false,
-        database: None,
-        named: ("s".into(), "t".into()),
-    };
-    let kept = Arc::new(Kept { source: Arc::new(source), prepared: Some(prepared) });
+    let (tables, mut supplied) = (rig.session.shared.tables.now(), Supplied::default());
+    let judged = rig.session.judge(&tables, Command::StmtPrepare, text.as_bytes(), &mut supplied);
+    let Verdict::Prepare(kept) = judged else { panic!("it is prepared") };
     rig.session.relay.statements.prepare(kept.clone());
     rig.session.relay.statements.prepared(7, &kept, params);
-    rig.session.relay.up = Lane::holding(execution);
-    let command = Command::from_byte(execution[4]).unwrap();
-    let executed = rig.session.execute(command, execution.len(), 1);
-    let ((), changed) = tokio::join!(biased; executed, tables.change(rules_of(column)));
-    changed.unwrap();
-    rig.session.relay.up.out().clone()
+    while_the_rule_changes(rig, execution, column).await
 }
