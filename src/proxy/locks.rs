@@ -375,9 +375,10 @@ impl Inner {
     }
 
     async fn take_note(&self, held: &mut Held, found: Vec<Holder>, begun: Duration) {
+        // By the time of the answer: the look itself may have taken so long that another store had the locks meanwhile.
         let was_seen = {
             let lease = self.lease.load();
-            lease.server == held.server && begun < lease.until
+            lease.server == held.server && boottime() < lease.until
         };
         let has_stayed = !std::mem::take(&mut held.is_new);
         // Connections of one server have other numbers each, until it starts again: then this one's has ended too.

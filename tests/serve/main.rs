@@ -26,6 +26,7 @@ mod ids;
 mod in_table;
 mod large;
 mod limits;
+mod lock_lease;
 mod logs;
 mod lower;
 mod named;
