@@ -93,6 +93,11 @@ pub(super) enum Settled {
 }
 
 impl InsertReply {
+    /// Whether ids were taken for it.
+    pub(super) fn takes_ids(&self) -> bool {
+        self.ids.is_some()
+    }
+
     /// What was taken for it, if anything.
     pub(super) fn taken(&self) -> Option<(&Target, Ids)> {
         Some((&self.target, self.ids?))

@@ -14,9 +14,11 @@ use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::locks::boottime;
 use crate::mysql::packet::{HEADER_BYTES, Header, packets_of, put_packets};
 
 /// What a lane holds without having been asked for more. One read fetches at most this.
@@ -60,6 +62,8 @@ pub(super) struct Lane {
     unflushed: bool,
     /// Nobody takes its bytes any more.
     is_sink: bool,
+    /// What waits is not to be sent from then on, by [`boottime`].
+    send_by: Option<Duration>,
 }
 
 impl Lane {
@@ -142,6 +146,16 @@ impl Lane {
     /// Whether nothing waits to be sent: only then may packets be skipped, replaced or injected.
     pub(super) fn is_clear(&self) -> bool {
         self.start == self.ready && self.out.is_empty()
+    }
+
+    /// What waits, or is put here next, holds ids that may be another proxy's from `limit` on.
+    pub(super) fn send_by(&mut self, limit: Option<Duration>) {
+        self.send_by = limit;
+    }
+
+    /// Asked right before what waits is sent: whether it comes too late, because the process stood still.
+    pub(super) fn is_too_late(&mut self) -> bool {
+        self.send_by.take().is_some_and(|limit| boottime() >= limit)
     }
 
     /// The receiver is gone: what waits is dropped from now on, so that the sender may come to its end and what the
@@ -264,7 +278,7 @@ impl Lane {
 
 #[cfg(test)]
 mod tests {
-    use super::{LANE_BYTES, Lane, ROOMY_FILLS_MAX};
+    use super::{Duration, LANE_BYTES, Lane, ROOMY_FILLS_MAX, boottime};
     use crate::mysql::packet::{PAYLOAD_BYTES_MAX, put_packets};
     use std::task::{Context, Poll, Waker};
 
@@ -293,6 +307,18 @@ mod tests {
         assert_eq!(lane.accept(9), 3);
         send(&mut lane, &mut to);
         assert_eq!(to, b"abXYdef");
+    }
+
+    #[test]
+    fn what_comes_too_late() {
+        for (limit, too_late) in
+            [(None, false), (Some(boottime() + Duration::from_mins(1)), false), (Some(boottime()), true)]
+        {
+            let mut lane = Lane::default();
+            lane.send_by(limit);
+            assert_eq!(lane.is_too_late(), too_late, "{limit:?}");
+            assert!(!lane.is_too_late(), "what is sent after it has no ids, or a limit of its own");
+        }
     }
 
     #[test]

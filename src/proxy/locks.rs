@@ -5,7 +5,8 @@
 //! A lock ends with its connection, and this proxy learns of that later. So its ids are good for a lease (300 ms) from when the locks
 //! were last seen held, and who takes a lock waits longer than that (600 ms) before it looks which ids are in the table. A
 //! statement takes its ids first and looks at the lease then. Where the locks were not seen in time, another store's proxy may have
-//! issued ids in the meantime: all tables are bound again, above what is in them, before the lease is renewed.
+//! issued ids in the meantime: all tables are bound again, above what is in them, before the lease is renewed. A process may be stopped
+//! between any two steps: what it did not send in time (150 ms after the lease) is not sent any more, and its session ends.
 
 mod held;
 mod server;
@@ -13,7 +14,7 @@ mod server;
 pub use held::{HeldByOther, held_by_others};
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -32,6 +33,10 @@ const LEASE: Duration = Duration::from_millis(300);
 
 /// How long who takes a lock waits before it issues ids: the lease of who held it before, and what it had sent by then.
 const GRACE: Duration = Duration::from_millis(600);
+
+/// How long after the lease a statement may be sent whose ids were taken within it. What is left of the grace is the network's and the
+/// server's.
+const SENDING: Duration = Duration::from_millis(150);
 
 /// After a lapse: the grace, and the time to look at the tables.
 const BIND_TIME: Duration = Duration::from_secs(2);
@@ -98,6 +103,8 @@ struct Inner {
     sharing: Sharing,
     held: Mutex<Held>,
     lease: ArcSwap<Lease>,
+    /// The end of the last lease that there was, in nanoseconds: a lapse does not take it back.
+    last_until: AtomicU64,
     /// Told after each look at the locks.
     looked: watch::Sender<()>,
     /// A statement waits for the next look.
@@ -143,6 +150,7 @@ impl TableLocks {
             sharing,
             held: Mutex::default(),
             lease: ArcSwap::default(),
+            last_until: AtomicU64::new(0),
             looked: watch::channel(()).0,
             wanted: Arc::default(),
             lapses: watch::channel(0).0,
@@ -229,6 +237,14 @@ impl TableLocks {
         }
         let why = self.inner.away.load().as_deref().cloned();
         Err(why.unwrap_or_else(|| "the locks of the ruled tables have not been seen in time".to_owned()))
+    }
+
+    /// Until when statements may be sent whose ids were taken by now, by [`boottime`]: later another store's proxy may issue these ids.
+    pub fn send_limit(&self) -> Option<Duration> {
+        if self.inner.unguarded.load(Ordering::Relaxed) {
+            return None;
+        }
+        Some(Duration::from_nanos(self.inner.last_until.load(Ordering::Acquire)) + SENDING)
     }
 
     /// Changes with each lapse; [`TableLocks::bound_again`] ends one.
@@ -375,9 +391,10 @@ impl Inner {
     }
 
     async fn take_note(&self, held: &mut Held, found: Vec<Holder>, begun: Duration) {
+        // By the time of the answer: the look itself may have taken so long that another store had the locks meanwhile.
         let was_seen = {
             let lease = self.lease.load();
-            lease.server == held.server && begun < lease.until
+            lease.server == held.server && boottime() < lease.until
         };
         let has_stayed = !std::mem::take(&mut held.is_new);
         // Connections of one server have other numbers each, until it starts again: then this one's has ended too.
@@ -404,7 +421,9 @@ impl Inner {
             self.lapses.send_modify(|lapses| *lapses += 1);
             return;
         }
-        self.lease.store(Arc::new(Lease { server: held.server, until: begun + LEASE }));
+        let until = begun + LEASE;
+        self.last_until.store(u64::try_from(until.as_nanos()).unwrap_or(u64::MAX), Ordering::Release);
+        self.lease.store(Arc::new(Lease { server: held.server, until }));
         self.looked.send_replace(());
         self.settle(held).await;
     }
@@ -472,7 +491,8 @@ async fn look_on(inner: Weak<Inner>, wanted: Arc<Notify>) {
     }
 }
 
-fn boottime() -> Duration {
+/// CLOCK_BOOTTIME, which goes on while the machine sleeps.
+pub(super) fn boottime() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
 }

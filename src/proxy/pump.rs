@@ -11,6 +11,9 @@ use super::relay::{Event, Relay, Side, Step, UpState};
 use super::stream::Connection;
 use crate::sessions::Count;
 
+/// A session that ends rather than send what it has.
+const TOO_LATE: &str = "a statement was not sent: the process stood still, and another Rowstamp may have issued its ids meanwhile";
+
 /// Why the pump came back.
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -222,6 +225,9 @@ where
             },
             Step::More(wanted) => Some(wanted),
         };
+        if side == Side::Client && lane.is_too_late() {
+            return Turn::Out(Outcome::Failed(Side::Backend, io::Error::other(TOO_LATE)));
+        }
         match lane.poll_send(cx, to, sent) {
             Poll::Pending => return Turn::Waits,
             // A server that refuses a packet (1153) says so and closes while the rest of it is under way. What it said is

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::inserts::SmallestId;
+use super::inserts::{InsertReply, SmallestId};
 use super::lane::Lane;
 use super::outstanding::{Answered, Forward, Note, Numbers, Outstanding, Own, Purpose, Queue};
 use super::rights::Rights;
@@ -223,6 +223,9 @@ impl Relay {
     /// Notes that the backend owes the response of a client's command.
     pub(super) fn owe(&mut self, reply: Reply, may_change_session: bool, nr_shift: u8, note: Note) {
         self.view.forget_failure();
+        if note.inserts().iter().any(InsertReply::takes_ids) {
+            self.up.send_by(self.view.tables.send_limit());
+        }
         if matches!(reply, Reply::Query | Reply::Prepare) {
             self.here.count(Count::Statements, 1);
             self.here.count(Count::Rewritten, u64::from(note.has_inserts()));

@@ -10,8 +10,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,7 +24,7 @@ use sha2::{Digest, Sha256};
 use support::etcd::Version;
 use support::machine::announce;
 use support::raw::{CLIENT_MULTI_STATEMENTS, Client, Options};
-use support::{Etcd, Kind, Proxy, Server, proxy};
+use support::{Etcd, Kind, Proxy, Server, proxy, told};
 
 const DB: &str = "guards";
 
@@ -35,10 +38,14 @@ struct Tally {
     started: AtomicU64,
     /// Another store had the table.
     kept_off: AtomicU64,
+    /// The server did not answer a proxy that started.
+    unanswered: AtomicU64,
     rows: AtomicU64,
     /// INSERTs that got 1467.
     refused: AtomicU64,
     locks_killed: AtomicU64,
+    /// An id has come twice: nobody goes on.
+    is_over: AtomicBool,
 }
 
 impl Tally {
@@ -51,7 +58,8 @@ impl Tally {
         let told = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let wanted = number("ROWSTAMP_GUARDS_STEPS").unwrap_or(STEPS);
         let tried = [&self.started, &self.kept_off, &self.rows, &self.locks_killed];
-        told(&self.steps) >= wanted && tried.into_iter().all(|count| told(count) > 0)
+        self.is_over.load(Ordering::Relaxed)
+            || told(&self.steps) >= wanted && tried.into_iter().all(|count| told(count) > 0)
             || told(&self.steps) >= wanted.saturating_mul(20)
     }
 }
@@ -79,6 +87,7 @@ fn campaign(server: &Server, etcd: &Etcd, seed: u64) {
          at TIMESTAMP(6) DEFAULT CURRENT_TIMESTAMP(6), KEY (id)) ENGINE=InnoDB"
     ));
     let (tally, lane) = (Tally::default(), Mutex::new(()));
+    let logs = Logs::default();
     let etcd_store = |prefix: &str| {
         format!("[store]\nkind = \"etcd\"\nendpoints = {}\nprefix = \"{prefix}\"\n", etcd.endpoints_toml())
     };
@@ -94,7 +103,7 @@ fn campaign(server: &Server, etcd: &Etcd, seed: u64) {
     ];
     thread::scope(|scope| {
         for (nth, store) in stores.iter().enumerate() {
-            let (tally, lane) = (&tally, &lane);
+            let (tally, lane, logs) = (&tally, &lane, &logs);
             let mut random = StdRng::seed_from_u64(seed.wrapping_add(nth as u64));
             scope.spawn(move || {
                 let name = format!("p{nth}");
@@ -105,25 +114,29 @@ fn campaign(server: &Server, etcd: &Etcd, seed: u64) {
                      generator = \"g\"\n"
                 );
                 let mut proxy = Proxy::written(&config, &[("rules", &rules)]);
+                logs.watch(&proxy);
                 while !tally.is_done() {
                     life(&mut proxy, &name, &mut random, tally, lane);
+                    logs.keep(&proxy);
                 }
             });
         }
+        let _over = told::StopOnDrop(&tally.is_over);
         let mut random = StdRng::seed_from_u64(seed.wrapping_sub(1));
         while !tally.is_done() {
             thread::sleep(Duration::from_millis(random.gen_range(20..800)));
             kill_a_lock(&mut direct, &tally);
-            assert_unique(&mut direct);
+            assert_unique(&mut direct, &logs);
         }
     });
-    assert_unique(&mut direct);
+    assert_unique(&mut direct, &logs);
     let told = |count: &AtomicU64| count.load(Ordering::Relaxed);
     announce(&format!(
-        "guards: {} steps, {} starts, {} kept off, {} rows, {} INSERTs refused, {} locks killed: no id twice",
+        "guards: {} steps, {} starts, {} kept off, {} not answered, {} rows, {} INSERTs refused, {} locks killed: no id twice",
         told(&tally.steps),
         told(&tally.started),
         told(&tally.kept_off),
+        told(&tally.unanswered),
         told(&tally.rows),
         told(&tally.refused),
         told(&tally.locks_killed)
@@ -138,10 +151,16 @@ fn life(proxy: &mut Proxy, name: &str, random: &mut StdRng, tally: &Tally, lane:
     match proxy.try_start() {
         Ok(()) => Tally::note(&tally.started),
         Err(log) => {
-            assert!(
-                log.contains("is held by another Rowstamp") || log.contains("proxy of the name"),
-                "it does not start:\n{log}"
-            );
+            // A machine that does other things too has a server that takes more than a second for its answer.
+            if log.contains("no answer within 1s") {
+                return Tally::note(&tally.unanswered);
+            }
+            let is_kept_off =
+                log.contains("is held by another Rowstamp") || log.contains("proxy of the name");
+            if !is_kept_off {
+                tally.is_over.store(true, Ordering::Relaxed);
+            }
+            assert!(is_kept_off, "it does not start:\n{log}");
             return Tally::note(&tally.kept_off);
         }
     }
@@ -199,11 +218,54 @@ fn kill_a_lock(direct: &mut Client, tally: &Tally) {
     }
 }
 
-fn assert_unique(direct: &mut Client) {
+/// What each proxy's processes said, one after the other, for the case that an id comes twice.
+#[derive(Default)]
+struct Logs {
+    /// Its folder, and what its processes said that have ended.
+    of_proxies: Mutex<Vec<(PathBuf, String)>>,
+}
+
+impl Logs {
+    /// Bytes of each that are shown.
+    const SHOWN_MAX: usize = 6000;
+
+    fn watch(&self, proxy: &Proxy) {
+        self.of_proxies.lock().unwrap().push((proxy.dir().to_owned(), String::new()));
+    }
+
+    /// Its process has ended: the next one begins a new log.
+    fn keep(&self, proxy: &Proxy) {
+        let mut all = self.of_proxies.lock().unwrap();
+        let (_, kept) = all.iter_mut().find(|(dir, _)| dir == proxy.dir()).unwrap();
+        kept.push_str(&proxy.last_log());
+        *kept = last_of(kept).to_owned();
+    }
+
+    fn shown(&self) -> String {
+        let mut shown = String::new();
+        for (dir, kept) in &*self.of_proxies.lock().unwrap() {
+            let config = fs::read_to_string(dir.join("rowstamp.toml")).unwrap_or_default();
+            let name = config.lines().last().unwrap_or_default();
+            let now = fs::read_to_string(dir.join("log")).unwrap_or_default();
+            let all = format!("{kept}{now}");
+            // Writing to a String cannot fail.
+            let _ = write!(shown, "\n== {name}\n{}", last_of(&all));
+        }
+        shown
+    }
+}
+
+fn last_of(text: &str) -> &str {
+    let from = text.len().saturating_sub(Logs::SHOWN_MAX);
+    let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    &text[from..]
+}
+
+fn assert_unique(direct: &mut Client, logs: &Logs) {
     let twice = direct.run(format!(
         "SELECT id, GROUP_CONCAT(proxy, ' ', at) FROM {DB}.t GROUP BY id HAVING COUNT(*) > 1 LIMIT 5"
     ));
     let shown: Vec<_> =
         (0..twice[0].rows().len()).map(|row| (twice[0].cell(row, 0), twice[0].cell(row, 1))).collect();
-    assert!(shown.is_empty(), "ids that were issued twice: {shown:?}");
+    assert!(shown.is_empty(), "ids that were issued twice: {shown:?}{}", logs.shown());
 }

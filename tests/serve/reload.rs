@@ -1,11 +1,10 @@
 //! Rules that change by SIGHUP while sessions live.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::rig::{Rig, code, code_of, each_with, insert_id, rows};
-use crate::support::raw::{Client, Options, Param};
+use crate::rig::{Rig, code, each_with, insert_id, rows};
+use crate::support::raw::{Client, Options};
 use crate::support::{Proxy, proxy};
 
 /// Rules of `db` with generators `g` (from 1) and `h` (from 1,000,000,001), and these tables.
@@ -21,7 +20,7 @@ pub(crate) fn rules(db: &str, keys: &str, tables: &[(&str, &str, &str)]) -> Stri
 }
 
 /// Stops the writers also where the test fails: the scope waits for them.
-struct Stop<'a>(&'a AtomicBool);
+pub(crate) struct Stop<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {
@@ -220,91 +219,5 @@ fn a_lock_that_was_lost_is_given_up_once() {
         wait("another proxy's", &mut || {
             code(&mut other.client(), "INSERT INTO reload_relock.t(a) VALUES(4)") == 0
         });
-    });
-}
-
-const WRITERS: u32 = 8;
-/// `ROWSTAMP_RELOADS` says otherwise.
-const RELOADS: u64 = 200;
-
-/// Half of the writers prepare. Each statement has three rows, so that its ids show whether they are of one run.
-fn write_until(rig: &Rig, writer: u32, stop: &AtomicBool) -> Vec<u64> {
-    let mut client = rig.client();
-    let prepared = writer
-        .is_multiple_of(2)
-        .then(|| client.prepare("INSERT INTO t(a) VALUES(?),(NULL),(NULL)").unwrap().unwrap());
-    let mut firsts = Vec::new();
-    for nth in 0.. {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let a = i64::from(writer * 10_000_000 + nth);
-        let outcomes = match &prepared {
-            Some(prepared) => client.execute(prepared, &[Param::Int(a)]).unwrap(),
-            None => client.query(format!("INSERT INTO t(a) VALUES({a}),(NULL),(NULL)")).unwrap(),
-        };
-        assert_eq!(code_of(&outcomes), 0, "{}: {outcomes:?}", rig.name());
-        firsts.push(outcomes[0].ok().unwrap().insert_id);
-    }
-    firsts
-}
-
-/// Even ids come from one generator, odd ones from the other.
-fn storm_rules(generator: &str) -> String {
-    format!(
-        "schema = \"reload_storm\"\n\
-         [generators.even]\nkind = \"sequence\"\nstep = 2\n\
-         [generators.odd]\nkind = \"sequence\"\nstep = 4\noffset = 1\n\
-         [tables.t]\ncolumn = \"id\"\ngenerator = \"{generator}\"\n"
-    )
-}
-
-/// The n-th file of the storm, and whether it is good: of five, three are, one has an error, and one is half-written.
-fn storm_file(nth: u64) -> (String, bool) {
-    let good = storm_rules(if nth.is_multiple_of(2) { "odd" } else { "even" });
-    match nth % 5 {
-        3 => (good.replace("column", "colum"), false),
-        4 => {
-            // From within the table's section on: in front of it the rest is a file without the table.
-            let from = good.find("[tables").unwrap() + 1;
-            let places = u64::try_from(good.len() - 1 - from).unwrap();
-            let cut = from + usize::try_from(nth.wrapping_mul(0x9E37_79B9_7F4A_7C15) % places).unwrap();
-            (good[..cut].to_owned(), false)
-        }
-        _ => (good, true),
-    }
-}
-
-#[test]
-fn a_storm_of_reloads() {
-    let reloads = std::env::var("ROWSTAMP_RELOADS").map_or(RELOADS, |count| count.parse().unwrap());
-    // Statements wait for a change no longer than for an id, and a busy machine takes its time.
-    let config = "[store]\ndeadline = \"20s\"\n";
-    each_with("reload_storm", "", config, &storm_rules("even"), |rig| {
-        let stop = AtomicBool::new(false);
-        let firsts: Vec<u64> = std::thread::scope(|scope| {
-            let (stop, this) = (&stop, &*rig);
-            let stopping = Stop(stop);
-            let writers: Vec<_> =
-                (0..WRITERS).map(|writer| scope.spawn(move || write_until(this, writer, stop))).collect();
-            for nth in 0..reloads {
-                let (text, is_good) = storm_file(nth);
-                this.proxy.write_rules("rules", &text);
-                let (is_in_force, log) = this.proxy.reload();
-                assert_eq!(is_in_force, is_good, "{}, reload {nth}: {text}\n{log}", this.name());
-            }
-            drop(stopping);
-            writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
-        });
-        let mut client = rig.client();
-        let ids: BTreeSet<u64> =
-            rows(&mut client, "SELECT id FROM t").split(' ').map(|id| id.parse().unwrap()).collect();
-        let distance = |first: u64| if first.is_multiple_of(2) { 2 } else { 4 };
-        let run = |first: u64| [first, first + distance(first), first + 2 * distance(first)];
-        let expect: BTreeSet<u64> = firsts.iter().flat_map(|&first| run(first)).collect();
-        assert!(ids == expect && ids.len() == firsts.len() * 3, "{}", rig.name());
-        let odd = firsts.iter().filter(|&first| first % 2 == 1).count();
-        assert!(odd > 0 && odd < firsts.len(), "{}: both generators", rig.name());
-        println!("{}: {} statements during {reloads} reloads, {odd} odd", rig.name(), firsts.len());
     });
 }

@@ -21,7 +21,12 @@ pub(crate) fn server(kind: Kind) -> Option<&'static Server> {
         Kind::MariaDb => &MARIADB,
         Kind::MySql9 => &MYSQL9,
     };
-    let options = ServerOptions { arguments: vec!["--max-allowed-packet=66M".into()], ..Default::default() };
+    let mut arguments = vec!["--max-allowed-packet=66M".to_owned()];
+    if kind == Kind::MariaDb {
+        // The plugins for tests are called experimental.
+        arguments.push("--plugin-maturity=unknown".to_owned());
+    }
+    let options = ServerOptions { arguments, ..Default::default() };
     place.get_or_init(|| Server::start_with(kind, options)).as_ref()
 }
 

@@ -3,9 +3,10 @@
 
 use std::fmt::Write as _;
 
-use crate::rig::{Rig, code, code_of, each_with, insert_id};
+use crate::rig::{Rig, code, code_of, each_with, insert_id, rows};
 use crate::support::Kind;
-use crate::support::raw::{CLIENT_MULTI_STATEMENTS, Client, Options, Outcome};
+use crate::support::machine::announce;
+use crate::support::raw::{CLIENT_EXPIRED_PASSWORDS, CLIENT_MULTI_STATEMENTS, Client, Options, Outcome};
 
 const RULES: &str = "schema = \"DB\"\n[generators.g]\nkind = \"sequence\"\n[tables.t]\ncolumn = \"id\"\ngenerator = \"g\"\n\
                      [tables.i]\ncolumn = \"id\"\ngenerator = \"i\"\n[generators.i]\nkind = \"sequence\"\n";
@@ -13,15 +14,49 @@ const RULES: &str = "schema = \"DB\"\n[generators.g]\nkind = \"sequence\"\n[tabl
 /// What a statement may leave behind: one that stands behind another in its packet takes its few ids before it is denied.
 const GAP_MAX: u64 = 16;
 
-/// Their rights on table `i`, by turns none, too few, of a role that is not active, of another table.
-const ACCOUNTS: [(&str, &str); 6] = [
+/// Their rights on table `i`, by turns none, too few, of a role that is not active, of another table; of a role that is active and has
+/// too few, of an account whose password has expired, of one that logs in as a proxy user of another with too few.
+const ACCOUNTS: [(&str, &str); 9] = [
     ("none", ""),
     ("reader", "GRANT SELECT, UPDATE, DELETE ON DB.i TO NAME;"),
     ("column", "GRANT INSERT (a), SELECT ON DB.i TO NAME;"),
     ("role", "CREATE ROLE DB_adds; GRANT INSERT ON DB.i TO DB_adds; GRANT DB_adds TO NAME;"),
     ("other", "GRANT ALL ON DB.t TO NAME;"),
     ("view", "CREATE VIEW DB.v AS SELECT * FROM DB.i; GRANT SELECT ON DB.v TO NAME;"),
+    (
+        "active",
+        "CREATE ROLE DB_reads; GRANT SELECT, UPDATE ON DB.i TO DB_reads; GRANT DB_reads TO NAME; \
+         SET DEFAULT ROLE DB_reads TO NAME;",
+    ),
+    ("expired", "GRANT ALL ON DB.* TO NAME; ALTER USER NAME PASSWORD EXPIRE;"),
+    (
+        PROXY_USER,
+        "GRANT ALL ON DB.i TO NAME; CREATE USER DB_base; GRANT SELECT ON DB.i TO DB_base; GRANT PROXY ON DB_base TO NAME;",
+    ),
 ];
+const PROXY_USER: &str = "proxy";
+
+/// What makes an account a proxy user; `None`: the server has no plugin here that lets it. MySQL maps users itself, and MariaDB 10.11
+/// leaves it to plugins, of which its packages have PAM and GSSAPI alone: the one for tests is in `mariadb-test`.
+fn as_proxy_user(kind: Kind, direct: &mut Client) -> Option<&'static str> {
+    // What root has over a socket, it may grant over TCP too.
+    direct.run(
+        "INSERT IGNORE INTO mysql.proxies_priv(Host,User,Proxied_host,Proxied_user,With_grant,Grantor) \
+         VALUES('127.0.0.1','root','','',1,'')",
+    );
+    direct.run("FLUSH PRIVILEGES");
+    if kind == Kind::MySql9 {
+        return Some(
+            "ALTER USER NAME IDENTIFIED WITH sha256_password BY ''; SET GLOBAL check_proxy_users=ON; \
+             SET GLOBAL sha256_password_proxy_users=ON;",
+        );
+    }
+    if code(direct, "INSTALL SONAME 'auth_test_plugin'") != 0 {
+        announce("rights: no proxy users on mariadb: it has no auth_test_plugin (package mariadb-test)");
+        return None;
+    }
+    Some("ALTER USER NAME IDENTIFIED VIA test_plugin_server USING 'DB_base';")
+}
 
 /// Of ids up to an INT's last, and of many rows.
 fn statements(kind: Kind) -> Vec<String> {
@@ -57,13 +92,19 @@ fn fitted(text: &str, db: &str, account: &str) -> String {
 }
 
 fn client(rig: &Rig, address: &str, user: &str) -> Client {
-    let options = Options {
+    Client::connect(address, &options(rig, user)).unwrap()
+}
+
+fn options(rig: &Rig, user: &str) -> Options {
+    let is_mapped = rig.kind == Kind::MariaDb && user.ends_with(PROXY_USER);
+    Options {
         user: user.to_owned(),
         database: (user == "root").then(|| rig.db.clone()),
-        capabilities: Options::default().capabilities | CLIENT_MULTI_STATEMENTS,
+        capabilities: Options::default().capabilities | CLIENT_MULTI_STATEMENTS | CLIENT_EXPIRED_PASSWORDS,
+        // Its name, as the plugin for tests wants it.
+        answer: if is_mapped { format!("{}_base\0", rig.db).into_bytes() } else { Vec::new() },
         ..Options::default()
-    };
-    Client::connect(address, &options).unwrap()
+    }
 }
 
 /// Of a client that has no right to the schema: it cannot make it its default.
@@ -92,8 +133,18 @@ fn denied_statements_use_nothing_up() {
         let mut last = next_id(&mut root);
         for (name, grants) in ACCOUNTS {
             let account = format!("{db}_{name}");
-            let auth = if rig.kind == Kind::MySql9 { "IDENTIFIED BY ''" } else { "" };
-            direct.run(format!("CREATE USER {account} {auth}; {} DO 1", fitted(grants, &db, &account)));
+            let mut grants = grants.to_owned();
+            if name == PROXY_USER {
+                let Some(more) = as_proxy_user(rig.kind, &mut direct) else { continue };
+                grants.push_str(more);
+            }
+            make_account(rig, &mut direct, &account, &grants);
+            if name == PROXY_USER {
+                for address in [rig.server.address(), rig.proxy.address()] {
+                    let who = rows(&mut client(rig, &address, &account), "SELECT CURRENT_USER()");
+                    assert_eq!(who, format!("{db}_base@%"), "{}: {address}", rig.name());
+                }
+            }
             for sql in statements(rig.kind) {
                 let sql = qualified(&sql, &db);
                 let [native, proxied] = [rig.server.address(), rig.proxy.address()].map(|address| {
@@ -107,8 +158,10 @@ fn denied_statements_use_nothing_up() {
                 });
                 let what = format!("{} {name}: {}", rig.name(), sql.chars().take(90).collect::<String>());
                 // One who lacks the right to the id alone is told of the column, as README says.
-                let is_as_natively =
-                    |said: u16, native: u16| said == native || name == "column" && said == 1143;
+                // And a password that has expired is all that is said of any text that may insert.
+                let is_as_natively = |said: u16, native: u16| {
+                    said == native || name == "column" && said == 1143 || name == "expired" && said == 1820
+                };
                 assert!(
                     proxied.0 > 0 && is_as_natively(proxied.0, native.0),
                     "{what}: {proxied:?}, natively {native:?}"
@@ -122,6 +175,67 @@ fn denied_statements_use_nothing_up() {
                 last = next;
             }
         }
+    });
+}
+
+fn make_account(rig: &Rig, direct: &mut Client, account: &str, grants: &str) {
+    let mut grants = fitted(grants, &rig.db, account);
+    let auth = if rig.kind == Kind::MySql9 { "IDENTIFIED BY ''" } else { "" };
+    if rig.kind == Kind::MariaDb {
+        grants = grants.replace(
+            &format!("SET DEFAULT ROLE {}_reads TO", rig.db),
+            &format!("SET DEFAULT ROLE {}_reads FOR", rig.db),
+        );
+    }
+    direct.run(format!("CREATE USER {account} {auth}; {grants} DO 1"));
+}
+
+/// Nobody gets in, and nothing is left; once it is unlocked it is as any other account.
+#[test]
+fn a_locked_account_leaves_nothing() {
+    each("rights_locked", |rig| {
+        let mut direct = client(rig, &rig.server.address(), "root");
+        let mut root = client(rig, &rig.proxy.address(), "root");
+        let account = format!("{}_locked", rig.db);
+        make_account(
+            rig,
+            &mut direct,
+            &account,
+            "GRANT INSERT ON DB.i TO NAME; ALTER USER NAME ACCOUNT LOCK;",
+        );
+        let last = next_id(&mut root);
+        let refused = |address: &str| {
+            let error = Client::connect(address, &options(rig, &account)).err().unwrap();
+            error.to_string()
+        };
+        assert_eq!(refused(&rig.proxy.address()), refused(&rig.server.address()), "{}", rig.name());
+        assert_eq!(next_id(&mut root), last + 1, "{}", rig.name());
+        direct.run(format!("ALTER USER {account} ACCOUNT UNLOCK"));
+        let mut theirs = client(rig, &rig.proxy.address(), &account);
+        let sql = format!("INSERT INTO {}.i(a) VALUES (1)", rig.db);
+        assert_eq!(insert_id(&mut theirs, &sql), last + 2, "{}", rig.name());
+        // Locked again: who is in stays in, as the server has it.
+        direct.run(format!("ALTER USER {account} ACCOUNT LOCK"));
+        assert_eq!(insert_id(&mut theirs, &sql), last + 3, "{}", rig.name());
+    });
+}
+
+/// The right to insert is the other account's, of which this one is a proxy user.
+#[test]
+fn a_proxy_user_inserts_by_the_others_right() {
+    each("rights_proxy", |rig| {
+        let mut direct = client(rig, &rig.server.address(), "root");
+        let Some(more) = as_proxy_user(rig.kind, &mut direct) else { return };
+        let account = format!("{}_{PROXY_USER}", rig.db);
+        let grants = "CREATE USER DB_base; GRANT INSERT ON DB.i TO DB_base; GRANT PROXY ON DB_base TO NAME;";
+        make_account(rig, &mut direct, &account, &format!("{grants}{more}"));
+        let mut root = client(rig, &rig.proxy.address(), "root");
+        let last = next_id(&mut root);
+        let mut theirs = client(rig, &rig.proxy.address(), &account);
+        let sql = format!("INSERT INTO {}.i(a) VALUES (1)", rig.db);
+        assert_eq!(insert_id(&mut theirs, &sql), last + 1, "{}", rig.name());
+        theirs.run(format!("INSERT INTO {}.i(id,a) VALUES (1000,1)", rig.db));
+        assert_eq!(next_id(&mut root), 1001, "{}: an id of a proxy user's is followed", rig.name());
     });
 }
 

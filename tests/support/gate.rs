@@ -42,6 +42,11 @@ impl Gate {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// New connections wait while the guard lives; those that are open go on.
+    pub fn hold(&self) -> impl Drop + '_ {
+        self.target.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// New connections go to `target` from here on; those that are open stay where they are.
     pub fn turn(&self, target: &str) {
         target.clone_into(&mut self.target.lock().unwrap_or_else(PoisonError::into_inner));

@@ -60,6 +60,8 @@ pub struct Options {
     pub compress: Compress,
     /// Capabilities that are set whatever the server offers.
     pub insists_on: u32,
+    /// What is answered to a switch to another plugin: nothing is the empty password's answer.
+    pub answer: Vec<u8>,
 }
 
 impl Default for Options {
@@ -74,6 +76,7 @@ impl Default for Options {
             proxy_header: Vec::new(),
             compress: Compress::of_environment(),
             insists_on: 0,
+            answer: Vec::new(),
         }
     }
 }
@@ -90,6 +93,7 @@ pub struct Client {
     pub server_version: String,
     pub connection_id: u32,
     plugin: Vec<u8>,
+    answer: Vec<u8>,
     /// Sent to a server that asks for a local file.
     pub local_file: Vec<u8>,
     /// Names and values, sent with each query and execution where CLIENT_QUERY_ATTRIBUTES is agreed on.
@@ -121,6 +125,7 @@ impl Client {
             server_version: String::new(),
             connection_id: 0,
             plugin: Vec::new(),
+            answer: options.answer.clone(),
             local_file: Vec::new(),
             attributes: Vec::new(),
         };
@@ -184,8 +189,8 @@ impl Client {
             let packet = self.read_packet()?;
             match packet.first() {
                 Some(0x00) => return Ok(()),
-                // A switch to another plugin; the empty password's answer is the empty packet.
-                Some(0xFE) => self.write_packet(&[])?,
+                // A switch to another plugin.
+                Some(0xFE) => self.write_packet(&self.answer.clone())?,
                 // caching_sha2_password's "fast path succeeded".
                 Some(0x01) => {}
                 Some(0xFF) => {
