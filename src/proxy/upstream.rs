@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use super::moves::plain_name;
 use super::outstanding::{Note, Numbers, Outstanding, Purpose};
 use super::relay::{Event, Relay, Step, UpState, Violation};
 use super::statements::{Kept, Source, Statement};
 use super::tracking::{STATE_SQL, TRACK_SQL};
-use super::unconcerned::{Unconcerned, plain_name};
+use super::unconcerned::Unconcerned;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, Whole, whole_payload};
@@ -205,7 +206,10 @@ impl Relay {
         }
         match command {
             Command::StmtPrepare => self.statements.forget_last(),
-            Command::ResetConnection => self.starts_over(),
+            Command::ResetConnection => {
+                self.view.reset();
+                self.statements.clear();
+            }
             Command::InitDb => self.view.may_move(),
             _ => {}
         }

@@ -28,6 +28,7 @@ mod large;
 mod limits;
 mod logs;
 mod lower;
+mod moves;
 mod named;
 mod names;
 mod operator;
