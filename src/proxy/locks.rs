@@ -7,6 +7,7 @@
 //! statement takes its ids first and looks at the lease then. Where the locks were not seen in time, another store's proxy may have
 //! issued ids in the meantime: all tables are bound again, above what is in them, before the lease is renewed.
 
+mod ahead;
 mod held;
 mod server;
 
