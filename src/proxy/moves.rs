@@ -127,8 +127,8 @@ mod tests {
     use crate::rules::mentions::DefaultSchema;
 
     #[track_caller]
-    fn check(command: Command, text: &str, expect: Move) {
-        assert_eq!(Move::of(command, text.as_bytes()), expect, "{text}");
+    fn check(command: Command, text: &str, expect: &Move) {
+        assert_eq!(&Move::of(command, text.as_bytes()), expect, "{text}");
     }
 
     #[test]
@@ -137,12 +137,12 @@ mod tests {
         for text in
             ["USE a_1", "use `a_1` ;", "EXECUTE IMMEDIATE 'USE a_1'", "execute\nimmediate \"use a_1;\";"]
         {
-            check(Command::Query, text, Move::Now(a()));
+            check(Command::Query, text, &Move::Now(a()));
         }
         for text in ["PREPARE s FROM 'USE a_1'", " prepare s_1 from \"use `a_1`\" ;"] {
-            check(Command::Query, text, Move::Later(a()));
+            check(Command::Query, text, &Move::Later(a()));
         }
-        check(Command::StmtPrepare, "USE a_1", Move::Later(a()));
+        check(Command::StmtPrepare, "USE a_1", &Move::Later(a()));
         for text in [
             "PREPARE s FROM 'USE a_1'; USE b",
             "PREPARE s FROM 'USE a' '_1'",
@@ -157,9 +157,9 @@ mod tests {
             "SELECT 'USE a_1'",
             "'",
         ] {
-            check(Command::Query, text, Move::Unclear);
+            check(Command::Query, text, &Move::Unclear);
         }
-        check(Command::StmtPrepare, "EXECUTE IMMEDIATE 'USE a_1'", Move::Unclear);
+        check(Command::StmtPrepare, "EXECUTE IMMEDIATE 'USE a_1'", &Move::Unclear);
     }
 
     #[test]

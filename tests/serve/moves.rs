@@ -65,7 +65,7 @@ fn one_of_many_prepared_moves_leads_to_a_ruled_table() {
                 return;
             }
             for number in 0..others {
-                code(&mut client, &format!("PREPARE s{number} FROM 'USE moves_many_{number}'"));
+                code(&mut client, format!("PREPARE s{number} FROM 'USE moves_many_{number}'"));
             }
             client.run("USE moves_many_2");
             client.run("INSERT INTO moves_many_2.t VALUES(1,2)");
