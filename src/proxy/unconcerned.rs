@@ -132,7 +132,8 @@ impl Relay {
             // Its tables may go with a schema.
             _ if mention.schema || mention.moves => {
                 let schema = moves.as_ref().and_then(Move::now);
-                Note::effects(Arc::new(Effects { ddl: mention.schema, schema, ..Effects::default() }))
+                let ddl = mention.schema && !self.changes_rows(text);
+                Note::effects(Arc::new(Effects { ddl, schema, ..Effects::default() }))
             }
             _ => Note::Nothing,
         };
@@ -156,6 +157,12 @@ impl Relay {
             self.view.unsure_of_temporary();
         }
         Unconcerned::Text(note)
+    }
+
+    /// Whether it changes rows, and does nothing else: tables and views stay as they are.
+    fn changes_rows(&self, text: &[u8]) -> bool {
+        let may_be_several = self.view.multi_statements() && memchr::memchr(b';', text).is_some();
+        begins_with_row_change(text) && !may_be_several
     }
 
     /// Whether backslashes are escapes to the server, as far as its last answer tells; `None`: it has not answered all yet.

@@ -1,8 +1,10 @@
 //! Where the default database may be while nothing was asked: no further than the session's texts can move it.
 
 use crate::rig::{code, each, insert_id};
+use crate::support::Proxy;
 use crate::support::raw::{Client, Options};
-use crate::untouched::{CAPABILITIES, Wires};
+use crate::support::tap::{Direction, Tap};
+use crate::untouched::{CAPABILITIES, Wires, sent};
 
 /// Both schemas are without rules. What is prepared may move the default database at any time.
 #[test]
@@ -50,6 +52,28 @@ fn a_prepared_move_between_schemas_without_rules_passes_byte_for_byte() {
             client.query("UPDATE u SET a=5").unwrap();
             wires.are_alike(&context("COM_RESET_CONNECTION"));
         }
+    });
+}
+
+/// An INSERT that names the schema of a ruled table, and another table, is no DDL: nobody reads columns and views again for it.
+#[test]
+fn an_insert_into_another_table_of_the_schema_is_no_ddl() {
+    each("moves_ddl", "", |rig| {
+        let tap = Tap::start(&rig.server.address());
+        // The other proxy of this test has the lock of the ruled table.
+        let rules = crate::rig::rules(&rig.db).replace("[tables.t]", "[tables.another]");
+        let proxy = Proxy::start(&crate::support::proxy::config(&tap.address()), &[("rules", &rules)]);
+        let options = Options { database: Some(rig.db.clone()), ..Options::default() };
+        let mut client = Client::connect(&proxy.address(), &options).unwrap();
+        client.run("INSERT INTO moves_ddl.u VALUES(0,0)");
+        tap.take();
+        for number in 0..40 {
+            client.run(format!("INSERT INTO moves_ddl.u VALUES({number},0)"));
+        }
+        let sent = sent(&tap.take(), Direction::Up);
+        let reads = memchr::memmem::find_iter(&sent, b"information_schema.views").count();
+        // They are read from time to time.
+        assert!(reads < 20, "{}: the views were read {reads} times", rig.name());
     });
 }
 

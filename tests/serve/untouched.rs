@@ -76,7 +76,7 @@ const SEVERAL: &[&str] = &[
 ];
 
 /// All that went one way.
-fn sent(logs: &[Log], direction: Direction) -> Vec<u8> {
+pub(crate) fn sent(logs: &[Log], direction: Direction) -> Vec<u8> {
     logs.iter().flatten().filter(|(to, _)| *to == direction).flat_map(|(_, bytes)| bytes.clone()).collect()
 }
 
