@@ -49,7 +49,7 @@ impl Relay {
     }
 
     /// Whether this statement leaves something (ROW_COUNT, FOUND_ROWS, warnings) that reading the state after it would take
-    /// away from the next one: then the state is read before it.
+    /// away from the next one: then the state is read before it. Not where it reads itself what the statement before it left.
     pub(super) fn leaves_counts(&self, command: Command, header: Header) -> Result<bool, Step> {
         if command != Command::Query || !self.view.is_untouched() {
             return Ok(false);
@@ -63,8 +63,9 @@ impl Relay {
         for (to, from) in options.iter_mut().zip(text) {
             *to = from.to_ascii_lowercase();
         }
-        let words = ["update", "delete", "with", "found_rows"];
-        Ok(words.iter().any(|word| memchr::memmem::find(&options, word.as_bytes()).is_some()))
+        let words = ["update", "delete", "with", CALC_FOUND_ROWS];
+        let leaves = words.iter().any(|word| memchr::memmem::find(&options, word.as_bytes()).is_some());
+        Ok(leaves && !reads_counts(text))
     }
 
     /// Whether a statement may call a function, which may make temporary tables.
@@ -193,6 +194,18 @@ pub(super) fn first_word(text: &[u8]) -> &[u8] {
     behind_comments(text).split(|b| !b.is_ascii_alphabetic()).next().unwrap_or_default()
 }
 
+/// The option of a SELECT that leaves a count for `FOUND_ROWS()`.
+const CALC_FOUND_ROWS: &str = "sql_calc_found_rows";
+
+/// Whether a statement may read what the one before it left: a count, or warnings.
+fn reads_counts(text: &[u8]) -> bool {
+    let text = text.get(..GLANCE_BYTES_MAX).unwrap_or(text).to_ascii_lowercase();
+    let has = |word: &&str| memchr::memmem::find(&text, word.as_bytes()).is_some();
+    let mut found_rows = memchr::memmem::find_iter(&text, b"found_rows");
+    ["row_count", "warning_count", "error_count", "diagnostics"].iter().any(has)
+        || found_rows.any(|at| !text.get(..at).unwrap_or_default().ends_with(b"sql_calc_"))
+}
+
 /// Whether a statement may read `LAST_INSERT_ID()` and does not read what belongs to the statement before it.
 pub(super) fn may_read_insert_id(text: &[u8]) -> bool {
     let text = text.get(..GLANCE_BYTES_MAX).unwrap_or(text).to_ascii_lowercase();
@@ -215,11 +228,25 @@ pub(super) fn may_read_insert_id(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::may_read_insert_id;
+    use super::{may_read_insert_id, reads_counts};
 
     #[track_caller]
     fn check(text: &str, expect: bool) {
         assert_eq!(may_read_insert_id(text.as_bytes()), expect, "{text}");
+    }
+
+    #[test]
+    fn who_reads_what_the_statement_before_left() {
+        for (text, expect) in [
+            ("select Found_Rows()", true),
+            ("SELECT SQL_CALC_FOUND_ROWS a FROM t", false),
+            ("SELECT SQL_CALC_FOUND_ROWS FOUND_ROWS() FROM t", true),
+            ("UPDATE t SET a=ROW_COUNT()", true),
+            ("DELETE FROM t WHERE a=@@warning_count", true),
+            ("DELETE FROM t", false),
+        ] {
+            assert_eq!(reads_counts(text.as_bytes()), expect, "{text}");
+        }
     }
 
     #[test]

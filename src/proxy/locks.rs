@@ -8,6 +8,7 @@
 //! issued ids in the meantime: all tables are bound again, above what is in them, before the lease is renewed. A process may be stopped
 //! between any two steps: what it did not send in time (150 ms after the lease) is not sent any more, and its session ends.
 
+mod ahead;
 mod held;
 mod server;
 

@@ -27,6 +27,7 @@ pub mod listener;
 mod locked;
 pub mod locks;
 pub mod login;
+mod moves;
 mod named;
 mod need;
 mod outstanding;

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use super::glances::{GLANCE_BYTES_MAX, first_word};
+use super::moves::Move;
 use super::outstanding::{Note, Purpose};
 use super::relay::{Arrived, Relay, Step, number_after};
 use super::session::Session;
@@ -120,6 +121,7 @@ impl Relay {
             self.view.names.lose_all();
             return Unconcerned::No;
         }
+        let moves = mention.moves.then(|| Move::of(command, text));
         let note = match command {
             Command::StmtPrepare => match self.keeping(text) {
                 Keeping::Unclear => return Unconcerned::No,
@@ -128,8 +130,9 @@ impl Relay {
             },
             // Its tables may go with a schema.
             _ if mention.schema || mention.moves => {
-                let schema = if mention.moves { used_schema(text) } else { None };
-                Note::effects(Arc::new(Effects { ddl: mention.schema, schema, ..Effects::default() }))
+                let schema = moves.as_ref().and_then(Move::now);
+                let ddl = mention.schema && !self.changes_rows(text);
+                Note::effects(Arc::new(Effects { ddl, schema, ..Effects::default() }))
             }
             _ => Note::Nothing,
         };
@@ -138,16 +141,27 @@ impl Relay {
         if mention.dynamic {
             self.view.prepared_unseen.note(text, &tables);
         }
-        if mention.moves {
-            self.view.may_move();
-            if mention.dynamic || command == Command::StmtPrepare {
-                self.view.may_move_unseen();
+        match moves {
+            None => {}
+            Some(Move::Later(to)) => self.view.may_move_unseen(Some(to)),
+            Some(Move::Now(_)) => self.view.may_move(),
+            Some(Move::Unclear) => {
+                self.view.may_move();
+                if mention.dynamic || command == Command::StmtPrepare {
+                    self.view.may_move_unseen(None);
+                }
             }
         }
         if may_make_tables {
             self.view.unsure_of_temporary();
         }
         Unconcerned::Text(note)
+    }
+
+    /// Whether it changes rows, and does nothing else: tables and views stay as they are.
+    fn changes_rows(&self, text: &[u8]) -> bool {
+        let may_be_several = self.view.multi_statements() && memchr::memchr(b';', text).is_some();
+        begins_with_row_change(text) && !may_be_several
     }
 
     /// Whether backslashes are escapes to the server, as far as its last answer tells; `None`: it has not answered all yet.
@@ -163,7 +177,7 @@ impl Relay {
         }
         let database = match self.view.default_schema() {
             DefaultSchema::Is(name) => Some(name),
-            DefaultSchema::Unknown => Some(UNKNOWN),
+            DefaultSchema::Unknown | DefaultSchema::OneOf(..) => Some(UNKNOWN),
             DefaultSchema::None => None,
         };
         let dialect = self.view.presumed_dialect();
@@ -330,26 +344,6 @@ fn is_unnamed_compound(tables: &Tables, text: &[u8], default: DefaultSchema<'_>,
     words.contains(&&*word)
         && !tables.has_rules_in(default)
         && !named.and(Named::new(tables.mention(text, default), false)).is_ruled()
-}
-
-/// The schema of a text that is nothing but USE.
-fn used_schema(text: &[u8]) -> Option<String> {
-    let text = text.trim_ascii();
-    let text = text.strip_suffix(b";").unwrap_or(text);
-    let (word, name) = text.split_at_checked(3)?;
-    let is_use = word.eq_ignore_ascii_case(b"use");
-    let name = name.strip_prefix(b" ").filter(|_| is_use)?.trim_ascii();
-    match name.strip_prefix(b"`") {
-        Some(name) => plain_name(name.strip_suffix(b"`")?),
-        None if name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') => plain_name(name),
-        None => None,
-    }
-}
-
-/// A name of characters that are the same in every character set.
-pub(super) fn plain_name(name: &[u8]) -> Option<String> {
-    let is_same = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'`' | b'\\' | b'~');
-    std::str::from_utf8(name).ok().filter(|_| !name.is_empty() && name.iter().all(is_same)).map(str::to_owned)
 }
 
 /// Statements of rows, which nobody uses to look at variables: the longest and most frequent ones.

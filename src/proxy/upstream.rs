@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use super::moves::plain_name;
 use super::need::Need;
 use super::outstanding::{Note, Numbers, Outstanding, Purpose};
 use super::relay::{Arrived, Event, Relay, Step, UpState, Violation};
 use super::statements::{Kept, Source, Statement};
 use super::tracking::{STATE_SQL, TRACK_SQL};
-use super::unconcerned::plain_name;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, Whole, payload_of, whole_payload};
@@ -199,7 +199,10 @@ impl Relay {
         }
         match command {
             Command::StmtPrepare => self.statements.forget_last(),
-            Command::ResetConnection => self.starts_over(),
+            Command::ResetConnection => {
+                self.view.reset();
+                self.statements.clear();
+            }
             Command::InitDb => self.view.may_move(),
             _ => {}
         }

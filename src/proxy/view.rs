@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::moves::UnseenMoves;
 use super::named::Names;
 use super::tables::InForce;
 use super::temporary::{Hides, TemporaryTables};
@@ -28,8 +29,8 @@ pub(super) struct View {
     default: DefaultDatabase,
     /// What it was before what was last sent that may move it.
     moved_from: DefaultDatabase,
-    /// A statement was prepared that may move it, whenever it is executed.
-    moves_unseen: bool,
+    /// Statements were prepared that may move it, whenever they are executed.
+    moves_unseen: UnseenMoves,
     multi_statements: bool,
     /// Status bits of the last response.
     status: u16,
@@ -118,7 +119,7 @@ impl View {
             named: Named::default(),
             default: DefaultDatabase::at_login(database),
             moved_from: DefaultDatabase::Unknown,
-            moves_unseen: false,
+            moves_unseen: UnseenMoves::default(),
             temporary: TemporaryTables::default(),
             names: Names::default(),
             prepared_unseen: PreparedUnseen::default(),
@@ -185,13 +186,11 @@ impl View {
 
     /// The default database, as far as it is known without asking.
     pub(super) fn default_schema(&self) -> DefaultSchema<'_> {
-        let known = match (&self.knowledge, &self.default) {
-            (Knowledge::Known(state), _) => &state.database,
-            _ if self.moves_unseen => return DefaultSchema::Unknown,
-            (_, DefaultDatabase::Is(name)) => name,
-            (_, DefaultDatabase::Unknown) => return DefaultSchema::Unknown,
-        };
-        known.as_deref().map_or(DefaultSchema::None, DefaultSchema::Is)
+        match (&self.knowledge, &self.default) {
+            (Knowledge::Known(state), _) => DefaultSchema::of(state.database.as_deref()),
+            (_, DefaultDatabase::Is(name)) => self.moves_unseen.from(name.as_deref()),
+            (_, DefaultDatabase::Unknown) => DefaultSchema::Unknown,
+        }
     }
 
     /// Something was sent that may move it.
@@ -199,9 +198,9 @@ impl View {
         self.moved_from = std::mem::replace(&mut self.default, DefaultDatabase::Unknown);
     }
 
-    /// A text was prepared that may move it.
-    pub(super) fn may_move_unseen(&mut self) {
-        self.moves_unseen = true;
+    /// A text was prepared that may move it, to this schema or, with `None`, to any.
+    pub(super) fn may_move_unseen(&mut self, to: Option<String>) {
+        self.moves_unseen.add(to);
     }
 
     /// A COM_CHANGE_USER has succeeded with this one.
@@ -293,13 +292,23 @@ impl View {
         self.knowledge = Knowledge::Untouched;
         self.own_tracking = None;
         self.default = DefaultDatabase::Unknown;
-        self.moves_unseen = false;
+        self.moves_unseen = UnseenMoves::default();
         self.owed_insert_id = None;
         self.temporary = TemporaryTables::default();
         self.names = Names::default();
         self.prepared_unseen = PreparedUnseen::default();
         self.rehearsed_names = Names::default();
         self.status &= !status::IN_TRANS;
+    }
+
+    /// The same for a COM_RESET_CONNECTION, which leaves the default database as it is.
+    pub(super) fn reset(&mut self) {
+        let default = std::mem::replace(&mut self.default, DefaultDatabase::Unknown);
+        let moves = std::mem::take(&mut self.moves_unseen);
+        self.forget();
+        if moves.are_known() {
+            (self.default, self.moves_unseen) = (default, moves);
+        }
     }
 
     /// It is asked for again, before the next statement that may matter.

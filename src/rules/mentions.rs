@@ -32,6 +32,14 @@ pub enum DefaultSchema<'a> {
     Unknown,
     None,
     Is(&'a str),
+    /// The one, or one of the others.
+    OneOf(Option<&'a str>, &'a [String]),
+}
+
+impl<'a> DefaultSchema<'a> {
+    pub fn of(name: Option<&'a str>) -> Self {
+        name.map_or(DefaultSchema::None, DefaultSchema::Is)
+    }
 }
 
 /// The words of all ruled names.
@@ -251,6 +259,10 @@ impl Mentions {
                     |schema: &String| schema.eq_ignore_ascii_case(name) || *schema == name.to_lowercase();
                 self.schemas.iter().position(is_it).map_or(0, bit)
             }
+            DefaultSchema::OneOf(one, others) => {
+                let others = others.iter().map(|name| DefaultSchema::Is(name));
+                others.fold(self.schemas_of(DefaultSchema::of(one)), |all, name| all | self.schemas_of(name))
+            }
         }
     }
 }
@@ -382,6 +394,10 @@ mod tests {
         check(DefaultSchema::Unknown, "insert into orders values(1)", "t");
         check(DefaultSchema::Is("other"), "insert into SHOP . orders values(1)", "ts");
         check(DefaultSchema::Is("all"), "insert into anything values(1)", "t");
+        let others = ["all".to_owned()];
+        check(DefaultSchema::OneOf(Some("other"), &others), "insert into anything values(1)", "t");
+        check(DefaultSchema::OneOf(Some("shop"), &others[..0]), "insert into orders values(1)", "t");
+        check(DefaultSchema::OneOf(None, &["other".to_owned()]), "insert into orders values(1)", "");
         check(DefaultSchema::Is("other"), "insert into `all`.x values(1)", "ts");
         check(DefaultSchema::Is("crm"), "insert into таблица values(1)", "t");
         check(DefaultSchema::Is("crm"), "insert into y values('ü')", "t");

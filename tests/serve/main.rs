@@ -30,6 +30,7 @@ mod limits;
 mod lock_lease;
 mod logs;
 mod lower;
+mod moves;
 mod named;
 mod names;
 mod operator;

@@ -242,3 +242,31 @@ fn a_routine_that_switches_tracking_off() {
         }
     });
 }
+
+/// What the proxy asks for the session's state before would take it away.
+#[test]
+fn counts_are_those_of_the_statement_before() {
+    each("state_counts", "INSERT INTO u VALUES(1,1),(2,2),(3,3);", |rig| {
+        for (statement, reading) in [
+            ("SELECT * FROM u", "SELECT FOUND_ROWS()"),
+            ("(SELECT SQL_CALC_FOUND_ROWS * FROM u) UNION ALL SELECT 4,4 LIMIT 2", "SELECT FOUND_ROWS()"),
+            ("SELECT SQL_CALC_FOUND_ROWS * FROM u LIMIT 1", "SELECT FOUND_ROWS()"),
+            ("UPDATE u SET a=9", "SELECT ROW_COUNT()"),
+            ("INSERT INTO u VALUES(7,7),(8,7)", "UPDATE u SET a=ROW_COUNT() WHERE a=7"),
+        ] {
+            let outcome = |mut client: Client| {
+                client.run("START TRANSACTION");
+                client.query(statement).unwrap();
+                let read = format!("{:?}", client.query(reading).unwrap());
+                let stored = rows(&mut client, "SELECT COUNT(*), SUM(a) FROM u");
+                client.run("ROLLBACK");
+                assert_eq!(code(&mut client, "INSERT INTO u VALUES(0,0)"), 0);
+                client.run("DELETE FROM u WHERE id=0");
+                (read, stored)
+            };
+            let (through, direct) = (outcome(rig.client()), outcome(rig.direct()));
+            assert_eq!(through, direct, "{}: {statement}; {reading}", rig.name());
+        }
+        assert!(insert_id(&mut rig.client(), "INSERT INTO t(a) VALUES(NULL)") > 0, "{}", rig.name());
+    });
+}

@@ -11,7 +11,7 @@ use crate::support::tap::{Direction, Log, Tap};
 
 /// All with SESSION_TRACK, which the proxy agrees on with the server for every client: others get their answers without its reports
 /// (`tracking`).
-const CAPABILITIES: [u32; 3] = [
+pub(crate) const CAPABILITIES: [u32; 3] = [
     CLIENT_SESSION_TRACK,
     CLIENT_SESSION_TRACK | CLIENT_MULTI_STATEMENTS | CLIENT_MULTI_RESULTS,
     CLIENT_SESSION_TRACK
@@ -76,19 +76,19 @@ const SEVERAL: &[&str] = &[
 ];
 
 /// All that went one way.
-fn sent(logs: &[Log], direction: Direction) -> Vec<u8> {
+pub(crate) fn sent(logs: &[Log], direction: Direction) -> Vec<u8> {
     logs.iter().flatten().filter(|(to, _)| *to == direction).flat_map(|(_, bytes)| bytes.clone()).collect()
 }
 
 /// A proxy between two taps. It has no control account, whose queries would be on the server's wire too.
-struct Wires {
-    outer: Tap,
-    inner: Tap,
+pub(crate) struct Wires {
+    pub(crate) outer: Tap,
+    pub(crate) inner: Tap,
     _proxy: Proxy,
 }
 
 impl Wires {
-    fn new(rig: &Rig) -> Wires {
+    pub(crate) fn new(rig: &Rig) -> Wires {
         let inner = Tap::start(&rig.server.address());
         let config = format!(
             "[listen]\naddress = \"127.0.0.1:0\"\n[listen.tls]\nmode = \"disabled\"\n[backend]\naddress = \"{}\"\n\
@@ -102,7 +102,7 @@ impl Wires {
     }
 
     #[track_caller]
-    fn are_alike(&self, context: &str) {
+    pub(crate) fn are_alike(&self, context: &str) {
         let (outer, inner) = (self.outer.take(), self.inner.take());
         for direction in [Direction::Up, Direction::Down] {
             let (client, server) = (sent(&outer, direction), sent(&inner, direction));
@@ -154,6 +154,9 @@ fn check(rig: &Rig, wires: &Wires, capabilities: u32, database: &str, passes: im
     }
     client.reset().unwrap();
     client.query("INSERT INTO u VALUES(1,1)").unwrap();
+    if passes("DELETE") {
+        client.query("DELETE FROM u WHERE a=2").unwrap();
+    }
     wires.are_alike(&context("other commands"));
 }
 

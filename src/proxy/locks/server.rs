@@ -16,7 +16,7 @@ use super::LockError;
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Tables that are asked for by one statement, which has some 60 KB then.
-const TABLES_PER_QUERY: usize = 100;
+pub(super) const TABLES_PER_QUERY: usize = 100;
 
 /// Who holds a table's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -31,6 +31,7 @@ use crate::ids::{Generator, Sequence};
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
 use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec, Mode, Rule, TableShape};
+use crate::rules::pattern::is_pattern;
 use crate::sql::name::same_column;
 
 /// A ruled table of the backend, read before anything is changed.
@@ -176,6 +177,7 @@ impl Tables {
             };
             live.push(Live { table, rule, shape, ddl, fit });
         }
+        self.lock_missing(&live).await;
         if is_locking {
             self.locks_settled().await;
         }
@@ -185,6 +187,20 @@ impl Tables {
             }
         }
         Ok(live)
+    }
+
+    /// Tables that rules name exactly and that may be made later.
+    async fn lock_missing(&self, live: &[Live]) {
+        let Some(locks) = &self.backend.locks else { return };
+        let there: HashSet<String> = live.iter().map(|one| self.bound_name(&one.rule, &one.table)).collect();
+        let missing: Vec<String> = self.exact_names().filter(|name| !there.contains(name)).collect();
+        locks.take_ahead(&missing).await;
+    }
+
+    /// By [`Tables::bound_name`], the names of active rules that are no patterns.
+    pub(super) fn exact_names(&self) -> impl Iterator<Item = String> {
+        let exact = self.rules.rules().filter(|rule| rule.mode == Mode::On && !is_pattern(&rule.table));
+        exact.map(|rule| self.bound_name(rule, &rule.table))
     }
 
     /// Each table of the backend that a rule names, with the rule.

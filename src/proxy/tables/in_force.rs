@@ -1,5 +1,6 @@
 //! The version of the rules that counts, and its giving way to the next.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -206,7 +207,8 @@ impl InForce {
         }
         let _nothing_is_bound = self.backend.fetching.lock().await;
         let now = self.now();
-        locks.keep(|table| now.is_bound_as(table)).await;
+        let kept: HashSet<String> = now.bound_names().into_iter().chain(now.exact_names()).collect();
+        locks.keep(|table| kept.contains(table)).await;
     }
 
     /// The store went back: what the generators have reserved may be others' too.

@@ -204,10 +204,11 @@ impl Tables {
         entry.is_bound && !matches!(&entry.lookup, Lookup::Ruled(target) if is_other(target))
     }
 
-    /// [`Tables::is_bound`] by [`Tables::bound_name`].
-    pub(super) fn is_bound_as(&self, name: &str) -> bool {
+    /// By [`Tables::bound_name`], the tables that are bound.
+    pub(super) fn bound_names(&self) -> Vec<String> {
         let known = self.known.load();
-        known.iter().any(|((schema, table), entry)| entry.is_bound && format!("{schema}.{table}") == name)
+        let bound = known.iter().filter(|(_, entry)| entry.is_bound);
+        bound.map(|((schema, table), _)| format!("{schema}.{table}")).collect()
     }
 
     /// `ddl`: [`Ddl::seen`] before it was read.
