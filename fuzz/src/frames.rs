@@ -53,7 +53,8 @@ fn of_stream(algorithm: Algorithm, sizes: (usize, usize), frames: &[u8]) {
     // takes all of that size at once. So a body of zstd that holds less than it says may be wrong in one way of reading alone.
     let announced = announced(frames);
     let holds_less = |plain: &[u8], wrong: Option<FrameError>| wrong.is_none() && plain.len() < announced;
-    let is_short = algorithm == Algorithm::Zstd && (holds_less(&plain, wrong) || holds_less(&whole, wrong_as_whole));
+    let is_short =
+        algorithm == Algorithm::Zstd && (holds_less(&plain, wrong) || holds_less(&whole, wrong_as_whole));
     assert!(is_same || is_end || is_short, "in slices of {}: {wrong:?}, not {wrong_as_whole:?}", sizes.0);
     // How much of a body that is wrong, or not yet there, comes out first depends on the algorithm.
     let is_right = wrong.is_none() && wrong_as_whole.is_none();

@@ -300,7 +300,8 @@ fn query(
     assert_eq!(query.span.start, first.span.start);
     let span = query.span.range();
     assert!(query.params <= query.all_params);
-    let is_within = |name: &Token| span.start <= name.span.start as usize && name.span.end as usize <= span.end;
+    let is_within =
+        |name: &Token| span.start <= name.span.start as usize && name.span.end as usize <= span.end;
     assert!(query.names.iter().all(is_within));
     let Some((packet, tree, run)) = tree else { return Ok(()) };
     ends(packet, run, lexer.position() as usize, query.semicolon);
