@@ -240,7 +240,7 @@ impl TableLocks {
         Err(why.unwrap_or_else(|| "the locks of the ruled tables have not been seen in time".to_owned()))
     }
 
-    /// Until when statements may be sent whose ids were taken by now, by [`boottime`]: later another store's proxy may issue these ids.
+    /// Until when statements may be sent whose ids were taken by now, by CLOCK_BOOTTIME: later another store's proxy may issue these ids.
     pub fn send_limit(&self) -> Option<Duration> {
         if self.inner.unguarded.load(Ordering::Relaxed) {
             return None;

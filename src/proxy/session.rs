@@ -1,6 +1,6 @@
 //! One session: a logged-in client and its backend connection, until one of them ends.
 //!
-//! [`Session::pump`] moves bytes until something needs the session. A command that a rule may concern is decided at once
+//! `pump` moves bytes until something needs the session. A command that a rule may concern is decided at once
 //! (`command`), as far as everything is known; what is not known is found out (`supply`), by questions to the server among
 //! others (`ask`), while answers to what was sent before go on to the client.
 
