@@ -295,7 +295,6 @@ fn query(
     wants: Wants<'_>,
     tree: Option<(&Packet<'_>, &Insert, &Run)>,
 ) -> Result<(), Odd> {
-    let text = lexer.text();
     let Some(query) = Query::read(lexer, first, wants.column, wants.table)? else { return Ok(()) };
     assert_eq!(query.span.start, first.span.start);
     let span = query.span.range();

@@ -2,7 +2,9 @@
 //! ARCHITECTURE.md, "The insert id", has the rules; the differential tests hold each.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::locks::SendBy;
 use super::tables::Tables;
 use crate::ids::range::block::{IdBlock, Spacing};
 use crate::mysql::ok::OkPacket;
@@ -32,7 +34,9 @@ pub(super) struct InsertReply {
     /// INSERT ... SELECT.
     selected: Option<Selected>,
     /// The version of the rules that it was planned under: the table stays locked while it is under way.
-    _tables: Arc<Tables>,
+    tables: Arc<Tables>,
+    /// Until when it may be sent, as far as was known when its ids were taken.
+    send_by: SendBy,
 }
 
 /// What an INSERT ... SELECT was numbered with.
@@ -93,9 +97,10 @@ pub(super) enum Settled {
 }
 
 impl InsertReply {
-    /// Whether ids were taken for it.
-    pub(super) fn takes_ids(&self) -> bool {
-        self.ids.is_some()
+    /// Until when it may be sent, as far as is known now; `None`: it takes no ids.
+    pub(super) fn send_by(&self) -> Option<SendBy> {
+        self.ids?;
+        Some(self.tables.send_by(&self.target).unwrap_or(self.send_by))
     }
 
     /// What was taken for it, if anything.
@@ -105,6 +110,7 @@ impl InsertReply {
 
     /// `found_rows`: CLIENT_FOUND_ROWS was negotiated.
     pub(super) fn new(insert: &InsertPlan, ids: Option<Ids>, found_rows: bool, tables: Arc<Tables>) -> Self {
+        let send_by = tables.send_by(&insert.target).unwrap_or(SendBy::Boottime(Duration::ZERO));
         InsertReply {
             statement: insert.statement,
             style: insert.style,
@@ -118,7 +124,8 @@ impl InsertReply {
             target: insert.target.clone(),
             smallest: Smallest::NotAsked,
             selected: None,
-            _tables: tables,
+            tables,
+            send_by,
         }
     }
 

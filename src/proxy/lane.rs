@@ -14,11 +14,10 @@ use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::locks::boottime;
+use super::locks::SendBy;
 use crate::mysql::packet::{HEADER_BYTES, Header, packets_of, put_packets};
 
 /// What a lane holds without having been asked for more. One read fetches at most this.
@@ -62,8 +61,8 @@ pub(super) struct Lane {
     unflushed: bool,
     /// Nobody takes its bytes any more.
     is_sink: bool,
-    /// What waits is not to be sent from then on, by [`boottime`].
-    send_by: Option<Duration>,
+    /// What waits is not to be sent any more from then on.
+    send_by: Option<SendBy>,
 }
 
 impl Lane {
@@ -149,13 +148,13 @@ impl Lane {
     }
 
     /// What waits, or is put here next, holds ids that may be another proxy's from `limit` on.
-    pub(super) fn send_by(&mut self, limit: Option<Duration>) {
-        self.send_by = limit;
+    pub(super) fn send_by(&mut self, limit: SendBy) {
+        self.send_by = Some(limit);
     }
 
     /// Asked right before what waits is sent: whether it comes too late, because the process stood still.
     pub(super) fn is_too_late(&mut self) -> bool {
-        self.send_by.take().is_some_and(|limit| boottime() >= limit)
+        self.send_by.take().is_some_and(SendBy::is_over)
     }
 
     /// The receiver is gone: what waits is dropped from now on, so that the sender may come to its end and what the
@@ -278,9 +277,11 @@ impl Lane {
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, LANE_BYTES, Lane, ROOMY_FILLS_MAX, boottime};
+    use super::{LANE_BYTES, Lane, ROOMY_FILLS_MAX, SendBy};
     use crate::mysql::packet::{PAYLOAD_BYTES_MAX, put_packets};
+    use crate::proxy::locks::boottime;
     use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
 
     fn send(lane: &mut Lane, to: &mut Vec<u8>) {
         let mut sent = 0;
@@ -311,8 +312,9 @@ mod tests {
 
     #[test]
     fn what_comes_too_late() {
+        let later = SendBy::Boottime(boottime() + Duration::from_mins(1));
         for (limit, too_late) in
-            [(None, false), (Some(boottime() + Duration::from_mins(1)), false), (Some(boottime()), true)]
+            [(SendBy::AnyTime, false), (later, false), (SendBy::Boottime(boottime()), true)]
         {
             let mut lane = Lane::default();
             lane.send_by(limit);

@@ -15,7 +15,7 @@ mod server;
 pub use held::{HeldByOther, held_by_others};
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -104,8 +104,6 @@ struct Inner {
     sharing: Sharing,
     held: Mutex<Held>,
     lease: ArcSwap<Lease>,
-    /// The end of the last lease that there was, in nanoseconds: a lapse does not take it back.
-    last_until: AtomicU64,
     /// Told after each look at the locks.
     looked: watch::Sender<()>,
     /// A statement waits for the next look.
@@ -144,6 +142,21 @@ struct Lease {
     until: Duration,
 }
 
+/// When a statement with ids may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SendBy {
+    /// Before this moment of CLOCK_BOOTTIME.
+    Boottime(Duration),
+    /// Nobody else can issue its ids.
+    AnyTime,
+}
+
+impl SendBy {
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, SendBy::Boottime(limit) if boottime() >= limit)
+    }
+}
+
 impl TableLocks {
     pub fn new(schema: Schema, sharing: Sharing) -> Self {
         let inner = Arc::new(Inner {
@@ -151,7 +164,6 @@ impl TableLocks {
             sharing,
             held: Mutex::default(),
             lease: ArcSwap::default(),
-            last_until: AtomicU64::new(0),
             looked: watch::channel(()).0,
             wanted: Arc::default(),
             lapses: watch::channel(0).0,
@@ -213,11 +225,6 @@ impl TableLocks {
         if lost.is_empty() { None } else { lost.get(&table()).cloned() }
     }
 
-    /// Whether [`TableLocks::seen`] would not wait.
-    pub fn is_seen(&self) -> bool {
-        self.inner.is_seen()
-    }
-
     /// Whether ids that were taken before may be used: the locks were seen held a moment ago, or are now. Waits for `limit`, and
     /// at least for as long as it takes to bind the tables again. The error tells why not.
     pub async fn seen(&self, limit: Duration) -> Result<(), String> {
@@ -240,12 +247,10 @@ impl TableLocks {
         Err(why.unwrap_or_else(|| "the locks of the ruled tables have not been seen in time".to_owned()))
     }
 
-    /// Until when statements may be sent whose ids were taken by now, by CLOCK_BOOTTIME: later another store's proxy may issue these ids.
-    pub fn send_limit(&self) -> Option<Duration> {
-        if self.inner.unguarded.load(Ordering::Relaxed) {
-            return None;
-        }
-        Some(Duration::from_nanos(self.inner.last_until.load(Ordering::Acquire)) + SENDING)
+    /// Until when statements may be sent whose ids were taken by now: later another store's proxy may issue these ids. `None`: the locks
+    /// were not seen in time.
+    pub fn send_by(&self) -> Option<SendBy> {
+        self.inner.send_by()
     }
 
     /// Changes with each lapse; [`TableLocks::bound_again`] ends one.
@@ -266,9 +271,16 @@ impl TableLocks {
 
 impl Inner {
     fn is_seen(&self) -> bool {
+        self.send_by().is_some()
+    }
+
+    fn send_by(&self) -> Option<SendBy> {
+        if self.unguarded.load(Ordering::Relaxed) {
+            return Some(SendBy::AnyTime);
+        }
         let lease = self.lease.load();
-        self.unguarded.load(Ordering::Relaxed)
-            || lease.server == self.schema.primary().get() && boottime() < lease.until
+        let is_seen = lease.server == self.schema.primary().get() && boottime() < lease.until;
+        is_seen.then(|| SendBy::Boottime(lease.until + SENDING))
     }
 
     async fn take(&self, table: &str) -> Result<(), LockError> {
@@ -422,9 +434,7 @@ impl Inner {
             self.lapses.send_modify(|lapses| *lapses += 1);
             return;
         }
-        let until = begun + LEASE;
-        self.last_until.store(u64::try_from(until.as_nanos()).unwrap_or(u64::MAX), Ordering::Release);
-        self.lease.store(Arc::new(Lease { server: held.server, until }));
+        self.lease.store(Arc::new(Lease { server: held.server, until: begun + LEASE }));
         self.looked.send_replace(());
         self.settle(held).await;
     }

@@ -54,8 +54,9 @@ pub(super) struct Supplied {
     lookups: u32,
     /// Columns that did not fit the text have been read again.
     pub(super) has_read_again: bool,
-    /// Ids that were waited for, or were at hand while others were waited for. What is left is not issued.
-    ids: Vec<(Arc<Target>, IdBlock)>,
+    /// Ids that were waited for, or were at hand while others were waited for, with the rules that they were taken under: others' may
+    /// not use them. What is left is not issued.
+    ids: Vec<(Arc<Tables>, Arc<Target>, IdBlock)>,
     /// Keeps ids that the client wrote from being issued while others are waited for.
     explicit: Vec<Explicit>,
 }
@@ -67,22 +68,27 @@ impl Supplied {
         self.lookups <= LOOKUPS_MAX
     }
 
-    pub(super) fn put(&mut self, target: Arc<Target>, ids: IdBlock) {
-        self.ids.push((target, ids));
+    pub(super) fn put(&mut self, tables: &Arc<Tables>, target: Arc<Target>, ids: IdBlock) {
+        self.ids.push((tables.clone(), target, ids));
     }
 
-    pub(super) fn take(&mut self, target: &Arc<Target>, n: NonZeroU64) -> Option<IdBlock> {
-        let fits = |(of, ids): &(Arc<Target>, IdBlock)| of == target && ids.count() == n.get();
-        let at = self.ids.iter().position(fits)?;
-        Some(self.ids.remove(at).1)
+    pub(super) fn take(
+        &mut self,
+        tables: &Arc<Tables>,
+        target: &Arc<Target>,
+        n: NonZeroU64,
+    ) -> Option<IdBlock> {
+        self.ids.retain(|(under, ..)| Arc::ptr_eq(under, tables));
+        let at = self.ids.iter().position(|(_, of, ids)| of == target && ids.count() == n.get())?;
+        Some(self.ids.remove(at).2)
     }
 
     pub(super) fn keep_expecting(&mut self, explicit: Vec<Explicit>) {
         self.explicit.extend(explicit);
     }
 
-    /// Ids of rules that are retired are not issued.
-    pub(super) fn drop_ids(&mut self) {
+    /// All begins again by other rules.
+    pub(super) fn begin_again(&mut self) {
         *self = Supplied { lookups: self.lookups, ..Supplied::default() };
     }
 }

@@ -223,8 +223,8 @@ impl Relay {
     /// Notes that the backend owes the response of a client's command.
     pub(super) fn owe(&mut self, reply: Reply, may_change_session: bool, nr_shift: u8, note: Note) {
         self.view.forget_failure();
-        if note.inserts().iter().any(InsertReply::takes_ids) {
-            self.up.send_by(self.view.tables.send_limit());
+        if let Some(limit) = note.inserts().iter().filter_map(InsertReply::send_by).min() {
+            self.up.send_by(limit);
         }
         if matches!(reply, Reply::Query | Reply::Prepare) {
             self.here.count(Count::Statements, 1);

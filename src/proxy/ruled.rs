@@ -379,7 +379,7 @@ impl Session {
                 Err(Lacking::Needs(need)) => {
                     // Those that are at hand stay so, and none is issued that the client wrote.
                     let taken = plan.inserts.iter().filter(|insert| insert.ids > 0).zip(ranges);
-                    taken.for_each(|(insert, range)| supplied.put(insert.target.clone(), range));
+                    taken.for_each(|(insert, range)| supplied.put(tables, insert.target.clone(), range));
                     supplied.keep_expecting(explicit);
                     return Verdict::Needs(need);
                 }
@@ -454,7 +454,7 @@ fn take_of(
     supplied: &mut Supplied,
 ) -> Result<IdBlock, Need> {
     let needed = || (tables.clone(), target.clone());
-    let range = supplied.take(target, n).or_else(|| tables.take_at_once(target, n));
+    let range = supplied.take(tables, target, n).or_else(|| tables.take_at_once(target, n));
     let range = range.ok_or_else(|| {
         let (tables, target) = needed();
         Need::Ids { tables, target, n }
@@ -463,7 +463,7 @@ fn take_of(
     if tables.is_guarded(target) {
         return Ok(range);
     }
-    supplied.put(target.clone(), range);
+    supplied.put(tables, target.clone(), range);
     let (tables, target) = needed();
     Err(Need::Guard { tables, target })
 }

@@ -124,7 +124,7 @@ impl Session {
                 let waited = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
                 self.relay.here.count(Count::WaitedNanos, waited);
                 match taken {
-                    Ok(ids) => self.supplied.put(target, ids),
+                    Ok(ids) => self.supplied.put(&tables, target, ids),
                     // Whether they may still be had is for the rules that are active by now to say.
                     Err(_) if tables.is_retired() => {}
                     Err(error) => return Err(no_id(&error).into()),
@@ -135,7 +135,7 @@ impl Session {
                 guarded.map_err(|error| no_id(&error))?;
             }
             Need::Rules { retired } => {
-                self.supplied.drop_ids();
+                self.supplied.begin_again();
                 let in_force = self.relay.view.tables.clone();
                 let next = self.meanwhile(in_force.after(&retired, limit)).await?;
                 next.ok_or_else(|| Refusal::NoId("the rules are being changed; try again".into()))?;

@@ -522,6 +522,12 @@ async fn a_statement_whose_rules_change_before_it_is_sent_is_planned_anew() {
     assert_eq!(sent, q("INSERT INTO s.t(a,`other`) VALUES(1,LAST_INSERT_ID(2))"));
 }
 
+/// The rules after it are the same ones, and ids of before may be another's by now.
+#[tokio::test]
+async fn ids_that_were_waited_for_while_tables_are_bound_again_are_not_sent() {
+    assert_eq!(rig::binding_again(&q(INSERT)).await, inserted(2));
+}
+
 #[tokio::test]
 async fn an_execution_whose_rules_change_before_it_is_sent_is_prepared_anew() {
     let text = "INSERT INTO s.t(a) VALUES(?)";

@@ -124,11 +124,6 @@ impl InForce {
         self.backend.locks.as_ref().map(TableLocks::lapses)
     }
 
-    /// See [`TableLocks::send_limit`].
-    pub(in crate::proxy) fn send_limit(&self) -> Option<Duration> {
-        self.backend.locks.as_ref()?.send_limit()
-    }
-
     pub(super) async fn guarded_again(&self) {
         if let Some(locks) = &self.backend.locks {
             locks.bound_again().await;

@@ -12,6 +12,7 @@ use super::{Backend, InForce, TableError, Tables};
 use crate::ids::generator::Advanced;
 use crate::ids::range::block::{IdBlock, Spacing};
 use crate::ids::{Generator, TakeError};
+use crate::proxy::locks::SendBy;
 use crate::rewrite::plan::{Lookup, Target};
 
 /// The process that issues ids in this one's stead.
@@ -98,10 +99,19 @@ impl Tables {
         Ok(block)
     }
 
+    /// Until when ids that were taken for the table under these rules may be sent; `None`: that is not known. A lapse of the locks retires
+    /// the rules before there is another lease, so the lease is read first.
+    pub(in crate::proxy) fn send_by(&self, target: &Target) -> Option<SendBy> {
+        let by = match &self.backend.locks {
+            Some(locks) => locks.send_by().filter(|_| self.lost_lock(target).is_none())?,
+            None => SendBy::AnyTime,
+        };
+        (!self.is_retired()).then_some(by)
+    }
+
     /// Whether ids that were taken for the table may be used, as far as is known.
     pub(in crate::proxy) fn is_guarded(&self, target: &Target) -> bool {
-        let Some(locks) = &self.backend.locks else { return true };
-        locks.is_seen() && self.lost_lock(target).is_none()
+        self.send_by(target).is_some()
     }
 
     /// Waits until ids that were taken for the table may be used.

@@ -29,7 +29,7 @@ use crate::proxy::settings::{
 };
 use crate::proxy::socket_users::SocketUsers;
 use crate::proxy::stream::Stream;
-use crate::proxy::tables::InForce;
+use crate::proxy::tables::{InForce, TableError};
 use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
 use crate::rules::RuleSet;
@@ -300,18 +300,33 @@ fn rules_of(column: &str) -> Arc<RuleSet> {
     Arc::new(crate::rules::load(folder.path()).unwrap().0)
 }
 
-/// Sends a command while its table's rule changes to another column: before it has an id, which takes a task of its own. Returns
-/// what goes to the server.
-async fn while_the_rule_changes(rig: Rig, command: &[u8], column: &str) -> Vec<u8> {
+/// Sends a command while something `changes` the rules: before it has an id, which takes a task of its own. Returns what goes to the
+/// server.
+async fn meanwhile<C>(rig: Rig, command: &[u8], change: impl FnOnce(Arc<InForce>) -> C) -> Vec<u8>
+where
+    C: Future<Output = Result<(), TableError>>,
+{
     let Rig { mut session, client, server } = rig;
-    let tables = session.shared.tables.clone();
+    let change = change(session.shared.tables.clone());
     client.ends().input.extend_from_slice(command);
     let mut serving = Box::pin(session.go_on());
     let settled = settle(&mut serving, [&client, &server]);
-    let ((), changed) = tokio::join!(biased; settled, tables.change(rules_of(column)));
+    let ((), changed) = tokio::join!(biased; settled, change);
     changed.unwrap();
     settle(&mut serving, [&client, &server]).await;
     std::mem::take(&mut server.ends().output)
+}
+
+/// Its table's rule changes to another column.
+async fn while_the_rule_changes(rig: Rig, command: &[u8], column: &str) -> Vec<u8> {
+    let rules = rules_of(column);
+    meanwhile(rig, command, |tables| async move { tables.change(rules).await }).await
+}
+
+/// A text, as a whole packet, while all tables are bound again, as after a lapse of their locks.
+pub(super) async fn binding_again(packet: &[u8]) -> Vec<u8> {
+    let rig = Rig::ready(Capabilities::DEPRECATE_EOF).await;
+    meanwhile(rig, packet, |tables| async move { tables.bind_again().await }).await
 }
 
 /// A text, as a whole packet.
