@@ -97,6 +97,11 @@ pub(super) enum Settled {
 }
 
 impl InsertReply {
+    /// Whether the lease that its ids were taken in has ended by now: a long statement was written meanwhile.
+    pub(super) fn is_late(&self) -> bool {
+        self.ids.is_some() && self.send_by.is_near()
+    }
+
     /// Until when it may be sent, as far as is known now; `None`: it takes no ids.
     pub(super) fn send_by(&self) -> Option<SendBy> {
         self.ids?;

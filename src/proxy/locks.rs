@@ -155,6 +155,11 @@ impl SendBy {
     pub(super) fn is_over(self) -> bool {
         matches!(self, SendBy::Boottime(limit) if boottime() >= limit)
     }
+
+    /// Whether the lease that it came from is over.
+    pub(super) fn is_near(self) -> bool {
+        matches!(self, SendBy::Boottime(limit) if boottime() + SENDING >= limit)
+    }
 }
 
 impl TableLocks {

@@ -15,7 +15,7 @@ use super::statements::{Kept, Source};
 use super::tables::{Tables, highest_of, id_shape};
 use super::temporary::Hides;
 use super::unconcerned::unseen;
-use super::with_ids::{WithIds, WithVariables};
+use super::with_ids::{Later, WithIds};
 use crate::ids::TakeError;
 use crate::ids::range::block::IdBlock;
 use crate::mysql::attributes::text_at;
@@ -124,8 +124,13 @@ impl Session {
                 Slowly::Select(Box::new(Task::Prepare { kept, text }))
             }
             (Verdict::Show(shown), _) => Slowly::Show(shown),
-            (Verdict::Send(packet), _) if let Some(sets) = packet.plan.variables(&packet.ranges) => {
-                Slowly::Variables(Box::new(WithVariables { sets, packet, tables }))
+            (Verdict::Send(packet), _) => {
+                let sets = packet.plan.variables(&packet.ranges);
+                if sets.is_none() && !packet.inserts.iter().any(InsertReply::is_late) {
+                    self.send_planned(arrived, packet);
+                    return Progress::Done;
+                }
+                Slowly::Later(Box::new(Later { sets, packet, tables }))
             }
             (verdict, _) => {
                 self.act(arrived, verdict);
@@ -155,8 +160,11 @@ impl Session {
             Verdict::Refuse(refusal) => self.refuse(arrived, &refusal),
             Verdict::Fail(error) => self.fail(arrived, &error),
             Verdict::Prepare(kept) => self.send_prepare(arrived, kept),
-            Verdict::Send(packet) => self.send_planned(arrived, packet),
-            Verdict::Needs(_) | Verdict::Show(_) | Verdict::Select(_) | Verdict::PrepareSelect(_) => {}
+            Verdict::Needs(_)
+            | Verdict::Show(_)
+            | Verdict::Send(_)
+            | Verdict::Select(_)
+            | Verdict::PrepareSelect(_) => {}
         }
     }
 

@@ -7,6 +7,7 @@ use super::inserts::InsertReply;
 use super::need::Need;
 use super::outstanding::Note;
 use super::relay::Arrived;
+use super::ruled::no_id;
 use super::session::{Going, Progress, Question, Session};
 use super::tables::Tables;
 use crate::ids::range::block::IdBlock;
@@ -22,10 +23,10 @@ pub(super) struct WithIds {
     pub(super) text_at: usize,
 }
 
-/// One that reads its ids from user's variables.
-pub(super) struct WithVariables {
-    /// The statement that sets them.
-    pub(super) sets: String,
+/// One that is not sent at once.
+pub(super) struct Later {
+    /// It reads its ids from user's variables, which this statement sets.
+    pub(super) sets: Option<String>,
     pub(super) packet: WithIds,
     /// The rules that it was planned by.
     pub(super) tables: Arc<Tables>,
@@ -56,19 +57,30 @@ impl Session {
 
     /// Sets the user's variables that a packet reads its ids from. It is sent when that has succeeded: a variable that was not set
     /// would still hold the id that was read from it last.
-    pub(super) async fn set_variables(&mut self, arrived: Arrived, set: WithVariables) -> Going<Progress> {
-        let WithVariables { sets, packet, tables } = set;
-        if let Err(error) = self.ask(Question::Query(sets.as_bytes())).await? {
+    pub(super) async fn send_later(&mut self, arrived: Arrived, later: Later) -> Going<Progress> {
+        let Later { sets, packet, tables } = later;
+        if let Some(sets) = sets
+            && let Err(error) = self.ask(Question::Query(sets.as_bytes())).await?
+        {
             self.fail(arrived, &error.payload);
             return Ok(Progress::Done);
         }
-        self.until(|relay| relay.up.is_clear()).await?;
-        if tables.is_retired() {
-            return Ok(Need::Rules { retired: tables }.into());
-        }
-        // The ids were taken before the question: whether they are still this proxy's shows now.
-        if packet.inserts.iter().any(|insert| !tables.is_guarded(insert.target())) {
-            return Ok(self.at_once(arrived));
+        // The ids were taken a while ago: whether they are still this proxy's shows now.
+        loop {
+            self.until(|relay| relay.up.is_clear()).await?;
+            if tables.is_retired() {
+                return Ok(Need::Rules { retired: tables }.into());
+            }
+            let mut targets = packet.inserts.iter().map(InsertReply::target);
+            let Some(target) = targets.find(|target| !tables.is_guarded(target)).cloned() else { break };
+            let limit = self.shared.id_deadline;
+            let guarded = self.meanwhile(tables.guarded(&target, limit)).await?;
+            if let Err(error) = guarded
+                && !tables.is_retired()
+            {
+                self.refuse(arrived, &no_id(&error));
+                return Ok(Progress::Done);
+            }
         }
         self.send_planned(arrived, packet);
         Ok(Progress::Done)

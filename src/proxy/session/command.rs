@@ -13,7 +13,7 @@ use crate::proxy::relay::{Arrived, Event, number_after};
 use crate::proxy::ruled::Shown;
 use crate::proxy::select::Task;
 use crate::proxy::unconcerned::Unconcerned;
-use crate::proxy::with_ids::WithVariables;
+use crate::proxy::with_ids::Later;
 use crate::sessions::Count;
 
 /// How far a command came.
@@ -32,8 +32,8 @@ pub(in crate::proxy) enum Slowly {
     Select(Box<Task>),
     /// A text that cannot be read is shown to the server.
     Show(Shown),
-    /// Its ids go into user's variables first.
-    Variables(Box<WithVariables>),
+    /// Its ids go into user's variables first, or were taken a while ago.
+    Later(Box<Later>),
 }
 
 impl From<Need> for Progress {

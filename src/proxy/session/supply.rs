@@ -60,7 +60,7 @@ impl Session {
         match slowly {
             Slowly::Select(task) => self.select(arrived, *task).await?,
             Slowly::Show(shown) => self.show(arrived, shown).await?,
-            Slowly::Variables(with_variables) => return self.set_variables(arrived, *with_variables).await,
+            Slowly::Later(later) => return self.send_later(arrived, *later).await,
         }
         Ok(Progress::Done)
     }
