@@ -13,6 +13,7 @@ use super::ruled::{Lacking, Shown, Verdict, state_unknown};
 use super::session::{Progress, Session, Slowly};
 use super::statements::Kept;
 use super::tables::{Tables, id_shape};
+use super::with_ids::{Later, Packet};
 use crate::mysql::bulk::Bulk;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
@@ -96,12 +97,16 @@ impl Session {
                 self.relay.translate_id();
                 self.pass(arrived, false, Note::Nothing);
             }
+            Ok(Filled::Send(payload, note)) if note.inserts().iter().any(InsertReply::is_late) => {
+                let packet = Packet::Execution { payload, note };
+                return Progress::Slowly(Slowly::Later(Box::new(Later { sets: None, packet, tables })));
+            }
             Ok(Filled::Send(payload, note)) => self.send_execution(arrived, payload, note),
         }
         Progress::Done
     }
 
-    fn send_execution(&mut self, arrived: Arrived, mut payload: Vec<u8>, note: Note) {
+    pub(super) fn send_execution(&mut self, arrived: Arrived, mut payload: Vec<u8>, note: Note) {
         let server_id = arrived.statement.and_then(|id| self.relay.statements.translated(id));
         self.forget_long_data(arrived);
         if note.inserts().iter().any(InsertReply::sets_insert_id) {

@@ -15,7 +15,7 @@ use super::statements::{Kept, Source};
 use super::tables::{Tables, highest_of, id_shape};
 use super::temporary::Hides;
 use super::unconcerned::unseen;
-use super::with_ids::{Later, WithIds};
+use super::with_ids::{Later, Packet, WithIds};
 use crate::ids::TakeError;
 use crate::ids::range::block::IdBlock;
 use crate::mysql::attributes::text_at;
@@ -130,6 +130,7 @@ impl Session {
                     self.send_planned(arrived, packet);
                     return Progress::Done;
                 }
+                let packet = Packet::Text(packet);
                 Slowly::Later(Box::new(Later { sets, packet, tables }))
             }
             (verdict, _) => {

@@ -27,9 +27,23 @@ pub(super) struct WithIds {
 pub(super) struct Later {
     /// It reads its ids from user's variables, which this statement sets.
     pub(super) sets: Option<String>,
-    pub(super) packet: WithIds,
+    pub(super) packet: Packet,
     /// The rules that it was planned by.
     pub(super) tables: Arc<Tables>,
+}
+
+pub(super) enum Packet {
+    Text(WithIds),
+    Execution { payload: Vec<u8>, note: Note },
+}
+
+impl Packet {
+    fn inserts(&self) -> &[InsertReply] {
+        match self {
+            Packet::Text(text) => &text.inserts,
+            Packet::Execution { note, .. } => note.inserts(),
+        }
+    }
 }
 
 impl Session {
@@ -71,7 +85,7 @@ impl Session {
             if tables.is_retired() {
                 return Ok(Need::Rules { retired: tables }.into());
             }
-            let mut targets = packet.inserts.iter().map(InsertReply::target);
+            let mut targets = packet.inserts().iter().map(InsertReply::target);
             let Some(target) = targets.find(|target| !tables.is_guarded(target)).cloned() else { break };
             let limit = self.shared.id_deadline;
             let guarded = self.meanwhile(tables.guarded(&target, limit)).await?;
@@ -82,7 +96,10 @@ impl Session {
                 return Ok(Progress::Done);
             }
         }
-        self.send_planned(arrived, packet);
+        match packet {
+            Packet::Text(text) => self.send_planned(arrived, text),
+            Packet::Execution { payload, note } => self.send_execution(arrived, payload, note),
+        }
         Ok(Progress::Done)
     }
 }
