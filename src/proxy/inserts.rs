@@ -115,7 +115,7 @@ impl InsertReply {
 
     /// `found_rows`: CLIENT_FOUND_ROWS was negotiated.
     pub(super) fn new(insert: &InsertPlan, ids: Option<Ids>, found_rows: bool, tables: Arc<Tables>) -> Self {
-        let send_by = tables.send_by(&insert.target).unwrap_or(SendBy::Boottime(Duration::ZERO));
+        let send_by = tables.lease(&insert.target).unwrap_or(SendBy::Boottime(Duration::ZERO));
         InsertReply {
             statement: insert.statement,
             style: insert.style,

@@ -292,11 +292,18 @@ impl Session {
 
     async fn send_select(&mut self, job: &mut Job<'_>, block: u32) -> Result<(), Stop> {
         let Job { arrived, task, insert, select, before_first, .. } = *job;
-        let (tables, range) = self.ids_for_select(&insert.target, block).await?;
-        let numbers = numbers(insert, &range, before_first);
-        let payload = self.payload_of_select(job, &numbers)?;
-        let (ids, found_rows) = (Ids::from(&range), self.relay.found_rows());
-        let inserts = vec![InsertReply::selected(insert, select, ids, found_rows, before_first, tables)];
+        let found_rows = self.relay.found_rows();
+        let (payload, inserts) = loop {
+            let (tables, range) = self.ids_for_select(&insert.target, block).await?;
+            let payload = self.payload_of_select(job, &numbers(insert, &range, before_first))?;
+            let (ids, under) = (Ids::from(&range), tables.clone());
+            let reply = InsertReply::selected(insert, select, ids, found_rows, before_first, under);
+            // Asked when all is ready to be sent, as of every statement.
+            if !tables.is_retired() {
+                break (payload, vec![reply]);
+            }
+            self.supply(Command::Query, Need::Rules { retired: tables }).await?;
+        };
         match task.source() {
             Some(source) => self.audit_source(Some(source), &inserts),
             None => self.audit(Some(task.text()), &inserts),

@@ -102,11 +102,16 @@ impl Tables {
     /// Until when ids that were taken for the table under these rules may be sent; `None`: that is not known. A lapse of the locks retires
     /// the rules before there is another lease, so the lease is read first.
     pub(in crate::proxy) fn send_by(&self, target: &Target) -> Option<SendBy> {
-        let by = match &self.backend.locks {
-            Some(locks) => locks.send_by().filter(|_| self.lost_lock(target).is_none())?,
-            None => SendBy::AnyTime,
-        };
+        let by = self.lease(target)?;
         (!self.is_retired()).then_some(by)
+    }
+
+    /// The same for who looks afterwards whether the rules are retired.
+    pub(in crate::proxy) fn lease(&self, target: &Target) -> Option<SendBy> {
+        match &self.backend.locks {
+            Some(locks) => locks.send_by().filter(|_| self.lost_lock(target).is_none()),
+            None => Some(SendBy::AnyTime),
+        }
     }
 
     /// Whether ids that were taken for the table may be used, as far as is known.
