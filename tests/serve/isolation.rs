@@ -149,7 +149,7 @@ fn assert_the_same_rows(rig: &Rig) {
     }
 }
 
-/// As each session is told to connect.
+/// How each session connects.
 pub(crate) fn options(database: Option<&str>, capabilities: u32, collation: u8) -> Options {
     Options { database: database.map(str::to_owned), capabilities, collation, ..Options::default() }
 }

@@ -312,7 +312,7 @@ impl<'a> Pair<'a> {
             self.tally.refused += 1;
             return false;
         }
-        // Found by this test and not mended: MySQL runs an INSERT ... SELECT that was prepared under another character set natively, and
+        // Found by this test and not fixed yet: MySQL runs an INSERT ... SELECT that was prepared under another character set natively, and
         // fails through the proxy. It is an error about the session's own past, with nothing stored.
         if may_be_refused && self.rig.kind == Kind::MySql9 && last.is_some_and(|error| error.code == 3988) {
             self.tally.unconverted += 1;
