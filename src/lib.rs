@@ -19,6 +19,7 @@
 //! * [`sessions`]: who is connected, what they did, and how they are ended.
 //! * [`lint`]: the rules against the live server, finding by finding. Pure.
 //! * [`migrate`]: tables off AUTO_INCREMENT and back: rules, SQL, what a step proves. Pure.
+//! * [`tables`]: the rules that are active: columns, generators and locks of each ruled table.
 //! * [`proxy`]: listener, sessions, login, the pump.
 //! * [`admin`]: what operators see and do while a proxy runs.
 //! * [`takeover`]: one process in the place of another.
@@ -43,6 +44,7 @@ pub mod schema;
 pub mod sessions;
 pub mod sql;
 pub mod store;
+pub mod tables;
 pub mod takeover;
 pub mod text_query;
 pub mod toml_file;

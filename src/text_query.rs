@@ -37,6 +37,21 @@ fn put(out: &mut String, value: &Value) {
     }
 }
 
+/// Text from hexadecimal digits. Zero bytes are passed over: the digits may come in UTF-16 or UTF-32.
+pub fn unhex(digits: &[u8]) -> Option<String> {
+    let digits: Vec<u8> = digits
+        .iter()
+        .filter(|&&b| b != 0)
+        .map(|&b| char::from(b).to_digit(16))
+        .map(|d| d.and_then(|d| u8::try_from(d).ok()))
+        .collect::<Option<_>>()?;
+    let bytes = digits.chunks(2).map(|pair| match pair {
+        [high, low] => Some(high << 4 | low),
+        _ => None,
+    });
+    String::from_utf8(bytes.collect::<Option<_>>()?).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::with_values;

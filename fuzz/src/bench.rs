@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rowstamp::address::Address;
-use rowstamp::proxy::login::LoginContext;
+use rowstamp::proxy::connect::login::LoginContext;
 use rowstamp::proxy::rsa_key::KeyCell;
-use rowstamp::proxy::seats::Seats;
+use rowstamp::proxy::connect::seats::Seats;
 use rowstamp::proxy::session::Shared;
 use rowstamp::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
     SendProxy, ServerCompression, Settings, Verify,
 };
-use rowstamp::proxy::socket_users::SocketUsers;
-use rowstamp::proxy::tables::InForce;
-use rowstamp::proxy::tls::Tls;
+use rowstamp::proxy::connect::socket_users::SocketUsers;
+use rowstamp::tables::InForce;
+use rowstamp::proxy::connect::tls::Tls;
 use rowstamp::proxy::verifier::Verifier;
 use rowstamp::rules::RuleSet;
 use rowstamp::schema::Primary;

@@ -4,8 +4,8 @@
 use rowstamp::mysql::capabilities::Capabilities as C;
 use rowstamp::mysql::handshake::{ClientResponse, Greeting};
 use rowstamp::mysql::packet::{HEADER_BYTES, Header, put_packets};
-use rowstamp::proxy::login::{self, LoggedIn, LoginError};
-use rowstamp::proxy::stream::Stream;
+use rowstamp::proxy::connect::login::{self, LoggedIn, LoginError};
+use rowstamp::proxy::connect::stream::Stream;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixListener;
 use zeroize::Zeroizing;

@@ -3,9 +3,9 @@
 use rowstamp::mysql::auth::{Sides, Transport};
 use rowstamp::mysql::capabilities::Capabilities as C;
 use rowstamp::mysql::handshake::ServerVersion;
-use rowstamp::proxy::login::LoggedIn;
+use rowstamp::proxy::connect::login::LoggedIn;
 use rowstamp::proxy::session::{self, End, SessionError};
-use rowstamp::proxy::stream::Stream;
+use rowstamp::proxy::connect::stream::Stream;
 use tokio::task::JoinHandle;
 
 use crate::bench::{Peer, idle, shared_of};

@@ -16,7 +16,6 @@ use tokio::sync::{Notify, watch};
 
 use self::pulse::Pulse;
 use self::rates::Rates;
-pub(super) use self::settings::differing;
 use super::check::locks;
 use super::explain::{ExplainInput, LiveTables, explain_statement};
 use super::reload::Reloader;
@@ -28,7 +27,6 @@ use crate::admin::{
 use crate::config::{Config, StoreKind};
 use crate::lint::{self, Finding, Severity, Where};
 use crate::proxy::session::Shared;
-use crate::proxy::tables::InForce;
 use crate::rules::model::{GeneratorName, Rule};
 use crate::rules::word;
 use crate::schema::Schema;
@@ -36,6 +34,9 @@ use crate::schema::facts::Facts;
 use crate::sessions::{Count, Seen, Sessions};
 use crate::store::Store;
 use crate::store::metered::StoreMeter;
+use crate::tables::InForce;
+
+pub(super) use self::settings::differing;
 
 /// What the desk stands on.
 pub(super) struct Parts {

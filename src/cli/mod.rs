@@ -107,7 +107,7 @@ fn control(config: &Config) -> Option<Control> {
         user: account.user.clone(),
         password: account.password.reveal().to_owned(),
         way: Arc::new(move |address| {
-            proxy::control::open(&settings, address).map_err(|error| error.to_string())
+            proxy::connect::control::open(&settings, address).map_err(|error| error.to_string())
         }),
     })
 }

@@ -12,10 +12,10 @@ use crate::audit::{self, AuditError};
 use crate::config::keys::{ConfigFile, LogLevel};
 use crate::config::reload::{acts_on_reload, reloaded};
 use crate::config::{Config, LoadError, Loaded};
+use crate::proxy::connect::tls::{Tls, TlsError};
 use crate::proxy::session::Shared;
-use crate::proxy::tables::TableError;
-use crate::proxy::tls::{Tls, TlsError};
 use crate::rules::{Change, Mark, RuleSet, changes};
+use crate::tables::TableError;
 use crate::toml_file::{Findings, Severity};
 
 /// Rules that have come, gone or changed and are named in the log, each in a line; of more it says how many.

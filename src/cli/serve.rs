@@ -16,34 +16,31 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
-use super::ConfigArg;
-use super::console;
 use super::desk::{Parts, ProxyDesk};
-use super::folders;
 use super::reload::Reloader;
 use super::takeover::{self, Place};
 use super::watch::watch_rules;
+use super::{ConfigArg, console, folders};
 use crate::admin::http;
 use crate::audit::{self, Audit};
 use crate::config::keys::{ConfigFile, LogFormat, LogLevel};
 use crate::config::{Config, Loaded, LogSettings, StoreKind};
+use crate::proxy::connect::login::LoginContext;
+use crate::proxy::connect::seats::Seats;
+use crate::proxy::connect::socket_users::SocketUsers;
+use crate::proxy::connect::tls::Tls;
 use crate::proxy::listener::{Listener, Server};
-use crate::proxy::locks::{Sharing, TableLocks};
-use crate::proxy::login::LoginContext;
 use crate::proxy::rsa_key::KeyCell;
-use crate::proxy::seats::Seats;
 use crate::proxy::session::Shared;
 use crate::proxy::settings::Verify;
-use crate::proxy::shadow;
-use crate::proxy::socket_users::SocketUsers;
-use crate::proxy::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX, TableError};
-use crate::proxy::tls::Tls;
 use crate::proxy::verifier::Verifier;
 use crate::rules::{Mark, RuleSet};
 use crate::schema::{Primary, Schema};
 use crate::store::Store;
 use crate::store::embedded::file_name;
 use crate::store::metered::{MeteredStore, StoreMeter};
+use crate::tables::locks::{Sharing, TableLocks};
+use crate::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX, TableError, shadow_counts};
 
 /// What has not ended with the proxy is left behind after so long.
 const END_DEADLINE: Duration = Duration::from_secs(6);
@@ -184,7 +181,7 @@ async fn serve(
     // A reload that is cut off leaves nothing open but generators that have issued nothing.
     reloads.shutdown().await;
     tell_opinions(&shared_at_end.load().verifier);
-    shadow::tell(tables.shadow(), &mut Vec::new());
+    shadow_counts::tell(tables.shadow(), &mut Vec::new());
     for generator in tables.generators() {
         generator.close().await;
     }
@@ -311,9 +308,9 @@ async fn watch_schema(tables: Weak<InForce>) {
 async fn tell_shadow(tables: Weak<InForce>) {
     let mut told = Vec::new();
     loop {
-        tokio::time::sleep(shadow::TELL_INTERVAL).await;
+        tokio::time::sleep(shadow_counts::TELL_INTERVAL).await;
         let Some(tables) = tables.upgrade() else { return };
-        shadow::tell(tables.shadow(), &mut told);
+        shadow_counts::tell(tables.shadow(), &mut told);
     }
 }
 

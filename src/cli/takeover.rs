@@ -11,9 +11,9 @@ use super::store;
 use crate::config::Config;
 use crate::proxy::listener::Listener;
 use crate::proxy::settings::Settings;
-use crate::proxy::tables::InForce;
 use crate::store::gate::GateStore;
 use crate::store::{Key, Store, StoreError};
+use crate::tables::InForce;
 use crate::takeover::{Desk, Heir, Offer, Offered, TakeoverError};
 
 /// What the other process let go of may be held for a moment more, by a call that was under way.

@@ -136,6 +136,14 @@ impl Command {
     }
 }
 
+/// The payload of a COM_QUERY without attributes, or of a COM_STMT_PREPARE.
+pub fn command_payload(command: Command, text: &[u8]) -> Vec<u8> {
+    let mut payload = Vec::with_capacity(text.len() + 1);
+    payload.push(command as u8);
+    payload.extend_from_slice(text);
+    payload
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Command, Reply};

@@ -137,6 +137,12 @@ pub fn parse_err(payload: &[u8]) -> Option<(u16, String)> {
     Some((u16::from_le_bytes([*low, *high]), String::from_utf8_lossy(text).into_owned()))
 }
 
+/// Whether an error of this number is the server's to everything but the change: `ER_MUST_CHANGE_PASSWORD`,
+/// `ER_MUST_CHANGE_PASSWORD_LOGIN`.
+pub fn is_password_expired(code: u16) -> bool {
+    matches!(code, 1820 | 1862)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Refusal, err_payload, parse_err};

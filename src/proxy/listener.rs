@@ -15,13 +15,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::complaints::Complaints;
-use super::login::LoginError;
-use super::proxy_protocol::{self, ProxyProtocolError};
-use super::session::{self, SessionError, Shared};
-use super::stream::Stream;
+use super::serve;
+use super::session::{SessionError, Shared};
 use crate::address::Address;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::put_packets;
+use crate::proxy::connect::login::LoginError;
+use crate::proxy::connect::proxy_protocol::{self, ProxyProtocolError};
+use crate::proxy::connect::stream::Stream;
 use crate::sessions::{Here, Login};
 
 /// After a failed accept (out of file descriptors, most often): long enough for a session to end.
@@ -298,7 +299,7 @@ async fn meet(mut client: Stream, shared: Shared, here: Here, complaints: &Arc<C
         here.all().note_login(Login::PerAddress);
         return refuse(&mut client, &Refusal::TooManyConnections).await;
     }
-    match session::run(client, ends, shared, here).await {
+    match serve::run(client, ends, shared, here).await {
         Ok(end) => tracing::debug!(?end, ?address, "session ended"),
         // Port scans and health checks come and go.
         Err(SessionError::Login(LoginError::Client(error))) => {

@@ -1,60 +1,24 @@
-//! The proxy: listener, sessions, login, the pump.
+//! The proxy: from an accepted connection to the end of its session. Each room uses those below it only.
 //!
-//! `listener` accepts, `proxy_protocol` says whom; `login` takes a connection to a logged-in client with a backend of its own; `session` serves it:
-//! `pump` moves bytes between the sockets and the two lanes (`lane`), `upstream` understands the client's commands,
-//! `downstream` the backend's answers, matched by the queue of what is `outstanding`. Statements that may insert into a
-//! ruled table go through `ruled`, `execute` and `bulk`; what the client learns of its ids is in `inserts`. Of those into a table in
-//! shadow mode `rehearsal` plans what would become of them, and `shadow` counts it.
+//! | room | what it does |
+//! |---|---|
+//! | [`listener`] | accepts clients, and ends with them |
+//! | [`serve`] | serves one client: decides each command, and sends or answers it |
+//! | `ruled/` | statements into ruled tables: planned, given their ids, and sent in the client's place |
+//! | [`session`] | one session: its two connections, and questions of its own to the server (`ask`) |
+//! | `relay/` | the protocol without sockets: two lanes, and the queue of what is outstanding |
+//! | `known/` | what a session knows: its state, its prepared statements, its temporary tables, what it still needs |
+//! | [`connect`] | connections: sockets, TLS, compression, the login |
+//! | [`settings`] | what the configuration makes of all this |
 
-mod answers;
-mod audited;
-pub mod backend;
-mod bulk;
-mod change_user;
 mod complaints;
-pub mod control;
-mod downstream;
-mod drain;
-mod execute;
-mod explicit;
-pub mod followed;
-mod framing;
-mod glances;
-mod hidden;
-mod inserts;
-mod lane;
+pub mod connect;
+mod known;
 pub mod listener;
-mod locked;
-pub mod locks;
-pub mod login;
-mod moves;
-mod named;
-mod need;
-mod outstanding;
-mod packet_io;
-pub mod proxy_protocol;
-mod pump;
-mod rehearsal;
 mod relay;
-pub mod rights;
 pub mod rsa_key;
 mod ruled;
-pub mod seats;
-mod select;
-mod self_signed;
+pub mod serve;
 pub mod session;
 pub mod settings;
-pub mod shadow;
-pub mod socket_users;
-mod statements;
-pub mod stream;
-pub mod tables;
-mod temporary;
-pub mod tls;
-mod tracking;
-mod unconcerned;
-mod upstream;
 pub mod verifier;
-mod view;
-mod views;
-mod with_ids;

@@ -3,14 +3,17 @@
 //! [`Relay::up_step`] (in `upstream`) understands the client's bytes, [`Relay::down_step`] (in `downstream`) the
 //! backend's. Both only move lanes and the queue; whatever needs waiting comes out as an [`Event`].
 
+mod answers;
+mod downstream;
+mod glances;
+pub(super) mod lane;
+pub(super) mod outstanding;
+pub(super) mod pump;
+pub(super) mod unconcerned;
+mod upstream;
+
 use std::borrow::Cow;
 
-use super::inserts::{InsertReply, SmallestId};
-use super::lane::Lane;
-use super::outstanding::{Answered, Forward, Note, Numbers, Outstanding, Own, Purpose, Queue};
-use super::rights::Rights;
-use super::statements::Statements;
-use super::view::View;
 use crate::ids::range::block::IdBlock;
 use crate::mysql::attributes;
 use crate::mysql::capabilities::Capabilities;
@@ -19,6 +22,13 @@ use crate::mysql::error::Refusal;
 use crate::mysql::packet::{packets_of, payload_of, put_packets};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Follower, Forms, PrepareOk};
+use crate::proxy::known::answered::Answered;
+use crate::proxy::known::inserts::{InsertReply, SmallestId};
+use crate::proxy::known::rights::Rights;
+use crate::proxy::known::statements::Statements;
+use crate::proxy::known::view::View;
+use crate::proxy::relay::lane::Lane;
+use crate::proxy::relay::outstanding::{Forward, Note, Numbers, Outstanding, Own, Purpose, Queue};
 use crate::rewrite::plan::Plan;
 use crate::sessions::{Count, Here};
 

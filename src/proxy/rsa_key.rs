@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use super::login::{LoginContext, LoginError};
 use crate::mysql::auth::{KeyError, OwnKey};
 
 /// The key of `listen.rsa_key`, which clients may have on disk.
@@ -14,6 +13,10 @@ use crate::mysql::auth::{KeyError, OwnKey};
 pub struct RsaKey(Arc<OwnKey>);
 
 impl RsaKey {
+    pub(super) fn key(&self) -> &OwnKey {
+        &self.0
+    }
+
     /// From a private key in PEM form.
     pub fn from_pem(pem: &str) -> Result<Self, KeyError> {
         OwnKey::from_pem(pem).map(|key| RsaKey(Arc::new(key)))
@@ -38,27 +41,21 @@ impl Eq for RsaKey {}
 #[derive(Default)]
 pub struct KeyCell(OnceCell<Arc<OwnKey>>);
 
+/// No key could be made.
+#[derive(Debug, thiserror::Error)]
+#[error("no RSA key could be made")]
+pub struct NoKey;
+
 impl KeyCell {
-    async fn get(&self) -> Result<Arc<OwnKey>, LoginError> {
+    /// What a client is shown that asks for a key: the written one, or one that is made now.
+    pub(super) async fn shown(&self, written: Option<&RsaKey>) -> Result<Arc<OwnKey>, NoKey> {
+        if let Some(RsaKey(key)) = written {
+            return Ok(key.clone());
+        }
         let made = self.0.get_or_try_init(|| async {
             let key = tokio::task::spawn_blocking(OwnKey::generate).await;
-            key.map_err(|_| LoginError::OwnKey)?.map(Arc::new).map_err(|_| LoginError::OwnKey)
+            key.map_err(|_| NoKey)?.map(Arc::new).map_err(|_| NoKey)
         });
         made.await.cloned()
-    }
-}
-
-impl LoginContext {
-    /// What a client is shown that asks for a key.
-    pub(super) async fn shown_key(&self) -> Result<Arc<OwnKey>, LoginError> {
-        match &self.settings.rsa_key {
-            Some(RsaKey(key)) => Ok(key.clone()),
-            None => self.own_key.get().await,
-        }
-    }
-
-    /// What a client may have on disk.
-    pub(super) fn pinned_key(&self) -> Option<&OwnKey> {
-        self.settings.rsa_key.as_ref().map(|RsaKey(key)| &**key)
     }
 }

@@ -37,6 +37,11 @@ pub struct Effects {
 }
 
 impl Effects {
+    /// What may be done by a text that nobody has read.
+    pub fn unseen() -> Self {
+        Effects { opaque: true, routine: true, ..Effects::default() }
+    }
+
     /// Whether there is nothing to be said of it.
     pub fn is_nothing(&self) -> bool {
         self.leave_session()

@@ -11,6 +11,7 @@ pub mod for_statement;
 pub mod glance;
 pub mod hint;
 pub mod insert;
+pub mod last_result;
 pub mod letters;
 pub mod lex;
 pub mod name;

@@ -169,7 +169,7 @@ pub async fn identity(store: &dyn Store) -> Result<String, StoreError> {
 }
 
 /// Gives the store another name: proxies that knew it by the one before are another store's from here on, and get no table's
-/// lock beside one that knows the new name (`proxy/locks`).
+/// lock beside one that knows the new name (`tables/locks`).
 pub async fn rename(store: &dyn Store) -> Result<(), StoreError> {
     let (key, id) = (Key::identity(), fresh_token());
     let renamed = change(store, &key, |record: &IdentityRecord| {

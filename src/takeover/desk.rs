@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::socket::{Lines, SOCKET, TakeoverError, is_ours, listen};
 use super::wire::{PROTOCOL, Passed, Reply, Request};
 use crate::ids::generator::Advanced;
-use crate::proxy::tables::InForce;
+use crate::tables::InForce;
 
 /// How long the other process may take between two lines of a takeover. It opens the store and every ruled table, and waits some
 /// seconds for a lock that is not free yet.

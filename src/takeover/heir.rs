@@ -14,8 +14,8 @@ use super::socket::{Lines, SOCKET};
 use super::wire::{Named, Passed, Reply, Request};
 use crate::ids::generator::{Advanced, TakeError};
 use crate::ids::range::block::IdBlock;
-use crate::proxy::tables::Successor;
 use crate::rewrite::plan::Target;
+use crate::tables::Successor;
 
 pub struct Heir {
     path: PathBuf,

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use rowstamp::mysql::capabilities::Capabilities as C;
 use rowstamp::mysql::packet::put_packets;
-use rowstamp::proxy::login::LoginContext;
+use rowstamp::proxy::connect::login::LoginContext;
+use rowstamp::proxy::connect::socket_users::SocketUsers;
 use rowstamp::proxy::settings::{BackendTlsMode, ListenTlsMode};
-use rowstamp::proxy::socket_users::SocketUsers;
 
 use super::proxy::Proxy;
 use super::servers::mysql_client;

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rowstamp::address::Address;
-use rowstamp::proxy::login::{self, LoginContext};
+use rowstamp::proxy::connect::login::{self, LoginContext};
+use rowstamp::proxy::connect::seats::Seats;
+use rowstamp::proxy::connect::socket_users::SocketUsers;
+use rowstamp::proxy::connect::stream::Stream;
+use rowstamp::proxy::connect::tls::Tls;
 use rowstamp::proxy::rsa_key::KeyCell;
-use rowstamp::proxy::seats::Seats;
 use rowstamp::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
     SendProxy, ServerCompression, Settings,
 };
-use rowstamp::proxy::socket_users::SocketUsers;
-use rowstamp::proxy::stream::Stream;
-use rowstamp::proxy::tls::Tls;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, UnixListener};
 

@@ -106,7 +106,7 @@ fn free_port() -> u16 {
 }
 
 fn daemon(kind: Kind) -> Option<Vec<String>> {
-    let root_user = rowstamp::proxy::backend::os_user().is_some_and(|user| user == b"root");
+    let root_user = rowstamp::proxy::connect::backend::os_user().is_some_and(|user| user == b"root");
     let mut daemon = match kind {
         Kind::MariaDb => vec!["/usr/sbin/mariadbd".to_owned()],
         Kind::MariaDb11 => in_sid_root("opt/mariadb/usr/sbin/mariadbd")?,

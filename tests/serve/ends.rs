@@ -183,7 +183,7 @@ fn by_unix_sockets_on_both_sides() {
 fn accounts_that_the_proxys_own_os_user_may_use() {
     let Some(server) = Server::start(Kind::MySql9) else { return };
     let mut direct = server.client();
-    let own = String::from_utf8(rowstamp::proxy::backend::os_user().unwrap()).unwrap();
+    let own = String::from_utf8(rowstamp::proxy::connect::backend::os_user().unwrap()).unwrap();
     direct.run("INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'");
     direct.run(format!("CREATE USER ends_sneak IDENTIFIED WITH auth_socket AS '{own}'"));
     direct.run("CREATE USER ends_stranger IDENTIFIED WITH auth_socket AS 'nobody_else'");

@@ -3,11 +3,11 @@
 
 use crate::config::{Config, StoreKind};
 use crate::lint::{self, Finding, StoreFacts, Where};
-use crate::proxy::locks::{HeldByOther, held_by_others};
 use crate::rules::RuleSet;
 use crate::schema::Schema;
 use crate::schema::facts::{Facts, TableFacts};
 use crate::store::embedded::file_name;
+use crate::tables::locks::{HeldByOther, held_by_others};
 
 /// None where it is not known what names the store.
 pub(in crate::cli) async fn findings(

@@ -8,8 +8,8 @@ use crate::ids::generator::{Sequence, Stats};
 use crate::ids::reach::Reach;
 use crate::ids::timestamp::{self, Timestamp};
 use crate::ids::{Generator, ID_MAX};
-use crate::proxy::tables::InForce;
 use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec};
+use crate::tables::InForce;
 
 /// How long the store may take to raise a bound.
 const DEADLINE: Duration = Duration::from_secs(5);

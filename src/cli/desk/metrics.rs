@@ -12,8 +12,8 @@ use crate::admin::metrics::{
 use crate::admin::{Desk, Metric};
 use crate::ids::Generator;
 use crate::meter::Timed;
-use crate::proxy::shadow::ShadowCount;
 use crate::sessions::{Count, Login, Sessions};
+use crate::tables::shadow_counts::ShadowCount;
 
 /// By name.
 pub(super) fn all(desk: &ProxyDesk, parts: &Parts, sessions: &Sessions) -> Vec<Metric> {

@@ -5,12 +5,12 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use crate::ids::range::block::Spacing;
-use crate::proxy::followed::{AllFollowed, follow_all};
 use crate::rewrite::plan::{Lookup, Target};
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
 use crate::rules::model::{Mode, NameCase, Rule, TableShape};
 use crate::schema::{Schema, SchemaError};
+use crate::tables::followed::{AllFollowed, follow_all};
 
 /// Columns of the live tables and what their views mean, read before anything is planned.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 //! What a proxy has reserved and not used is above it, and must never be used:
 //!
 //! 1. The table's locks are taken and held. A proxy that lives, or is frozen with its connection to the backend open, has them, and
-//!    the command is refused; who had them before has used no id for longer than its lease (`proxy/locks`).
+//!    the command is refused; who had them before has used no id for longer than its lease (`tables/locks`).
 //! 2. The store gets another name. A proxy that is cut off, or frozen without a connection, knows the name before: when it wakes, it
 //!    is another store's proxy, which gets no lock while one of the new fleet has it. If it wakes before that fleet starts, it has the lock,
 //!    and the fleet is refused until it is stopped; each start begins above the ids in the tables.
@@ -23,11 +23,11 @@ use super::{Desk, known};
 use crate::cli::{ConfigArg, Usage, control, load};
 use crate::config::StoreKind;
 use crate::ids::ID_MAX;
-use crate::proxy::locks::{Sharing, TableLocks};
 use crate::role::{self, Role};
 use crate::schema::Schema;
 use crate::store::record::{self, decode, encode, fresh_token};
 use crate::store::{BindingRecord, GeneratorRecord, Key, Outcome, Versioned};
+use crate::tables::locks::{Sharing, TableLocks};
 
 const OWNER: &str = "rowstamp store lower";
 

@@ -6,13 +6,13 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 
 use super::{End, Going, Over, Session, SessionError};
-use crate::mysql::command::{Command, Reply};
+use crate::mysql::command::{Command, Reply, command_payload};
 use crate::mysql::compressed::FrameError;
 use crate::mysql::error::Refusal;
-use crate::proxy::outstanding::{Answered, Purpose};
-use crate::proxy::pump::{Outcome, Timeout, poll_pump};
+use crate::proxy::known::answered::Answered;
+use crate::proxy::relay::outstanding::Purpose;
+use crate::proxy::relay::pump::{Outcome, Timeout, poll_pump};
 use crate::proxy::relay::{Event, Relay, Side, Violation};
-use crate::proxy::ruled::command_payload;
 
 /// What the server is asked.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ pub(in crate::proxy) enum Question<'a> {
 
 impl Session {
     /// Moves bytes until something needs the session.
-    pub(super) async fn pump(&mut self) -> Going<Event> {
+    pub(in crate::proxy) async fn pump(&mut self) -> Going<Event> {
         poll_fn(|cx| self.poll_pump(cx)).await
     }
 
@@ -136,7 +136,7 @@ impl Session {
     }
 
     /// What an answer of the server's needs before it goes on.
-    pub(super) async fn handle_answer(&mut self, event: Event) -> Going<()> {
+    pub(in crate::proxy) async fn handle_answer(&mut self, event: Event) -> Going<()> {
         match event {
             Event::SmallestId(question) => {
                 let smallest = self.smallest_id(&question).await;

@@ -1,0 +1,93 @@
+//! COM_CHANGE_USER: the authentication exchange of a login, inside a session. Nothing else flows meanwhile.
+
+use tokio::time::timeout;
+use zeroize::Zeroizing;
+
+use crate::address::Address;
+use crate::mysql::auth::{AuthRelay, Sides};
+use crate::mysql::capabilities::Capabilities;
+use crate::mysql::change_user::ChangeUser;
+use crate::proxy::connect::login::{Exchange, LoginContext, LoginError, Opening, check_user, finish};
+use crate::proxy::connect::packet_io::Side;
+use crate::proxy::connect::seats::Seat;
+use crate::proxy::connect::stream::Stream;
+
+/// What the next exchange begins with.
+pub(in crate::proxy) struct Identity {
+    /// The last nonce that the server gave.
+    pub(in crate::proxy) nonce: Vec<u8>,
+    pub(in crate::proxy) sides: Sides,
+    /// Of the backend.
+    pub(in crate::proxy) address: Address,
+}
+
+/// The two streams, when the server has answered.
+pub(in crate::proxy) struct Answered {
+    pub(in crate::proxy) client: Stream,
+    pub(in crate::proxy) server: Stream,
+    /// Bytes of the client's next command that were read already.
+    pub(in crate::proxy) client_buffered: Vec<u8>,
+    /// Whose session it is now. `None`: the server has refused, and said so to the client. The session starts over all the same:
+    /// MariaDB drops what it had before it looks at the new user, and MySQL ends the connection.
+    pub(in crate::proxy) changed: Option<Changed>,
+}
+
+/// Another user's session, or the same user's once more.
+pub(in crate::proxy) struct Changed {
+    /// Status bits of the OK packet.
+    pub(in crate::proxy) status: u16,
+    /// Among the new user's connections; `None`: the old one is the same user's.
+    pub(in crate::proxy) seat: Option<Seat<Vec<u8>>>,
+    pub(in crate::proxy) user: Vec<u8>,
+    pub(in crate::proxy) database: Vec<u8>,
+}
+
+/// Runs the exchange that `payload` asks for, to the server's answer. On an error the client has been told by our words, and the
+/// session is over.
+pub(in crate::proxy) async fn run(
+    (client, server): (Stream, Stream),
+    payload: Zeroizing<Vec<u8>>,
+    identity: &mut Identity,
+    (capabilities, strips_tracking): (Capabilities, bool),
+    seat: &Seat<Vec<u8>>,
+    context: &LoginContext,
+) -> Result<Answered, LoginError> {
+    // The client's command had number 0.
+    let (mut client, mut server) = (Side::resumed(client, 1), Side::new(server));
+    let exchange = async {
+        let change = ChangeUser::parse(payload, capabilities).map_err(LoginError::ClientMalformed)?;
+        check_user(&change.user, &identity.address, context)?;
+        let seat = if seat.is_of(&change.user) {
+            None
+        } else {
+            Some(context.seats.user(&change.user).ok_or(LoginError::TooManyOfUser)?)
+        };
+        let plugin = change.plugin.as_deref().unwrap_or_default();
+        let mut relay = AuthRelay::new(identity.sides, capabilities, plugin, &identity.nonce);
+        let opening = Some(Opening::ChangeUser(&change));
+        let mut exchange = Exchange { client: &mut client, server: &mut server, opening, client_held: false };
+        let answer = exchange.run(&mut relay, context).await;
+        identity.nonce = relay.nonce().to_vec();
+        if let Err(LoginError::ServerRefused { code, message }) = &answer {
+            let user = String::from_utf8_lossy(&change.user);
+            tracing::warn!(code, message, %user, "the server refused a COM_CHANGE_USER");
+            return Ok(None);
+        }
+        let status = finish(&mut client, &answer?, capabilities, strips_tracking).await?;
+        Ok(Some(Changed { status, seat, user: change.user, database: change.database.unwrap_or_default() }))
+    };
+    let limit = context.settings.limits.handshake_timeout;
+    let changed = match timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout)) {
+        Ok(changed) => changed,
+        Err(error) => {
+            if let Some(refusal) = error.refusal() {
+                client.refuse(&refusal.payload()).await;
+            }
+            return Err(error);
+        }
+    };
+    let gone = || LoginError::Client(std::io::ErrorKind::NotConnected.into());
+    let (client, client_buffered) = client.into_parts().ok_or_else(gone)?;
+    let (server, _) = server.into_parts().ok_or_else(gone)?;
+    Ok(Answered { client, server, client_buffered, changed })
+}

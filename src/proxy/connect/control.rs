@@ -1,0 +1,227 @@
+//! The way of Rowstamp's own accounts to a server: by a relay inside of this process. The client library believes what a server says: a
+//! result of 2^32 columns had it ask for more memory than there is, which ends the process. So it connects to an abstract Unix
+//! socket here, and what comes from the server reaches it within bounds only. TLS and authentication on the server's side are those
+//! of sessions.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener as StdListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::Rng;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::address::Address;
+use crate::mysql::capabilities::Capabilities;
+use crate::mysql::command::Command;
+use crate::mysql::handshake::ServerKind;
+use crate::mysql::packet::{HEADER_BYTES, Header};
+use crate::mysql::reader::Reader;
+use crate::mysql::response::{Control, Follower, Forms, Kind, Progress};
+use crate::proxy::connect::login::{self, LoggedIn, LoginContext};
+use crate::proxy::connect::seats::Seats;
+use crate::proxy::connect::socket_users::SocketUsers;
+use crate::proxy::connect::stream::Stream;
+use crate::proxy::connect::tls::{Tls, TlsError};
+use crate::proxy::rsa_key::KeyCell;
+use crate::proxy::settings::{
+    BackendTlsMode, ListenProxy, ListenTlsMode, Offer, ProxyProtocol, SendProxy, ServerCompression, Settings,
+};
+use crate::schema::Primary;
+
+/// What both servers have at most in a result.
+const COLUMNS_MAX: u64 = 4096;
+/// Of one answer: far above what any question of ours has (the texts of all views of a server).
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+/// How long a failure to accept is waited out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Why a connection of ours ends before the library closes it.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("the server answered with {0}")]
+    Server(String),
+}
+
+/// Opens the way to one address: the name of the socket to connect to, beginning with the zero byte of abstract ones. Only this
+/// process is let in. Needs a Tokio runtime, and lasts as long as that.
+pub fn open(settings: &Settings, address: &Address) -> Result<String, OpenError> {
+    let settings = Arc::new(bare(settings, address));
+    let context = LoginContext {
+        tls: Arc::new(Tls::new(&settings)?),
+        seats: Arc::new(Seats::new(&settings.limits)),
+        settings,
+        own_key: Arc::new(KeyCell::default()),
+        // Our own account may be one of them.
+        socket_users: SocketUsers::default(),
+        primary: Primary::default(),
+    };
+    let name = format!("rowstamp-{}-{:032x}", std::process::id(), rand::thread_rng().r#gen::<u128>());
+    let listener = StdListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+    listener.set_nonblocking(true)?;
+    tokio::spawn(accept(UnixListener::from_std(listener)?, context));
+    Ok(format!("\0{name}"))
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the proxy's own way to the server cannot be opened: {0}")]
+    Socket(#[from] io::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// A proxy that listens for nobody else, in front of one address.
+fn bare(settings: &Settings, address: &Address) -> Settings {
+    let mut settings = settings.clone();
+    settings.listen_tls.mode = ListenTlsMode::Disabled;
+    settings.listen_proxy = ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() };
+    settings.listen_compression = Offer::Off;
+    let backend = &mut settings.backend;
+    backend.addresses = vec![address.clone()];
+    backend.send_proxy = SendProxy::Off;
+    backend.compression = ServerCompression::Off;
+    if backend.tls.mode == BackendTlsMode::AsClient {
+        backend.tls.mode = BackendTlsMode::Preferred;
+    }
+    let limits = &mut settings.limits;
+    (limits.connections_max, limits.connections_per_address_max, limits.connections_per_user_max) = (0, 0, 0);
+    settings
+}
+
+async fn accept(listener: UnixListener, context: LoginContext) {
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) if is_own(&client) => {
+                let context = context.clone();
+                tokio::spawn(async move {
+                    let Ok(login) = login::run(Stream::unix(client), None, &context).await else { return };
+                    if let Err(error @ Broken::Server(_)) = relay(login).await {
+                        let address = context.settings.backend.addresses.first();
+                        let address = address.map(ToString::to_string).unwrap_or_default();
+                        tracing::error!(address, "a control connection is closed: {error}");
+                    }
+                });
+            }
+            Ok(_) => {}
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+fn is_own(client: &UnixStream) -> bool {
+    let pid = client.peer_cred().ok().and_then(|peer| peer.pid());
+    pid.and_then(|pid| u32::try_from(pid).ok()) == Some(std::process::id())
+}
+
+/// One command and its answer after the other: the library sends none ahead.
+async fn relay(login: LoggedIn) -> Result<(), Broken> {
+    let has = |bit| login.capabilities.contains(bit);
+    let forms = Forms {
+        deprecate_eof: has(Capabilities::DEPRECATE_EOF),
+        metadata_flag: has(Capabilities::OPTIONAL_RESULTSET_METADATA)
+            || has(Capabilities::MARIADB_CACHE_METADATA),
+        metadata_flag_in_prepare: has(Capabilities::OPTIONAL_RESULTSET_METADATA),
+        progress_reports: login.server_version.kind == ServerKind::MariaDb
+            && has(Capabilities::MARIADB_PROGRESS),
+    };
+    let (mut client, mut server) = (BufStream::new(login.client), BufStream::new(login.server));
+    let mut packet = Vec::new();
+    loop {
+        let mut first = None;
+        loop {
+            let header = read_packet(&mut client, &mut packet).await?;
+            first = first.or(packet.get(HEADER_BYTES).copied());
+            server.write_all(&packet).await?;
+            if !header.continues() {
+                break;
+            }
+        }
+        server.flush().await?;
+        let command = first.and_then(Command::from_byte);
+        if let Some(follower) = command.and_then(|command| Follower::new(command.reply(), forms)) {
+            answer(&mut client, &mut server, follower, &mut packet).await?;
+        }
+    }
+}
+
+/// Passes one answer on, to its end.
+async fn answer(
+    client: &mut BufStream<Stream>,
+    server: &mut BufStream<Stream>,
+    mut follower: Follower,
+    packet: &mut Vec<u8>,
+) -> Result<(), Broken> {
+    let mut bytes = 0;
+    loop {
+        let header = tokio::select! {
+            read = read_packet(server, packet) => read?,
+            // It sends nothing before it has its answer: it is gone, and nobody waits for the server.
+            _ = client.read_u8() => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+        };
+        bytes += packet.len();
+        if bytes > ANSWER_BYTES_MAX {
+            return Err(Broken::Server(format!("more than {ANSWER_BYTES_MAX} bytes")));
+        }
+        let payload = packet.get(HEADER_BYTES..).unwrap_or_default();
+        let progress = match follower.classify(header.payload_bytes, payload.first().copied()) {
+            Kind::Definition if follower.ended_with_definition() => Progress::Done,
+            Kind::Row | Kind::Definition => Progress::Continues,
+            Kind::Control(control) => {
+                check(control, payload)?;
+                follower.advance(control, payload).map_err(|error| Broken::Server(error.to_string()))?
+            }
+        };
+        client.write_all(packet).await?;
+        if progress == Progress::Done {
+            return Ok(client.flush().await?);
+        }
+    }
+}
+
+/// What the library must not meet.
+fn check(control: Control, payload: &[u8]) -> Result<(), Broken> {
+    match control {
+        Control::Infile => Err(Broken::Server("a request for a file of ours".to_owned())),
+        Control::ColumnCount => match Reader::new(payload).lenenc("column count") {
+            Ok(0..=COLUMNS_MAX) => Ok(()),
+            Ok(columns) => Err(Broken::Server(format!("a result of {columns} columns"))),
+            Err(error) => Err(Broken::Server(error.to_string())),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// Whole, with its header.
+async fn read_packet(stream: &mut BufStream<Stream>, packet: &mut Vec<u8>) -> Result<Header, Broken> {
+    packet.clear();
+    let mut bytes = [0; HEADER_BYTES];
+    stream.read_exact(&mut bytes).await?;
+    packet.extend_from_slice(&bytes);
+    let header = Header::parse(&bytes).ok_or(io::ErrorKind::UnexpectedEof).map_err(io::Error::from)?;
+    // It grows with what comes, not with what is announced.
+    let read = stream.take(header.payload_bytes as u64).read_to_end(packet).await?;
+    if read < header.payload_bytes {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    }
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Control, check};
+
+    #[test]
+    fn what_reaches_the_library() {
+        let count = |payload: &[u8]| check(Control::ColumnCount, payload).is_ok();
+        assert!(count(b"\x01") && count(b"\xfc\x00\x10"));
+        assert!(!count(b"\xfc\x01\x10") && !count(b"\xfe\0\0\0\0\x01\0\0\0") && !count(b"\xfe\xff"));
+        assert!(!count(&[0xfe, 255, 255, 255, 255, 255, 255, 255, 255]));
+        assert!(check(Control::Infile, b"\xfb/etc/passwd").is_err());
+        assert!(check(Control::Ok, b"").is_ok());
+    }
+}

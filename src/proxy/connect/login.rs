@@ -1,0 +1,514 @@
+//! From an accepted connection to a logged-in one: the server's greeting, TLS on either side, the client's response, the
+//! authentication exchange. The proxy knows no passwords; it relays, and patches what must differ between the sides.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tokio::time::timeout;
+use zeroize::Zeroizing;
+
+use crate::address::Address;
+use crate::mysql::auth::{AuthError, AuthRelay, Sides, Step, Transport};
+use crate::mysql::capabilities::Capabilities;
+use crate::mysql::change_user::ChangeUser;
+use crate::mysql::compressed::BadLevel;
+use crate::mysql::error::{Refusal, parse_err};
+use crate::mysql::handshake::{self, ClientResponse, Greeting, ServerVersion};
+use crate::mysql::ok::{OkPacket, Told};
+use crate::mysql::reader::Malformed;
+use crate::proxy::connect::backend::{self, ConnectError};
+use crate::proxy::connect::framing::Framing;
+use crate::proxy::connect::packet_io::{PAYLOAD_BYTES_MAX, ReadError, Side};
+use crate::proxy::connect::proxy_protocol::{self, Ends};
+use crate::proxy::connect::seats::{Seat, Seats};
+use crate::proxy::connect::socket_users::SocketUsers;
+use crate::proxy::connect::stream::Stream;
+use crate::proxy::connect::tls::{self, ClientSide, ServerSide, Tls};
+use crate::proxy::rsa_key::{KeyCell, NoKey, RsaKey};
+use crate::proxy::settings::{SendProxy, Settings};
+use crate::schema::Primary;
+use crate::sessions::{Login, Who};
+
+/// What every login of this proxy needs.
+#[derive(Clone)]
+pub struct LoginContext {
+    pub settings: Arc<Settings>,
+    pub tls: Arc<Tls>,
+    pub own_key: Arc<KeyCell>,
+    pub seats: Arc<Seats>,
+    /// Nobody logs in under these names over a Unix socket.
+    pub socket_users: SocketUsers,
+    /// Which address is tried first.
+    pub primary: Primary,
+}
+
+/// A session that may begin. Its OK packet has gone to the client already, without session state if the client did not
+/// ask for it. From the server not a byte after that packet has been read.
+#[derive(Debug)]
+pub struct LoggedIn {
+    pub client: Stream,
+    pub server: Stream,
+    /// Bytes of the client's next command that were read already; the rest is in the stream.
+    pub client_buffered: Vec<u8>,
+    /// As negotiated with the server, `SESSION_TRACK` included where it has it.
+    pub capabilities: Capabilities,
+    /// `false`: OK packets go to the client without session state.
+    pub client_wants_session_track: bool,
+    pub user: Vec<u8>,
+    pub database: Option<Vec<u8>>,
+    /// See [`ClientResponse::collation`].
+    pub collation: u8,
+    pub server_version: ServerVersion,
+    /// The server's id of this connection, which the client knows too.
+    pub connection_id: u32,
+    /// Status bits of the OK packet.
+    pub status: u16,
+    /// The OK packet as the server sent it: its session state has the character sets and more.
+    pub ok_packet: Vec<u8>,
+    /// The nonce in use, for a later COM_CHANGE_USER.
+    pub nonce: Vec<u8>,
+    pub sides: Sides,
+    pub address: Address,
+    /// Among the user's connections.
+    pub seat: Seat<Vec<u8>>,
+    /// The client's, where the server is told it.
+    pub address_told: Option<IpAddr>,
+}
+
+impl LoggedIn {
+    pub(in crate::proxy) fn who(&self) -> Who {
+        Who {
+            user: String::from_utf8_lossy(&self.user).into_owned(),
+            database: String::from_utf8_lossy(self.database.as_deref().unwrap_or_default()).into_owned(),
+            connection: self.connection_id,
+            is_tls: self.sides.client == Transport::Tls,
+        }
+    }
+}
+
+/// Why a login ended without a session. The client has been told, where it could be.
+#[derive(Debug, thiserror::Error)]
+pub enum LoginError {
+    #[error("the client went away during the login: {0}")]
+    Client(io::Error),
+    #[error("the server went away during the login: {0}")]
+    Server(io::Error),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// Its ERR packet was relayed.
+    #[error("the server refused the login: {code} {message}")]
+    ServerRefused { code: u16, message: String },
+    #[error("the client's handshake: {0}")]
+    ClientMalformed(Malformed),
+    #[error("the server's handshake: {0}")]
+    ServerMalformed(Malformed),
+    #[error("the client's handshake: a packet of {0} bytes")]
+    TooBig(usize),
+    #[error("the client's handshake: packets out of order")]
+    OutOfOrder,
+    #[error("the client's handshake: {0}")]
+    ZstdLevel(#[from] BadLevel),
+    #[error("the client's TLS handshake failed: {0}")]
+    ClientTls(io::Error),
+    #[error("TLS to the server failed: {0}; see backend.tls")]
+    ServerTls(io::Error),
+    #[error(
+        "the server does not offer TLS, which backend.tls.mode wants; give the server a certificate or change the mode"
+    )]
+    ServerWithoutTls,
+    #[error("the client did not ask for TLS, which listen.tls.mode = \"required\" wants")]
+    TlsRequired,
+    #[error(
+        "a login as {0:?} over a Unix socket, where the server takes the OS user that this proxy runs as for it, and might not ask for its \
+         password"
+    )]
+    OsUser(String),
+    #[error("the user has limits.per_user connections already")]
+    TooManyOfUser,
+    #[error("{0}")]
+    Auth(#[from] AuthError),
+    #[error(transparent)]
+    OwnKey(#[from] NoKey),
+    #[error("the login was not done within limits.handshake_timeout")]
+    Timeout,
+}
+
+impl LoginError {
+    /// What the client is sent; `None`: nothing, or it was sent already. Addresses of the backend stay in the log: who
+    /// reads this is not logged in.
+    pub(in crate::proxy) fn refusal(&self) -> Option<Refusal> {
+        Some(match self {
+            LoginError::Client(_) | LoginError::ServerRefused { .. } | LoginError::ClientTls(_) => {
+                return None;
+            }
+            LoginError::Server(_) => {
+                Refusal::BackendUnreachable("it closed the connection during the login".into())
+            }
+            LoginError::Connect(_) => Refusal::BackendUnreachable("Rowstamp's log says why".into()),
+            LoginError::ClientMalformed(error) => Refusal::BadHandshake(error.to_string()),
+            LoginError::ServerMalformed(error) | LoginError::Auth(AuthError::Server(error)) => {
+                Refusal::BackendMalformed(error.to_string())
+            }
+            LoginError::TooBig(_) => Refusal::PacketTooBig { bytes_max: PAYLOAD_BYTES_MAX },
+            LoginError::OutOfOrder => Refusal::PacketsOutOfOrder,
+            LoginError::ZstdLevel(error) => Refusal::ZstdLevel(*error),
+            LoginError::ServerTls(_) => Refusal::BackendTls("Rowstamp's log says why".into()),
+            LoginError::ServerWithoutTls => Refusal::BackendTls("it does not offer TLS".into()),
+            LoginError::TlsRequired => Refusal::TlsRequired,
+            LoginError::TooManyOfUser => Refusal::TooManyUserConnections,
+            LoginError::OsUser(_) | LoginError::Auth(_) | LoginError::OwnKey(_) => {
+                Refusal::AccessDenied(self.to_string())
+            }
+            LoginError::Timeout => Refusal::Timeout,
+        })
+    }
+
+    /// Who is to blame, for the count of logins.
+    pub(in crate::proxy) fn outcome(&self) -> Login {
+        match self {
+            LoginError::ServerRefused { .. } => Login::Denied,
+            LoginError::Client(_) => Login::Gone,
+            LoginError::TooManyOfUser => Login::PerUser,
+            LoginError::TlsRequired | LoginError::ClientTls(_) => Login::Tls,
+            LoginError::Timeout => Login::Timeout,
+            LoginError::ClientMalformed(_)
+            | LoginError::TooBig(_)
+            | LoginError::OutOfOrder
+            | LoginError::ZstdLevel(_) => Login::Malformed,
+            LoginError::Connect(_) => Login::Unreachable,
+            LoginError::Server(_)
+            | LoginError::ServerMalformed(_)
+            | LoginError::ServerTls(_)
+            | LoginError::ServerWithoutTls
+            | LoginError::Auth(AuthError::Server(_)) => Login::Backend,
+            LoginError::OsUser(_) | LoginError::OwnKey(_) | LoginError::Auth(_) => Login::NotRelayed,
+        }
+    }
+
+    fn of_client(error: ReadError) -> Self {
+        match error {
+            ReadError::Ended => LoginError::Client(io::ErrorKind::UnexpectedEof.into()),
+            ReadError::Io(error) => LoginError::Client(error),
+            ReadError::TooBig(bytes) => LoginError::TooBig(bytes),
+            ReadError::OutOfOrder { .. } => LoginError::OutOfOrder,
+        }
+    }
+
+    fn of_server(error: ReadError) -> Self {
+        match error {
+            ReadError::Ended => LoginError::Server(io::ErrorKind::UnexpectedEof.into()),
+            ReadError::Io(error) => LoginError::Server(error),
+            ReadError::TooBig(_) => LoginError::ServerMalformed(Malformed::Bad("length of a packet")),
+            ReadError::OutOfOrder { .. } => LoginError::ServerMalformed(Malformed::Bad("packet number")),
+        }
+    }
+}
+
+/// Runs one login within `limits.handshake_timeout`. On an error the client has been told and the connections are closed.
+pub async fn run(client: Stream, ends: Option<Ends>, context: &LoginContext) -> Result<LoggedIn, LoginError> {
+    let mut client = Side::new(client);
+    let limit = context.settings.limits.handshake_timeout;
+    let result = timeout(limit, attempt(&mut client, ends, context)).await;
+    match result.unwrap_or(Err(LoginError::Timeout)) {
+        Ok(server) => server.logged_in(client),
+        Err(error) => {
+            if let Some(refusal) = error.refusal() {
+                let is_greeted = client.has_sent();
+                let payload = if is_greeted { refusal.payload() } else { refusal.payload_before_greeting() };
+                client.refuse(&payload).await;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// A login that succeeded, but for the client's stream, which outlives a failed one.
+struct Established {
+    server: Stream,
+    greeting: Greeting,
+    response: ClientResponse,
+    framing: Framing,
+    capabilities: Capabilities,
+    status: u16,
+    ok_packet: Vec<u8>,
+    nonce: Vec<u8>,
+    sides: Sides,
+    address: Address,
+    seat: Seat<Vec<u8>>,
+    address_told: Option<IpAddr>,
+}
+
+impl Established {
+    fn logged_in(self, client: Side) -> Result<LoggedIn, LoginError> {
+        let (client, client_buffered) = client.into_parts().ok_or_else(lost)?;
+        let (client, server, client_buffered) = self.framing.begin(client, self.server, client_buffered);
+        Ok(LoggedIn {
+            client,
+            server,
+            client_buffered,
+            capabilities: self.capabilities,
+            client_wants_session_track: self.response.capabilities.contains(Capabilities::SESSION_TRACK),
+            collation: self.response.collation,
+            user: self.response.user,
+            database: self.response.database,
+            server_version: self.greeting.version,
+            connection_id: self.greeting.connection_id,
+            status: self.status,
+            ok_packet: self.ok_packet,
+            nonce: self.nonce,
+            sides: self.sides,
+            address: self.address,
+            seat: self.seat,
+            address_told: self.address_told,
+        })
+    }
+}
+
+/// A stream that a failed TLS handshake took along.
+fn lost() -> LoginError {
+    LoginError::Client(io::ErrorKind::NotConnected.into())
+}
+
+async fn attempt(
+    client: &mut Side,
+    ends: Option<Ends>,
+    context: &LoginContext,
+) -> Result<Established, LoginError> {
+    let backend = &context.settings.backend;
+    let (mut stream, address) = backend::connect(backend, context.primary.get()).await?;
+    proxy_protocol::send(&mut stream, backend.send_proxy, ends).await.map_err(LoginError::Server)?;
+    let mut server = Side::new(stream);
+    let greeting = greeting(client, &mut server).await?;
+    let ours = Framing::offered(&greeting, &context.settings);
+    let has_tls = context.tls.listen.acceptor().is_some() && context.tls.backend.lets_offer(&greeting);
+    let shown = greeting.shown(ours.with(Capabilities::SSL, has_tls));
+    client.write(&greeting.patched(shown)).await.map_err(LoginError::Client)?;
+    let response = response(client, &context.tls.listen, shown).await?;
+    check_user(&response.user, address, context)?;
+    let seat = context.seats.user(&response.user).ok_or(LoginError::TooManyOfUser)?;
+    let framing = Framing::agree(&greeting, &response, &context.settings)?;
+
+    let tracked = greeting.capabilities & Capabilities::SESSION_TRACK;
+    let is_tls = client.stream().is_some_and(|stream| stream.transport() == Transport::Tls);
+    let connector = wanted_tls(&context.tls.backend, address, &greeting, is_tls)?;
+    let capabilities = framing.for_server(response.capabilities | tracked);
+    let capabilities = capabilities.with(Capabilities::SSL, connector.is_some());
+    if let Some(connector) = connector {
+        let request = response.ssl_request(capabilities).map_err(LoginError::ClientMalformed)?;
+        server.write(&request).await.map_err(LoginError::Server)?;
+        let Some(Stream::Plain(socket)) = server.take_stream() else { return Err(lost()) };
+        server.put_stream(tls::connect(connector, socket, address).await.map_err(LoginError::ServerTls)?);
+    }
+    let (Some(client_stream), Some(server_stream)) = (client.stream(), server.stream()) else {
+        return Err(lost());
+    };
+    let sides = Sides {
+        client: client_stream.transport(),
+        server: server_stream.transport(),
+        clear_passwords: backend.clear_passwords,
+    };
+    let plugin = response.plugin.as_deref().unwrap_or_default();
+    let mut relay = AuthRelay::new(sides, capabilities, plugin, &greeting.nonce);
+    let opening = Opening::Handshake(&response, capabilities);
+    let mut exchange = Exchange { client, server: &mut server, opening: Some(opening), client_held: false };
+    let ok_packet = exchange.run(&mut relay, context).await?;
+    let strips = !response.capabilities.contains(Capabilities::SESSION_TRACK);
+    let status = finish(client, &ok_packet, capabilities, strips).await?;
+    let (server, _) = server.into_parts().ok_or_else(lost)?;
+    Ok(Established {
+        server,
+        greeting,
+        response,
+        framing,
+        capabilities,
+        status,
+        ok_packet,
+        nonce: relay.nonce().to_vec(),
+        sides,
+        address: address.clone(),
+        seat,
+        address_told: ends.filter(|_| backend.send_proxy != SendProxy::Off).map(|ends| ends.client.ip()),
+    })
+}
+
+/// The server's greeting. An ERR in its place (too many connections, host not allowed) goes to the client as it is.
+async fn greeting(client: &mut Side, server: &mut Side) -> Result<Greeting, LoginError> {
+    let payload = server.read().await.map_err(LoginError::of_server)?;
+    if let Some((code, message)) = parse_err(&payload) {
+        client.write(&payload).await.map_err(LoginError::Client)?;
+        return Err(LoginError::ServerRefused { code, message });
+    }
+    let greeting = Greeting::parse(payload.to_vec()).map_err(LoginError::ServerMalformed)?;
+    if greeting.capabilities.contains(Capabilities::PROTOCOL_41) {
+        return Ok(greeting);
+    }
+    Err(LoginError::ServerMalformed(Malformed::Bad("capabilities: the server is older than MySQL 4.1")))
+}
+
+/// The client's handshake response, over TLS if it asks for that.
+async fn response(
+    client: &mut Side,
+    listen: &ClientSide,
+    shown: Capabilities,
+) -> Result<ClientResponse, LoginError> {
+    let mut payload = client.read().await.map_err(LoginError::of_client)?;
+    let asked = handshake::client_capabilities(&payload, shown).map_err(LoginError::ClientMalformed)?;
+    if asked.contains(Capabilities::SSL) {
+        if !handshake::is_ssl_request(&payload, asked) {
+            return Err(LoginError::ClientMalformed(Malformed::Bad("SSLRequest")));
+        }
+        let Some(acceptor) = listen.acceptor() else { return Err(lost()) };
+        let Some(Stream::Plain(socket)) = client.take_stream() else { return Err(lost()) };
+        client.put_stream(tls::accept(acceptor, socket).await.map_err(LoginError::ClientTls)?);
+        payload = client.read().await.map_err(LoginError::of_client)?;
+    }
+    // A Unix socket passes, as it does with MySQL's require_secure_transport.
+    if listen.is_required() && !client.stream().is_some_and(Stream::is_secure) {
+        return Err(LoginError::TlsRequired);
+    }
+    ClientResponse::parse(payload, shown).map_err(LoginError::ClientMalformed)
+}
+
+pub(in crate::proxy) fn check_user(
+    user: &[u8],
+    address: &Address,
+    context: &LoginContext,
+) -> Result<(), LoginError> {
+    if address.is_unix() && context.socket_users.has(user) {
+        return Err(LoginError::OsUser(String::from_utf8_lossy(user).into_owned()));
+    }
+    Ok(())
+}
+
+/// Whether this connection to the server gets TLS. A Unix socket needs none unless it is asked for.
+fn wanted_tls<'a>(
+    tls: &'a ServerSide,
+    address: &Address,
+    greeting: &Greeting,
+    client_has_tls: bool,
+) -> Result<Option<&'a tokio_rustls::TlsConnector>, LoginError> {
+    let offered = greeting.capabilities.contains(Capabilities::SSL);
+    match tls {
+        ServerSide::Disabled => Ok(None),
+        ServerSide::Preferred(connector) => Ok((offered && !address.is_unix()).then_some(connector)),
+        ServerSide::AsClient(connector) => Ok((offered && client_has_tls).then_some(connector)),
+        ServerSide::Required(connector) if offered => Ok(Some(connector)),
+        ServerSide::Required(_) => Err(LoginError::ServerWithoutTls),
+    }
+}
+
+/// The last packet goes to the client, without session state that it did not ask for; returns the status bits.
+pub(in crate::proxy) async fn finish(
+    client: &mut Side,
+    ok_packet: &[u8],
+    capabilities: Capabilities,
+    strips_tracking: bool,
+) -> Result<u16, LoginError> {
+    let ok = OkPacket::parse(ok_packet, capabilities).map_err(LoginError::ServerMalformed)?;
+    client
+        .write(&ok.patched(None, if strips_tracking { Told::Nothing } else { Told::All }))
+        .await
+        .map_err(LoginError::Client)?;
+    Ok(ok.status)
+}
+
+/// The packet that the first auth response travels in.
+pub(in crate::proxy) enum Opening<'a> {
+    Handshake(&'a ClientResponse, Capabilities),
+    ChangeUser(&'a ChangeUser),
+}
+
+impl Opening<'_> {
+    /// With another auth response in the first one's place.
+    fn patched(&self, auth_response: &[u8]) -> Result<Zeroizing<Vec<u8>>, Malformed> {
+        match self {
+            Opening::Handshake(response, capabilities) => response.patched(*capabilities, auth_response),
+            Opening::ChangeUser(change) => change.patched(auth_response),
+        }
+    }
+
+    fn auth_response(&self) -> &[u8] {
+        match self {
+            Opening::Handshake(response, _) => response.auth_response(),
+            Opening::ChangeUser(change) => change.auth_response(),
+        }
+    }
+}
+
+/// The authentication exchange between two sockets.
+pub(in crate::proxy) struct Exchange<'a> {
+    pub(in crate::proxy) client: &'a mut Side,
+    pub(in crate::proxy) server: &'a mut Side,
+    /// Until it is sent.
+    pub(in crate::proxy) opening: Option<Opening<'a>>,
+    /// The client's next command came early. It is not read before the login is done.
+    pub(in crate::proxy) client_held: bool,
+}
+
+impl Exchange<'_> {
+    /// Until the server's OK packet, which it returns unsent.
+    pub(in crate::proxy) async fn run(
+        &mut self,
+        relay: &mut AuthRelay,
+        context: &LoginContext,
+    ) -> Result<Vec<u8>, LoginError> {
+        let first = self.opening.as_ref().map(Opening::auth_response).unwrap_or_default();
+        let mut step = relay.from_client(first)?;
+        loop {
+            match step {
+                Step::ToClient(payload) => self.client.write(&payload).await.map_err(LoginError::Client)?,
+                Step::ToServer(payload) => self.send_to_server(&payload).await?,
+                Step::NeedsOwnKey => {
+                    step = relay.own_key(context.own_key.shown(context.settings.rsa_key.as_ref()).await?);
+                    continue;
+                }
+                Step::Pinned(cipher) => {
+                    step = relay.pinned(context.settings.rsa_key.as_ref().map(RsaKey::key), &cipher)?;
+                    continue;
+                }
+                Step::Done(ok_packet) => return Ok(ok_packet),
+                Step::Failed(payload) => {
+                    self.client.write(&payload).await.map_err(LoginError::Client)?;
+                    let (code, message) = parse_err(&payload).unwrap_or_default();
+                    return Err(LoginError::ServerRefused { code, message });
+                }
+            }
+            step = self.next(relay).await?;
+        }
+    }
+
+    async fn send_to_server(&mut self, payload: &[u8]) -> Result<(), LoginError> {
+        match self.opening.take() {
+            None => self.server.write(payload).await.map_err(LoginError::Server),
+            Some(opening) => {
+                let patched = opening.patched(payload).map_err(LoginError::ClientMalformed)?;
+                self.server.write(&patched).await.map_err(LoginError::Server)
+            }
+        }
+    }
+
+    /// The next packet of either side. Which one speaks is the plugin's matter, so both are read.
+    async fn next(&mut self, relay: &mut AuthRelay) -> Result<Step, LoginError> {
+        loop {
+            tokio::select! {
+                biased;
+                payload = self.server.read() => match payload {
+                    Ok(payload) => return Ok(relay.from_server(&payload)?),
+                    Err(error @ ReadError::OutOfOrder { .. }) => {
+                        let last_word = self.server.last_word().await;
+                        let last_word = last_word.ok_or_else(|| LoginError::of_server(error))?;
+                        return Ok(Step::Failed(last_word.to_vec()));
+                    }
+                    Err(error) => return Err(LoginError::of_server(error)),
+                },
+                payload = self.client.read(), if !self.client_held => match payload {
+                    Ok(payload) => return Ok(relay.from_client(&payload)?),
+                    // Commands are numbered from 0, answers are not.
+                    Err(ReadError::OutOfOrder { found: 0, .. }) => self.client_held = true,
+                    Err(error) => return Err(LoginError::of_client(error)),
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! PROXY protocol (HAProxy's doc/proxy-protocol.txt), versions 1 and 2: who the client is, sent first on a connection. Read from
+//! the load balancers that listen.proxy_protocol_from names, sent to the server where backend.send_proxy says so.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use ppp::{HeaderResult, v1, v2};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::proxy::connect::stream::{Socket, Stream};
+use crate::proxy::settings::{ListenProxy, ProxyProtocol, SendProxy};
+
+/// Where "optional", a load balancer has so long to begin: clients of this protocol wait for the server's greeting.
+const OPTIONAL_WAIT: Duration = Duration::from_millis(100);
+/// The addresses, and some room for what else a header of version 2 may tell.
+const HEADER_BYTES_MAX: usize = 4096;
+/// Of version 1, its line's end included.
+const V1_BYTES_MAX: usize = 107;
+/// Up to where a header of version 2 tells how much follows.
+const V2_BYTES_MIN: usize = 16;
+const V1_PREFIX: &[u8] = b"PROXY ";
+
+/// A client's address, and the one that it connected to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ends {
+    pub client: SocketAddr,
+    pub proxy: SocketAddr,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProxyProtocolError {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error(
+        "listen.proxy_protocol = \"required\" takes connections from listen.proxy_protocol_from only, and {0} is not in it; \
+         connect by way of the load balancer, or add the address"
+    )]
+    NotFrom(IpAddr),
+    #[error(
+        "no PROXY protocol header, which listen.proxy_protocol = \"required\" wants; let the load balancer send one, or write \"optional\""
+    )]
+    Missing,
+    #[error("a PROXY protocol header that cannot be read: {0}")]
+    Malformed(String),
+}
+
+impl ProxyProtocolError {
+    /// Whose fault it is, where that is not one of `listen.proxy_protocol_from`.
+    pub fn from(&self) -> Option<IpAddr> {
+        match self {
+            ProxyProtocolError::NotFrom(address) => Some(*address),
+            _ => None,
+        }
+    }
+}
+
+/// Who is at the other end of a connection that was accepted. `None`: a Unix socket's client, who has no address.
+pub async fn ends_of(client: &mut Stream, listen: &ListenProxy) -> Result<Option<Ends>, ProxyProtocolError> {
+    let Stream::Plain(Socket::Tcp(socket)) = client else { return Ok(None) };
+    let own = Ends { client: canonical(socket.peer_addr()?), proxy: canonical(socket.local_addr()?) };
+    let is_from = listen.from.iter().any(|network| network.contains(&own.client.ip()));
+    let told = match listen.mode {
+        ProxyProtocol::Off => return Ok(Some(own)),
+        ProxyProtocol::Optional if !is_from => return Ok(Some(own)),
+        ProxyProtocol::Required if !is_from => return Err(ProxyProtocolError::NotFrom(own.client.ip())),
+        ProxyProtocol::Optional => match timeout(OPTIONAL_WAIT, socket.peek(&mut [0])).await {
+            // It waits for the greeting.
+            Err(_) => return Ok(Some(own)),
+            Ok(_) => read(socket).await?,
+        },
+        ProxyProtocol::Required => Some(read(socket).await?.ok_or(ProxyProtocolError::Missing)?),
+    };
+    match told {
+        Some(Told::Client(ends)) => Ok(Some(ends)),
+        // The load balancer's own check of our health, or it does not know.
+        Some(Told::Nobody) | None => Ok(Some(own)),
+    }
+}
+
+/// An IPv4 address in an IPv6 socket is one of IPv4.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    Client(Ends),
+    Nobody,
+}
+
+/// The header at the beginning of a connection, and not a byte after it; `None`, and nothing read: there is none.
+async fn read(socket: &mut TcpStream) -> Result<Option<Told>, ProxyProtocolError> {
+    let mut header = Vec::new();
+    loop {
+        let mut ahead = [0; 512];
+        let seen = socket.peek(&mut ahead).await?;
+        let ahead = ahead.get(..seen).unwrap_or_default();
+        if ahead.is_empty() {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        let (bytes, is_all) = match belonging(&header, ahead) {
+            Belongs::NoHeader if header.is_empty() => return Ok(None),
+            Belongs::NoHeader => return Err(malformed(&"it ends in the midst")),
+            Belongs::Bytes { bytes, is_all } => (bytes, is_all),
+        };
+        let start = header.len();
+        header.resize(start + bytes, 0);
+        socket.read_exact(header.get_mut(start..).unwrap_or_default()).await?;
+        if is_all {
+            return told(&HeaderResult::parse(&header)).map(Some);
+        }
+    }
+}
+
+fn malformed(reason: &dyn ToString) -> ProxyProtocolError {
+    ProxyProtocolError::Malformed(reason.to_string())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Belongs {
+    NoHeader,
+    /// So many of the bytes ahead belong to the header; at least one. `is_all`: it ends with them.
+    Bytes {
+        bytes: usize,
+        is_all: bool,
+    },
+}
+
+/// How much of what is ahead belongs to the header whose beginning was read.
+fn belonging(header: &[u8], ahead: &[u8]) -> Belongs {
+    let all = [header, ahead].concat();
+    let begins = |prefix: &[u8]| all.iter().zip(prefix).all(|(byte, expected)| byte == expected);
+    let end = if begins(v2::PROTOCOL_PREFIX) {
+        match all.get(V2_BYTES_MIN - 2..V2_BYTES_MIN) {
+            Some(&[high, low]) => Some(V2_BYTES_MIN + usize::from(u16::from_be_bytes([high, low]))),
+            _ => None,
+        }
+    } else if begins(V1_PREFIX) {
+        let newline = all.iter().position(|byte| *byte == b'\n');
+        Some(newline.map_or(V1_BYTES_MAX, |newline| newline + 1))
+    } else {
+        return Belongs::NoHeader;
+    };
+    // One that is longer is cut, and cannot be read.
+    let end = end.map(|end| end.min(HEADER_BYTES_MAX));
+    let bytes = end.map_or(ahead.len(), |end| end.saturating_sub(header.len()).min(ahead.len()));
+    match bytes {
+        0 => Belongs::NoHeader,
+        bytes => Belongs::Bytes { bytes, is_all: end.is_some_and(|end| header.len() + bytes >= end) },
+    }
+}
+
+fn told(parsed: &HeaderResult<'_>) -> Result<Told, ProxyProtocolError> {
+    let ends = match parsed {
+        // The crate takes a blank for the carriage return.
+        HeaderResult::V1(Ok(header)) if !header.header.ends_with("\r\n") => {
+            return Err(malformed(&"it does not end with CR LF"));
+        }
+        HeaderResult::V1(header) => match header.as_ref().map_err(|error| malformed(error))?.addresses {
+            v1::Addresses::Tcp4(ip) => Some((
+                SocketAddr::from((ip.source_address, ip.source_port)),
+                SocketAddr::from((ip.destination_address, ip.destination_port)),
+            )),
+            v1::Addresses::Tcp6(ip) => Some((
+                SocketAddr::from((ip.source_address, ip.source_port)),
+                SocketAddr::from((ip.destination_address, ip.destination_port)),
+            )),
+            v1::Addresses::Unknown => None,
+        },
+        HeaderResult::V2(header) => {
+            let header = header.as_ref().map_err(|error| malformed(error))?;
+            match (header.command, header.addresses) {
+                (v2::Command::Proxy, v2::Addresses::IPv4(ip)) => Some((
+                    SocketAddr::from((ip.source_address, ip.source_port)),
+                    SocketAddr::from((ip.destination_address, ip.destination_port)),
+                )),
+                (v2::Command::Proxy, v2::Addresses::IPv6(ip)) => Some((
+                    SocketAddr::from((ip.source_address, ip.source_port)),
+                    SocketAddr::from((ip.destination_address, ip.destination_port)),
+                )),
+                (v2::Command::Proxy, v2::Addresses::Unspecified | v2::Addresses::Unix(_))
+                | (v2::Command::Local, _) => None,
+            }
+        }
+    };
+    Ok(ends.map_or(Told::Nobody, |(client, proxy)| {
+        Told::Client(Ends { client: canonical(client), proxy: canonical(proxy) })
+    }))
+}
+
+/// Tells the server who the client is, before everything else. A client without an address is reported as unknown.
+pub async fn send(server: &mut Stream, version: SendProxy, ends: Option<Ends>) -> io::Result<()> {
+    let ends = ends.map(|ends| match (ends.client, ends.proxy) {
+        (SocketAddr::V4(_), SocketAddr::V4(_)) | (SocketAddr::V6(_), SocketAddr::V6(_)) => {
+            (ends.client, ends.proxy)
+        }
+        // A header has one family for both.
+        _ => (of_version_6(ends.client), of_version_6(ends.proxy)),
+    });
+    let header = match version {
+        SendProxy::Off => return Ok(()),
+        SendProxy::V1 => ends.map_or(v1::Addresses::Unknown, v1::Addresses::from).to_string().into_bytes(),
+        SendProxy::V2 => {
+            let builder = if let Some(ends) = ends {
+                let command = v2::Version::Two | v2::Command::Proxy;
+                v2::Builder::with_addresses(command, v2::Protocol::Stream, ends)
+            } else {
+                let command = v2::Version::Two | v2::Command::Local;
+                v2::Builder::new(command, v2::AddressFamily::Unspecified | v2::Protocol::Unspecified)
+            };
+            builder.build()?
+        }
+    };
+    server.write_all(&header).await
+}
+
+fn of_version_6(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    SocketAddr::from((ip, address.port()))
+}
+
+#[cfg(test)]
+mod tests;

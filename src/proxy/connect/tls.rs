@@ -1,0 +1,420 @@
+//! TLS on both sides, by the settings. The certificate of a proxy that was given none is `self_signed`'s.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+};
+use tokio_rustls::{TlsAcceptor, TlsConnector, rustls};
+
+use crate::address::Address;
+use crate::mysql::capabilities::Capabilities;
+use crate::mysql::handshake::Greeting;
+use crate::proxy::connect::self_signed;
+use crate::proxy::connect::stream::{Socket, Stream};
+use crate::proxy::settings::{BackendTls, BackendTlsMode, ListenTls, ListenTlsMode, Settings, TlsIdentity};
+
+/// Why TLS cannot be had as the settings want it. Each names the file and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("{key} = {path:?} cannot be read: {error}; it must be a PEM file that this process may read")]
+    Pem { key: &'static str, path: PathBuf, error: pem::Error },
+    #[error("{key} = {path:?} holds no certificate: a PEM file with BEGIN CERTIFICATE is needed")]
+    NoCertificate { key: &'static str, path: PathBuf },
+    #[error("{key} = {path:?} cannot be used: {error}")]
+    Unusable { key: &'static str, path: PathBuf, error: rustls::Error },
+    #[error("{key} = {path:?} cannot verify certificates: {error}")]
+    Ca { key: &'static str, path: PathBuf, error: VerifierBuilderError },
+    #[error(
+        "backend.tls.mode = {mode:?} needs backend.tls.ca: the PEM file of the CA that signed the server's certificate"
+    )]
+    CaMissing { mode: &'static str },
+    #[error(
+        "no certificate can be made in state.path = {path:?}: {error}; make the folder writable, or set listen.tls.cert and key"
+    )]
+    SelfSigned { path: PathBuf, error: io::Error },
+    #[error("TLS: {0}")]
+    Versions(rustls::Error),
+}
+
+/// Both sides' TLS, made again when the settings are.
+#[derive(Clone)]
+pub struct Tls {
+    pub listen: ClientSide,
+    pub backend: ServerSide,
+}
+
+/// TLS towards clients.
+#[derive(Clone)]
+pub enum ClientSide {
+    Disabled,
+    Preferred(TlsAcceptor),
+    Required(TlsAcceptor),
+}
+
+/// TLS towards the server.
+#[derive(Clone)]
+pub enum ServerSide {
+    Disabled,
+    Preferred(TlsConnector),
+    /// Where the session's client uses it.
+    AsClient(TlsConnector),
+    /// Required, and as far as the mode says, verified.
+    Required(TlsConnector),
+}
+
+impl ServerSide {
+    /// Whether a client may be offered TLS in front of a server that greets so.
+    pub fn lets_offer(&self, greeting: &Greeting) -> bool {
+        !matches!(self, ServerSide::AsClient(_)) || greeting.capabilities.contains(Capabilities::SSL)
+    }
+}
+
+impl Tls {
+    /// Reads the files, and makes the certificate that is not there.
+    pub fn new(settings: &Settings) -> Result<Self, TlsError> {
+        Ok(Tls {
+            listen: client_side(&settings.listen_tls, &settings.state_path)?,
+            backend: server_side(&settings.backend.tls)?,
+        })
+    }
+}
+
+impl ClientSide {
+    pub fn acceptor(&self) -> Option<&TlsAcceptor> {
+        match self {
+            ClientSide::Disabled => None,
+            ClientSide::Preferred(acceptor) | ClientSide::Required(acceptor) => Some(acceptor),
+        }
+    }
+
+    pub fn is_required(&self) -> bool {
+        matches!(self, ClientSide::Required(_))
+    }
+}
+
+/// The client's side of a connection becomes TLS.
+pub async fn accept(acceptor: &TlsAcceptor, socket: Socket) -> io::Result<Stream> {
+    Ok(Stream::ClientTls(Box::new(acceptor.accept(socket).await?)))
+}
+
+/// The server's side of a connection becomes TLS.
+pub async fn connect(connector: &TlsConnector, socket: Socket, address: &Address) -> io::Result<Stream> {
+    let name = match address {
+        Address::Tcp { host, .. } => ServerName::try_from(host.clone()).map_err(io::Error::other)?,
+        // What the other end of a Unix socket is called, to MySQL's own clients too.
+        Address::Unix(_) => ServerName::try_from("localhost").map_err(io::Error::other)?,
+    };
+    Ok(Stream::ServerTls(Box::new(connector.connect(name, socket).await?)))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn client_side(settings: &ListenTls, state_path: &Path) -> Result<ClientSide, TlsError> {
+    match settings.mode {
+        ListenTlsMode::Disabled => Ok(ClientSide::Disabled),
+        ListenTlsMode::Preferred => acceptor(settings, state_path).map(ClientSide::Preferred),
+        ListenTlsMode::Required => acceptor(settings, state_path).map(ClientSide::Required),
+    }
+}
+
+fn acceptor(settings: &ListenTls, state_path: &Path) -> Result<TlsAcceptor, TlsError> {
+    let provider = provider();
+    let TlsIdentity { cert, key } = match &settings.identity {
+        Some(identity) => identity.clone(),
+        None => self_signed::ensure(state_path)
+            .map(|path| TlsIdentity { cert: path.clone(), key: path })
+            .map_err(|error| TlsError::SelfSigned { path: state_path.to_owned(), error })?,
+    };
+    let (chain, key) = (certificates("listen.tls.cert", &cert)?, private_key("listen.tls.key", &key)?);
+    let builder = ServerConfig::builder_with_provider(provider.clone());
+    let builder = builder.with_safe_default_protocol_versions().map_err(TlsError::Versions)?;
+    let builder = match &settings.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(ca) => {
+            let roots = Arc::new(roots("listen.tls.ca", ca)?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
+            builder.with_client_cert_verifier(verifier.map_err(|error| TlsError::Ca {
+                key: "listen.tls.ca",
+                path: ca.clone(),
+                error,
+            })?)
+        }
+    };
+    let config = builder.with_single_cert(chain, key).map_err(|error| TlsError::Unusable {
+        key: "listen.tls.cert",
+        path: cert,
+        error,
+    })?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn server_side(settings: &BackendTls) -> Result<ServerSide, TlsError> {
+    let verifier = match settings.mode {
+        BackendTlsMode::Disabled => return Ok(ServerSide::Disabled),
+        BackendTlsMode::Preferred | BackendTlsMode::AsClient | BackendTlsMode::Required => {
+            Verifier::Nothing(provider())
+        }
+        BackendTlsMode::VerifyCa => Verifier::Chain(chain_verifier(settings, "verify_ca")?),
+        BackendTlsMode::VerifyIdentity => {
+            Verifier::ChainAndName(chain_verifier(settings, "verify_identity")?)
+        }
+    };
+    let builder = ClientConfig::builder_with_provider(provider());
+    let builder = builder.with_safe_default_protocol_versions().map_err(TlsError::Versions)?;
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    let config = match &settings.identity {
+        None => builder.with_no_client_auth(),
+        Some(TlsIdentity { cert, key }) => {
+            let chain = certificates("backend.tls.cert", cert)?;
+            builder
+                .with_client_auth_cert(chain, private_key("backend.tls.key", key)?)
+                .map_err(|error| TlsError::Unusable { key: "backend.tls.cert", path: cert.clone(), error })?
+        }
+    };
+    let connector = TlsConnector::from(Arc::new(config));
+    Ok(match settings.mode {
+        BackendTlsMode::Preferred => ServerSide::Preferred(connector),
+        BackendTlsMode::AsClient => ServerSide::AsClient(connector),
+        _ => ServerSide::Required(connector),
+    })
+}
+
+fn chain_verifier(settings: &BackendTls, mode: &'static str) -> Result<Arc<WebPkiServerVerifier>, TlsError> {
+    let ca = settings.ca.as_ref().ok_or(TlsError::CaMissing { mode })?;
+    let roots = Arc::new(roots("backend.tls.ca", ca)?);
+    WebPkiServerVerifier::builder_with_provider(roots, provider()).build().map_err(|error| TlsError::Ca {
+        key: "backend.tls.ca",
+        path: ca.clone(),
+        error,
+    })
+}
+
+fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let unreadable = |error| TlsError::Pem { key, path: path.to_owned(), error };
+    let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(unreadable)?.collect();
+    let found = found.map_err(unreadable)?;
+    if found.is_empty() {
+        return Err(TlsError::NoCertificate { key, path: path.to_owned() });
+    }
+    Ok(found)
+}
+
+fn private_key(key: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| TlsError::Pem { key, path: path.to_owned(), error })
+}
+
+fn roots(key: &'static str, path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(key, path)? {
+        roots.add(certificate).map_err(|error| TlsError::Unusable { key, path: path.to_owned(), error })?;
+    }
+    Ok(roots)
+}
+
+/// How far the server's certificate is verified, as MySQL's ssl modes go.
+#[derive(Debug)]
+enum Verifier {
+    /// Not at all, not even whether the certificate can be parsed: servers still have X.509 version 1 ones, made by hand.
+    Nothing(Arc<CryptoProvider>),
+    Chain(Arc<WebPkiServerVerifier>),
+    ChainAndName(Arc<WebPkiServerVerifier>),
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verified = |by: &WebPkiServerVerifier| {
+            by.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        };
+        match self {
+            Verifier::Nothing(_) => Ok(ServerCertVerified::assertion()),
+            Verifier::ChainAndName(by) => verified(by),
+            // The name is looked at last: an error about it says that the chain is good.
+            Verifier::Chain(by) => match verified(by) {
+                Err(rustls::Error::InvalidCertificate(
+                    CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+                )) => Ok(ServerCertVerified::assertion()),
+                other => other,
+            },
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        match self {
+            Verifier::Nothing(_) => Ok(HandshakeSignatureValid::assertion()),
+            Verifier::Chain(by) | Verifier::ChainAndName(by) => by.verify_tls12_signature(message, cert, dss),
+        }
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        match self {
+            Verifier::Nothing(_) => Ok(HandshakeSignatureValid::assertion()),
+            Verifier::Chain(by) | Verifier::ChainAndName(by) => by.verify_tls13_signature(message, cert, dss),
+        }
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        match self {
+            Verifier::Nothing(provider) => provider.signature_verification_algorithms.supported_schemes(),
+            Verifier::Chain(by) | Verifier::ChainAndName(by) => by.supported_verify_schemes(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClientSide, ServerSide, TlsError, accept, client_side, connect, server_side};
+    use crate::address::Address;
+    use crate::proxy::connect::stream::{Socket, Stream};
+    use crate::proxy::settings::{BackendTls, BackendTlsMode, ListenTls, ListenTlsMode, TlsIdentity};
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+    use std::fs;
+    use std::path::{Path, PathBuf};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+
+    /// A CA's certificate and a certificate that it gave to `name`, in `dir`.
+    fn signed(dir: &Path, name: &str) -> (PathBuf, TlsIdentity) {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let cert = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        let file = |what: &str, pem: String| {
+            let path = dir.join(format!("{name}.{what}"));
+            fs::write(&path, pem).unwrap();
+            path
+        };
+        let identity = TlsIdentity { cert: file("cert", cert.pem()), key: file("key", key.serialize_pem()) };
+        (file("ca", issuer.pem()), identity)
+    }
+
+    fn listen(identity: Option<TlsIdentity>, client_ca: Option<PathBuf>) -> ListenTls {
+        ListenTls { mode: ListenTlsMode::Required, identity, client_ca }
+    }
+
+    fn backend(mode: BackendTlsMode, ca: Option<PathBuf>, identity: Option<TlsIdentity>) -> BackendTls {
+        BackendTls { mode, ca, identity }
+    }
+
+    /// Both sides of one connection, and bytes both ways, by what the settings made.
+    async fn meet(client: ServerSide, server: ClientSide, host: &str) -> std::io::Result<()> {
+        let (ServerSide::Preferred(connector) | ServerSide::Required(connector)) = client else {
+            panic!("no TLS")
+        };
+        let (near, far) = UnixStream::pair().unwrap();
+        let accepting = tokio::spawn(async move {
+            let mut stream = accept(server.acceptor().unwrap(), Socket::Unix(far)).await?;
+            stream.write_all(b"hello").await?;
+            stream.flush().await?;
+            std::io::Result::Ok(stream)
+        });
+        let address = Address::Tcp { host: host.to_owned(), port: 1 };
+        let mut stream = connect(&connector, Socket::Unix(near), &address).await?;
+        let mut text = [0; 5];
+        stream.read_exact(&mut text).await?;
+        assert_eq!(
+            (&text, stream.is_secure(), matches!(stream, Stream::ServerTls(_))),
+            (b"hello", true, true)
+        );
+        accepting.await.unwrap().map(drop)
+    }
+
+    #[tokio::test]
+    async fn the_server_is_verified_as_far_as_the_mode_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ca, identity) = signed(dir.path(), "db.example");
+        let (other_ca, _) = signed(dir.path(), "other.example");
+        for (mode, ca, host, expect) in [
+            (BackendTlsMode::Preferred, None, "db.example", true),
+            (BackendTlsMode::Required, None, "elsewhere", true),
+            (BackendTlsMode::Required, None, "127.0.0.1", true),
+            (BackendTlsMode::VerifyCa, Some(&ca), "elsewhere", true),
+            (BackendTlsMode::VerifyCa, Some(&other_ca), "db.example", false),
+            (BackendTlsMode::VerifyIdentity, Some(&ca), "db.example", true),
+            (BackendTlsMode::VerifyIdentity, Some(&ca), "elsewhere", false),
+            (BackendTlsMode::VerifyIdentity, Some(&ca), "127.0.0.1", false),
+            (BackendTlsMode::VerifyIdentity, Some(&other_ca), "db.example", false),
+        ] {
+            let client = server_side(&backend(mode, ca.cloned(), None)).unwrap();
+            let server = client_side(&listen(Some(identity.clone()), None), dir.path()).unwrap();
+            let result = meet(client, server, host).await;
+            assert_eq!(result.is_ok(), expect, "{mode:?} {host} {result:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_shows_a_certificate_where_a_ca_is_set() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ca, identity) = signed(dir.path(), "app.example");
+        let (_, stranger) = signed(dir.path(), "stranger.example");
+        for (shown, expect) in [(Some(identity), true), (Some(stranger), false), (None, false)] {
+            let client = server_side(&backend(BackendTlsMode::Required, None, shown)).unwrap();
+            let server = client_side(&listen(None, Some(ca.clone())), dir.path()).unwrap();
+            let result = meet(client, server, "localhost").await;
+            assert_eq!(result.is_ok(), expect, "{result:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_certificate_of_a_first_start_serves_and_verifies() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = client_side(&listen(None, None), dir.path()).unwrap();
+        assert!(server.is_required());
+        let made = dir.path().join("tls.pem");
+        let client = server_side(&backend(BackendTlsMode::VerifyIdentity, Some(made), None)).unwrap();
+        meet(client, server, "localhost").await.unwrap();
+    }
+
+    #[test]
+    fn errors_name_the_file_and_the_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, identity) = signed(dir.path(), "a");
+        let empty = dir.path().join("empty");
+        fs::write(&empty, "").unwrap();
+        let check = |error: Result<(), TlsError>, texts: &[&str]| {
+            let error = error.unwrap_err().to_string();
+            assert!(texts.iter().all(|text| error.contains(text)), "{error}");
+        };
+        let listen = |cert: &Path, key: &Path| {
+            let identity = TlsIdentity { cert: cert.to_owned(), key: key.to_owned() };
+            client_side(&listen(Some(identity), None), dir.path()).map(drop)
+        };
+        check(listen("/nowhere/c".as_ref(), &identity.key), &["listen.tls.cert", "/nowhere/c", "may read"]);
+        check(listen(&identity.cert, &identity.cert), &["listen.tls.key", "a.cert"]);
+        check(listen(&empty, &identity.key), &["empty", "BEGIN CERTIFICATE"]);
+        check(
+            server_side(&backend(BackendTlsMode::VerifyCa, None, None)).map(drop),
+            &["verify_ca", "backend.tls.ca"],
+        );
+        let unwritable = client_side(&super::tests::listen(None, None), "/proc/nowhere".as_ref()).map(drop);
+        check(unwritable, &["/proc/nowhere", "listen.tls.cert"]);
+    }
+}

@@ -1,0 +1,24 @@
+//! The server's answer to a question of the proxy's.
+
+/// What the server has answered to a question.
+#[derive(Debug)]
+pub(in crate::proxy) struct Answer {
+    /// The first packet that was no row and no definition.
+    pub(in crate::proxy) first: Vec<u8>,
+    /// The first row, where there is one.
+    pub(in crate::proxy) row: Option<Vec<u8>>,
+    /// Definitions of parameters and columns, where they are asked for.
+    pub(in crate::proxy) definitions: Vec<Vec<u8>>,
+}
+
+/// The server's error in place of an answer.
+#[derive(Debug)]
+pub(in crate::proxy) struct ServerError {
+    pub(in crate::proxy) code: u16,
+    pub(in crate::proxy) text: String,
+    /// Its whole payload.
+    pub(in crate::proxy) payload: Vec<u8>,
+}
+
+/// How a question came out.
+pub(in crate::proxy) type Answered = Result<Answer, ServerError>;

@@ -1,0 +1,48 @@
+//! Ids that a client writes itself, into a table whose rule says that later ids go on above them. They are not issued while their
+//! statement is under way, and the generator is raised once the server has stored them and before the client sees that: an account
+//! that the server denies its INSERT cannot use a generator up.
+
+use std::sync::Arc;
+
+use crate::rewrite::plan::Target;
+use crate::rules::model;
+use crate::tables::Tables;
+
+/// Those of one statement that is under way.
+#[derive(Debug)]
+pub(in crate::proxy) struct Explicit {
+    /// Which result of the packet is its own, counted from 0.
+    pub(in crate::proxy) statement: usize,
+    pub(in crate::proxy) target: Arc<Target>,
+    /// The highest first.
+    pub(in crate::proxy) ids: Arc<[u64]>,
+    /// Where they are expected.
+    tables: Arc<Tables>,
+    pub(in crate::proxy) is_followed: bool,
+}
+
+impl Explicit {
+    /// `None`: there is nothing to follow.
+    pub(in crate::proxy) fn expect(
+        tables: &Arc<Tables>,
+        target: &Arc<Target>,
+        statement: usize,
+        values: &[i128],
+    ) -> Option<Self> {
+        if values.is_empty() || target.rule.explicit != model::Explicit::Advance {
+            return None;
+        }
+        let mut ids: Vec<u64> = values.iter().filter_map(|&value| u64::try_from(value).ok()).collect();
+        ids.sort_unstable_by(|a, b| b.cmp(a));
+        ids.dedup();
+        let ids: Arc<[u64]> = ids.into();
+        tables.expect(target, &ids);
+        Some(Explicit { statement, target: target.clone(), ids, tables: tables.clone(), is_followed: false })
+    }
+}
+
+impl Drop for Explicit {
+    fn drop(&mut self) {
+        self.tables.unexpect(&self.target, &self.ids);
+    }
+}

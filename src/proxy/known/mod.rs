@@ -1,0 +1,17 @@
+//! What one session knows, as plain data: nothing here waits, sends or reads a socket.
+//!
+//! `view` has the session's state, `statements` what is prepared, `need` what a command still lacks. `inserts` and `explicit` are what
+//! the proxy has to do when a statement is answered.
+
+pub(super) mod answered;
+pub(super) mod explicit;
+pub(super) mod inserts;
+pub(super) mod moves;
+pub(super) mod named;
+pub(super) mod need;
+pub(super) mod prepared_unseen;
+pub(super) mod rights;
+pub(super) mod statements;
+pub(super) mod temporary;
+pub(super) mod tracking;
+pub(super) mod view;

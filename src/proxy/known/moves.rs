@@ -1,0 +1,184 @@
+//! Where a text moves the default database, as far as it shows without being read.
+
+use crate::mysql::command::Command;
+use crate::rules::mentions::DefaultSchema;
+
+/// What a text does that may move the default database.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::proxy) enum Move {
+    /// It moves it to this schema, and does nothing else.
+    Now(String),
+    /// It prepares a text that does so when it is executed.
+    Later(String),
+    /// It may move it anywhere, now or later.
+    Unclear,
+}
+
+impl Move {
+    pub(in crate::proxy) fn of(command: Command, text: &[u8]) -> Move {
+        let is_driver = command == Command::StmtPrepare;
+        if let Some(name) = used_schema(text) {
+            return if is_driver { Move::Later(name) } else { Move::Now(name) };
+        }
+        match text_within(text).filter(|_| !is_driver) {
+            Some((within, is_run)) => match used_schema(within) {
+                Some(name) if is_run => Move::Now(name),
+                Some(name) => Move::Later(name),
+                None => Move::Unclear,
+            },
+            None => Move::Unclear,
+        }
+    }
+
+    pub(in crate::proxy) fn now(&self) -> Option<String> {
+        match self {
+            Move::Now(name) => Some(name.clone()),
+            Move::Later(_) | Move::Unclear => None,
+        }
+    }
+}
+
+/// Where the texts that the session has prepared move its default database.
+#[derive(Debug, Default)]
+pub(in crate::proxy) struct UnseenMoves {
+    to: Vec<String>,
+    /// One of them may move it to a schema that does not show, or there were too many to be kept.
+    anywhere: bool,
+}
+
+/// Schemas of one session that are kept.
+const SCHEMAS_MAX: usize = 16;
+
+impl UnseenMoves {
+    pub(in crate::proxy) fn add(&mut self, to: Option<String>) {
+        match to {
+            Some(to) if self.to.contains(&to) => {}
+            Some(to) if self.to.len() < SCHEMAS_MAX => self.to.push(to),
+            _ => self.anywhere = true,
+        }
+    }
+
+    pub(in crate::proxy) fn are_known(&self) -> bool {
+        !self.anywhere
+    }
+
+    /// Where it may be by now, if it was `default` before they were executed.
+    pub(in crate::proxy) fn from<'a>(&'a self, default: Option<&'a str>) -> DefaultSchema<'a> {
+        match &*self.to {
+            _ if self.anywhere => DefaultSchema::Unknown,
+            [] => DefaultSchema::of(default),
+            to => DefaultSchema::OneOf(default, to),
+        }
+    }
+}
+
+/// The schema of a text that is nothing but USE.
+fn used_schema(text: &[u8]) -> Option<String> {
+    let text = text.trim_ascii();
+    let text = text.strip_suffix(b";").unwrap_or(text);
+    let (word, name) = text.split_at_checked(3)?;
+    let is_use = word.eq_ignore_ascii_case(b"use");
+    let name = name.strip_prefix(b" ").filter(|_| is_use)?.trim_ascii();
+    match name.strip_prefix(b"`") {
+        Some(name) => plain_name(name.strip_suffix(b"`")?),
+        None if name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') => plain_name(name),
+        None => None,
+    }
+}
+
+/// A name of characters that are the same in every character set.
+pub(in crate::proxy) fn plain_name(name: &[u8]) -> Option<String> {
+    let is_same = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'`' | b'\\' | b'~');
+    std::str::from_utf8(name).ok().filter(|_| !name.is_empty() && name.iter().all(is_same)).map(str::to_owned)
+}
+
+/// The text within `PREPARE name FROM 'text'`, or within `EXECUTE IMMEDIATE 'text'`, which is run at once.
+fn text_within(text: &[u8]) -> Option<(&[u8], bool)> {
+    let text = text.trim_ascii();
+    let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii_end();
+    let at = text.iter().position(|byte| matches!(byte, b'\'' | b'"'))?;
+    let (before, literal) = text.split_at_checked(at)?;
+    let quote = literal.get(..1)?;
+    let within = literal.strip_prefix(quote)?.strip_suffix(quote)?;
+    if within.iter().any(|byte| matches!(byte, b'\'' | b'"' | b'\\')) {
+        return None;
+    }
+    let words: Vec<&[u8]> = before.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
+    let is = |word: &[u8], expect: &[u8]| word.eq_ignore_ascii_case(expect);
+    match &*words {
+        [prepare, name, from] if is(prepare, b"prepare") && is(from, b"from") && is_plain_word(name) => {
+            Some((within, false))
+        }
+        [execute, immediate] if is(execute, b"execute") && is(immediate, b"immediate") => {
+            Some((within, true))
+        }
+        _ => None,
+    }
+}
+
+fn is_plain_word(word: &[u8]) -> bool {
+    word.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Move, SCHEMAS_MAX, UnseenMoves};
+    use crate::mysql::command::Command;
+    use crate::rules::mentions::DefaultSchema;
+
+    #[track_caller]
+    fn check(command: Command, text: &str, expect: &Move) {
+        assert_eq!(&Move::of(command, text.as_bytes()), expect, "{text}");
+    }
+
+    #[test]
+    fn where_a_text_moves_the_default_database() {
+        let a = || "a_1".to_owned();
+        for text in
+            ["USE a_1", "use `a_1` ;", "EXECUTE IMMEDIATE 'USE a_1'", "execute\nimmediate \"use a_1;\";"]
+        {
+            check(Command::Query, text, &Move::Now(a()));
+        }
+        for text in ["PREPARE s FROM 'USE a_1'", " prepare s_1 from \"use `a_1`\" ;"] {
+            check(Command::Query, text, &Move::Later(a()));
+        }
+        check(Command::StmtPrepare, "USE a_1", &Move::Later(a()));
+        for text in [
+            "PREPARE s FROM 'USE a_1'; USE b",
+            "PREPARE s FROM 'USE a' '_1'",
+            "PREPARE s FROM 'USE a\\_1'",
+            "PREPARE s FROM 'USE a'; PREPARE r FROM 'USE b'",
+            "PREPARE s FROM 'USE a; USE b'",
+            "PREPARE s FROM CONCAT('USE a')",
+            "PREPARE s FROM 'USE a_1\"",
+            "PREPARE `s` FROM 'USE a_1'",
+            "PREPARE s FROM /*!50000 'USE a' */ 'USE b'",
+            "PREPARE s FROM @s",
+            "SELECT 'USE a_1'",
+            "'",
+        ] {
+            check(Command::Query, text, &Move::Unclear);
+        }
+        check(Command::StmtPrepare, "EXECUTE IMMEDIATE 'USE a_1'", &Move::Unclear);
+    }
+
+    #[test]
+    fn where_it_may_be() {
+        let mut moves = UnseenMoves::default();
+        assert!(moves.are_known());
+        assert_eq!(moves.from(Some("b")), DefaultSchema::Is("b"));
+        assert_eq!(moves.from(None), DefaultSchema::None);
+        moves.add(Some("a".to_owned()));
+        moves.add(Some("a".to_owned()));
+        assert!(moves.are_known());
+        assert_eq!(moves.from(None), DefaultSchema::OneOf(None, &["a".to_owned()]));
+        for number in 0..SCHEMAS_MAX {
+            moves.add(Some(number.to_string()));
+        }
+        assert_eq!(moves.from(Some("b")), DefaultSchema::Unknown);
+        assert!(!moves.are_known());
+        let mut moves = UnseenMoves::default();
+        moves.add(None);
+        assert_eq!(moves.from(Some("b")), DefaultSchema::Unknown);
+    }
+}

@@ -1,0 +1,160 @@
+//! What SQL's PREPARE named in this session, and values that the server was asked for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::mysql::reader::Reader;
+use crate::proxy::known::answered::Answered;
+use crate::rewrite::effects::Effects;
+use crate::rewrite::named::{self, Known, NamedChange, NamedStatement, Value};
+use crate::sql::last_result::may_read_insert_id;
+use crate::text_query::unhex;
+
+#[derive(Debug, Default)]
+pub(in crate::proxy) struct Names {
+    /// By name in lower case.
+    statements: HashMap<String, Entry>,
+    /// A routine ran: there may be names that were never seen.
+    routine_ran: bool,
+    /// What was prepared under names that are not known was not looked at, and a rule may concern it by now.
+    others_lost: bool,
+    answers: Vec<(Vec<u8>, Value)>,
+    /// The session shares its connection with others (MySQL Router).
+    shares_connection: bool,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Is(Arc<NamedStatement>),
+    Perhaps(Arc<NamedStatement>),
+    Lost,
+}
+
+impl named::Session for Names {
+    fn named(&self, name: &str) -> Known {
+        match self.statements.get(&name.to_lowercase()) {
+            None if self.others_lost => Known::Lost,
+            None if self.routine_ran => Known::Unseen,
+            None => Known::Unknown,
+            Some(Entry::Is(statement)) => Known::Is(statement.clone()),
+            Some(Entry::Perhaps(statement)) => Known::Perhaps(statement.clone()),
+            Some(Entry::Lost) => Known::Lost,
+        }
+    }
+
+    fn value(&self, question: &[u8]) -> Value {
+        let answer = self.answers.iter().find(|(asked, _)| asked == question);
+        answer.map_or(Value::NotAsked, |(_, value)| value.clone())
+    }
+
+    fn takes_last_insert_id(&self) -> bool {
+        !self.shares_connection
+    }
+}
+
+impl Names {
+    pub(in crate::proxy) fn shares_connection(&mut self) {
+        self.shares_connection = true;
+    }
+
+    /// Whether a statement that a name runs reads what the statement before it left behind.
+    pub(in crate::proxy) fn any_reads_counts(&self) -> bool {
+        self.statements.values().any(|entry| match entry {
+            Entry::Is(statement) | Entry::Perhaps(statement) => !may_read_insert_id(statement.source()),
+            Entry::Lost => false,
+        })
+    }
+
+    pub(in crate::proxy) fn lose_all(&mut self) {
+        self.others_lost = true;
+    }
+
+    /// Whether a statement that a name may run is one of those that a rule `concerns`, as far as is known.
+    pub(in crate::proxy) fn may_run(&self, concerns: impl Fn(&[u8]) -> bool) -> bool {
+        self.others_lost
+            || self.statements.values().any(|entry| match entry {
+                Entry::Is(statement) | Entry::Perhaps(statement) => concerns(statement.source()),
+                Entry::Lost => true,
+            })
+    }
+
+    /// Texts that the server has told for the command that is being judged.
+    pub(in crate::proxy) fn told(&self) -> impl Iterator<Item = &str> {
+        self.answers.iter().filter_map(|(_, value)| match value {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The command that asked is judged.
+    pub(in crate::proxy) fn forget_answers(&mut self) {
+        self.answers.clear();
+    }
+
+    /// `failed_at`: how many results of the packet came before the one that failed, where one did.
+    pub(in crate::proxy) fn take(&mut self, effects: &Effects, failed_at: Option<usize>) {
+        if effects.routine {
+            self.routine_ran = true;
+            for entry in self.statements.values_mut() {
+                if let Entry::Is(statement) = entry {
+                    *entry = Entry::Perhaps(statement.clone());
+                }
+            }
+        }
+        for (nth, change) in &effects.named {
+            let name = change.name().to_lowercase();
+            match (change, failed_at) {
+                (NamedChange::Prepared(_, statement), None) => {
+                    self.statements.insert(name, Entry::Is(statement.clone()));
+                }
+                // A PREPARE that fails leaves no statement of the name; behind a statement that failed nothing ran.
+                (NamedChange::Prepared(..), Some(0)) if *nth == 0 => {
+                    self.statements.remove(&name);
+                }
+                (_, Some(0)) => {}
+                (NamedChange::Prepared(..) | NamedChange::Dropped(_), Some(_)) => {
+                    self.statements.insert(name, Entry::Lost);
+                }
+                (NamedChange::Dropped(_), None) => {
+                    self.statements.remove(&name);
+                }
+            }
+        }
+    }
+
+    pub(in crate::proxy) fn answered(&mut self, question: Vec<u8>, answer: Answered) {
+        let value = match answer {
+            Ok(answer) => answer.row.as_deref().and_then(value).unwrap_or(Value::Unknown),
+            Err(error) => Value::Failed(error.payload),
+        };
+        self.answers.push((question, value));
+    }
+}
+
+/// The row that answers a question of [`named`]'s.
+fn value(row: &[u8]) -> Option<Value> {
+    let mut r = Reader::new(row);
+    let digit = |bytes: &[u8], digit: u8| bytes.iter().copied().find(|&b| b != 0) == Some(digit);
+    if digit(r.lenenc_bytes("is it NULL").ok()?, b'1') {
+        return Some(Value::Null);
+    }
+    // NULL (0xFB) where the server could not write it.
+    if r.peek()? == 0xFB {
+        return None;
+    }
+    unhex(r.lenenc_bytes("text").ok()?).map(Value::Text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Value, value};
+
+    #[test]
+    fn rows_that_answer() {
+        assert_eq!(value(b"\x011\xFB"), Some(Value::Null));
+        assert_eq!(value(b"\x010\x0461 62"), None);
+        assert_eq!(value(b"\x010\x046162"), Some(Value::Text("ab".into())));
+        assert_eq!(value(b"\x02\x000\x04\x006\x001"), Some(Value::Text("a".into())));
+        assert_eq!((value(b"\x010\x01-"), value(b"\x010\xFB"), value(b"")), (None, None, None));
+    }
+}

@@ -1,0 +1,94 @@
+//! What a command of the client's cannot be decided without. Deciding is plain code that looks at what is known; where something
+//! is missing it says so and ends. `serve/supply` finds it out, and the command is decided again from the start.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use crate::ids::range::block::IdBlock;
+use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::statements::Kept;
+use crate::rewrite::plan::{self, Target};
+use crate::tables::Tables;
+
+#[derive(Debug)]
+pub(in crate::proxy) enum Need {
+    /// sql_mode, character set and default database of the session, after all that was sent before has taken effect.
+    State { must_ask: bool },
+    /// The views of ruled tables, after DDL.
+    Views,
+    /// The columns of a table; `again`: also where they are known.
+    Table { schema: String, table: String, again: bool },
+    /// Whether the session has a temporary table of this name.
+    Temporary { schema: String, table: String },
+    /// The server's answer to this query.
+    Value { question: Vec<u8> },
+    /// Whether the session's user may insert into this.
+    Right(Arc<Target>),
+    /// So many ids, which are not at hand.
+    Ids { tables: Arc<Tables>, target: Arc<Target>, n: NonZeroU64 },
+    /// That ids which were taken before a wait may still be used.
+    Guard { tables: Arc<Tables>, target: Arc<Target> },
+    /// The rules that come after these.
+    Rules { retired: Arc<Tables> },
+    /// A statement of the client's that the server has another text of.
+    Prepared { id: u32, kept: Arc<Kept> },
+}
+
+impl From<plan::Need> for Need {
+    fn from(need: plan::Need) -> Self {
+        match need {
+            plan::Need::Table { schema, table } => Need::Table { schema, table, again: false },
+            plan::Need::Temporary { schema, table } => Need::Temporary { schema, table },
+            plan::Need::Value { question } => Need::Value { question },
+        }
+    }
+}
+
+/// Looks at the server for one command: more than the tables it names, and than DDL comes in between.
+const LOOKUPS_MAX: u32 = 100;
+
+/// What was found out for the client's present command. The session keeps the rest of it where it belongs: with its temporary
+/// tables, rights and names.
+#[derive(Debug, Default)]
+pub(in crate::proxy) struct Supplied {
+    lookups: u32,
+    /// Columns that did not fit the text have been read again.
+    pub(in crate::proxy) has_read_again: bool,
+    /// Ids that were waited for, or were at hand while others were waited for, with the rules that they were taken under: others' may
+    /// not use them. What is left is not issued.
+    ids: Vec<(Arc<Tables>, Arc<Target>, IdBlock)>,
+    /// Keeps ids that the client wrote from being issued while others are waited for.
+    explicit: Vec<Explicit>,
+}
+
+impl Supplied {
+    /// Whether one more look is worth it.
+    pub(in crate::proxy) fn may_look(&mut self) -> bool {
+        self.lookups += 1;
+        self.lookups <= LOOKUPS_MAX
+    }
+
+    pub(in crate::proxy) fn put(&mut self, tables: &Arc<Tables>, target: Arc<Target>, ids: IdBlock) {
+        self.ids.push((tables.clone(), target, ids));
+    }
+
+    pub(in crate::proxy) fn take(
+        &mut self,
+        tables: &Arc<Tables>,
+        target: &Arc<Target>,
+        n: NonZeroU64,
+    ) -> Option<IdBlock> {
+        self.ids.retain(|(under, ..)| Arc::ptr_eq(under, tables));
+        let at = self.ids.iter().position(|(_, of, ids)| of == target && ids.count() == n.get())?;
+        Some(self.ids.remove(at).2)
+    }
+
+    pub(in crate::proxy) fn keep_expecting(&mut self, explicit: Vec<Explicit>) {
+        self.explicit.extend(explicit);
+    }
+
+    /// All begins again by other rules.
+    pub(in crate::proxy) fn begin_again(&mut self) {
+        *self = Supplied { lookups: self.lookups, ..Supplied::default() };
+    }
+}

@@ -1,0 +1,346 @@
+//! The session's prepared INSERTs, which are prepared again where rules or columns change; of all others next to nothing
+//! is kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::mysql::prepared::{LAST_PREPARED, ParamType};
+use crate::rewrite::effects::Effects;
+use crate::rewrite::plan::Lookup;
+use crate::rewrite::prepare::PreparedInsert;
+use crate::sql::dialect::Dialect;
+
+/// Texts of a session are kept up to so many bytes; a client that prepares more has some of them to prepare again by itself
+/// where rules change.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// An INSERT that the client prepared, and the session as it was then: its names and strings mean what they meant then.
+#[derive(Debug)]
+pub(in crate::proxy) struct Source {
+    /// `None`: there was no room for it.
+    pub(in crate::proxy) text: Option<Vec<u8>>,
+    pub(in crate::proxy) dialect: Dialect,
+    /// The text reads the same under every sql_mode and character set: `dialect` is one of those that the session may have had.
+    pub(in crate::proxy) reads_alike: bool,
+    pub(in crate::proxy) database: Option<String>,
+    /// What it inserts into, by schema and table.
+    pub(in crate::proxy) named: (String, String),
+}
+
+/// What was prepared for a client's INSERT.
+#[derive(Debug)]
+pub(in crate::proxy) struct Kept {
+    pub(in crate::proxy) source: Arc<Source>,
+    /// `None`: no rule concerns it, and the server has it as it came.
+    pub(in crate::proxy) prepared: Option<Arc<PreparedInsert>>,
+}
+
+impl Kept {
+    /// Whether it is a ruled INSERT ... SELECT.
+    pub(in crate::proxy) fn selects(&self) -> bool {
+        self.prepared.as_ref().is_some_and(|prepared| prepared.insert.select.is_some())
+    }
+
+    /// The text that the server has.
+    pub(in crate::proxy) fn server_text(&self) -> Option<&[u8]> {
+        match &self.prepared {
+            Some(prepared) => Some(&prepared.text.text),
+            None => self.source.text.as_deref(),
+        }
+    }
+
+    /// Whether the name still means what it meant when it was prepared.
+    pub(in crate::proxy) fn is_current(&self, lookup: &Lookup) -> bool {
+        match (lookup, &self.prepared) {
+            (Lookup::Ruled(now), Some(prepared)) => {
+                Arc::ptr_eq(now, &prepared.insert.target) || *now == prepared.insert.target
+            }
+            (Lookup::NotRuled, None) => true,
+            _ => false,
+        }
+    }
+}
+
+/// A prepared INSERT with what its executions leave behind.
+#[derive(Debug)]
+pub(in crate::proxy) struct Statement {
+    pub(in crate::proxy) kept: Arc<Kept>,
+    /// The server's id, which is the client's until it is prepared again; `None`: not told yet.
+    pub(in crate::proxy) server_id: Option<u32>,
+    /// The client's own parameters.
+    pub(in crate::proxy) params: u16,
+    /// The types of the last execution that sent any: later ones may leave them out.
+    pub(in crate::proxy) types: Option<Vec<ParamType>>,
+    /// The client's parameters that were sent ahead by COM_STMT_SEND_LONG_DATA.
+    pub(in crate::proxy) long_data: BTreeSet<u16>,
+}
+
+/// What a statement was before it was prepared again.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::proxy) struct Replaced {
+    pub(in crate::proxy) server_id: Option<u32>,
+    /// What was sent ahead went to it.
+    pub(in crate::proxy) had_long_data: bool,
+}
+
+impl Statement {
+    fn new(kept: Arc<Kept>) -> Self {
+        let params = kept.prepared.as_ref().map_or(0, |prepared| prepared.text.client_params);
+        Statement { kept, server_id: None, params, types: None, long_data: BTreeSet::new() }
+    }
+}
+
+/// By the client's statement ids, which the server gave it first, and the one prepared last, which a client may execute before it knows its id.
+#[derive(Debug, Default)]
+pub(in crate::proxy) struct Statements {
+    by_id: BTreeMap<u32, Statement>,
+    last: Last,
+    /// What the executions of other statements do to the session, where they do something.
+    acting: BTreeMap<u32, Arc<Effects>>,
+    /// Statements that read what the one before them left behind.
+    next_to_last: BTreeMap<u32, NextToLast>,
+    /// Statements that may see that the server tracks for the proxy.
+    see_tracking: BTreeSet<u32>,
+    /// Of texts.
+    kept_bytes: usize,
+    /// The id that the server told last.
+    last_id: Option<u32>,
+    /// The server takes one that we prepared again for the last.
+    is_displaced: bool,
+}
+
+/// What a statement reads beside what the one before it left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::proxy) struct NextToLast {
+    pub(in crate::proxy) names_insert_id: bool,
+}
+
+#[derive(Debug, Default)]
+enum Last {
+    /// Nothing of ours was prepared last.
+    #[default]
+    Other,
+    /// It was refused, so the server may take another one for the last.
+    Refused,
+    Acting(Arc<Effects>),
+    /// The server has not yet told its id.
+    Pending(Box<Statement>),
+    Known(u32),
+}
+
+impl Statements {
+    pub(in crate::proxy) fn get(&self, id: u32) -> Option<&Statement> {
+        match &self.last {
+            _ if id != LAST_PREPARED => self.by_id.get(&id),
+            Last::Other | Last::Refused | Last::Acting(_) => None,
+            Last::Pending(statement) => Some(statement),
+            Last::Known(id) => self.by_id.get(id),
+        }
+    }
+
+    pub(in crate::proxy) fn get_mut(&mut self, id: u32) -> Option<&mut Statement> {
+        match &mut self.last {
+            _ if id != LAST_PREPARED => self.by_id.get_mut(&id),
+            Last::Other | Last::Refused | Last::Acting(_) => None,
+            Last::Pending(statement) => Some(statement),
+            Last::Known(id) => self.by_id.get_mut(id),
+        }
+    }
+
+    /// A text of `bytes` is to be kept: whether there is room for it.
+    pub(in crate::proxy) fn has_room(&self, bytes: usize) -> bool {
+        self.kept_bytes.saturating_add(bytes) <= KEPT_BYTES_MAX
+    }
+
+    /// COM_STMT_PREPARE was sent for it.
+    pub(in crate::proxy) fn prepare(&mut self, kept: Arc<Kept>) {
+        self.last = Last::Pending(Box::new(Statement::new(kept)));
+        self.is_displaced = false;
+    }
+
+    /// COM_STMT_PREPARE was sent for another statement.
+    pub(in crate::proxy) fn forget_last(&mut self) {
+        self.last = Last::Other;
+        self.is_displaced = false;
+    }
+
+    /// COM_STMT_PREPARE was sent by ourselves.
+    pub(in crate::proxy) fn displace_last(&mut self) {
+        self.is_displaced = true;
+    }
+
+    /// Whether -1 means another statement to the server than to the client.
+    pub(in crate::proxy) fn is_displaced(&self) -> bool {
+        self.is_displaced
+    }
+
+    /// The server told the id of a statement that the client prepared.
+    pub(in crate::proxy) fn told(&mut self, id: u32) {
+        self.last_id = Some(id);
+    }
+
+    /// The server's id, where it is another than the client writes.
+    pub(in crate::proxy) fn translated(&self, id: u32) -> Option<u32> {
+        let server_id = match self.get(id) {
+            Some(statement) => statement.server_id.filter(|_| id != LAST_PREPARED || self.is_displaced),
+            None => self.last_id.filter(|_| id == LAST_PREPARED && self.is_displaced),
+        };
+        server_id.filter(|&server_id| server_id != id)
+    }
+
+    /// It was prepared again for the client's `id`.
+    pub(in crate::proxy) fn replace(&mut self, id: u32, server_id: u32, kept: Arc<Kept>) -> Option<Replaced> {
+        let statement = self.get_mut(id)?;
+        statement.kept = kept;
+        Some(Replaced {
+            had_long_data: !std::mem::take(&mut statement.long_data).is_empty(),
+            server_id: statement.server_id.replace(server_id),
+        })
+    }
+
+    /// COM_STMT_PREPARE was sent for a statement whose executions do something to the session.
+    pub(in crate::proxy) fn prepare_acting(&mut self, effects: Arc<Effects>) {
+        self.last = Last::Acting(effects);
+    }
+
+    pub(in crate::proxy) fn prepared_acting(&mut self, id: u32, effects: &Arc<Effects>) {
+        self.acting.insert(id, effects.clone());
+    }
+
+    /// What an execution of this statement does to the session, where that is something.
+    pub(in crate::proxy) fn effects(&self, id: u32) -> Option<Arc<Effects>> {
+        match &self.last {
+            Last::Acting(effects) if id == LAST_PREPARED => Some(effects.clone()),
+            _ => self.acting.get(&id).cloned(),
+        }
+    }
+
+    /// Nothing was sent for the client's COM_STMT_PREPARE, or the server answered it with an error: then none is the last.
+    pub(in crate::proxy) fn refuse_last(&mut self) {
+        self.last = Last::Refused;
+    }
+
+    /// Whether a command must not reach the server, because it would mean another statement there.
+    pub(in crate::proxy) fn is_refused(&self, id: u32) -> bool {
+        id == LAST_PREPARED && matches!(self.last, Last::Refused)
+    }
+
+    /// The server has told the id. `params`: those that it counts.
+    pub(in crate::proxy) fn prepared(&mut self, id: u32, kept: &Arc<Kept>, params: u16) {
+        let is_last = matches!(&self.last, Last::Pending(s) if Arc::ptr_eq(&s.kept, kept));
+        let mut statement = match std::mem::take(&mut self.last) {
+            Last::Pending(statement) if is_last => {
+                self.last = Last::Known(id);
+                *statement
+            }
+            last => {
+                self.last = last;
+                Statement::new(kept.clone())
+            }
+        };
+        statement.server_id = Some(id);
+        if kept.prepared.is_none() {
+            statement.params = params;
+        }
+        self.kept_bytes += bytes_of(&statement);
+        if let Some(old) = self.by_id.insert(id, statement) {
+            self.kept_bytes = self.kept_bytes.saturating_sub(bytes_of(&old));
+        }
+    }
+
+    /// Nothing of ours may be run between the last statement and this one.
+    pub(in crate::proxy) fn stays_next_to_last(&mut self, id: u32, names_insert_id: bool) {
+        self.next_to_last.insert(id, NextToLast { names_insert_id });
+    }
+
+    pub(in crate::proxy) fn may_see_tracking(&mut self, id: u32) {
+        self.see_tracking.insert(id);
+    }
+
+    pub(in crate::proxy) fn sees_tracking(&self, id: u32) -> bool {
+        self.see_tracking.contains(&id) || id == LAST_PREPARED && !self.see_tracking.is_empty()
+    }
+
+    pub(in crate::proxy) fn next_to_last(&self, id: u32) -> Option<NextToLast> {
+        self.next_to_last.get(&id).copied()
+    }
+
+    pub(in crate::proxy) fn close(&mut self, id: u32) {
+        if let Some(old) = self.by_id.remove(&id) {
+            self.kept_bytes = self.kept_bytes.saturating_sub(bytes_of(&old));
+        }
+        self.acting.remove(&id);
+        self.see_tracking.remove(&id);
+        self.next_to_last.remove(&id);
+        if matches!(self.last, Last::Known(last) if last == id || id == LAST_PREPARED) {
+            self.last = Last::Other;
+        }
+    }
+
+    pub(in crate::proxy) fn clear(&mut self) {
+        *self = Statements::default();
+    }
+}
+
+/// Of the text, which is kept as it came and, where a rule concerns it, as the server has it.
+fn bytes_of(statement: &Statement) -> usize {
+    statement.kept.source.text.as_ref().map_or(0, |text| 2 * text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEPT_BYTES_MAX, Kept, Replaced, Source, Statements};
+    use crate::mysql::prepared::LAST_PREPARED;
+    use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+    use std::sync::Arc;
+
+    fn source(text: &str) -> Arc<Source> {
+        let server = Server { kind: ServerKind::MariaDb, version: 101_100 };
+        let charset = ClientCharset::parse("utf8mb4");
+        Arc::new(Source {
+            text: Some(text.into()),
+            dialect: Dialect { server, sql_mode: SqlMode::parse(""), charset },
+            reads_alike: false,
+            database: None,
+            named: ("s".into(), "t".into()),
+        })
+    }
+
+    #[test]
+    fn the_client_keeps_its_ids() {
+        let mut statements = Statements::default();
+        let first = Arc::new(Kept { source: source("INSERT INTO t VALUES(?)"), prepared: None });
+        statements.prepare(first.clone());
+        statements.told(1);
+        statements.prepared(1, &first, 1);
+        assert_eq!((statements.translated(1), statements.translated(LAST_PREPARED)), (None, None));
+        statements.displace_last();
+        assert_eq!(statements.translated(LAST_PREPARED), Some(1), "the server takes ours for the last");
+        statements.get_mut(1).unwrap().long_data.insert(0);
+        let again = Arc::new(Kept { source: first.source.clone(), prepared: None });
+        let before = Replaced { server_id: Some(1), had_long_data: true };
+        assert_eq!(statements.replace(1, 9, again), Some(before));
+        assert_eq!((statements.translated(1), statements.translated(LAST_PREPARED)), (Some(9), Some(9)));
+        // One that is not kept.
+        statements.forget_last();
+        statements.told(10);
+        assert_eq!(statements.translated(LAST_PREPARED), None);
+        statements.displace_last();
+        assert_eq!(statements.translated(LAST_PREPARED), Some(10));
+        statements.close(1);
+        assert_eq!((statements.translated(1), statements.kept_bytes), (None, 0));
+    }
+
+    #[test]
+    fn texts_have_a_limit() {
+        let mut statements = Statements::default();
+        let half = "x".repeat(KEPT_BYTES_MAX / 2);
+        assert!(statements.has_room(2 * half.len()) && !statements.has_room(2 * half.len() + 1));
+        let kept = Arc::new(Kept { source: source(&half), prepared: None });
+        statements.prepare(kept.clone());
+        statements.prepared(1, &kept, 0);
+        assert!(!statements.has_room(1));
+        statements.close(1);
+        assert!(statements.has_room(1));
+    }
+}

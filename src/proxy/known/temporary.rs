@@ -1,0 +1,170 @@
+//! The session's temporary tables, as far as they hide names that rules know.
+//!
+//! What the text shows (CREATE TEMPORARY TABLE, DROP) is followed. What it does not show (CALL, EXECUTE, functions, a packet
+//! that failed half-way, renames, which the two servers do differently) is asked of the server, on the session itself and
+//! not before a ruled INSERT names the table: SHOW CREATE TABLE says TEMPORARY.
+
+use crate::rewrite::effects::{Effects, Temporary};
+use crate::sql::name::quoted;
+
+/// Whether a temporary table hides a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::proxy) enum Hides {
+    No,
+    Yes,
+    /// To be asked.
+    Unsure,
+}
+
+#[derive(Debug, Default)]
+pub(in crate::proxy) struct TemporaryTables {
+    /// Schema, name, and what is known.
+    names: Vec<(String, String, Hides)>,
+    /// Any other name may be hidden too.
+    others_unsure: bool,
+}
+
+impl TemporaryTables {
+    /// `is_same`: whether two names are one to the backend.
+    pub(in crate::proxy) fn hides(
+        &self,
+        schema: &str,
+        table: &str,
+        is_same: impl Fn(&str, &str) -> bool,
+    ) -> Hides {
+        let known = self.names.iter().find(|(s, t, _)| is_same(s, schema) && is_same(t, table));
+        match known {
+            Some((_, _, hides)) => *hides,
+            None if self.others_unsure => Hides::Unsure,
+            None => Hides::No,
+        }
+    }
+
+    pub(in crate::proxy) fn note(
+        &mut self,
+        schema: &str,
+        table: &str,
+        hides: Hides,
+        is_same: impl Fn(&str, &str) -> bool,
+    ) {
+        self.names.retain(|(s, t, _)| !(is_same(s, schema) && is_same(t, table)));
+        if hides != Hides::No || self.others_unsure {
+            self.names.push((schema.to_owned(), table.to_owned(), hides));
+        }
+    }
+
+    /// Something that the text does not show may have made or dropped some.
+    pub(in crate::proxy) fn unsure(&mut self) {
+        self.names.clear();
+        self.others_unsure = true;
+    }
+
+    /// What ran is not seen, but made none: those that there were may be gone.
+    fn perhaps_gone(&mut self) {
+        for (_, _, hides) in &mut self.names {
+            if *hides == Hides::Yes {
+                *hides = Hides::Unsure;
+            }
+        }
+    }
+
+    /// `answered`: so many statements of the packet have been, and all of them where it `succeeded`.
+    pub(in crate::proxy) fn take_effects(
+        &mut self,
+        effects: &Effects,
+        succeeded: bool,
+        answered: usize,
+        is_same: impl Fn(&str, &str) -> bool + Copy,
+    ) {
+        if effects.opaque {
+            self.perhaps_gone();
+        }
+        for (statement, change) in &effects.temporary {
+            // Behind one that answers several times or not at all it is not known which failed.
+            let ran = succeeded || !effects.opaque && *statement < answered;
+            let hides = |name: &(String, String)| self.hides(&name.0, &name.1, is_same);
+            match change {
+                Temporary::Created(name) => {
+                    let to = if ran { Hides::Yes } else { Hides::Unsure };
+                    self.note(&name.0, &name.1, to, is_same);
+                }
+                Temporary::Gone(name) if hides(name) != Hides::No => {
+                    let to = if ran { Hides::No } else { Hides::Unsure };
+                    self.note(&name.0, &name.1, to, is_same);
+                }
+                Temporary::Renamed { from, to } if hides(from) != Hides::No || hides(to) != Hides::No => {
+                    for name in [from, to] {
+                        self.note(&name.0, &name.1, Hides::Unsure, is_same);
+                    }
+                }
+                Temporary::Gone(_) | Temporary::Renamed { .. } => {}
+            }
+        }
+    }
+}
+
+/// What the server is asked.
+pub(in crate::proxy) fn question(schema: &str, table: &str) -> String {
+    format!("SHOW CREATE TABLE {}.{}", quoted(schema), quoted(table))
+}
+
+/// The answer's row: the name, and a text that begins with `CREATE TEMPORARY TABLE`. No row, where there is no table or no
+/// right to see it: a temporary table is its session's own to see.
+pub(in crate::proxy) fn answer(row: Option<&[u8]>) -> Hides {
+    let is_temporary = row.is_some_and(|row| {
+        let mut reader = crate::mysql::reader::Reader::new(row);
+        let name = reader.lenenc_bytes("table's name").is_ok();
+        let text = reader.lenenc_bytes("table's definition").unwrap_or_default();
+        // In whatever character set the client wants: digits and letters are told apart from zero bytes only.
+        let letters: Vec<u8> = text.iter().copied().filter(|&b| b != 0).take(16).collect();
+        name && letters.eq_ignore_ascii_case(b"CREATE TEMPORARY")
+    });
+    if is_temporary { Hides::Yes } else { Hides::No }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Hides, TemporaryTables, answer};
+    use crate::rewrite::effects::{Effects, Temporary};
+
+    fn created(statement: usize, table: &str) -> (usize, Temporary) {
+        (statement, Temporary::Created(("s".into(), table.into())))
+    }
+
+    #[track_caller]
+    fn check(tables: &TemporaryTables, table: &str, expect: Hides) {
+        assert_eq!(tables.hides("s", table, |a, b| a == b), expect, "{table}");
+    }
+
+    #[test]
+    fn a_packet_that_fails_half_way() {
+        let mut tables = TemporaryTables::default();
+        let effects = Effects { temporary: vec![created(0, "a"), created(2, "b")], ..Effects::default() };
+        tables.take_effects(&effects, false, 1, |a, b| a == b);
+        check(&tables, "a", Hides::Yes);
+        check(&tables, "b", Hides::Unsure);
+        check(&tables, "c", Hides::No);
+        let effects = Effects { opaque: true, temporary: vec![created(1, "c")], ..Effects::default() };
+        tables.take_effects(&effects, false, 5, |a, b| a == b);
+        check(&tables, "a", Hides::Unsure);
+        check(&tables, "c", Hides::Unsure);
+    }
+
+    #[test]
+    fn what_is_not_seen_is_asked_once() {
+        let mut tables = TemporaryTables::default();
+        tables.unsure();
+        check(&tables, "a", Hides::Unsure);
+        tables.note("s", "a", Hides::No, |a, b| a == b);
+        check(&tables, "a", Hides::No);
+        check(&tables, "b", Hides::Unsure);
+    }
+
+    #[test]
+    fn answers() {
+        assert_eq!(answer(Some(b"\x01t\x18CREATE TEMPORARY TABLE `")), Hides::Yes);
+        assert_eq!(answer(Some(b"\x01t\x0eCREATE TABLE `")), Hides::No);
+        assert_eq!(answer(Some(b"\x01t")), Hides::No);
+        assert_eq!(answer(None), Hides::No);
+    }
+}

@@ -1,0 +1,553 @@
+//! What the session knows of itself: how the server would read its statements, and which insert id it still owes.
+//!
+//! Nothing is asked before the first statement that a rule may concern (`unconcerned`), or that leaves counts which asking later
+//! would spoil. Then the state is read and session tracking is switched on (`tracking`), before that statement; from there the
+//! server reports each change, however it was made.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::mysql::ok::{OkPacket, StateChange, Told, Tracking, status};
+use crate::mysql::reader::Reader;
+use crate::proxy::known::moves::UnseenMoves;
+use crate::proxy::known::named::Names;
+use crate::proxy::known::prepared_unseen::PreparedUnseen;
+use crate::proxy::known::temporary::{Hides, TemporaryTables};
+use crate::proxy::known::tracking::Own;
+use crate::rewrite::effects::Effects;
+use crate::rules::mentions::{DefaultSchema, Mention};
+use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+use crate::tables::InForce;
+use crate::text_query::unhex;
+
+pub(in crate::proxy) struct View {
+    pub(in crate::proxy) tables: Arc<InForce>,
+    server: Server,
+    knowledge: Knowledge,
+    /// The client's own tracking, while the server tracks for the proxy too.
+    own_tracking: Option<Own>,
+    named: Named,
+    default: DefaultDatabase,
+    /// What it was before what was last sent that may move it.
+    moved_from: DefaultDatabase,
+    /// Statements were prepared that may move it, whenever they are executed.
+    moves_unseen: UnseenMoves,
+    multi_statements: bool,
+    /// Status bits of the last response.
+    status: u16,
+    temporary: TemporaryTables,
+    pub(in crate::proxy) names: Names,
+    pub(in crate::proxy) prepared_unseen: PreparedUnseen,
+    /// What SQL's PREPARE would have named, were the rules in shadow mode on.
+    pub(in crate::proxy) rehearsed_names: Names,
+    /// `LAST_INSERT_ID()` should show this, and the server does not know it yet.
+    owed_insert_id: Option<OwedInsertId>,
+}
+
+#[derive(Debug)]
+enum Knowledge {
+    /// Nothing was asked, and no rule could concern what was sent so far.
+    Untouched,
+    /// To be asked for again.
+    Forgotten,
+    /// The same, and the client may look at its own tracking, or set it.
+    GivenBack,
+    Asked,
+    /// It was known before.
+    AskedAgain,
+    Known(State),
+    /// Something that the text does not show has run since, and may have switched tracking off: it is asked for again before
+    /// the next statement that may stand after a question.
+    Doubted(State),
+    /// The server would not tell.
+    Never,
+    /// The server answers nothing before the session's user has changed the password: its error. Asked for again before the next
+    /// statement.
+    Locked(Vec<u8>),
+}
+
+/// The default database as it is known without asking.
+#[derive(Debug)]
+enum DefaultDatabase {
+    /// Something has moved it that has not been answered, or that nothing tells of.
+    Unknown,
+    Is(Option<String>),
+}
+
+/// Which words of ruled names were in texts: a session that has named both may make such a name of pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::proxy) struct Named {
+    table: bool,
+    /// Or it was the default database.
+    schema: bool,
+}
+
+impl Named {
+    pub(in crate::proxy) fn new(mention: Mention, has_default_rules: bool) -> Self {
+        Named { table: mention.words, schema: mention.schema || has_default_rules }
+    }
+
+    pub(in crate::proxy) fn and(self, other: Named) -> Self {
+        Named { table: self.table || other.table, schema: self.schema || other.schema }
+    }
+
+    pub(in crate::proxy) fn is_ruled(self) -> bool {
+        self.table && self.schema
+    }
+}
+
+/// What the meaning of a statement depends on.
+#[derive(Debug)]
+pub(in crate::proxy) struct State {
+    pub(in crate::proxy) dialect: Dialect,
+    pub(in crate::proxy) database: Option<String>,
+}
+
+impl View {
+    /// `database`: as the client named it when it logged in.
+    pub(in crate::proxy) fn new(
+        tables: Arc<InForce>,
+        server: Server,
+        multi_statements: bool,
+        status: u16,
+        database: Option<&[u8]>,
+    ) -> Self {
+        View {
+            tables,
+            server,
+            knowledge: Knowledge::Untouched,
+            own_tracking: None,
+            named: Named::default(),
+            default: DefaultDatabase::at_login(database),
+            moved_from: DefaultDatabase::Unknown,
+            moves_unseen: UnseenMoves::default(),
+            temporary: TemporaryTables::default(),
+            names: Names::default(),
+            prepared_unseen: PreparedUnseen::default(),
+            rehearsed_names: Names::default(),
+            multi_statements,
+            status,
+            owed_insert_id: None,
+        }
+    }
+
+    pub(in crate::proxy) fn multi_statements(&self) -> bool {
+        self.multi_statements
+    }
+
+    pub(in crate::proxy) fn set_multi_statements(&mut self, on: bool) {
+        self.multi_statements = on;
+    }
+
+    pub(in crate::proxy) fn in_transaction(&self) -> bool {
+        self.status & status::IN_TRANS != 0
+    }
+
+    pub(in crate::proxy) fn take_status(&mut self, status: u16) {
+        self.status = status;
+    }
+
+    /// Whether the state is known, or will never be: then there is nothing to wait for.
+    pub(in crate::proxy) fn is_settled(&self) -> bool {
+        matches!(
+            self.knowledge,
+            Knowledge::Known(_) | Knowledge::Doubted(_) | Knowledge::Never | Knowledge::Locked(_)
+        )
+    }
+
+    /// Whether nothing was asked, and no rule could concern what was sent so far.
+    pub(in crate::proxy) fn is_untouched(&self) -> bool {
+        matches!(self.knowledge, Knowledge::Untouched)
+    }
+
+    /// What the session's texts have named so far.
+    pub(in crate::proxy) fn named(&self) -> Named {
+        self.named
+    }
+
+    pub(in crate::proxy) fn note_named(&mut self, named: Named) {
+        self.named = self.named.and(named);
+    }
+
+    /// How the server reads statements, as far as the status bits tell.
+    pub(in crate::proxy) fn presumed_dialect(&self) -> Dialect {
+        let mode = |bit, mode| if self.status & bit != 0 { mode } else { SqlMode::NONE };
+        let backslash = mode(status::NO_BACKSLASH_ESCAPES, SqlMode::NO_BACKSLASH_ESCAPES);
+        let quotes = match self.server.kind {
+            ServerKind::MariaDb => mode(status::ANSI_QUOTES, SqlMode::ANSI_QUOTES),
+            ServerKind::MySql => SqlMode::NONE,
+        };
+        Dialect { server: self.server, sql_mode: backslash.union(quotes), charset: ClientCharset::Utf8 }
+    }
+
+    /// Whether a statement may look at the client's own tracking, or set it.
+    pub(in crate::proxy) fn shows_own_tracking(&self) -> bool {
+        matches!(self.knowledge, Knowledge::GivenBack)
+    }
+
+    /// The default database, as far as it is known without asking.
+    pub(in crate::proxy) fn default_schema(&self) -> DefaultSchema<'_> {
+        match (&self.knowledge, &self.default) {
+            (Knowledge::Known(state), _) => DefaultSchema::of(state.database.as_deref()),
+            (_, DefaultDatabase::Is(name)) => self.moves_unseen.from(name.as_deref()),
+            (_, DefaultDatabase::Unknown) => DefaultSchema::Unknown,
+        }
+    }
+
+    /// Something was sent that may move it.
+    pub(in crate::proxy) fn may_move(&mut self) {
+        self.moved_from = std::mem::replace(&mut self.default, DefaultDatabase::Unknown);
+    }
+
+    /// A text was prepared that may move it, to this schema or, with `None`, to any.
+    pub(in crate::proxy) fn may_move_unseen(&mut self, to: Option<String>) {
+        self.moves_unseen.add(to);
+    }
+
+    /// A COM_CHANGE_USER has succeeded with this one.
+    pub(in crate::proxy) fn starts_in(&mut self, database: &[u8]) {
+        self.default = DefaultDatabase::at_login(Some(database));
+    }
+
+    /// Which changes of the session's state the client gets, if it gets any.
+    pub(in crate::proxy) fn told(&self) -> Told<'_> {
+        self.own_tracking.as_ref().map_or(Told::All, |own| Told::By(own.tracking()))
+    }
+
+    /// Whether the server says at the end of rows that the state has changed for no other reason than that the proxy asked it to.
+    pub(in crate::proxy) fn hides_state_bit(&self) -> bool {
+        self.own_tracking.as_ref().is_some_and(|own| !own.tracking().state_change)
+    }
+
+    /// Whether the server tracks all that is needed, whatever the proxy sets.
+    pub(in crate::proxy) fn is_tracked_anyway(&self) -> bool {
+        self.own_tracking.as_ref().is_some_and(Own::suffices)
+    }
+
+    /// Whether it was asked for the state, and has not answered.
+    pub(in crate::proxy) fn awaits_state(&self) -> bool {
+        matches!(self.knowledge, Knowledge::Asked | Knowledge::AskedAgain)
+    }
+
+    pub(in crate::proxy) fn is_tracked(&self) -> bool {
+        self.own_tracking.is_some()
+    }
+
+    /// The client may look at its own tracking, or set it: what puts it back. After that the state is asked for again, before
+    /// the next statement that may matter.
+    pub(in crate::proxy) fn give_back_tracking(&mut self) -> Option<String> {
+        let own = self.own_tracking.take_if(|own| !own.suffices())?;
+        self.temporary.unsure();
+        self.knowledge = Knowledge::GivenBack;
+        Some(own.statement())
+    }
+
+    pub(in crate::proxy) fn is_in_doubt(&self) -> bool {
+        matches!(self.knowledge, Knowledge::Doubted(_))
+    }
+
+    /// Whether the state must be asked for now; it counts as asked from here on.
+    pub(in crate::proxy) fn ask(&mut self) -> bool {
+        let asked = match &self.knowledge {
+            Knowledge::Untouched | Knowledge::Forgotten | Knowledge::GivenBack => Knowledge::Asked,
+            Knowledge::Doubted(_) => Knowledge::AskedAgain,
+            Knowledge::Asked
+            | Knowledge::AskedAgain
+            | Knowledge::Known(_)
+            | Knowledge::Never
+            | Knowledge::Locked(_) => return false,
+        };
+        self.knowledge = asked;
+        true
+    }
+
+    pub(in crate::proxy) fn state(&self) -> Option<&State> {
+        match &self.knowledge {
+            Knowledge::Known(state) | Knowledge::Doubted(state) => Some(state),
+            Knowledge::Untouched
+            | Knowledge::Forgotten
+            | Knowledge::GivenBack
+            | Knowledge::Asked
+            | Knowledge::AskedAgain
+            | Knowledge::Never
+            | Knowledge::Locked(_) => None,
+        }
+    }
+
+    /// A routine has run, and may have switched tracking off so that nothing is reported of it.
+    fn doubt_state(&mut self) {
+        self.knowledge = match std::mem::replace(&mut self.knowledge, Knowledge::Forgotten) {
+            Knowledge::Known(state) => Knowledge::Doubted(state),
+            other => other,
+        };
+    }
+
+    /// Something has changed that no text shows: temporary tables, or the tracking that all of this rests on.
+    pub(in crate::proxy) fn doubt(&mut self) {
+        self.temporary.unsure();
+        self.doubt_state();
+    }
+
+    /// The session is as after a login: nothing is known, nothing is tracked, no id is owed.
+    pub(in crate::proxy) fn forget(&mut self) {
+        self.knowledge = Knowledge::Untouched;
+        self.own_tracking = None;
+        self.default = DefaultDatabase::Unknown;
+        self.moves_unseen = UnseenMoves::default();
+        self.owed_insert_id = None;
+        self.temporary = TemporaryTables::default();
+        self.names = Names::default();
+        self.prepared_unseen = PreparedUnseen::default();
+        self.rehearsed_names = Names::default();
+        self.status &= !status::IN_TRANS;
+    }
+
+    /// The same for a COM_RESET_CONNECTION, which leaves the default database as it is.
+    pub(in crate::proxy) fn reset(&mut self) {
+        let default = std::mem::replace(&mut self.default, DefaultDatabase::Unknown);
+        let moves = std::mem::take(&mut self.moves_unseen);
+        self.forget();
+        if moves.are_known() {
+            (self.default, self.moves_unseen) = (default, moves);
+        }
+    }
+
+    /// It is asked for again, before the next statement that may matter.
+    pub(in crate::proxy) fn forget_state(&mut self) {
+        self.knowledge = Knowledge::Forgotten;
+    }
+
+    /// A statement has met what the server said of the state before it. What could not be read is asked for again before the next
+    /// one: the statement that read it was killed, say, or the password is changed by now.
+    pub(in crate::proxy) fn forget_failure(&mut self) {
+        if matches!(self.knowledge, Knowledge::Never | Knowledge::Locked(_)) {
+            self.knowledge = Knowledge::Forgotten;
+        }
+    }
+
+    /// The server's error to everything but a change of the password.
+    pub(in crate::proxy) fn locked(&self) -> Option<&[u8]> {
+        match &self.knowledge {
+            Knowledge::Locked(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The state was asked for, and this was the answer. The other question that goes with it may succeed on MariaDB.
+    pub(in crate::proxy) fn is_locked(&mut self, error: Vec<u8>) {
+        self.knowledge = Knowledge::Locked(error);
+    }
+
+    pub(in crate::proxy) fn cannot_be_known(&mut self) {
+        self.knowledge = Knowledge::Never;
+    }
+
+    /// The row that answers [`crate::proxy::known::tracking::STATE_SQL`].
+    pub(in crate::proxy) fn take_state(&mut self, row: Option<&[u8]>) {
+        if matches!(self.knowledge, Knowledge::Never) {
+            // Changes are not reported, so what is true now may not be true later.
+            return;
+        }
+        if let Some((state, found)) = row.and_then(|row| self.parse_state(row)) {
+            if !found.state_change && matches!(self.knowledge, Knowledge::AskedAgain) {
+                self.temporary.unsure();
+            }
+            match &mut self.own_tracking {
+                Some(own) => own.found_again(found),
+                None => self.own_tracking = Some(Own::new(found)),
+            }
+            self.default = DefaultDatabase::Is(state.database.clone());
+            self.knowledge = Knowledge::Known(state);
+        } else {
+            tracing::warn!("the session's state came in an unknown form: its ruled statements are refused");
+            self.cannot_be_known();
+        }
+    }
+
+    /// And what was tracked.
+    fn parse_state(&self, row: &[u8]) -> Option<(State, Tracking)> {
+        let mut r = Reader::new(row);
+        let sql_mode = unhex(r.lenenc_bytes("sql_mode").ok()?)?;
+        let charset = unhex(r.lenenc_bytes("character set").ok()?)?;
+        // HEX() of a number, which may come in UTF-16 too.
+        let state_change = r.lenenc_bytes("session_track_state_change").ok()?.contains(&b'1');
+        let schema = r.lenenc_bytes("session_track_schema").ok()?.contains(&b'1');
+        let variables = unhex(r.lenenc_bytes("session_track_system_variables").ok()?)?;
+        // NULL (0xFB): no default database.
+        let database = match r.peek()? {
+            0xFB => None,
+            _ => Some(unhex(r.lenenc_bytes("database").ok()?)?),
+        };
+        let dialect = Dialect {
+            server: self.server,
+            sql_mode: SqlMode::parse(&sql_mode),
+            charset: ClientCharset::parse(&charset),
+        };
+        Some((State { dialect, database }, Tracking { schema, state_change, variables }))
+    }
+
+    /// What an OK packet reports.
+    /// `explained`: the text shows what a report that something of the session's state has changed is about.
+    ///
+    /// A routine that switches tracking off is reported by SESSION_TRACK_STATE_CHANGE, or by the variable that it sets, or, where it
+    /// has set both, by nothing at all after the status bit that announces it (measured on MariaDB 10.11 and MySQL 9.7).
+    /// `is_last`: nothing was sent after what it answers.
+    pub(in crate::proxy) fn take_changes(&mut self, ok: &OkPacket<'_>, explained: bool, is_last: bool) {
+        let changes = ok.state_changes();
+        for change in changes.clone() {
+            if let StateChange::Schema(name) = change {
+                let name = std::str::from_utf8(name).ok().filter(|name| is_last && name.is_ascii());
+                self.default = name.map_or(DefaultDatabase::Unknown, |name| {
+                    DefaultDatabase::Is((!name.is_empty()).then(|| name.to_owned()))
+                });
+            }
+        }
+        let is_unexplained = |change| match change {
+            // SESSION_TRACK_STATE_CHANGE, which does not say what; temporary tables are among it.
+            StateChange::Other(2, _) => true,
+            StateChange::SystemVariable { name, .. } => name.starts_with(b"session_track_"),
+            _ => false,
+        };
+        let says_nothing = ok.has_state() && changes.clone().next().is_none();
+        if !explained && (says_nothing || changes.clone().any(is_unexplained)) {
+            self.doubt();
+        }
+        let (Knowledge::Known(state) | Knowledge::Doubted(state)) = &mut self.knowledge else { return };
+        for change in changes {
+            match change {
+                StateChange::SystemVariable { name: b"sql_mode", value } => {
+                    state.dialect.sql_mode = SqlMode::parse(&String::from_utf8_lossy(value));
+                }
+                StateChange::SystemVariable { name: b"character_set_client", value } => {
+                    state.dialect.charset = ClientCharset::parse(&String::from_utf8_lossy(value));
+                }
+                StateChange::Schema(name) => {
+                    let name = String::from_utf8_lossy(name).into_owned();
+                    state.database = (!name.is_empty()).then_some(name);
+                }
+                StateChange::SystemVariable { .. } | StateChange::Other(..) => {}
+            }
+        }
+    }
+
+    /// What a packet's statements did. Default database, sql_mode and character set come by [`View::take_changes`],
+    /// however far the packet got.
+    /// `is_last`: nothing was sent after what has been answered.
+    pub(in crate::proxy) fn take_effects(
+        &mut self,
+        effects: &Effects,
+        succeeded: bool,
+        answered: usize,
+        is_last: bool,
+    ) {
+        if self.is_untouched() && is_last && effects.schema.is_some() {
+            let from = std::mem::replace(&mut self.moved_from, DefaultDatabase::Unknown);
+            self.default = if succeeded { DefaultDatabase::Is(effects.schema.clone()) } else { from };
+        }
+        if effects.ddl {
+            self.tables.forget_shapes();
+        }
+        if effects.tracking {
+            self.forget_state();
+        }
+        if effects.routine {
+            self.doubt_state();
+        }
+        let tables = &self.tables;
+        self.temporary.take_effects(effects, succeeded, answered, |a, b| tables.is_same_name(a, b));
+    }
+
+    /// Whether a temporary table of this session hides the name.
+    pub(in crate::proxy) fn hides(&self, schema: &str, table: &str) -> Hides {
+        self.temporary.hides(schema, table, |a, b| self.tables.is_same_name(a, b))
+    }
+
+    /// What the server has said to [`crate::proxy::known::temporary::question`].
+    pub(in crate::proxy) fn take_temporary(&mut self, schema: &str, table: &str, hides: Hides) {
+        let tables = &self.tables;
+        self.temporary.note(schema, table, hides, |a, b| tables.is_same_name(a, b));
+    }
+
+    /// A statement ran that nobody saw the effects of.
+    pub(in crate::proxy) fn unsure_of_temporary(&mut self) {
+        self.temporary.unsure();
+    }
+
+    pub(in crate::proxy) fn owe_insert_id(&mut self, id: Option<u64>) {
+        self.owed_insert_id = id.map(|id| OwedInsertId { id, perhaps_newer: VecDeque::new() });
+    }
+
+    /// A statement that no rule concerns has answered with an insert id: the server has generated it, or the client wrote it.
+    pub(in crate::proxy) fn saw_insert_id(&mut self, id: u64) {
+        if let Some(owed) = &mut self.owed_insert_id {
+            owed.perhaps_newer.truncate(NEWER_IDS_MAX - 1);
+            owed.perhaps_newer.push_front(id);
+        }
+    }
+
+    pub(in crate::proxy) fn owes_insert_id(&self) -> bool {
+        self.owed_insert_id.is_some()
+    }
+
+    pub(in crate::proxy) fn take_owed_insert_id(&mut self) -> Option<OwedInsertId> {
+        self.owed_insert_id.take()
+    }
+}
+
+/// How many insert ids after the owed one are told apart: those of the last statements of a packet.
+const NEWER_IDS_MAX: usize = 16;
+
+impl DefaultDatabase {
+    fn at_login(database: Option<&[u8]>) -> Self {
+        let name = database.filter(|name| !name.is_empty()).map(std::str::from_utf8);
+        match name {
+            None => DefaultDatabase::Is(None),
+            Some(Ok(name)) if name.is_ascii() => DefaultDatabase::Is(Some(name.to_owned())),
+            // In whatever character set.
+            Some(_) => DefaultDatabase::Unknown,
+        }
+    }
+}
+
+/// What `LAST_INSERT_ID()` should show and the server does not know.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::proxy) struct OwedInsertId {
+    id: u64,
+    /// Insert ids that later statements of the same packet answered with, the last one first. Where the function shows one of
+    /// them, the server has generated it, and nothing is owed any more; an id that the client wrote reaches the packet only.
+    perhaps_newer: VecDeque<u64>,
+}
+
+impl OwedInsertId {
+    /// The statement that brings the function up to date.
+    pub(in crate::proxy) fn statement(&self) -> String {
+        let Self { id, perhaps_newer } = self;
+        if perhaps_newer.is_empty() {
+            return format!("SET last_insert_id={id}");
+        }
+        let newer = perhaps_newer.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+        format!("SET last_insert_id=CAST(IF(LAST_INSERT_ID() IN({newer}),LAST_INSERT_ID(),{id})AS UNSIGNED)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::proxy::known::view::OwedInsertId;
+    use crate::text_query::unhex;
+
+    #[test]
+    fn what_brings_the_insert_id_up_to_date() {
+        let owed = |newer: &[u64]| OwedInsertId { id: 5, perhaps_newer: newer.iter().copied().collect() };
+        assert_eq!(owed(&[]).statement(), "SET last_insert_id=5");
+        let expect = "SET last_insert_id=CAST(IF(LAST_INSERT_ID() IN(9,7),LAST_INSERT_ID(),5)AS UNSIGNED)";
+        assert_eq!(owed(&[9, 7]).statement(), expect);
+    }
+
+    #[test]
+    fn hexadecimal_digits() {
+        assert_eq!(unhex(b"616263").as_deref(), Some("abc"));
+        assert_eq!(unhex(b"\x006\x001").as_deref(), Some("a"));
+        assert_eq!(unhex(b"").as_deref(), Some(""));
+        assert_eq!((unhex(b"6"), unhex(b"6g"), unhex(b"ff")), (None, None, None));
+    }
+}

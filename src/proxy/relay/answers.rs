@@ -1,0 +1,60 @@
+//! Answers that are no backend's, and where an answer begins for a client that speaks in frames.
+
+use crate::mysql::packet::{HEADER_BYTES, Header};
+use crate::proxy::relay::outstanding::Outstanding;
+use crate::proxy::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
+
+/// First byte of an ERR packet.
+pub(in crate::proxy) const ERR: u8 = 0xFF;
+
+impl Relay {
+    pub(in crate::proxy) fn send_answer(&mut self) -> Step {
+        if self.must_begin_answer() {
+            return self.begin_answer();
+        }
+        if self.down.is_clear()
+            && let Some(Outstanding::Answer(packet)) = self.outstanding.pop()
+        {
+            self.down.out().extend_from_slice(&packet);
+            self.down_state = DownState::Boundary;
+        }
+        Step::SendFirst
+    }
+
+    /// A server that ends an idle session may say why, in an error that answers nothing (MySQL's 4031).
+    pub(in crate::proxy) fn unasked(&mut self, header: Header) -> Step {
+        let whole = header.packet_bytes();
+        if header.payload_bytes > CONTROL_BYTES_MAX {
+            return Step::Event(Event::Violation(Violation::TooLong(header.payload_bytes)));
+        }
+        if self.down.window().len() < whole {
+            return Step::More(whole);
+        }
+        if self.down.window().get(HEADER_BYTES) != Some(&ERR) {
+            return Step::Event(Event::Violation(Violation::Unasked));
+        }
+        if self.must_begin_answer() {
+            return self.begin_answer();
+        }
+        self.down_state = DownState::Boundary;
+        self.down.accept(whole);
+        Step::Moved
+    }
+
+    /// The client's side learns that an answer begins, after all that was sent before.
+    pub(in crate::proxy) fn begin_answer(&mut self) -> Step {
+        if !self.down.is_clear() {
+            return Step::SendFirst;
+        }
+        match self.outstanding.front_mut() {
+            Some(Outstanding::Forward(entry)) => entry.numbers.begin(),
+            _ => self.down_state = DownState::Announced,
+        }
+        Step::BeginAnswer
+    }
+
+    /// Whether an answer of ours, or one that nobody asked for, must be announced first.
+    fn must_begin_answer(&self) -> bool {
+        self.framed.client && self.down_state != DownState::Announced
+    }
+}

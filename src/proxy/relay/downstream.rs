@@ -1,0 +1,488 @@
+//! Understanding the backend's bytes: whose response each packet belongs to, where responses end, and the few packets
+//! that the client gets changed: OK packets (insert id, session state) and what tells of hidden parameters.
+
+use crate::mysql::error::{is_password_expired, parse_err};
+use crate::mysql::ok::{OkPacket, Told, status};
+use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
+use crate::mysql::reader::Malformed;
+use crate::mysql::response::{Control, Follower, Kind, PrepareOk, Progress};
+use crate::proxy::known::inserts::{InsertReply, Settled};
+use crate::proxy::known::tracking::NOT_SET_WHILE_SHARED;
+use crate::proxy::relay::answers::ERR;
+use crate::proxy::relay::outstanding::{Forward, Note, Numbers, Outstanding, Own, Purpose};
+use crate::proxy::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
+use crate::sessions::Count;
+
+/// What becomes of a control packet.
+enum Fate {
+    Pass,
+    Drop,
+    /// Another payload goes in its place.
+    Replace(Vec<u8>),
+}
+
+/// Header, warnings, status.
+const EOF_BYTES: usize = 5;
+
+/// Whether rows ended with the status bit that the session's state has changed: an EOF has no room to tell how. MySQL does not
+/// set it there.
+fn eof_reports_state(payload: &[u8]) -> bool {
+    matches!(payload, [.., low, high] if u16::from_le_bytes([*low, *high]) & status::SESSION_STATE_CHANGED != 0)
+}
+
+/// The same end of rows without that bit.
+fn without_state_bit(payload: &[u8]) -> Vec<u8> {
+    let mut payload = payload.to_vec();
+    if let Some(high) = payload.last_mut() {
+        *high &= !status::SESSION_STATE_CHANGED.to_le_bytes()[1];
+    }
+    payload
+}
+
+impl Relay {
+    /// Understands the next piece of the backend's window.
+    pub(in crate::proxy) fn down_step(&mut self) -> Step {
+        if self.down.holds_ours() {
+            return Step::SendFirst;
+        }
+        if let DownState::Passing { left } = self.down_state {
+            let left = left - self.down.accept(left);
+            self.down_state = if left == 0 { DownState::Boundary } else { DownState::Passing { left } };
+            return if left == 0 { Step::Moved } else { Step::More(1) };
+        }
+        if let Some(Outstanding::Answer(_)) = self.outstanding.front_mut() {
+            return self.send_answer();
+        }
+        let Some(header) = Header::parse(self.down.window()) else { return Step::More(HEADER_BYTES) };
+        match self.outstanding.front_mut() {
+            Some(Outstanding::Forward(_)) => self.forward(header),
+            Some(Outstanding::Own(_)) => self.own(header),
+            Some(Outstanding::Answer(_)) => Step::Moved,
+            None => self.unasked(header),
+        }
+    }
+
+    fn forward(&mut self, header: Header) -> Step {
+        let first = self.down.window().get(HEADER_BYTES).copied();
+        if first.is_none() && header.payload_bytes > 0 {
+            return Step::More(HEADER_BYTES + 1);
+        }
+        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Step::Moved };
+        // Asked of a copy: where more bytes are needed, the packet is asked about again.
+        let mut follower = entry.follower;
+        let is_param = follower.awaits_param();
+        match follower.classify(header.payload_bytes, first) {
+            Kind::Row => {
+                let Some(nr) = entry.numbers.take(header.packet_nr) else { return self.begin_answer() };
+                entry.follower = follower;
+                self.pass(header, nr)
+            }
+            Kind::Definition => {
+                if is_param && entry.hides_param() {
+                    let whole = header.packet_bytes();
+                    if self.down.window().len() < whole {
+                        return Step::More(whole);
+                    }
+                    if !self.down.is_clear() {
+                        return Step::SendFirst;
+                    }
+                    entry.follower = follower;
+                    entry.params_seen += 1;
+                    entry.numbers.drop_one();
+                    self.down.skip(whole);
+                } else {
+                    let Some(nr) = entry.numbers.take(header.packet_nr) else { return self.begin_answer() };
+                    entry.follower = follower;
+                    entry.params_seen += u16::from(is_param);
+                    self.pass(header, nr);
+                }
+                if follower.ended_with_definition() {
+                    self.complete(true);
+                }
+                Step::Moved
+            }
+            Kind::Control(control) => self.control(header, control),
+        }
+    }
+
+    fn pass(&mut self, header: Header, packet_nr: u8) -> Step {
+        if packet_nr != header.packet_nr
+            && let Some(nr) = self.down.window_mut().get_mut(3)
+        {
+            *nr = packet_nr;
+        }
+        self.down_state = DownState::Passing { left: header.packet_bytes() };
+        Step::Moved
+    }
+
+    fn whole_control(&self, header: Header) -> Result<usize, Step> {
+        let whole = header.packet_bytes();
+        if header.payload_bytes > CONTROL_BYTES_MAX {
+            return Err(Step::Event(Event::Violation(Violation::TooLong(header.payload_bytes))));
+        }
+        if self.down.window().len() < whole { Err(Step::More(whole)) } else { Ok(whole) }
+    }
+
+    /// A packet that steers the response.
+    fn control(&mut self, header: Header, control: Control) -> Step {
+        let whole = match self.whole_control(header) {
+            Ok(whole) => whole,
+            Err(step) => return step,
+        };
+        if control == Control::Err
+            && let Some(step) = self.block_overran(header, whole)
+        {
+            return step;
+        }
+        if let Some(Outstanding::Forward(Forward { numbers: Numbers::Due(_), .. })) =
+            self.outstanding.front_mut()
+        {
+            return self.begin_answer();
+        }
+        // What it says is noted once, so it must be sure to go.
+        if control == Control::PrepareOk && !self.down.is_clear() {
+            return Step::SendFirst;
+        }
+        // Set aside while the session reads the packet in it.
+        let down = std::mem::take(&mut self.down);
+        let payload = down.window().get(HEADER_BYTES..whole).unwrap_or_default();
+        let first = payload.first().copied();
+        let read = self.read_control(header, control, payload);
+        self.down = down;
+        let (fate, progress, follower) = match read {
+            Ok(read) => read,
+            Err(event) => return Step::Event(event),
+        };
+        if !matches!(fate, Fate::Pass) && !self.down.is_clear() {
+            return Step::SendFirst;
+        }
+        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Step::Moved };
+        entry.follower = follower;
+        if matches!(fate, Fate::Drop) {
+            entry.numbers.drop_one();
+            self.down.skip(whole);
+            return self.progress(header, progress, first);
+        }
+        let nr = entry.numbers.take(header.packet_nr).unwrap_or(header.packet_nr);
+        if let Fate::Replace(payload) = fate {
+            self.down.skip(whole);
+            put_packets(self.down.out(), nr, &payload);
+        } else {
+            self.pass(header, nr);
+        }
+        self.progress(header, progress, first)
+    }
+
+    /// What becomes of a control packet, and where the response stands after it.
+    fn read_control(
+        &mut self,
+        header: Header,
+        control: Control,
+        payload: &[u8],
+    ) -> Result<(Fate, Progress, Follower), Event> {
+        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else {
+            return Err(Event::Violation(Violation::Unasked));
+        };
+        let mut follower = entry.follower;
+        let drops_eof = follower.awaits_params_eof() && entry.hides_all_params();
+        follower.classify(header.payload_bytes, payload.first().copied());
+        let malformed = |error| Event::Violation(Violation::Backend(error));
+        let progress = follower.advance(control, payload).map_err(malformed)?;
+        let ends = progress != Progress::Continues;
+        if control == Control::Eof && ends && !drops_eof {
+            self.end_of_returned_rows()?;
+        }
+        let fate = if drops_eof { Fate::Drop } else { self.fate(control, payload)? };
+        Ok((fate, progress, follower))
+    }
+
+    fn progress(&mut self, header: Header, progress: Progress, first: Option<u8>) -> Step {
+        match progress {
+            Progress::Continues => {}
+            Progress::NextResult => {
+                if let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() {
+                    entry.results += 1;
+                }
+            }
+            Progress::ClientSendsFile => {
+                if let Err(violation) = self.expect_file(header.packet_nr) {
+                    return Step::Event(Event::Violation(violation));
+                }
+            }
+            Progress::Done => self.complete(first != Some(ERR)),
+        }
+        Step::Moved
+    }
+
+    /// Decides on a control packet, and takes from it what the session must know. May be asked again about the same packet.
+    fn fate(&mut self, control: Control, payload: &[u8]) -> Result<Fate, Event> {
+        let is_ok = match control {
+            Control::Ok => true,
+            // MySQL ends rows that a handler cut off by the old packet (measured on 9.7).
+            Control::Eof => self.forms.deprecate_eof && payload.len() > EOF_BYTES,
+            Control::Any => payload.first() == Some(&0x00) && payload.len() >= 7,
+            Control::PrepareOk => return self.prepare_ok(payload),
+            _ => false,
+        };
+        if !is_ok {
+            if control == Control::Eof && eof_reports_state(payload) {
+                self.view.doubt();
+                if self.view.hides_state_bit() {
+                    return Ok(Fate::Replace(without_state_bit(payload)));
+                }
+            }
+            self.learn_from_error(payload);
+            return Ok(Fate::Pass);
+        }
+        let Ok(ok) = OkPacket::parse(payload, self.capabilities) else {
+            // COM_STATISTICS answers with a bare string, which may look like anything.
+            let is_free_text = control == Control::Any;
+            return if is_free_text {
+                Ok(Fate::Pass)
+            } else {
+                Err(Event::Violation(Violation::Backend(Malformed::Bad("OK packet"))))
+            };
+        };
+        if control == Control::Ok
+            && ok.affected_rows > 0
+            && self.insert_reply().is_some_and(|reply| reply.must_follow())
+        {
+            return Err(Event::SelectStored);
+        }
+        if control == Control::Ok && ok.affected_rows > 0 && self.outstanding.explicit().is_some() {
+            return Err(Event::FollowExplicit);
+        }
+        let insert_id = match self.insert_reply() {
+            Some(reply) if control == Control::Ok => match reply.settle(&ok) {
+                Settled::Leave => None,
+                Settled::Patch { insert_id } => Some(insert_id),
+                Settled::Ask(question) => return Err(Event::SmallestId(question)),
+            },
+            _ => None,
+        };
+        if control == Control::Any {
+            self.view.take_status(ok.status);
+        }
+        let explained = self.outstanding.front_mut().is_some_and(|entry| match entry {
+            Outstanding::Forward(entry) => entry.explains_report(),
+            _ => false,
+        });
+        self.view.take_changes(&ok, explained, self.outstanding.is_at_last());
+        let is_changed = insert_id.is_some_and(|id| id != ok.insert_id);
+        let told = if self.strips_tracking { Told::Nothing } else { self.view.told() };
+        let replaced = (is_changed || ok.has_state())
+            .then(|| ok.patched(insert_id, told))
+            .filter(|patched| patched != payload);
+        if control == Control::Ok {
+            self.note_insert_id(&ok, insert_id.unwrap_or(ok.insert_id));
+        }
+        Ok(replaced.map_or(Fate::Pass, Fate::Replace))
+    }
+
+    /// What `LAST_INSERT_ID()` shows after a result that gives the client `insert_id`.
+    fn note_insert_id(&mut self, ok: &OkPacket<'_>, insert_id: u64) {
+        match self.insert_reply() {
+            Some(reply) => {
+                let owed = reply.owed_insert_id(ok.affected_rows, insert_id);
+                // A wrapper has set it again, after whatever an INSERT of the same packet left owed.
+                let is_set = reply.sets_insert_id();
+                if owed.is_some() || is_set {
+                    self.view.owe_insert_id(owed);
+                }
+            }
+            None if ok.insert_id != 0 => self.view.saw_insert_id(ok.insert_id),
+            None => {}
+        }
+    }
+
+    /// RETURNING: what the function shows after the rows. May be asked again about the same packet.
+    fn end_of_returned_rows(&mut self) -> Result<(), Event> {
+        if self.outstanding.explicit().is_some() {
+            return Err(Event::FollowExplicit);
+        }
+        let Some(reply) = self.insert_reply() else { return Ok(()) };
+        match reply.settle_rows() {
+            Settled::Leave => {
+                if reply.sets_insert_id() {
+                    self.view.owe_insert_id(None);
+                }
+            }
+            // As if one row had been inserted.
+            Settled::Patch { insert_id } => {
+                let owed = reply.owed_insert_id(1, insert_id);
+                self.view.owe_insert_id(owed);
+            }
+            Settled::Ask(question) => return Err(Event::SmallestId(question)),
+        }
+        Ok(())
+    }
+
+    /// An error that other columns than we know would explain has them read again.
+    fn learn_from_error(&mut self, payload: &[u8]) {
+        // Unknown column, wrong number of values, no such table, no default value (of a view), out of range, wrong value.
+        const OF_COLUMNS: [u16; 7] = [1054, 1136, 1146, 1264, 1364, 1366, 1423];
+        let &[ERR, low, high, ..] = payload else { return };
+        let code = u16::from_le_bytes([low, high]);
+        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return };
+        for insert in entry.note.inserts() {
+            self.rights.note_error(insert.target(), code);
+        }
+        if !OF_COLUMNS.contains(&code) {
+            return;
+        }
+        match &entry.note {
+            Note::Statements { inserts, .. } => {
+                for insert in inserts {
+                    self.view.tables.suspect(insert.target());
+                }
+            }
+            Note::Prepare(kept) => {
+                if let Some(prepared) = &kept.prepared {
+                    self.view.tables.suspect(&prepared.insert.target);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The ruled INSERT, if any, that the present result belongs to.
+    pub(in crate::proxy) fn insert_reply(&mut self) -> Option<&mut InsertReply> {
+        let Some(Outstanding::Forward(Forward { note: Note::Statements { inserts, .. }, results, .. })) =
+            self.outstanding.front_mut()
+        else {
+            return None;
+        };
+        inserts.iter_mut().find(|reply| reply.statement == *results)
+    }
+
+    fn prepare_ok(&mut self, payload: &[u8]) -> Result<Fate, Event> {
+        let malformed = |error| Event::Violation(Violation::Backend(error));
+        let ok = PrepareOk::parse(payload, self.forms).map_err(malformed)?;
+        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Ok(Fate::Pass) };
+        self.statements.told(ok.statement_id);
+        if entry.sees_tracking {
+            self.statements.may_see_tracking(ok.statement_id);
+        }
+        let kept = match &entry.note {
+            Note::Prepare(kept) => kept,
+            Note::PrepareActing(effects) => {
+                self.statements.prepared_acting(ok.statement_id, effects);
+                return Ok(Fate::Pass);
+            }
+            Note::PrepareNextToLast { names_insert_id } => {
+                self.statements.stays_next_to_last(ok.statement_id, *names_insert_id);
+                return Ok(Fate::Pass);
+            }
+            _ => return Ok(Fate::Pass),
+        };
+        self.statements.prepared(ok.statement_id, kept, ok.params);
+        let Some(prepared) = kept.prepared.as_ref().filter(|prepared| !prepared.text.hidden.is_empty())
+        else {
+            return Ok(Fate::Pass);
+        };
+        let mut patched = payload.to_vec();
+        if let Some(place) = patched.get_mut(PrepareOk::PARAMS_AT..PrepareOk::PARAMS_AT + 2) {
+            place.copy_from_slice(&prepared.text.client_params.to_le_bytes());
+        }
+        Ok(Fate::Replace(patched))
+    }
+
+    /// The response is complete; `succeeded`: it did not end with an error.
+    pub(in crate::proxy) fn complete(&mut self, succeeded: bool) {
+        let Some(Outstanding::Forward(entry)) = self.outstanding.pop() else { return };
+        if entry.follower.prepares_nothing() && !self.outstanding.prepares() {
+            self.statements.refuse_last();
+        }
+        if let Some(status) = entry.follower.status() {
+            self.view.take_status(status);
+        }
+        if !succeeded && entry.note.has_inserts() {
+            self.here.count(Count::Failed, 1);
+        }
+        if let Note::Statements { effects, inserts, .. } = entry.note {
+            if let Some(effects) = effects {
+                let is_last = self.outstanding.is_empty();
+                self.view.take_effects(&effects, succeeded, entry.results, is_last);
+                self.view.names.take(&effects, (!succeeded).then_some(entry.results));
+            }
+            for insert in inserts.iter().filter(|_| succeeded) {
+                self.rights.note(insert.target());
+            }
+            // It was counted with.
+            let counted_from = inserts.iter().find_map(InsertReply::counted_from).filter(|_| !succeeded);
+            if counted_from.is_some() {
+                self.view.owe_insert_id(counted_from);
+            }
+        }
+    }
+
+    /// A packet that answers a command of ours: read, and swallowed.
+    fn own(&mut self, header: Header) -> Step {
+        let whole = match self.whole_control(header) {
+            Ok(whole) => whole,
+            Err(step) => return step,
+        };
+        if !self.down.is_clear() {
+            return Step::SendFirst;
+        }
+        let payload = self.down.window().get(HEADER_BYTES..whole).unwrap_or_default().to_vec();
+        self.down.skip(whole);
+        let Some(Outstanding::Own(own)) = self.outstanding.front_mut() else { return Step::Moved };
+        let done = match own.follower.classify(payload.len(), payload.first().copied()) {
+            Kind::Definition => {
+                if matches!(own.purpose, Purpose::Asked { keeps_definitions: true }) {
+                    own.definitions.push(payload);
+                }
+                own.follower.ended_with_definition()
+            }
+            Kind::Row => {
+                own.row.get_or_insert(payload);
+                false
+            }
+            Kind::Control(control) => match own.follower.advance(control, &payload) {
+                Err(malformed) => return Step::Event(Event::Violation(Violation::Backend(malformed))),
+                Ok(progress) => {
+                    own.first.get_or_insert(payload);
+                    progress == Progress::Done
+                }
+            },
+        };
+        if done && let Some(Outstanding::Own(own)) = self.outstanding.pop() {
+            self.own_complete(own);
+        }
+        Step::Moved
+    }
+
+    fn own_complete(&mut self, own: Own) {
+        if let Purpose::Asked { .. } = own.purpose {
+            return self.answers.push(own.answered());
+        }
+        let error = own.first.as_deref().and_then(parse_err);
+        match (own.purpose, error) {
+            (Purpose::ReadState, None) => self.view.take_state(own.row.as_deref()),
+            (Purpose::LastInsertId, Some((code, text))) => {
+                tracing::warn!(code, text, "LAST_INSERT_ID() could not be brought up to date");
+            }
+            (Purpose::Untrack, Some((code, text))) => {
+                tracing::warn!(code, text, "the client's own session tracking could not be put back");
+            }
+            (Purpose::Track, Some((NOT_SET_WHILE_SHARED, _))) if self.view.is_tracked_anyway() => {
+                self.view.names.shares_connection();
+            }
+            (Purpose::Track, Some(_)) if self.view.is_tracked_anyway() => {}
+            (Purpose::Track | Purpose::ReadState, Some((code, _))) if is_password_expired(code) => {
+                self.view.is_locked(own.first.unwrap_or_default());
+            }
+            (Purpose::Track | Purpose::ReadState, Some((code, text))) => {
+                tracing::warn!(
+                    code,
+                    text,
+                    "the session's state cannot be read: its ruled statements are refused"
+                );
+                self.view.cannot_be_known();
+            }
+            (Purpose::LastInsertId | Purpose::Track | Purpose::Untrack, None)
+            | (Purpose::DropLongData | Purpose::Asked { .. }, _) => {}
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What the first bytes of a statement tell: whether it must be read whole, whether it may read the insert id, whether it
+//! leaves counts behind.
+
+use crate::mysql::attributes::text_at;
+use crate::mysql::command::Command;
+use crate::mysql::error::Refusal;
+use crate::mysql::packet::{HEADER_BYTES, Header};
+use crate::mysql::prepared::statement_id;
+use crate::mysql::reader::Malformed;
+use crate::proxy::relay::outstanding::{Note, Purpose};
+use crate::proxy::relay::upstream::Treatment;
+use crate::proxy::relay::{Relay, Step};
+use crate::sql::glance::{Glance, glance};
+use crate::sql::last_result::{
+    CALC_FOUND_ROWS, GLANCE_BYTES_MAX, first_word, may_read_insert_id, names_insert_id, reads_counts,
+};
+
+/// Bytes in which a statement's first word and a SELECT's options stand.
+const OPTIONS_BYTES_MAX: usize = 128;
+
+/// Query attributes that take more are read together with their statement.
+const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
+
+impl Relay {
+    /// Tells a statement that cannot matter from one that must be read, by its first word.
+    pub(in crate::proxy) fn glance_at(&self, command: Command, header: Header) -> Result<Treatment, Step> {
+        let window = self.up.window();
+        let whole = header.packet_bytes();
+        let is_complete = window.len() >= whole && !header.continues();
+        let Some(at) = self.text_at(command, header)? else { return Ok(Treatment::Read) };
+        let text = window.get(at..whole.min(window.len())).unwrap_or_default();
+        let multi_statements = command == Command::Query && self.view.multi_statements();
+        match glance(text, is_complete, multi_statements) {
+            Glance::Harmless => {
+                let mut note = Note::Nothing;
+                if command == Command::StmtPrepare {
+                    let text = self.beginning(command, header)?;
+                    if !may_read_insert_id(text) {
+                        note = Note::PrepareNextToLast { names_insert_id: names_insert_id(text) };
+                    }
+                }
+                Ok(Treatment::Pass { may_change_session: false, note })
+            }
+            Glance::Unclear if !is_complete && text.len() < GLANCE_BYTES_MAX => {
+                Err(Step::More(window.len().saturating_mul(2).clamp(HEADER_BYTES + 2, whole)))
+            }
+            Glance::Unclear | Glance::Read => Ok(Treatment::Read),
+        }
+    }
+
+    /// Whether this statement leaves something (ROW_COUNT, FOUND_ROWS, warnings) that reading the state after it would take
+    /// away from the next one: then the state is read before it. Not where it reads itself what the statement before it left.
+    pub(in crate::proxy) fn leaves_counts(&self, command: Command, header: Header) -> Result<bool, Step> {
+        if command != Command::Query || !self.view.is_untouched() {
+            return Ok(false);
+        }
+        // Elsewhere no INSERT follows that needs the state.
+        if !self.view.tables.now().has_rules_in(self.view.default_schema()) {
+            return Ok(false);
+        }
+        let text = self.beginning(command, header)?;
+        let mut options = [0; OPTIONS_BYTES_MAX];
+        for (to, from) in options.iter_mut().zip(text) {
+            *to = from.to_ascii_lowercase();
+        }
+        let words = ["update", "delete", "with", CALC_FOUND_ROWS];
+        let leaves = words.iter().any(|word| memchr::memmem::find(&options, word.as_bytes()).is_some());
+        Ok(leaves && !reads_counts(text))
+    }
+
+    /// Whether a statement may call a function, which may make temporary tables.
+    pub(in crate::proxy) fn may_call(&self, command: Command, header: Header) -> Result<bool, Step> {
+        // An execution runs what was seen when it was prepared.
+        if !matches!(command, Command::Query | Command::StmtPrepare) {
+            return Ok(false);
+        }
+        let is_long = header.continues() || header.packet_bytes() > GLANCE_BYTES_MAX;
+        Ok(is_long || memchr::memchr(b'(', self.beginning(command, header)?).is_some())
+    }
+
+    /// Where the text begins in the window. `None`: attributes before it are malformed, or more than one looks at.
+    pub(in crate::proxy) fn text_at(&self, command: Command, header: Header) -> Result<Option<usize>, Step> {
+        if command != Command::Query || !self.has_attributes() {
+            return Ok(Some(HEADER_BYTES + 1));
+        }
+        let window = self.up.window();
+        let whole = header.packet_bytes();
+        let payload = window.get(HEADER_BYTES..whole.min(window.len())).unwrap_or_default();
+        match text_at(payload, true) {
+            Ok(at) => Ok(Some(HEADER_BYTES + at)),
+            Err(Malformed::Truncated(_)) if window.len() < whole.min(ATTRIBUTES_BYTES_MAX) => {
+                Err(Step::More(window.len().saturating_mul(2).min(whole)))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// A statement's text as far as [`may_read_insert_id`] looks at it; empty where it does not begin within reach.
+    pub(in crate::proxy) fn beginning(&self, command: Command, header: Header) -> Result<&[u8], Step> {
+        let Some(at) = self.text_at(command, header)? else { return Ok(&[]) };
+        let end = header.packet_bytes().min(at + GLANCE_BYTES_MAX);
+        self.up.window().get(at..end).ok_or(Step::More(end))
+    }
+
+    /// Whether the state, if it is in doubt, is to be asked for before the command: not where that would take from it what the
+    /// statement before it left, nor where no INSERT can be in it.
+    pub(in crate::proxy) fn may_stand_behind_question(
+        &self,
+        command: Command,
+        header: Header,
+    ) -> Result<bool, Step> {
+        if command == Command::Query {
+            let text = self.beginning(command, header)?;
+            let is_call = !self.view.multi_statements()
+                && matches!(first_word(&text.to_ascii_lowercase()), b"call" | b"set" | b"do");
+            let reads_counts =
+                first_word(text).eq_ignore_ascii_case(b"execute") && self.view.names.any_reads_counts();
+            return Ok(!is_call && !reads_counts && may_read_insert_id(text));
+        }
+        let payload = self.up.window().get(HEADER_BYTES..).unwrap_or_default();
+        Ok(statement_id(payload).ok().and_then(|id| self.statements.next_to_last(id)).is_none())
+    }
+
+    /// What comes first where `LAST_INSERT_ID()` must be brought up to date before this command, which may read it: any
+    /// statement may, by a trigger or a function. One that reads what the last statement left behind (ROW_COUNT, warnings)
+    /// must stay next to it, and one that cannot read the id does not need it.
+    pub(in crate::proxy) fn insert_id_before(&mut self, command: Command, header: Header) -> Option<Step> {
+        let may_owe = self.outstanding.may_owe_insert_id();
+        if !may_owe && !self.view.owes_insert_id() {
+            return None;
+        }
+        let may_read = match command {
+            Command::Query => match self.beginning(command, header) {
+                Ok(text) if !may_read_insert_id(text) && names_insert_id(text) => {
+                    return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
+                }
+                Ok(text) => may_read_insert_id(text),
+                Err(step) => return Some(step),
+            },
+            Command::StmtExecute => {
+                let payload = self.up.window().get(HEADER_BYTES..).unwrap_or_default();
+                match statement_id(payload).ok().and_then(|id| self.statements.next_to_last(id)) {
+                    Some(statement) if statement.names_insert_id => {
+                        return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
+                    }
+                    statement => statement.is_none(),
+                }
+            }
+            Command::StmtBulkExecute => true,
+            _ => false,
+        };
+        match may_read {
+            false => None,
+            // Only its answer tells which id that is.
+            true if may_owe => Some(Step::Hold),
+            true => Some(self.send_insert_id()),
+        }
+    }
+
+    fn send_insert_id(&mut self) -> Step {
+        if self.up.is_clear()
+            && let Some(owed) = self.view.take_owed_insert_id()
+        {
+            self.query_own(Purpose::LastInsertId, owed.statement());
+        }
+        Step::SendFirst
+    }
+}
+
+/// What both of them show cannot be had in one statement: the one is brought up to date by a statement that spoils the other.
+fn reads_both() -> Refusal {
+    Refusal::Statement(
+        "rowstamp: it reads LAST_INSERT_ID() together with ROW_COUNT(), FOUND_ROWS() or the number of warnings, after an \
+         INSERT whose id the session learns only now; read them in statements of their own, LAST_INSERT_ID() last"
+            .to_owned(),
+    )
+}

@@ -1,0 +1,279 @@
+//! What the backend still owes: one entry for each command sent to it, and for each answer that is ours, in the order in
+//! which the client expects them. This is the whole model of matching responses.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::mysql::error::parse_err;
+use crate::mysql::response::Follower;
+use crate::proxy::known::answered::{Answer, Answered, ServerError};
+use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::inserts::InsertReply;
+use crate::proxy::known::statements::Kept;
+use crate::rewrite::effects::Effects;
+
+/// An answer that is on its way.
+#[derive(Debug)]
+pub(in crate::proxy) enum Outstanding {
+    /// The client's own command: its response goes to the client.
+    Forward(Forward),
+    /// A command of ours: its response is read and swallowed.
+    Own(Own),
+    /// Our answer to a command that never reached the backend: a whole packet.
+    Answer(Vec<u8>),
+}
+
+#[derive(Debug)]
+pub(in crate::proxy) struct Forward {
+    pub(in crate::proxy) follower: Follower,
+    pub(in crate::proxy) numbers: Numbers,
+    /// Whether the command may change what ruled statements depend on: sql_mode, character set, default database.
+    pub(in crate::proxy) may_change_session: bool,
+    /// Results of this response that have ended.
+    pub(in crate::proxy) results: usize,
+    /// Definitions of parameters seen so far, in a COM_STMT_PREPARE response.
+    pub(in crate::proxy) params_seen: u16,
+    /// A statement is being prepared that may see the session's tracking.
+    pub(in crate::proxy) sees_tracking: bool,
+    pub(in crate::proxy) note: Note,
+}
+
+/// The packet numbers of a response, for the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::proxy) enum Numbers {
+    /// The backend's, and so much added: the rewritten command took more packets than the client's, or packets were dropped.
+    Moved(u8),
+    /// Counted here, from this one on: a side speaks in frames, whose numbers get into those of the packets.
+    From(u8),
+    /// The same, before the client's side learns that the answer begins.
+    Due(u8),
+}
+
+impl Numbers {
+    /// The number of a packet that goes to the client; `None`: the start of the answer must be announced first.
+    pub(in crate::proxy) fn take(&mut self, packet_nr: u8) -> Option<u8> {
+        match self {
+            Numbers::Moved(by) => Some(packet_nr.wrapping_add(*by)),
+            Numbers::From(next) => {
+                let nr = *next;
+                *next = nr.wrapping_add(1);
+                Some(nr)
+            }
+            Numbers::Due(_) => None,
+        }
+    }
+
+    /// A packet of the backend's is kept from the client.
+    pub(in crate::proxy) fn drop_one(&mut self) {
+        if let Numbers::Moved(by) = self {
+            *by = by.wrapping_sub(1);
+        }
+    }
+
+    /// A packet of the client's, which stands between those of the response or before them.
+    pub(in crate::proxy) fn pass_clients(&mut self) {
+        if let Numbers::From(next) | Numbers::Due(next) = self {
+            *next = next.wrapping_add(1);
+        }
+    }
+
+    pub(in crate::proxy) fn begin(&mut self) {
+        if let Numbers::Due(next) = *self {
+            *self = Numbers::From(next);
+        }
+    }
+}
+
+/// What the response of a client's command means to the session.
+#[derive(Debug)]
+pub(in crate::proxy) enum Note {
+    Nothing,
+    /// Statements of a packet: the ruled INSERTs among them, whose OK packets may need their insert id, and what they do
+    /// to the session.
+    Statements {
+        inserts: Vec<InsertReply>,
+        /// Ids among them that the client wrote.
+        explicit: Vec<Explicit>,
+        /// `None`: nothing.
+        effects: Option<Arc<Effects>>,
+    },
+    /// A statement is being prepared that reads what the one before it left behind (ROW_COUNT and its like), and perhaps the
+    /// insert id too.
+    PrepareNextToLast {
+        names_insert_id: bool,
+    },
+    /// A statement is being prepared whose executions do something to the session.
+    PrepareActing(Arc<Effects>),
+    /// An INSERT that is being prepared, with hidden parameters where a rule concerns it.
+    Prepare(Arc<Kept>),
+}
+
+impl Note {
+    /// Whether ids were put in.
+    pub(in crate::proxy) fn has_inserts(&self) -> bool {
+        !self.inserts().is_empty()
+    }
+
+    /// The ruled INSERTs that ids were put into.
+    pub(in crate::proxy) fn inserts(&self) -> &[InsertReply] {
+        if let Note::Statements { inserts, .. } = self { inserts } else { &[] }
+    }
+
+    /// Of a packet without ruled INSERTs.
+    pub(in crate::proxy) fn effects(effects: Arc<Effects>) -> Note {
+        Note::Statements { inserts: Vec::new(), explicit: Vec::new(), effects: Some(effects) }
+    }
+
+    /// Allocates nothing where nothing is done to the session.
+    pub(in crate::proxy) fn statements(
+        inserts: Vec<InsertReply>,
+        explicit: Vec<Explicit>,
+        effects: Effects,
+    ) -> Note {
+        let effects = (!effects.is_nothing()).then(|| Arc::new(effects));
+        if inserts.is_empty() && explicit.is_empty() && effects.is_none() {
+            return Note::Nothing;
+        }
+        Note::Statements { inserts, explicit, effects }
+    }
+}
+
+impl Forward {
+    /// Whether the next definition of a parameter is of one that the client did not write.
+    pub(in crate::proxy) fn hides_param(&self) -> bool {
+        matches!(&self.note, Note::Prepare(kept)
+            if kept.prepared.as_ref().is_some_and(|prepared| prepared.hides(self.params_seen)))
+    }
+
+    /// Whether the text shows all that changes in the session's state.
+    pub(in crate::proxy) fn explains_report(&self) -> bool {
+        matches!(&self.note, Note::Statements { effects: Some(effects), .. } if effects.explains_report)
+    }
+
+    /// Whether the client wrote no parameter at all, so that it expects no end of them either.
+    pub(in crate::proxy) fn hides_all_params(&self) -> bool {
+        matches!(&self.note, Note::Prepare(kept) if kept.prepared.as_ref().is_some_and(|prepared| {
+            prepared.text.client_params == 0 && !prepared.text.hidden.is_empty()
+        }))
+    }
+}
+
+/// What a command of ours is for.
+#[derive(Debug)]
+pub(in crate::proxy) enum Purpose {
+    /// `SET last_insert_id`, on behalf of an INSERT whose ids were literals.
+    LastInsertId,
+    /// Session tracking is switched on.
+    Track,
+    /// The client's own session tracking is put back.
+    Untrack,
+    /// sql_mode, character set and default database are read.
+    ReadState,
+    /// What was sent ahead for an execution that was refused is dropped.
+    DropLongData,
+    /// A question that the session waits for the answer of ([`ask`](crate::proxy::session)).
+    Asked { keeps_definitions: bool },
+}
+
+#[derive(Debug)]
+pub(in crate::proxy) struct Own {
+    pub(in crate::proxy) follower: Follower,
+    pub(in crate::proxy) purpose: Purpose,
+    /// The first packet that was no row and no definition.
+    pub(in crate::proxy) first: Option<Vec<u8>>,
+    /// The first row, where there is one.
+    pub(in crate::proxy) row: Option<Vec<u8>>,
+    /// Definitions of parameters and columns, where they are asked for.
+    pub(in crate::proxy) definitions: Vec<Vec<u8>>,
+}
+
+impl Own {
+    pub(in crate::proxy) fn answered(self) -> Answered {
+        let first = self.first.unwrap_or_default();
+        match parse_err(&first) {
+            Some((code, text)) => Err(ServerError { code, text, payload: first }),
+            None => Ok(Answer { first, row: self.row, definitions: self.definitions }),
+        }
+    }
+}
+
+/// Commands that a client may send ahead of their answers; more wait in its lane, and then in its own socket. An entry takes some
+/// hundred bytes, a command no more than four.
+const ENTRIES_MAX: usize = 1024;
+
+/// First in, first out.
+#[derive(Debug, Default)]
+pub(in crate::proxy) struct Queue {
+    entries: VecDeque<Outstanding>,
+}
+
+impl Queue {
+    /// The ids of the present result that are to be followed before it goes on.
+    pub(in crate::proxy) fn explicit(&mut self) -> Option<&mut Explicit> {
+        let Some(Outstanding::Forward(Forward { note: Note::Statements { explicit, .. }, results, .. })) =
+            self.front_mut()
+        else {
+            return None;
+        };
+        explicit.iter_mut().find(|one| one.statement == *results && !one.is_followed)
+    }
+
+    pub(in crate::proxy) fn push(&mut self, entry: Outstanding) {
+        self.entries.push_back(entry);
+    }
+
+    pub(in crate::proxy) fn front_mut(&mut self) -> Option<&mut Outstanding> {
+        self.entries.front_mut()
+    }
+
+    /// The command that was sent last.
+    pub(in crate::proxy) fn back_mut(&mut self) -> Option<&mut Outstanding> {
+        self.entries.back_mut()
+    }
+
+    pub(in crate::proxy) fn pop(&mut self) -> Option<Outstanding> {
+        let entry = self.entries.pop_front();
+        if self.entries.is_empty() && self.entries.capacity() > 64 {
+            self.entries.shrink_to(8);
+        }
+        entry
+    }
+
+    /// Whether the client's next command must wait.
+    pub(in crate::proxy) fn is_full(&self) -> bool {
+        self.entries.len() >= ENTRIES_MAX
+    }
+
+    /// Whether no command was sent behind the one that is being answered.
+    pub(in crate::proxy) fn is_at_last(&self) -> bool {
+        self.entries.len() <= 1
+    }
+
+    pub(in crate::proxy) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether the client has sent a COM_STMT_PREPARE that is not answered.
+    pub(in crate::proxy) fn prepares(&self) -> bool {
+        self.entries.iter().any(
+            |entry| matches!(entry, Outstanding::Forward(forward) if forward.follower.prepares_nothing()),
+        )
+    }
+
+    /// Whether the answer to something under way may leave an insert id owed.
+    pub(in crate::proxy) fn may_owe_insert_id(&self) -> bool {
+        self.entries.iter().any(|entry| {
+            matches!(entry, Outstanding::Forward(forward)
+                if forward.note.inserts().iter().any(|reply| !reply.sets_insert_id()))
+        })
+    }
+
+    /// Whether something is under way after which a ruled statement may have to be read differently.
+    pub(in crate::proxy) fn may_change_session(&self) -> bool {
+        self.entries.iter().any(|entry| match entry {
+            Outstanding::Forward(forward) => forward.may_change_session,
+            Outstanding::Own(own) => matches!(own.purpose, Purpose::Track | Purpose::ReadState),
+            Outstanding::Answer(_) => false,
+        })
+    }
+}

@@ -1,0 +1,274 @@
+//! What no rule can concern, in a session that has not yet named anything ruled: it passes as it came, and nothing is asked for it.
+//! Told by the words of the text alone (`rules/mentions`), so it holds whatever the session's sql_mode and character set are.
+
+use std::sync::Arc;
+
+use crate::mysql::attributes::text_at;
+use crate::mysql::command::Command;
+use crate::mysql::packet::{HEADER_BYTES, Header, payload_of};
+use crate::mysql::prepared::statement_id;
+use crate::proxy::known::moves::Move;
+use crate::proxy::known::statements::{Kept, Source};
+use crate::proxy::known::tracking::may_see_tracking;
+use crate::proxy::known::view::Named;
+use crate::proxy::relay::outstanding::{Note, Purpose};
+use crate::proxy::relay::{Arrived, Relay, Step, number_after};
+use crate::rewrite::effects::Effects;
+use crate::rewrite::plan::{self, Inserts, Lookup};
+use crate::rules::mentions::DefaultSchema;
+use crate::sql::dialect::SqlMode;
+use crate::sql::glance::{has_word, may_execute_name};
+use crate::sql::last_result::{GLANCE_BYTES_MAX, first_word};
+use crate::tables::{Tables, is_concerning};
+
+/// Whether a rule may concern a command that was read whole.
+pub(in crate::proxy) enum Unconcerned {
+    /// It may.
+    No,
+    /// It may insert into a view that nobody has read yet.
+    ViewsFirst,
+    /// None can; this is what the answer means to the session.
+    Text(Note),
+    /// Of an INSERT that none could concern when it was prepared, nor can now. The types of its parameters are noted.
+    Execution,
+}
+
+/// For a default database that is not known: no schema has this name.
+const UNKNOWN: &str = "";
+
+/// What is known of a prepared INSERT that no rule concerns.
+enum Keeping {
+    /// It is no INSERT.
+    Nothing,
+    Kept(Arc<Kept>),
+    /// Its table's name depends on what must be asked.
+    Unclear,
+}
+
+impl Relay {
+    /// Whether the session's state is not needed for a command that no rule can concern.
+    pub(in crate::proxy) fn passes_unread(&self, command: Command, header: Header) -> bool {
+        let is_text = matches!(command, Command::Query | Command::StmtPrepare);
+        self.view.is_untouched()
+            || is_text
+                && self.view.shows_own_tracking()
+                && self.sees_tracking(command, header).unwrap_or(false)
+    }
+
+    pub(in crate::proxy) fn unconcerned(&mut self, arrived: Arrived) -> Unconcerned {
+        let command = arrived.command;
+        let payload = payload_of(self.up.window(), arrived.window_bytes);
+        let tables = self.view.tables.now();
+        if !matches!(command, Command::Query | Command::StmtPrepare) {
+            let kept = arrived.statement.and_then(|id| self.statements.get(id)).map(|one| &one.kept);
+            let Some(kept) = kept.filter(|kept| kept.prepared.is_none()) else { return Unconcerned::No };
+            let (schema, table) = &kept.source.named;
+            return match tables.lookup(schema, table) {
+                Lookup::Unknown if tables.misses_views() => Unconcerned::ViewsFirst,
+                found if kept.is_current(&found) && tables.shadowed(schema, table).is_none() => {
+                    Unconcerned::Execution
+                }
+                _ => Unconcerned::No,
+            };
+        }
+        let has_attributes = command == Command::Query && self.has_attributes();
+        let Ok(text_at) = text_at(&payload, has_attributes) else { return Unconcerned::No };
+        let text = payload.get(text_at..).unwrap_or_default();
+        let default = self.view.default_schema();
+        let mention = tables.mention(text, default);
+        let named = self.view.named();
+        if is_concerning(mention, text, self.escapes()) && !is_unnamed_compound(&tables, text, default, named)
+        {
+            return if tables.awaits_views(text) { Unconcerned::ViewsFirst } else { Unconcerned::No };
+        }
+        if may_execute_name(text) && self.view.prepared_unseen.may_run(&tables) {
+            self.view.names.lose_all();
+            return Unconcerned::No;
+        }
+        let moves = mention.moves.then(|| Move::of(command, text));
+        let note = match command {
+            Command::StmtPrepare => match self.keeping(text) {
+                Keeping::Unclear => return Unconcerned::No,
+                Keeping::Kept(kept) => Note::Prepare(kept),
+                Keeping::Nothing => Note::Nothing,
+            },
+            // Its tables may go with a schema.
+            _ if mention.schema || mention.moves => {
+                let schema = moves.as_ref().and_then(Move::now);
+                let ddl = mention.schema && !self.changes_rows(text);
+                Note::effects(Arc::new(Effects { ddl, schema, ..Effects::default() }))
+            }
+            _ => Note::Nothing,
+        };
+        let may_make_tables = may_run_routine(text);
+        self.view.note_named(Named::new(mention, tables.has_rules_in(default)));
+        if mention.dynamic {
+            self.view.prepared_unseen.note(text, &tables);
+        }
+        match moves {
+            None => {}
+            Some(Move::Later(to)) => self.view.may_move_unseen(Some(to)),
+            Some(Move::Now(_)) => self.view.may_move(),
+            Some(Move::Unclear) => {
+                self.view.may_move();
+                if mention.dynamic || command == Command::StmtPrepare {
+                    self.view.may_move_unseen(None);
+                }
+            }
+        }
+        if may_make_tables {
+            self.view.unsure_of_temporary();
+        }
+        Unconcerned::Text(note)
+    }
+
+    /// Whether it changes rows, and does nothing else: tables and views stay as they are.
+    fn changes_rows(&self, text: &[u8]) -> bool {
+        let may_be_several = self.view.multi_statements() && memchr::memchr(b';', text).is_some();
+        begins_with_row_change(text) && !may_be_several
+    }
+
+    /// Whether backslashes are escapes to the server, as far as its last answer tells; `None`: it has not answered all yet.
+    pub(in crate::proxy) fn escapes(&self) -> Option<bool> {
+        let dialect = self.outstanding.is_empty().then(|| self.view.presumed_dialect());
+        dialect.map(|dialect| !dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES))
+    }
+
+    /// An INSERT is kept, since a rule may come while it is prepared.
+    fn keeping(&self, text: &[u8]) -> Keeping {
+        if !(has_word(text, b"insert") || has_word(text, b"replace")) {
+            return Keeping::Nothing;
+        }
+        let database = match self.view.default_schema() {
+            DefaultSchema::Is(name) => Some(name),
+            DefaultSchema::Unknown | DefaultSchema::OneOf(..) => Some(UNKNOWN),
+            DefaultSchema::None => None,
+        };
+        let dialect = self.view.presumed_dialect();
+        let named = match plan::inserts_into(text, &dialect, database) {
+            Inserts::Into(named) if named.0 != UNKNOWN => *named,
+            Inserts::Nothing => return Keeping::Nothing,
+            Inserts::Into(_) | Inserts::Unclear => return Keeping::Unclear,
+        };
+        let database = database.map(str::to_owned);
+        // Strings and names in these quotes, and characters of several bytes, end where the session's state says.
+        let reads_alike = text.is_ascii() && !text.iter().any(|b| matches!(b, b'"' | b'\\'));
+        let has_room = reads_alike && self.statements.has_room(2 * text.len());
+        let text = has_room.then(|| text.to_vec());
+        let source = Arc::new(Source { text, dialect, reads_alike, database, named });
+        Keeping::Kept(Arc::new(Kept { source, prepared: None }))
+    }
+
+    /// Whether the beginning of a statement that is too long to be read shows that it inserts into a table that no rule concerns.
+    pub(in crate::proxy) fn begins_unconcerned(&self, command: Command, header: Header) -> bool {
+        let Ok(text) = self.beginning(command, header) else { return false };
+        let tables = self.view.tables.now();
+        plan::begins_insert(text, &self.view.presumed_dialect())
+            && !tables.concerns(text, self.view.default_schema(), None)
+    }
+
+    pub(in crate::proxy) fn pass_unconcerned(&mut self, arrived: Arrived, note: Note) {
+        let Arrived { command, window_bytes, packets, .. } = arrived;
+        self.command_packets = number_after(packets);
+        if command == Command::StmtPrepare {
+            self.statements.forget_last();
+            if let Note::Prepare(kept) = &note {
+                self.statements.prepare(kept.clone());
+            }
+        }
+        self.owe(command.reply(), false, 0, note);
+        self.up.accept(window_bytes);
+    }
+
+    /// Where the command may look at the session's tracking, or set it, that is the client's own again.
+    pub(in crate::proxy) fn give_back_tracking(&mut self, command: Command, header: Header) -> Option<Step> {
+        let is_tracked = self.view.is_tracked() && !self.view.is_tracked_anyway() || self.view.awaits_state();
+        let may_see = match command {
+            // Its executions may come when the server tracks.
+            Command::StmtPrepare => match self.sees_tracking(command, header) {
+                Ok(sees) => {
+                    self.prepares_what_sees_tracking = sees;
+                    sees
+                }
+                Err(step) => return Some(step),
+            },
+            Command::Query if is_tracked => match self.sees_tracking(command, header) {
+                Ok(sees) => sees,
+                Err(step) => return Some(step),
+            },
+            Command::StmtExecute if is_tracked => {
+                let start = self.up.window().get(HEADER_BYTES..HEADER_BYTES + 5);
+                match start {
+                    None if header.payload_bytes >= 5 => return Some(Step::More(HEADER_BYTES + 5)),
+                    start => {
+                        let id = start.and_then(|start| statement_id(start).ok());
+                        id.is_some_and(|id| self.statements.sees_tracking(id))
+                    }
+                }
+            }
+            _ => false,
+        };
+        if !(may_see && is_tracked) {
+            return None;
+        }
+        if self.view.awaits_state() {
+            return Some(Step::Hold);
+        }
+        // Behind it the state would be asked for, and tracked, at once.
+        if command != Command::StmtExecute && self.may_concern(command, header) {
+            return None;
+        }
+        if !self.up.is_clear() {
+            return Some(Step::SendFirst);
+        }
+        let statement = self.view.give_back_tracking()?;
+        self.query_own(Purpose::Untrack, statement);
+        Some(Step::SendFirst)
+    }
+}
+
+impl Relay {
+    fn may_concern(&self, command: Command, header: Header) -> bool {
+        let Ok(text) = self.beginning(command, header) else { return true };
+        header.packet_bytes() > GLANCE_BYTES_MAX
+            || self.view.tables.now().concerns(text, self.view.default_schema(), None)
+    }
+
+    fn sees_tracking(&self, command: Command, header: Header) -> Result<bool, Step> {
+        let text = self.beginning(command, header)?;
+        Ok(!begins_with_row_change(text) && may_see_tracking(text))
+    }
+}
+
+/// Whether it is a compound statement or makes a routine, in a schema without rules, and its words, with those that the session has
+/// `named` so far, are not those of a ruled table and its schema. What it prepares within is not shown, as in a routine: it would have
+/// to make the name from pieces.
+pub(in crate::proxy) fn is_unnamed_compound(
+    tables: &Tables,
+    text: &[u8],
+    default: DefaultSchema<'_>,
+    named: Named,
+) -> bool {
+    let word = first_word(text).to_ascii_lowercase();
+    let words: [&[u8]; 10] =
+        [b"begin", b"if", b"case", b"loop", b"repeat", b"while", b"for", b"declare", b"create", b"alter"];
+    words.contains(&&*word)
+        && !tables.has_rules_in(default)
+        && !named.and(Named::new(tables.mention(text, default), false)).is_ruled()
+}
+
+/// Statements of rows, which nobody uses to look at variables: the longest and most frequent ones.
+fn begins_with_row_change(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    [&b"insert"[..], b"replace", b"update", b"delete"]
+        .iter()
+        .any(|word| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word)))
+}
+
+/// Whether it may run a routine, which may make temporary tables: a call has parentheses, or one of these words.
+fn may_run_routine(text: &[u8]) -> bool {
+    if memchr::memchr(b'(', text).is_some() {
+        return true;
+    }
+    has_word(text, b"call") || has_word(text, b"execute")
+}

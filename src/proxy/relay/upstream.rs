@@ -1,0 +1,456 @@
+//! Understanding the client's bytes: where commands begin and end, which of them must be read whole, and what each one
+//! makes the backend owe.
+
+use std::sync::Arc;
+
+use crate::mysql::command::{Command, Reply};
+use crate::mysql::error::Refusal;
+use crate::mysql::packet::{HEADER_BYTES, Header, Whole, payload_of, whole_payload};
+use crate::mysql::prepared::statement_id;
+use crate::proxy::known::moves::plain_name;
+use crate::proxy::known::need::Need;
+use crate::proxy::known::statements::{Kept, Source, Statement};
+use crate::proxy::known::tracking::{STATE_SQL, TRACK_SQL};
+use crate::proxy::relay::outstanding::{Note, Numbers, Outstanding, Purpose};
+use crate::proxy::relay::{Arrived, Event, Relay, Step, UpState, Violation};
+use crate::rewrite::effects::Effects;
+
+/// In which a statement that is too long to be read must name its table.
+const BEGINNING_BYTES: usize = 4 * 1024;
+/// An execution of an INSERT without a rule is read up to here, for the types of its parameters: a later one may leave them
+/// out, and a rule may have come by then.
+const TYPES_BYTES_MAX: usize = 64 * 1024;
+
+/// How a command is treated.
+pub(in crate::proxy) enum Treatment {
+    /// Passes as it comes.
+    Pass { may_change_session: bool, note: Note },
+    /// Its whole payload is looked at.
+    Read,
+    /// Passes but for the parameter's number.
+    LongData,
+}
+
+impl Relay {
+    /// Understands the next piece of the client's window.
+    pub(in crate::proxy) fn up_step(&mut self) -> Step {
+        if self.up.holds_ours() {
+            return Step::SendFirst;
+        }
+        match self.up_state {
+            UpState::Boundary if self.outstanding.is_full() => Step::Hold,
+            UpState::Boundary => self.command(),
+            UpState::Passing { left, continues } => {
+                let left = left - self.up.accept(left);
+                self.up_state = match (left, continues) {
+                    (0, true) => UpState::Continued,
+                    (0, false) => UpState::Boundary,
+                    _ => UpState::Passing { left, continues },
+                };
+                if left == 0 { Step::Moved } else { Step::More(1) }
+            }
+            UpState::Continued => match Header::parse(self.up.window()) {
+                None => Step::More(HEADER_BYTES),
+                Some(header) => {
+                    self.count_packet();
+                    self.up_state =
+                        UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
+                    Step::Moved
+                }
+            },
+            UpState::Discarding { command, left, continues, packets } => {
+                self.discard(command, left, continues, packets)
+            }
+            UpState::Asked { packet_nr } => {
+                let packet_nr = packet_nr.wrapping_add(1);
+                self.up_state = UpState::File { left: 0, continues: false, packet_nr };
+                Step::BeginFile
+            }
+            UpState::File { left, continues, packet_nr } => self.file(left, continues, packet_nr),
+        }
+    }
+
+    /// Another packet of a command that passes.
+    fn count_packet(&mut self) {
+        self.command_packets = self.command_packets.wrapping_add(1);
+        if let (true, Some(Outstanding::Forward(forward))) = (self.owes_last, self.outstanding.back_mut()) {
+            forward.numbers.pass_clients();
+        }
+    }
+
+    /// The backend has asked for a file, in a packet of this number: the client's packets up to an empty one are its content.
+    pub(in crate::proxy) fn expect_file(&mut self, packet_nr: u8) -> Result<(), Violation> {
+        if self.up_state != UpState::Boundary {
+            return Err(Violation::FileOutOfTurn);
+        }
+        self.up_state = UpState::Asked { packet_nr };
+        Ok(())
+    }
+
+    fn file(&mut self, left: usize, continues: bool, packet_nr: u8) -> Step {
+        if left > 0 {
+            let left = left - self.up.accept(left);
+            self.up_state = UpState::File { left, continues, packet_nr };
+            return if left == 0 { Step::Moved } else { Step::More(1) };
+        }
+        let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES) };
+        // They go on from the backend's request, which the client saw under another number.
+        let number = match self.outstanding.front_mut() {
+            Some(Outstanding::Forward(forward)) => match &mut forward.numbers {
+                Numbers::Moved(by) => header.packet_nr.wrapping_sub(*by),
+                numbers => {
+                    numbers.pass_clients();
+                    packet_nr
+                }
+            },
+            _ => header.packet_nr,
+        };
+        if number != header.packet_nr
+            && let Some(nr) = self.up.window_mut().get_mut(3)
+        {
+            *nr = number;
+        }
+        let packet_nr = packet_nr.wrapping_add(1);
+        self.up.accept(HEADER_BYTES);
+        // An empty packet behind one of full length only ends that one's payload.
+        if header.payload_bytes == 0 && !continues {
+            if let Some(Outstanding::Forward(forward)) = self.outstanding.front_mut() {
+                forward.follower.file_sent();
+            }
+            self.up_state = UpState::Boundary;
+        } else {
+            let (left, continues) = (header.payload_bytes, header.continues());
+            self.up_state = UpState::File { left, continues, packet_nr };
+        }
+        Step::Moved
+    }
+
+    fn command(&mut self) -> Step {
+        if !self.injection.is_empty() {
+            if self.up.is_clear() {
+                let injection = std::mem::take(&mut self.injection);
+                self.up.out().extend_from_slice(&injection);
+            }
+            return Step::SendFirst;
+        }
+        if self.holds_client {
+            return Step::Hold;
+        }
+        let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES + 1) };
+        if header.packet_nr != 0 {
+            // Whether it is a COM_QUIT shows in its first byte.
+            if header.payload_bytes == 1 && self.up.window().len() <= HEADER_BYTES {
+                return Step::More(HEADER_BYTES + 1);
+            }
+            return Step::Event(Event::Violation(Violation::ClientPacketNr(header.packet_nr)));
+        }
+        if header.payload_bytes == 0 {
+            return self.refuse(header, &Refusal::UnknownCommand(0));
+        }
+        let Some(&byte) = self.up.window().get(HEADER_BYTES) else { return Step::More(HEADER_BYTES + 1) };
+        let Some(command) = Command::from_byte(byte) else {
+            return self.refuse(header, &Refusal::UnknownCommand(byte));
+        };
+        if let Some(step) = self.give_back_tracking(command, header) {
+            return step;
+        }
+        match self.treatment(command, header) {
+            Err(step) => step,
+            Ok(treatment) => match self.insert_id_before(command, header) {
+                Some(step) => step,
+                None => self.treat(treatment, command, header),
+            },
+        }
+    }
+
+    fn treat(&mut self, treatment: Treatment, command: Command, header: Header) -> Step {
+        let (may_change_session, note) = match treatment {
+            Treatment::Read => return self.read_whole(command, header),
+            Treatment::LongData => return self.long_data(header),
+            Treatment::Pass { may_change_session, note } => (may_change_session, note),
+        };
+        // What is under way belongs to the session that ends with it.
+        if command == Command::ResetConnection && !self.outstanding.is_empty() {
+            return Step::Hold;
+        }
+        match self.leaves_counts(command, header) {
+            Err(step) => return step,
+            Ok(true) if !self.up.is_clear() => return Step::SendFirst,
+            Ok(true) if self.view.ask() => return self.ask_state(),
+            Ok(_) => {}
+        }
+        if self.view.is_untouched() {
+            match self.may_call(command, header) {
+                Err(step) => return step,
+                Ok(true) => self.view.unsure_of_temporary(),
+                Ok(false) => {}
+            }
+        }
+        self.command_packets = 1;
+        self.owe(self.reply_to(command), may_change_session, 0, note);
+        if command.names_statement() {
+            let id = self.up.window().get(HEADER_BYTES..).and_then(|payload| statement_id(payload).ok());
+            if let Some(statement) = id.and_then(|id| self.statements.get_mut(id))
+                && command == Command::StmtExecute
+            {
+                statement.long_data.clear();
+            }
+            self.translate_id();
+        }
+        match command {
+            Command::StmtPrepare => self.statements.forget_last(),
+            Command::ResetConnection => {
+                self.view.reset();
+                self.statements.clear();
+            }
+            Command::InitDb => self.view.may_move(),
+            _ => {}
+        }
+        self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
+        Step::Moved
+    }
+
+    /// The form of the response to the command at the front of the window.
+    pub(in crate::proxy) fn reply_to(&self, command: Command) -> Reply {
+        command.reply_to(self.up.window().get(HEADER_BYTES..).unwrap_or_default())
+    }
+
+    /// Sends what the session learns its state by. The lane must be clear.
+    pub(in crate::proxy) fn ask_state(&mut self) -> Step {
+        self.query_own(Purpose::ReadState, STATE_SQL.as_bytes());
+        self.query_own(Purpose::Track, TRACK_SQL.as_bytes());
+        Step::SendFirst
+    }
+
+    /// The session's variables, statements and insert id are the server's defaults once the command has run.
+    pub(in crate::proxy) fn starts_over(&mut self) {
+        self.view.forget();
+        self.statements.clear();
+    }
+
+    fn treatment(&self, command: Command, header: Header) -> Result<Treatment, Step> {
+        let pass = |may_change_session, note| Ok(Treatment::Pass { may_change_session, note });
+        match command {
+            // Also without rules: when there are some, the session's temporary tables and its state must be known.
+            Command::Query | Command::StmtPrepare => self.glance_at(command, header),
+            Command::StmtExecute
+            | Command::StmtSendLongData
+            | Command::StmtBulkExecute
+            | Command::StmtFetch => {
+                if header.payload_bytes < 5 {
+                    // Too short to name a statement; the server says so.
+                    return pass(false, Note::Nothing);
+                }
+                // With the flags of an execution, which tell the form of its response.
+                let end = HEADER_BYTES + header.payload_bytes.min(6);
+                let Some(start) = self.up.window().get(HEADER_BYTES..end) else {
+                    return Err(Step::More(end));
+                };
+                let id = statement_id(start).unwrap_or_default();
+                match command {
+                    _ if self.statements.is_refused(id) => Ok(Treatment::Read),
+                    Command::StmtFetch => pass(false, Note::Nothing),
+                    Command::StmtSendLongData if self.statements.get(id).is_some() => Ok(Treatment::LongData),
+                    _ if let Some(statement) = self.statements.get(id) => {
+                        self.execution(id, statement, header)
+                    }
+                    _ => match self.statements.effects(id) {
+                        Some(effects) if effects.hidden_insert.is_some() => Ok(Treatment::Read),
+                        effects => pass(true, effects.map_or(Note::Nothing, Note::effects)),
+                    },
+                }
+            }
+            Command::StmtClose | Command::StmtReset | Command::ChangeUser | Command::SetOption => {
+                Ok(Treatment::Read)
+            }
+            Command::InitDb => {
+                let name = self.up.window().get(HEADER_BYTES + 1..header.packet_bytes());
+                let schema = name.filter(|_| self.view.is_untouched()).and_then(plain_name);
+                let effects = Effects { explains_report: true, schema, ..Effects::default() };
+                pass(true, Note::effects(Arc::new(effects)))
+            }
+            Command::ResetConnection => pass(true, Note::Nothing),
+            _ => pass(false, Note::Nothing),
+        }
+    }
+
+    /// How the execution of an INSERT is treated that is kept.
+    fn execution(&self, id: u32, statement: &Statement, header: Header) -> Result<Treatment, Step> {
+        let Kept { source, prepared } = &*statement.kept;
+        let is_current = || {
+            let lookup = self.view.tables.now().lookup(&source.named.0, &source.named.1);
+            statement.kept.is_current(&lookup)
+        };
+        let is_the_servers_last = || is_current() && !self.statements.is_displaced();
+        if statement.server_id.is_none() && !self.outstanding.is_empty() && !is_the_servers_last() {
+            // Its id must be known: it is prepared again, or -1 would mean another one.
+            return Err(Step::Hold);
+        }
+        let is_another = self.statements.translated(id).is_some();
+        let is_long = header.payload_bytes > TYPES_BYTES_MAX && !self.is_rehearsed(source, header);
+        if prepared.is_none() && is_long && !is_another && is_current() {
+            return Ok(Treatment::Pass { may_change_session: false, note: Note::Nothing });
+        }
+        Ok(Treatment::Read)
+    }
+
+    /// An execution that would get ids were its table's rule on, and that would be read whole for it.
+    fn is_rehearsed(&self, source: &Source, header: Header) -> bool {
+        !header.continues()
+            && header.payload_bytes <= self.statement_bytes_max
+            && self.view.tables.now().shadowed(&source.named.0, &source.named.1).is_some()
+    }
+
+    /// Writes the server's id of a statement in place of the client's, at the front of the window.
+    pub(in crate::proxy) fn translate_id(&mut self) {
+        const ID: std::ops::Range<usize> = HEADER_BYTES + 1..HEADER_BYTES + 5;
+        let id = self.up.window().get(HEADER_BYTES..).and_then(|payload| statement_id(payload).ok());
+        if let Some(server_id) = id.and_then(|id| self.statements.translated(id))
+            && let Some(place) = self.up.window_mut().get_mut(ID)
+        {
+            place.copy_from_slice(&server_id.to_le_bytes());
+        }
+    }
+
+    /// Has the whole payload in the window before anybody looks at it.
+    fn read_whole(&mut self, command: Command, header: Header) -> Step {
+        match whole_payload(self.up.window()) {
+            Whole::Needs { window_bytes } | Whole::Is { window_bytes, .. }
+                if window_bytes > self.statement_bytes_max.saturating_add(64) =>
+            {
+                self.too_long(command, header)
+            }
+            Whole::Needs { window_bytes } => Step::More(window_bytes),
+            Whole::Is { .. } if !self.up.is_clear() => Step::SendFirst,
+            // The exchange that answers it is not one of packets that follow each other in a queue.
+            Whole::Is { .. } if command == Command::ChangeUser && !self.outstanding.is_empty() => Step::Hold,
+            Whole::Is { window_bytes, packets } => {
+                let payload = payload_of(self.up.window(), window_bytes);
+                let statement = if command.names_statement() { statement_id(&payload).ok() } else { None };
+                Step::Event(Event::Command(Arrived { command, window_bytes, packets, statement }))
+            }
+        }
+    }
+
+    /// The beginning of one statement may tell that it passes; all else is answered in the server's place.
+    fn too_long(&mut self, command: Command, header: Header) -> Step {
+        if !self.up.is_clear() {
+            return Step::SendFirst;
+        }
+        let is_one = match command {
+            Command::Query => !self.view.multi_statements(),
+            other => other == Command::StmtPrepare,
+        };
+        if !is_one {
+            return self.refuse_too_long(command, header);
+        }
+        let beginning = header.packet_bytes().min(BEGINNING_BYTES);
+        if self.up.window().len() < beginning {
+            return Step::More(beginning);
+        }
+        if self.view.is_untouched() && self.begins_unconcerned(command, header) {
+            self.pass_too_long(command, header);
+            return Step::Moved;
+        }
+        match self.beginning(command, header) {
+            Err(step) => step,
+            Ok(_) => Step::Event(Event::TooLong(command)),
+        }
+    }
+
+    /// A statement is read as the server will read it: after everything before it has taken effect.
+    pub(in crate::proxy) fn state_first(&self, command: Command, header: Header) -> Option<Need> {
+        let is_settled = self.view.is_settled();
+        let must_ask = if self.view.is_in_doubt() {
+            self.may_stand_behind_question(command, header).unwrap_or(false)
+        } else {
+            !is_settled
+        };
+        (must_ask || !is_settled || self.outstanding.may_change_session()).then_some(Need::State { must_ask })
+    }
+
+    /// An INSERT into a table that no rule concerns passes, however long it is.
+    pub(in crate::proxy) fn pass_too_long(&mut self, command: Command, header: Header) {
+        if command == Command::StmtPrepare {
+            self.statements.forget_last();
+        }
+        self.command_packets = 1;
+        self.owe(command.reply(), false, 0, Note::Nothing);
+        self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
+    }
+
+    pub(in crate::proxy) fn refuse_too_long(&mut self, command: Command, header: Header) -> Step {
+        if command == Command::StmtPrepare {
+            self.statements.refuse_last();
+        }
+        self.discard_from(command, header, 1)
+    }
+
+    fn discard_from(&mut self, command: Command, header: Header, packets: usize) -> Step {
+        let (left, continues) = (header.packet_bytes(), header.continues());
+        self.up_state = UpState::Discarding { command, left, continues, packets };
+        Step::Moved
+    }
+
+    /// Drops a payload that is too long to be read, then answers it, if the client expects an answer.
+    fn discard(&mut self, command: Command, left: usize, continues: bool, packets: usize) -> Step {
+        let left = left - self.up.skip(left);
+        self.up_state = UpState::Discarding { command, left, continues, packets };
+        if left > 0 {
+            return Step::More(1);
+        }
+        if !continues {
+            self.up_state = UpState::Boundary;
+            if command.is_answered() {
+                self.answer(&Refusal::PacketTooBig { bytes_max: self.statement_bytes_max }, packets);
+            }
+            return Step::Moved;
+        }
+        match Header::parse(self.up.window()) {
+            None => Step::More(HEADER_BYTES),
+            Some(header) => self.discard_from(command, header, packets + 1),
+        }
+    }
+
+    /// Answers an empty or unknown command in its turn.
+    pub(in crate::proxy) fn refuse(&mut self, header: Header, refusal: &Refusal) -> Step {
+        let whole = header.packet_bytes();
+        if header.continues() {
+            return Step::Event(Event::Violation(Violation::TooLong(header.payload_bytes)));
+        }
+        if self.up.window().len() < whole {
+            return Step::More(whole);
+        }
+        if !self.up.is_clear() {
+            return Step::SendFirst;
+        }
+        self.up.skip(whole);
+        self.answer(refusal, 1);
+        Step::Moved
+    }
+
+    /// A parameter sent ahead keeps its number among the client's; among the server's it may be another.
+    fn long_data(&mut self, header: Header) -> Step {
+        const PARAM: std::ops::Range<usize> = HEADER_BYTES + 5..HEADER_BYTES + 7;
+        self.owes_last = false;
+        if header.payload_bytes >= 7 {
+            if self.up.window().len() < PARAM.end {
+                return Step::More(PARAM.end);
+            }
+            let id = self.up.window().get(HEADER_BYTES..).and_then(|payload| statement_id(payload).ok());
+            if let Some(statement) = id.and_then(|id| self.statements.get_mut(id))
+                && let Some(place) = self.up.window_mut().get_mut(PARAM)
+                && let Ok(number) = <[u8; 2]>::try_from(&*place)
+            {
+                let param = u16::from_le_bytes(number);
+                statement.long_data.insert(param);
+                let prepared = statement.kept.prepared.as_ref();
+                let server_param = prepared.map_or(param, |prepared| prepared.server_param(param));
+                place.copy_from_slice(&server_param.to_le_bytes());
+            }
+            self.translate_id();
+        }
+        self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
+        Step::Moved
+    }
+}

@@ -1,0 +1,284 @@
+//! Statements into tables in shadow mode. On their way they are as those of any table without a rule; beside it they are
+//! planned a second time, with the table ruled, and what would have become of them is counted. Nothing here can wait, ask,
+//! fail or change what is sent.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::mysql::bulk::Bulk;
+use crate::mysql::command::Command;
+use crate::mysql::prepared::Execute;
+use crate::proxy::known::named::Names;
+use crate::proxy::known::statements::Kept;
+use crate::proxy::known::temporary::Hides;
+use crate::proxy::ruled::verdict::Verdict;
+use crate::proxy::session::Session;
+use crate::rewrite::effects::Effects;
+use crate::rewrite::named::{self, Known, Value};
+use crate::rewrite::plan::{self, InsertPlan, Need, Plan, Planned, Protocol};
+use crate::rewrite::prepare::PreparedInsert;
+use crate::rewrite::{bulk, execution};
+use crate::sql::dialect::Dialect;
+use crate::sql::digest::{Digest, digest};
+use crate::tables::Tables;
+use crate::tables::shadow_counts::Outcome;
+
+/// What SQL's PREPARE named, as it would have been sent, and what the server told the session.
+struct Told<'a> {
+    rehearsed: &'a Names,
+    session: &'a Names,
+}
+
+impl named::Session for Told<'_> {
+    fn named(&self, name: &str) -> Known {
+        self.rehearsed.named(name)
+    }
+
+    fn value(&self, question: &[u8]) -> Value {
+        self.session.value(question)
+    }
+}
+
+/// How a text is read.
+struct Reading<'a> {
+    dialect: &'a Dialect,
+    database: Option<&'a str>,
+    protocol: Protocol,
+}
+
+/// A plan that is not acted upon.
+struct Rehearsed {
+    planned: Planned,
+    /// Tables in shadow mode that it looked at, in this order.
+    tables: Vec<LookedAt>,
+    /// Whether a temporary table hides one of them would be asked first.
+    asks: bool,
+}
+
+/// A table in shadow mode; each with schema and name.
+struct LookedAt {
+    /// As the statement has it: maybe a view's.
+    named: (String, String),
+    table: (String, String),
+}
+
+impl LookedAt {
+    fn table(&self) -> (&str, &str) {
+        (&self.table.0, &self.table.1)
+    }
+}
+
+/// The parameters of an execution.
+pub(in crate::proxy) enum Bound<'a> {
+    One(&'a Execute<'a>),
+    Bulk(&'a Bulk<'a>),
+}
+
+impl Session {
+    /// Counts what would become of a statement that goes on. Returns what it would leave behind for later ones.
+    pub(in crate::proxy) fn rehearse(
+        &self,
+        command: Command,
+        text: &[u8],
+        verdict: &Verdict,
+    ) -> Option<Effects> {
+        let goes_on = match verdict {
+            Verdict::Pass(_)
+            | Verdict::PassActing(_)
+            | Verdict::PassKept(_)
+            | Verdict::Send(_)
+            | Verdict::Prepare(_)
+            | Verdict::Select(_)
+            | Verdict::PrepareSelect(_) => true,
+            Verdict::Refuse(_) | Verdict::Fail(_) | Verdict::Needs(_) | Verdict::Show(_) => false,
+        };
+        let tables = self.relay.view.tables.now();
+        let state = self.relay.view.state().filter(|_| goes_on && tables.rehearses())?;
+        let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
+        let reading = Reading { dialect: &state.dialect, database: state.database.as_deref(), protocol };
+        let rehearsed = self.rehearsed(&tables, text, &reading);
+        let digest = || digest(text, &state.dialect);
+        let count = |name: (&str, &str), outcome| {
+            tables.count_shadow(Some(name), &outcome, rehearsed.asks, &digest);
+        };
+        match &rehearsed.planned {
+            Planned::Rewrite(plan) => {
+                // What is prepared is counted when it is executed.
+                for insert in plan.inserts.iter().filter(|insert| !insert.is_named) {
+                    let Some(name) = rehearsed.table_of(insert) else { continue };
+                    if protocol == Protocol::Text {
+                        count(name, outcome_of(insert));
+                    } else if let Err(why) = plan.prepare(text) {
+                        count(name, Outcome::Refused(why.to_string()));
+                    }
+                }
+            }
+            Planned::Untouched(effects) if protocol == Protocol::Text && effects.named.is_empty() => {
+                for looked_at in &rehearsed.tables {
+                    count(looked_at.table(), Outcome::Left);
+                }
+            }
+            Planned::Untouched(_) => {}
+            planned => rehearsed.count_stopped(&tables, planned, &digest),
+        }
+        match rehearsed.planned {
+            Planned::Untouched(effects) | Planned::Rewrite(Plan { effects, .. }) => Some(effects),
+            _ => None,
+        }
+    }
+
+    /// A statement that is too long to be read passes where no rule concerns its table, and would not with one.
+    pub(in crate::proxy) fn rehearse_too_long(&self, beginning: &[u8]) {
+        let tables = self.relay.view.tables.now();
+        let Some(state) = self.relay.view.state().filter(|_| tables.rehearses()) else { return };
+        let protocol = Protocol::Text;
+        let reading = Reading { dialect: &state.dialect, database: state.database.as_deref(), protocol };
+        let rehearsed = self.rehearsed(&tables, beginning, &reading);
+        let Some(name) = rehearsed.tables.first().map(LookedAt::table) else { return };
+        let why = "it is longer than limits.statement_bytes; raise the limit, or send fewer rows at a time";
+        let nothing = || Digest { text: String::new(), hash: "too-long".to_owned() };
+        let outcome = Outcome::Refused(why.to_owned());
+        tables.count_shadow(Some(name), &outcome, false, &nothing);
+    }
+
+    /// Counts what would become of an execution of an INSERT that the server has as it came.
+    pub(in crate::proxy) fn rehearse_execution(&self, tables: &Tables, kept: &Kept, bound: &Bound<'_>) {
+        // It passed while no rule named its table; one has come since.
+        if self.relay.view.is_untouched() {
+            return;
+        }
+        let source = &kept.source;
+        let Some(name) = tables.shadowed(&source.named.0, &source.named.1).filter(|_| !tables.is_retired())
+        else {
+            return;
+        };
+        let name = Some((name.0.as_str(), name.1.as_str()));
+        let Some(text) = &source.text else {
+            let nothing = || Digest { text: String::new(), hash: "not-kept".to_owned() };
+            let outcome = Outcome::Unknown("the statement's text");
+            return tables.count_shadow(name, &outcome, false, &nothing);
+        };
+        let database = source.database.as_deref();
+        let reading = Reading { dialect: &source.dialect, database, protocol: Protocol::Prepare };
+        let rehearsed = self.rehearsed(tables, text, &reading);
+        let digest = || digest(text, &source.dialect);
+        let asks = rehearsed.asks;
+        let outcome = match rehearsed.planned {
+            Planned::Rewrite(plan) => {
+                match plan.prepare(text).map(|text| (plan.inserts.into_iter().next(), text)) {
+                    Ok((Some(insert), text)) => self.execution_of(&PreparedInsert { insert, text }, bound),
+                    Ok((None, _)) => Outcome::Left,
+                    Err(why) => Outcome::Refused(why.to_string()),
+                }
+            }
+            Planned::Untouched(_) => Outcome::Left,
+            ref planned => return rehearsed.count_stopped(tables, planned, &digest),
+        };
+        tables.count_shadow(name, &outcome, asks, &digest);
+    }
+
+    fn execution_of(&self, prepared: &PreparedInsert, bound: &Bound<'_>) -> Outcome {
+        let is_select = prepared.insert.select.is_some();
+        let meaning = match self.meaning(prepared) {
+            Ok(meaning) => meaning,
+            Err(why) => return Outcome::Refused(why.to_string()),
+        };
+        let ids = match bound {
+            Bound::One(_) if is_select => return Outcome::Rewritten { ids: 0 },
+            Bound::Bulk(_) if is_select => {
+                let why = "MariaDB's bulk execution of an INSERT ... SELECT; execute it once for each set of parameters";
+                return Outcome::Refused(why.to_owned());
+            }
+            Bound::One(execute) => execution::Draft::new(prepared, execute, meaning).map(|draft| draft.ids),
+            Bound::Bulk(sets) => match bulk::Draft::new(prepared, sets, meaning) {
+                Ok(draft) if draft.sets > 1 && prepared.insert.one_set_only.is_some() => {
+                    let why = prepared.insert.one_set_only.unwrap_or_default();
+                    let why =
+                        format!("a bulk execution of several rows, and {why}; execute the rows one by one");
+                    return Outcome::Refused(why);
+                }
+                draft => draft.map(|draft| draft.ids().unwrap_or(u32::MAX)),
+            },
+        };
+        match ids {
+            Ok(0) => Outcome::Left,
+            Ok(ids) => Outcome::Rewritten { ids: ids.into() },
+            Err(why) => Outcome::Refused(why.to_string()),
+        }
+    }
+
+    fn rehearsed(&self, tables: &Tables, text: &[u8], reading: &Reading<'_>) -> Rehearsed {
+        let view = &self.relay.view;
+        let looked_at = Mutex::new((Vec::new(), false));
+        let lookup = |schema: &str, table: &str| {
+            if let Some(found) = tables.shadowed(schema, table) {
+                let mut looked_at = looked_at.lock().unwrap_or_else(PoisonError::into_inner);
+                looked_at.0.push(LookedAt { named: (schema.to_owned(), table.to_owned()), table: found });
+                // Counted as if it hid nothing, which is what the server would say of most.
+                looked_at.1 |= view.hides(schema, table) == Hides::Unsure;
+            }
+            tables.rehearsed(schema, table)
+        };
+        let told = Told { rehearsed: &view.rehearsed_names, session: &view.names };
+        let planned = plan::plan(
+            text,
+            &plan::View {
+                dialect: reading.dialect,
+                multi_statements: view.multi_statements() && reading.protocol == Protocol::Text,
+                default_schema: reading.database,
+                any_rules: true,
+                tables: &lookup,
+                hidden: &|schema, table| view.hides(schema, table) == Hides::Yes,
+                session: &told,
+            },
+            reading.protocol,
+        );
+        let (tables, asks) = looked_at.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Rehearsed { planned, tables, asks }
+    }
+}
+
+impl Rehearsed {
+    /// The table in shadow mode that the INSERT goes into.
+    fn table_of(&self, insert: &InsertPlan) -> Option<(&str, &str)> {
+        let (schema, table) = insert.target.named();
+        let is_it = |looked_at: &&LookedAt| {
+            let (s, t) = &looked_at.named;
+            s.eq_ignore_ascii_case(schema) && t.eq_ignore_ascii_case(table)
+        };
+        self.tables.iter().find(is_it).map(LookedAt::table)
+    }
+
+    /// Counts a plan of its own that came to no end.
+    fn count_stopped(&self, tables: &Tables, planned: &Planned, digest: &dyn Fn() -> Digest) {
+        let last = self.tables.last().map(LookedAt::table);
+        let mut asks = self.asks;
+        let (name, outcome) = match planned {
+            Planned::Refused(why) => (last, Outcome::Refused(why.to_string())),
+            Planned::Unreadable(why) | Planned::Stale { unreadable: why, .. } => {
+                (last, Outcome::ServerFirst(why.refusal.to_string()))
+            }
+            Planned::Needs(Need::Table { schema, table }) => {
+                (Some((schema.as_str(), table.as_str())), Outcome::Unknown("the table's columns"))
+            }
+            Planned::Needs(Need::Value { .. }) => {
+                asks = true;
+                (None, Outcome::Unknown("a text in a user's variable"))
+            }
+            // Only tables with rules that are on can be away or asked about, and then the statement does not go on.
+            Planned::Away(_)
+            | Planned::Fails(_)
+            | Planned::Needs(Need::Temporary { .. })
+            | Planned::Untouched(_)
+            | Planned::Rewrite(_) => return,
+        };
+        tables.count_shadow(name, &outcome, asks, digest);
+    }
+}
+
+fn outcome_of(insert: &InsertPlan) -> Outcome {
+    match insert.select {
+        Some(_) => Outcome::Rewritten { ids: 0 },
+        None if insert.ids == 0 && !insert.has_edits() => Outcome::Left,
+        None => Outcome::Rewritten { ids: insert.ids.into() },
+    }
+}

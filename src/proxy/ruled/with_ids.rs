@@ -1,0 +1,68 @@
+//! A packet with its ids, on its way to the server.
+
+use crate::mysql::error::Refusal;
+use crate::proxy::known::inserts::InsertReply;
+use crate::proxy::known::need::Need;
+use crate::proxy::relay::Arrived;
+use crate::proxy::relay::outstanding::Note;
+use crate::proxy::ruled::progress::{Later, Packet, Progress, WithIds};
+use crate::proxy::ruled::verdict::no_id;
+use crate::proxy::session::{Going, Question, Session};
+
+impl Session {
+    /// Sends a packet with its ids, and notes what its answers are to be told by.
+    pub(in crate::proxy) fn send_planned(&mut self, arrived: Arrived, packet: WithIds) {
+        let WithIds { plan, ranges, inserts, explicit, text_at } = packet;
+        let may_change_session = !plan.effects.leave_session();
+        if !plan.has_edits() {
+            let note = Note::statements(inserts, explicit, plan.effects);
+            return self.pass(arrived, may_change_session, note);
+        }
+        if self.shared.audit.is_on() {
+            self.audit(self.relay.payload(arrived).get(text_at..), &inserts);
+        }
+        let Some(nr_shift) = self.relay.send_spliced((&plan, &ranges), text_at, arrived) else {
+            return self.refuse(arrived, &Refusal::NoId("the ids do not fit the plan".into()));
+        };
+        // The wrapper sets it again; where the statement fails, what the function shows is undefined anyway.
+        if inserts.iter().any(InsertReply::sets_insert_id) {
+            self.relay.view.take_owed_insert_id();
+        }
+        let note = Note::statements(inserts, explicit, plan.effects);
+        self.relay.owe(arrived.command.reply(), may_change_session, nr_shift, note);
+    }
+
+    /// Sets the user's variables that a packet reads its ids from. It is sent when that has succeeded: a variable that was not set
+    /// would still hold the id that was read from it last.
+    pub(in crate::proxy) async fn send_later(&mut self, arrived: Arrived, later: Later) -> Going<Progress> {
+        let Later { sets, packet, tables } = later;
+        if let Some(sets) = sets
+            && let Err(error) = self.ask(Question::Query(sets.as_bytes())).await?
+        {
+            self.fail(arrived, &error.payload);
+            return Ok(Progress::Done);
+        }
+        // The ids were taken a while ago: whether they are still this proxy's shows now.
+        loop {
+            self.until(|relay| relay.up.is_clear()).await?;
+            if tables.is_retired() {
+                return Ok(Need::Rules { retired: tables }.into());
+            }
+            let mut targets = packet.inserts().iter().map(InsertReply::target);
+            let Some(target) = targets.find(|target| !tables.is_guarded(target)).cloned() else { break };
+            let limit = self.shared.id_deadline;
+            let guarded = self.meanwhile(tables.guarded(&target, limit)).await?;
+            if let Err(error) = guarded
+                && !tables.is_retired()
+            {
+                self.refuse(arrived, &no_id(&error));
+                return Ok(Progress::Done);
+            }
+        }
+        match packet {
+            Packet::Text(text) => self.send_planned(arrived, text),
+            Packet::Execution { payload, note } => self.send_execution(arrived, payload, note),
+        }
+        Ok(Progress::Done)
+    }
+}

@@ -1,0 +1,134 @@
+//! Serving a client: what it sends is decided, sent on and answered, until its session is over.
+//!
+//! `pump` moves bytes until something needs the session. A command that a rule may concern is decided at once
+//! (`command`), as far as everything is known; what is not known is found out (`supply`), by questions to the server among
+//! others (`session/ask`), while answers to what was sent before go on to the client.
+
+mod command;
+mod supply;
+
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use zeroize::Zeroizing;
+
+use crate::mysql::command::Command;
+use crate::proxy::connect::change_user;
+use crate::proxy::connect::login::{self, LoggedIn, LoginError};
+use crate::proxy::connect::proxy_protocol::Ends;
+use crate::proxy::connect::stream::{Connection, Stream};
+use crate::proxy::relay::lane::Lane;
+use crate::proxy::relay::{Arrived, Event, Violation, err_packet};
+use crate::proxy::session::{End, Over, Session, SessionError, Shared};
+use crate::sessions::{Here, Login};
+
+/// How long a peer may take to take its last bytes.
+const GOODBYE: Duration = Duration::from_millis(500);
+
+/// Why [`Session::go_on`] came back.
+enum Served {
+    Over(Over),
+    /// The payload of a COM_CHANGE_USER: its exchange runs on the sockets themselves.
+    ChangeUser(Zeroizing<Vec<u8>>),
+}
+
+/// Logs a client in and serves it to its end.
+pub async fn run(
+    client: Stream,
+    ends: Option<Ends>,
+    shared: Shared,
+    here: Here,
+) -> Result<End, SessionError> {
+    let logged_in = login::run(client, ends, &shared.login).await;
+    here.all().note_login(logged_in.as_ref().err().map_or(Login::Accepted, LoginError::outcome));
+    serve(logged_in?, shared, here).await
+}
+
+/// Serves a client that has logged in.
+pub async fn serve(logged_in: LoggedIn, shared: Shared, here: Here) -> Result<End, SessionError> {
+    here.is(logged_in.who());
+    let mut session = Session::new(logged_in, shared, here);
+    loop {
+        match session.go_on().await {
+            Served::Over(over) => {
+                session.close(&over).await;
+                return over.how;
+            }
+            Served::ChangeUser(payload) => {
+                session.client.begin_answer();
+                let streams = (session.client, session.server);
+                let forms = (session.relay.capabilities, session.relay.strips_tracking);
+                let (identity, context) = (&mut session.identity, &session.shared.login);
+                let answered =
+                    change_user::run(streams, payload, identity, forms, &session.seat, context).await?;
+                (session.client, session.server) = (answered.client, answered.server);
+                session.starts_over(answered.changed, &answered.client_buffered);
+            }
+        }
+    }
+}
+
+impl Session {
+    /// Serves the client until its session is over, or another user's.
+    async fn go_on(&mut self) -> Served {
+        loop {
+            match self.pump().await {
+                Ok(Event::Command(arrived)) if arrived.command == Command::ChangeUser => {
+                    return self.take_change_user(arrived);
+                }
+                Ok(event) => {
+                    if let Err(over) = self.handle(event).await {
+                        return Served::Over(over);
+                    }
+                }
+                Err(over) => return Served::Over(over),
+            }
+        }
+    }
+
+    fn take_change_user(&mut self, arrived: Arrived) -> Served {
+        if arrived.window_bytes != self.relay.up.window().len() {
+            return Served::Over(Violation::BehindChangeUser.into());
+        }
+        let payload = self.relay.payload(arrived).into_owned();
+        self.relay.up.skip(arrived.window_bytes);
+        Served::ChangeUser(Zeroizing::new(payload))
+    }
+
+    /// The server has answered a COM_CHANGE_USER.
+    fn starts_over(&mut self, changed: Option<change_user::Changed>, client_buffered: &[u8]) {
+        self.relay.starts_over();
+        if let Some(changed) = changed {
+            if let Some(seat) = changed.seat {
+                self.seat = seat;
+            }
+            self.relay.rights.changes(&changed.user);
+            self.relay.here.changes(&changed.user, &changed.database);
+            self.relay.view.starts_in(&changed.database);
+            self.relay.view.take_status(changed.status);
+        }
+        self.relay.up = Lane::holding(client_buffered);
+    }
+
+    /// A peer that does not take its last bytes is not waited for. A server that is busy with a statement notices that nobody waits for
+    /// it by the end of its socket alone: a TLS goodbye before that end would be bytes that it takes for a command.
+    async fn close(&mut self, over: &Over) {
+        let is_idle = self.relay.outstanding.is_empty();
+        if let Some((refusal, packet_nr)) =
+            over.last_word.as_ref().filter(|_| is_idle && self.relay.down.is_clear())
+        {
+            self.client.begin_answer();
+            let _ = self.client.write_all(&err_packet(refusal, *packet_nr)).await;
+        }
+        let both = async {
+            let _ = self.client.shutdown().await;
+            if is_idle && over.how.is_ok() {
+                let _ = self.server.shutdown().await;
+            }
+        };
+        let _ = tokio::time::timeout(GOODBYE, both).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! A command that was read whole: decided at once, as far as everything is known that it depends on.
+
+use std::time::Instant;
+
+use crate::mysql::command::{Command, Reply};
+use crate::mysql::error::Refusal;
+use crate::mysql::packet::Header;
+use crate::mysql::prepared::LAST_PREPARED;
+use crate::proxy::known::need::{Need, Supplied};
+use crate::proxy::relay::outstanding::Note;
+use crate::proxy::relay::unconcerned::Unconcerned;
+use crate::proxy::relay::{Arrived, Event, number_after};
+use crate::proxy::ruled::progress::Progress;
+use crate::proxy::session::{Going, Session};
+use crate::sessions::Count;
+
+impl Session {
+    pub(in crate::proxy) async fn handle(&mut self, event: Event) -> Going<()> {
+        match event {
+            Event::Command(arrived) => match self.at_once(arrived) {
+                Progress::Done => Ok(()),
+                progress => Box::pin(self.step_by_step(arrived, progress)).await,
+            },
+            Event::TooLong(command) => Box::pin(self.too_long(command)).await,
+            event => self.handle_answer(event).await,
+        }
+    }
+
+    /// Decides a command by what is known.
+    pub(in crate::proxy) fn at_once(&mut self, arrived: Arrived) -> Progress {
+        self.relay.command_packets = number_after(arrived.packets);
+        let rewritten = self.relay.here.counted(Count::Rewritten);
+        let begun = Instant::now();
+        let progress = self.treat(arrived);
+        if !matches!(progress, Progress::Needs(_)) {
+            self.decided();
+        }
+        let here = &self.relay.here;
+        if here.counted(Count::Rewritten) > rewritten {
+            here.all().rewriting.note(begun.elapsed());
+        }
+        progress
+    }
+
+    fn treat(&mut self, arrived: Arrived) -> Progress {
+        let command = arrived.command;
+        match command {
+            _ if arrived.statement.is_some_and(|id| self.relay.statements.is_refused(id)) => {
+                self.refuse_unprepared(arrived);
+            }
+            Command::Query | Command::StmtPrepare | Command::StmtExecute | Command::StmtBulkExecute => {
+                return self.treat_by_state(arrived);
+            }
+            _ => self.note_and_pass(arrived),
+        }
+        Progress::Done
+    }
+
+    /// Commands that mean what the session's state makes of them.
+    fn treat_by_state(&mut self, arrived: Arrived) -> Progress {
+        let command = arrived.command;
+        let Some(header) = Header::parse(self.relay.up.window()) else { return Progress::Done };
+        let is_unread = self.relay.passes_unread(command, header);
+        let unconcerned = if is_unread { self.relay.unconcerned(arrived) } else { Unconcerned::No };
+        match unconcerned {
+            Unconcerned::Text(note) => {
+                self.relay.pass_unconcerned(arrived, note);
+                return Progress::Done;
+            }
+            Unconcerned::ViewsFirst => return Need::Views.into(),
+            Unconcerned::Execution => {}
+            Unconcerned::No => {
+                if let Some(need) = self.relay.state_first(command, header) {
+                    return need.into();
+                }
+            }
+        }
+        match command {
+            Command::Query | Command::StmtPrepare => self.statement(arrived),
+            // The server refuses each of them.
+            _ if self.relay.view.locked().is_some() => {
+                self.note_and_pass(arrived);
+                Progress::Done
+            }
+            _ => self.execute(arrived),
+        }
+    }
+
+    /// Commands that pass as they are once the session has noted what they do.
+    fn note_and_pass(&mut self, arrived: Arrived) {
+        if arrived.statement.is_some() {
+            self.relay.translate_id();
+        }
+        match arrived.command {
+            Command::StmtClose => {
+                if let Some(id) = arrived.statement {
+                    self.relay.statements.close(id);
+                }
+            }
+            Command::StmtReset => {
+                if let Some(statement) = arrived.statement.and_then(|id| self.relay.statements.get_mut(id)) {
+                    statement.long_data.clear();
+                }
+            }
+            // COM_SET_OPTION: MYSQL_OPTION_MULTI_STATEMENTS_ON is 0, OFF is 1.
+            Command::SetOption => match self.relay.payload(arrived).get(1..3) {
+                Some([0, 0]) => self.relay.view.set_multi_statements(true),
+                Some([1, 0]) => self.relay.view.set_multi_statements(false),
+                _ => {}
+            },
+            _ => {}
+        }
+        self.pass(arrived, false, Note::Nothing);
+    }
+
+    /// Lets a command through that was read whole.
+    pub(in crate::proxy) fn pass(&mut self, arrived: Arrived, may_change_session: bool, note: Note) {
+        if arrived.command == Command::StmtPrepare {
+            self.relay.statements.forget_last();
+        }
+        let reply = self.relay.reply_to(arrived.command);
+        self.relay.owe(reply, may_change_session, 0, note);
+        self.relay.up.accept(arrived.window_bytes);
+    }
+
+    /// Answers a command in place of the backend; nothing of it is sent.
+    pub(in crate::proxy) fn refuse(&mut self, arrived: Arrived, refusal: &Refusal) {
+        let sent_ahead = self.drop_unsent(arrived);
+        self.relay.answer(refusal, arrived.packets);
+        self.reset_long_data(sent_ahead);
+    }
+
+    /// Answers a command with an error of the server's, which it gave to a question of ours.
+    pub(in crate::proxy) fn fail(&mut self, arrived: Arrived, error: &[u8]) {
+        let sent_ahead = self.drop_unsent(arrived);
+        self.relay.answer_with(error, arrived.packets);
+        self.reset_long_data(sent_ahead);
+    }
+
+    /// The server does not see the command. Returns the statement that data was sent ahead for.
+    fn drop_unsent(&mut self, arrived: Arrived) -> Option<u32> {
+        let sent_ahead = match arrived.command {
+            Command::StmtPrepare => {
+                self.relay.statements.refuse_last();
+                None
+            }
+            Command::StmtExecute | Command::StmtBulkExecute => {
+                self.note_types(arrived);
+                self.forget_long_data(arrived)
+            }
+            _ => None,
+        };
+        self.relay.up.skip(arrived.window_bytes);
+        sent_ahead
+    }
+
+    /// A statement that was refused when it was prepared, executed before the client knew.
+    fn refuse_unprepared(&mut self, arrived: Arrived) {
+        self.relay.up.skip(arrived.window_bytes);
+        if !matches!(arrived.command.reply(), Reply::None) {
+            self.relay.answer(&Refusal::UnknownStatement(LAST_PREPARED), arrived.packets);
+        }
+    }
+
+    /// The command is decided: what was found out for it is no other's.
+    pub(in crate::proxy) fn decided(&mut self) -> Progress {
+        self.supplied = Supplied::default();
+        self.relay.rights.forget_answers();
+        self.relay.view.names.forget_answers();
+        Progress::Done
+    }
+}

@@ -1,0 +1,137 @@
+//! What a command needs, found out one after the other; after each the command is decided again.
+
+use std::time::Instant;
+
+use crate::mysql::command::Command;
+use crate::mysql::error::Refusal;
+use crate::mysql::packet::Header;
+use crate::mysql::response::PrepareOk;
+use crate::proxy::known::need::Need;
+use crate::proxy::relay::{Arrived, Relay, Violation};
+use crate::proxy::ruled::progress::{Progress, Slowly};
+use crate::proxy::ruled::verdict::no_id;
+use crate::proxy::session::{Going, Over, Question, Session, Stop};
+use crate::sessions::Count;
+
+impl Session {
+    /// Goes on with a command that could not be decided at once.
+    pub(in crate::proxy) async fn step_by_step(
+        &mut self,
+        arrived: Arrived,
+        mut progress: Progress,
+    ) -> Going<()> {
+        loop {
+            progress = match progress {
+                Progress::Done => return Ok(()),
+                Progress::Slowly(slowly) => self.slowly(arrived, slowly).await?,
+                Progress::Needs(need) => match self.supply(arrived.command, need).await {
+                    Ok(()) => self.at_once(arrived),
+                    Err(Stop::Over(over)) => return Err(over),
+                    Err(Stop::Refused(refusal)) => {
+                        self.refuse(arrived, &refusal);
+                        self.decided()
+                    }
+                    Err(Stop::Failed(error)) => {
+                        self.fail(arrived, &error);
+                        self.decided()
+                    }
+                },
+            };
+        }
+    }
+
+    async fn slowly(&mut self, arrived: Arrived, slowly: Slowly) -> Going<Progress> {
+        match slowly {
+            Slowly::Select(task) => self.select(arrived, *task).await?,
+            Slowly::Show(shown) => self.show(arrived, shown).await?,
+            Slowly::Later(later) => return self.send_later(arrived, *later).await,
+        }
+        Ok(Progress::Done)
+    }
+
+    /// A statement longer than `limits.statement_bytes`: its beginning tells whether a rule concerns it.
+    pub(in crate::proxy) async fn too_long(&mut self, command: Command) -> Going<()> {
+        loop {
+            let Some(header) = Header::parse(self.relay.up.window()) else { return Ok(()) };
+            let need =
+                self.relay.state_first(command, header).or_else(|| self.decide_too_long(command, header));
+            let Some(need) = need else { break };
+            match self.supply(command, need).await {
+                Ok(()) => {}
+                Err(Stop::Over(over)) => return Err(over),
+                Err(_) => {
+                    self.relay.refuse_too_long(command, header);
+                    break;
+                }
+            }
+        }
+        self.decided();
+        Ok(())
+    }
+
+    /// Finds out what is needed. The client's lane is clear then.
+    pub(in crate::proxy) async fn supply(&mut self, command: Command, need: Need) -> Result<(), Stop> {
+        let supplied = self.find_out(command, need).await;
+        self.until(|relay| relay.up.is_clear()).await?;
+        supplied
+    }
+
+    async fn find_out(&mut self, command: Command, need: Need) -> Result<(), Stop> {
+        let limit = self.shared.id_deadline;
+        match need {
+            Need::State { must_ask } => {
+                if must_ask && self.relay.view.ask() {
+                    self.until(|relay| relay.up.is_clear()).await?;
+                    self.relay.ask_state();
+                }
+                let is_known =
+                    |relay: &Relay| relay.view.is_settled() && !relay.outstanding.may_change_session();
+                self.until(is_known).await?;
+            }
+            Need::Views => {
+                let tables = self.relay.view.tables.now();
+                self.meanwhile(tables.know_views()).await?;
+            }
+            Need::Table { schema, table, again } => {
+                let tables = self.relay.view.tables.now();
+                self.meanwhile(tables.fetch(&schema, &table, again)).await?;
+            }
+            Need::Temporary { schema, table } => self.ask_temporary(command, &schema, &table).await?,
+            Need::Value { question } => {
+                let answer = self.ask(Question::Query(&question)).await?;
+                self.relay.view.names.answered(question, answer);
+            }
+            Need::Right(target) => self.ask_right(target).await?,
+            Need::Ids { tables, target, n } => {
+                let asked = Instant::now();
+                let taken = self.meanwhile(tables.take(&target, n, limit)).await?;
+                let waited = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                self.relay.here.count(Count::WaitedNanos, waited);
+                match taken {
+                    Ok(ids) => self.supplied.put(&tables, target, ids),
+                    // Whether they may still be had is for the rules that are active by now to say.
+                    Err(_) if tables.is_retired() => {}
+                    Err(error) => return Err(no_id(&error).into()),
+                }
+            }
+            Need::Guard { tables, target } => {
+                let guarded = self.meanwhile(tables.guarded(&target, limit)).await?;
+                guarded.map_err(|error| no_id(&error))?;
+            }
+            Need::Rules { retired } => {
+                self.supplied.begin_again();
+                let in_force = self.relay.view.tables.clone();
+                let next = self.meanwhile(in_force.after(&retired, limit)).await?;
+                next.ok_or_else(|| Refusal::NoId("the rules are being changed; try again".into()))?;
+            }
+            Need::Prepared { id, kept } => {
+                let text = kept.server_text().unwrap_or_default();
+                let answered = self.ask(Question::PrepareAndKeep(text)).await?;
+                let answer = answered.map_err(|error| Stop::Failed(error.payload))?;
+                let ok = PrepareOk::parse(&answer.first, self.relay.forms).map_err(Violation::Backend);
+                self.relay.prepared_again(id, ok.map_err(Over::from)?.statement_id, kept)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,294 @@
+//! A session whose sockets are buffers, and the ways to cut what comes in.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use tokio::sync::watch;
+
+use crate::mysql::auth::{Sides, Transport};
+use crate::mysql::capabilities::Capabilities;
+use crate::mysql::command::Command;
+use crate::mysql::handshake::ServerVersion;
+use crate::proxy::connect::login::{LoggedIn, LoginContext};
+use crate::proxy::connect::seats::Seats;
+use crate::proxy::connect::socket_users::SocketUsers;
+use crate::proxy::connect::stream::Stream;
+use crate::proxy::connect::stream::buffers::Wire;
+use crate::proxy::connect::tls::Tls;
+use crate::proxy::known::need::Supplied;
+use crate::proxy::known::rights::Allowed;
+use crate::proxy::rsa_key::KeyCell;
+use crate::proxy::ruled::verdict::Verdict;
+use crate::proxy::serve::Served;
+use crate::proxy::session::{Session, Shared};
+use crate::proxy::settings::{
+    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
+    SendProxy, ServerCompression, Settings, Verify,
+};
+use crate::proxy::verifier::Verifier;
+use crate::rules::RuleSet;
+use crate::schema::Primary;
+use crate::store::memory::MemoryStore;
+use crate::tables::{InForce, TableError};
+
+const RULES: &str = r#"
+schema = "s"
+[generators.g]
+kind = "sequence"
+seed = "none"
+[tables.t]
+column = "id"
+generator = "g"
+"#;
+
+pub(super) const STATEMENT_BYTES_MAX: usize = 1000;
+
+/// What happens next. Bytes are whole packets.
+#[derive(Clone)]
+pub(super) enum Say {
+    /// The client sends.
+    Client(Vec<u8>),
+    /// The server must have got, and nothing else.
+    ToServer(Vec<u8>),
+    /// The server sends.
+    Server(Vec<u8>),
+    /// The client must have got, and nothing else.
+    ToClient(Vec<u8>),
+}
+pub(super) use Say::{Client, Server, ToClient, ToServer};
+
+fn settings(folder: &std::path::Path) -> Settings {
+    Settings {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        listen_is_written: true,
+        listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
+        listen_tls: ListenTls { mode: ListenTlsMode::Disabled, identity: None, client_ca: None },
+        rsa_key: None,
+        listen_compression: Offer::Off,
+        backend: Backend {
+            addresses: vec!["127.0.0.1:1".parse().unwrap()],
+            send_proxy: SendProxy::Off,
+            clear_passwords: false,
+            compression: ServerCompression::Off,
+            tls: BackendTls { mode: BackendTlsMode::Disabled, ca: None, identity: None },
+            connect_timeout: Duration::from_secs(1),
+        },
+        limits: Limits {
+            connections_max: 1,
+            connections_per_user_max: 0,
+            connections_per_address_max: 0,
+            handshake_timeout: Duration::from_secs(1),
+            idle_timeout: Duration::from_mins(1),
+            write_timeout: Duration::from_mins(1),
+            statement_bytes_max: STATEMENT_BYTES_MAX,
+            drain_timeout: Duration::from_secs(1),
+        },
+        name: "test".into(),
+        state_path: folder.join("state"),
+    }
+}
+
+struct Rig {
+    session: Session,
+    client: Wire,
+    server: Wire,
+}
+
+impl Rig {
+    async fn new(capabilities: Capabilities) -> Rig {
+        let folder = tempfile::tempdir().unwrap();
+        let rules = folder.path().join("rules");
+        std::fs::create_dir(&rules).unwrap();
+        std::fs::write(rules.join("s.toml"), RULES).unwrap();
+        let (rules, _) = crate::rules::load(&rules).unwrap();
+        let store = Arc::new(MemoryStore::new());
+        let tables = InForce::open(Arc::new(rules), None, store, None, "me".into(), false).await.unwrap();
+        let settings = settings(folder.path());
+        let (_, draining) = watch::channel(false);
+        let login = LoginContext {
+            tls: Arc::new(Tls::new(&settings).unwrap()),
+            seats: Arc::new(Seats::new(&settings.limits)),
+            settings: Arc::new(settings),
+            own_key: Arc::new(KeyCell::default()),
+            socket_users: SocketUsers::default(),
+            primary: Primary::default(),
+        };
+        let (client, server) = (Wire::default(), Wire::default());
+        let logged_in = LoggedIn {
+            client: Stream::Buffers(client.clone()),
+            server: Stream::Buffers(server.clone()),
+            client_buffered: Vec::new(),
+            capabilities,
+            client_wants_session_track: false,
+            user: b"u".to_vec(),
+            database: None,
+            collation: 45,
+            server_version: ServerVersion::parse(b"10.11.6-MariaDB"),
+            connection_id: 1,
+            status: 2,
+            ok_packet: Vec::new(),
+            nonce: Vec::new(),
+            sides: Sides { client: Transport::Tcp, server: Transport::Tcp, clear_passwords: false },
+            address: "127.0.0.1:1".parse().unwrap(),
+            seat: login.seats.user(b"u").unwrap(),
+            address_told: None,
+        };
+        let allowed = Allowed::default();
+        allowed.note(&(b"u".to_vec(), None), ("s".into(), "t".into()));
+        let shared = Shared {
+            login,
+            tables: Arc::new(tables),
+            id_deadline: Duration::from_secs(1),
+            verifier: Verifier::new(Verify::Always),
+            sessions: Arc::default(),
+            audit: Arc::default(),
+            allowed: Arc::new(allowed),
+            draining,
+        };
+        let here = shared.sessions.enter();
+        Rig { session: Session::new(logged_in, shared, here), client, server }
+    }
+}
+
+/// Tasks of generators and stores that a session may wait for are done after so many turns of the runtime.
+const TURNS: usize = 8;
+
+/// Lets the session go as far as it comes.
+async fn settle(serving: &mut (impl Future<Output = Served> + Unpin), wires: [&Wire; 2]) {
+    let moved = || wires.map(|wire| wire.ends().moved);
+    let mut rest = TURNS;
+    while rest > 0 {
+        let before = moved();
+        let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut *serving).poll(cx).is_ready())).await;
+        assert!(!polled, "the session is over");
+        rest = if moved() == before { rest - 1 } else { TURNS };
+        tokio::task::yield_now().await;
+    }
+}
+
+/// How a message is cut, from its length and what came before it.
+type Cut<'a> = &'a mut dyn FnMut(usize) -> usize;
+
+/// `cut` says how long the next slice is, of so many bytes that are left.
+pub(super) async fn play(capabilities: Capabilities, script: &[Say], takes: usize, how: &str, cut: Cut<'_>) {
+    let Rig { mut session, client, server } = Rig::new(capabilities).await;
+    (client.ends().takes, server.ends().takes) = (takes, takes);
+    let show = |bytes: &[u8]| bytes[..bytes.len().min(500)].escape_ascii().to_string();
+    let mut serving = Box::pin(session.go_on());
+    for (step, say) in script.iter().enumerate() {
+        match say {
+            Client(bytes) | Server(bytes) => {
+                let mut rest = bytes.as_slice();
+                while !rest.is_empty() {
+                    let (slice, tail) = rest.split_at(cut(rest.len()).clamp(1, rest.len()));
+                    rest = tail;
+                    let wire = if matches!(say, Client(_)) { &client } else { &server };
+                    wire.ends().input.extend_from_slice(slice);
+                    settle(&mut serving, [&client, &server]).await;
+                }
+            }
+            ToServer(bytes) | ToClient(bytes) => {
+                let wire = if matches!(say, ToClient(_)) { &client } else { &server };
+                let output = std::mem::take(&mut wire.ends().output);
+                let same = output.iter().zip(bytes).take_while(|(a, b)| a == b).count();
+                let (got, want) = (show(&output[same..]), show(&bytes[same..]));
+                assert!(
+                    output == *bytes,
+                    "{how}, step {step}, behind {same} bytes:\n got {got}\nwant {want}"
+                );
+            }
+        }
+    }
+    drop(serving);
+    let rests = [&client, &server].map(|wire| show(&wire.ends().output));
+    assert_eq!(rests, [String::new(), String::new()], "{how}: more for the client, for the server");
+    assert!(session.relay.outstanding.is_empty(), "{how}: answers are outstanding");
+}
+
+/// Whole, in two slices cut at every offset of the script, byte by byte, and at random.
+pub(super) async fn check(capabilities: Capabilities, script: &[Say]) {
+    let bytes: usize = script.iter().map(|s| if let Client(b) | Server(b) = s { b.len() } else { 0 }).sum();
+    play(capabilities, script, 0, "whole", &mut |left| left).await;
+    play(capabilities, script, 1, "bytes", &mut |_| 1).await;
+    for offset in 1..bytes {
+        let mut at = 0;
+        let mut cut = |left: usize| {
+            let n = if at < offset && offset < at + left { offset - at } else { left };
+            at += n;
+            n
+        };
+        play(capabilities, script, 0, &format!("cut at {offset}"), &mut cut).await;
+    }
+    for seed in 0..50 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let takes = random.gen_range(0..9);
+        play(capabilities, script, takes, &format!("seed {seed}"), &mut |_| random.gen_range(1..30)).await;
+    }
+}
+
+impl Rig {
+    /// With a table that was looked up, so that nothing is waited for but the id, and a state that is known.
+    async fn ready(capabilities: Capabilities) -> Rig {
+        let mut rig = Rig::new(capabilities).await;
+        rig.session.relay.view.take_state(Some(b"\x00\x0e757466386d6234\x010\x011\x00\xfb"));
+        rig.session.shared.tables.now().fetch("s", "t", false).await;
+        rig
+    }
+}
+
+/// The rules with another column for the id.
+fn rules_of(column: &str) -> Arc<RuleSet> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("s.toml"), RULES.replace("\"id\"", &format!("\"{column}\""))).unwrap();
+    Arc::new(crate::rules::load(folder.path()).unwrap().0)
+}
+
+/// Sends a command while something `changes` the rules: before it has an id, which takes a task of its own. Returns what goes to the
+/// server.
+async fn meanwhile<C>(rig: Rig, command: &[u8], change: impl FnOnce(Arc<InForce>) -> C) -> Vec<u8>
+where
+    C: Future<Output = Result<(), TableError>>,
+{
+    let Rig { mut session, client, server } = rig;
+    let change = change(session.shared.tables.clone());
+    client.ends().input.extend_from_slice(command);
+    let mut serving = Box::pin(session.go_on());
+    let settled = settle(&mut serving, [&client, &server]);
+    let ((), changed) = tokio::join!(biased; settled, change);
+    changed.unwrap();
+    settle(&mut serving, [&client, &server]).await;
+    std::mem::take(&mut server.ends().output)
+}
+
+/// Its table's rule changes to another column.
+async fn while_the_rule_changes(rig: Rig, command: &[u8], column: &str) -> Vec<u8> {
+    let rules = rules_of(column);
+    meanwhile(rig, command, |tables| async move { tables.change(rules).await }).await
+}
+
+/// A text, as a whole packet, while all tables are bound again, as after a lapse of their locks.
+pub(super) async fn binding_again(packet: &[u8]) -> Vec<u8> {
+    let rig = Rig::ready(Capabilities::DEPRECATE_EOF).await;
+    meanwhile(rig, packet, |tables| async move { tables.bind_again().await }).await
+}
+
+/// A text, as a whole packet.
+pub(super) async fn changing(packet: &[u8], column: &str) -> Vec<u8> {
+    while_the_rule_changes(Rig::ready(Capabilities::DEPRECATE_EOF).await, packet, column).await
+}
+
+/// Executes a prepared text, by a whole packet that names statement 7.
+pub(super) async fn changing_execution(text: &str, params: u16, execution: &[u8], column: &str) -> Vec<u8> {
+    let mut rig = Rig::ready(Capabilities::DEPRECATE_EOF | Capabilities::MARIADB_STMT_BULK).await;
+    let (tables, mut supplied) = (rig.session.shared.tables.now(), Supplied::default());
+    let judged = rig.session.judge(&tables, Command::StmtPrepare, text.as_bytes(), &mut supplied);
+    let Verdict::Prepare(kept) = judged else { panic!("it is prepared") };
+    rig.session.relay.statements.prepare(kept.clone());
+    rig.session.relay.statements.prepared(7, &kept, params);
+    while_the_rule_changes(rig, execution, column).await
+}

@@ -1,0 +1,99 @@
+//! What a statement may read of the one before it: the insert id, counts, warnings. Told by the first bytes of its text, without
+//! reading it.
+
+/// Bytes of a statement that are looked at: more than the comments at its start take.
+pub const GLANCE_BYTES_MAX: usize = 8 * 1024;
+
+/// Whether the function or one of the variables that show the insert id is in the text.
+pub fn names_insert_id(text: &[u8]) -> bool {
+    let text = text.to_ascii_lowercase();
+    [&b"last_insert_id"[..], b"@@identity", b".identity"]
+        .iter()
+        .any(|name| memchr::memmem::find(&text, name).is_some())
+}
+
+/// Some drivers put a comment before every statement.
+fn behind_comments(text: &[u8]) -> &[u8] {
+    let mut text = text.trim_ascii_start();
+    while let Some(comment) = text.strip_prefix(b"/*").filter(|rest| !rest.starts_with(b"!")) {
+        let Some(end) = memchr::memmem::find(comment, b"*/") else { break };
+        text = comment.get(end + 2..).unwrap_or_default().trim_ascii_start();
+    }
+    text
+}
+
+pub fn first_word(text: &[u8]) -> &[u8] {
+    behind_comments(text).split(|b| !b.is_ascii_alphabetic()).next().unwrap_or_default()
+}
+
+/// The option of a SELECT that leaves a count for `FOUND_ROWS()`.
+pub const CALC_FOUND_ROWS: &str = "sql_calc_found_rows";
+
+/// Whether a statement may read what the one before it left: a count, or warnings.
+pub fn reads_counts(text: &[u8]) -> bool {
+    let text = text.get(..GLANCE_BYTES_MAX).unwrap_or(text).to_ascii_lowercase();
+    let has = |word: &&str| memchr::memmem::find(&text, word.as_bytes()).is_some();
+    let mut found_rows = memchr::memmem::find_iter(&text, b"found_rows");
+    ["row_count", "warning_count", "error_count", "diagnostics"].iter().any(has)
+        || found_rows.any(|at| !text.get(..at).unwrap_or_default().ends_with(b"sql_calc_"))
+}
+
+/// Whether a statement may read `LAST_INSERT_ID()` and does not read what belongs to the statement before it.
+pub fn may_read_insert_id(text: &[u8]) -> bool {
+    let text = text.get(..GLANCE_BYTES_MAX).unwrap_or(text).to_ascii_lowercase();
+    let has = |word: &str| memchr::memmem::find(&text, word.as_bytes()).is_some();
+    let is_bound_to_the_last = ["row_count", "found_rows", "warning_count", "error_count", "diagnostics"];
+    !matches!(
+        first_word(&text),
+        b"show"
+            | b"get"
+            | b"commit"
+            | b"rollback"
+            | b"begin"
+            | b"start"
+            | b"savepoint"
+            | b"release"
+            | b"use"
+            | b"kill"
+    ) && !is_bound_to_the_last.iter().any(|word| has(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{may_read_insert_id, reads_counts};
+
+    #[track_caller]
+    fn check(text: &str, expect: bool) {
+        assert_eq!(may_read_insert_id(text.as_bytes()), expect, "{text}");
+    }
+
+    #[test]
+    fn who_reads_what_the_statement_before_left() {
+        for (text, expect) in [
+            ("select Found_Rows()", true),
+            ("SELECT SQL_CALC_FOUND_ROWS a FROM t", false),
+            ("SELECT SQL_CALC_FOUND_ROWS FOUND_ROWS() FROM t", true),
+            ("UPDATE t SET a=ROW_COUNT()", true),
+            ("DELETE FROM t WHERE a=@@warning_count", true),
+            ("DELETE FROM t", false),
+        ] {
+            assert_eq!(reads_counts(text.as_bytes()), expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn who_may_read_the_insert_id() {
+        check("select last_insert_id()", true);
+        check("SELECT f()", true);
+        check("insert into c(parent) values(LAST_INSERT_ID())", true);
+        check("SELECT ROW_COUNT()", false);
+        check("select found_rows()", false);
+        check("  SHOW WARNINGS", false);
+        check("/* app */ /* trace */SHOW WARNINGS", false);
+        check("/* SHOW */ SELECT 1", true);
+        check("/*! SHOW WARNINGS */", true);
+        check("SELECT @@warning_count", false);
+        check("GET DIAGNOSTICS @n = NUMBER", false);
+        check("COMMIT", false);
+    }
+}

@@ -1,0 +1,306 @@
+//! The ruled tables under one version of the rules: rule, columns and generator of each, found by the name in a statement.
+//! `in_force` has the version that counts, `change` makes the next one.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+use self::lookup::{Ddl, Known};
+use self::shadow::Shadows;
+use crate::ids::bindings::bind;
+use crate::ids::range::block::Spacing;
+use crate::ids::sequence::Seed;
+use crate::ids::timestamp::clock::Clock;
+use crate::ids::{Generator, OpenError, TakeError};
+use crate::rewrite::plan::Target;
+use crate::rules::RuleSet;
+use crate::rules::mentions::Mentions;
+use crate::rules::model::{GeneratorName, NameCase, Origin, Rule};
+use crate::schema::{LiveTable, Schema, SchemaError};
+use crate::store::{Store, StoreError};
+use crate::tables::locks::{LockError, TableLocks};
+use crate::tables::shadow_counts::Shadow;
+use crate::tables::views::Views;
+
+mod change;
+mod column;
+pub mod followed;
+mod in_force;
+pub mod locks;
+mod lookup;
+mod mentions;
+mod refresh;
+mod shadow;
+pub mod shadow_counts;
+mod successor;
+mod taken;
+mod through;
+pub mod views;
+
+pub(crate) use column::{highest_of, id_shape};
+pub use in_force::InForce;
+pub use lookup::SHAPE_AGE_MAX;
+pub(crate) use mentions::is_concerning;
+pub use refresh::REFRESH_INTERVAL;
+pub use successor::{Asked, Successor};
+pub use taken::{OfGenerator, Taken};
+
+/// Why a ruled table cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    #[error("binding {table} to its generator: {error}")]
+    Bind { table: String, error: StoreError },
+    #[error("{origin}: {error}")]
+    Open { origin: Origin, error: OpenError },
+    #[error("generator {0} is not open: the store was away when this proxy started, and is not back yet")]
+    NotOpen(GeneratorName),
+    #[error("another process has taken over: reload that one")]
+    Yielded,
+    #[error(transparent)]
+    Floor(#[from] TakeError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+impl TableError {
+    /// For the client whose statement needs the table: without addresses, accounts and the store's keys. The log has them.
+    fn for_client(&self) -> String {
+        let why = match self {
+            TableError::Schema(error @ SchemaError::Locked { .. }) => return error.to_string(),
+            TableError::Schema(_) => "the server could not be asked for its columns",
+            TableError::Bind { .. } => "it could not be bound to its generator in the store",
+            TableError::Open { .. } => "its generator could not be opened",
+            TableError::Lock(LockError::Held { .. }) => {
+                "it is held by another Rowstamp, which has another store"
+            }
+            TableError::Lock(_) => "its lock could not be taken",
+            TableError::Floor(error) => return error.for_client(),
+            TableError::NotOpen(_) | TableError::Yielded => return self.to_string(),
+        };
+        format!("the table cannot be served: {why}; the proxy's log has the reason")
+    }
+
+    /// Whether all may be well when it is tried again, with nothing changed: the store did not answer.
+    fn passes(&self) -> bool {
+        match self {
+            TableError::Bind { error, .. }
+            | TableError::Open { error: OpenError::Store { error, .. }, .. } => error.passes(),
+            TableError::Floor(TakeError::StoreAway { .. }) => true,
+            TableError::Lock(error) => error.passes(),
+            _ => false,
+        }
+    }
+
+    /// Whether the rules may become active later as they are: another machine was away, or another proxy not gone yet.
+    pub fn may_pass(&self) -> bool {
+        self.passes() || matches!(self, TableError::Schema(_) | TableError::Lock(_))
+    }
+}
+
+/// How long a generator's floor may take to reach the store.
+const FLOOR_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long the highest id of a table waits for the table's lock after DDL: where the session itself has locked it, in vain.
+const DDL_LOCK_SECONDS: u32 = 1;
+/// How long it takes in all; other tables' first statements wait meanwhile.
+const DDL_READ_MAX: Duration = Duration::from_secs(2);
+
+/// Everything that a statement needs to know about ruled tables. Its rules and generators never change: a statement that
+/// looks at one of these sees one version of them.
+pub struct Tables {
+    rules: Arc<RuleSet>,
+    backend: Backend,
+    generators: BTreeMap<GeneratorName, Generator>,
+    /// By schema and table as `case` compares them.
+    known: ArcSwap<Known>,
+    views: Views,
+    shadows: ArcSwap<Shadows>,
+    /// The words of all these names: a text without them concerns no rule.
+    mentions: ArcSwap<Mentions>,
+    /// Another version takes its place, or has: what was planned under this one and not sent is planned again.
+    retired: AtomicBool,
+}
+
+/// What all versions share.
+#[derive(Clone)]
+struct Backend {
+    case: NameCase,
+    /// `None`: there is no control account.
+    schema: Option<Schema>,
+    store: Arc<dyn Store>,
+    /// `None`: there is no control account, or another process issues the ids.
+    locks: Option<TableLocks>,
+    /// Issues ids in this process's stead; there are no generators then.
+    successor: Option<Arc<dyn Successor>>,
+    owner: String,
+    taken: Arc<Taken>,
+    /// That timestamps are made by.
+    clock: Arc<dyn Clock>,
+    /// It is not compared with the backend's.
+    trusts_clock: bool,
+    ddl: Arc<Ddl>,
+    shadow: Arc<Shadow>,
+    /// One table is looked up at a time, and none while a version gives way to the next: bindings are made under it.
+    fetching: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl std::fmt::Debug for Tables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tables").field("rules", &self.rules.rules().len()).finish_non_exhaustive()
+    }
+}
+
+impl Tables {
+    fn new(rules: Arc<RuleSet>, backend: Backend) -> Self {
+        let tables = Tables {
+            rules,
+            backend,
+            generators: BTreeMap::new(),
+            known: ArcSwap::default(),
+            views: Views::default(),
+            shadows: ArcSwap::default(),
+            mentions: ArcSwap::default(),
+            retired: AtomicBool::new(false),
+        };
+        tables.renew_mentions();
+        tables
+    }
+
+    async fn live_table(&self, schema: &str, table: &str) -> Result<Option<LiveTable>, TableError> {
+        match &self.backend.schema {
+            Some(live) => Ok(live.table(self.backend.case, schema, table).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// Binds a table to its rule's generator; returns what the generator's ids must be above.
+    async fn bind(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
+        self.lock(rule, table).await?;
+        self.locks_settled().await;
+        let highest = self.highest(rule, table).await?;
+        self.bind_above(rule, table, highest, None).await
+    }
+
+    /// `schema.table`: its key in the store, and what its lock is named after. Letter case that the backend does not tell
+    /// apart makes no second lock and no second binding.
+    fn bound_name(&self, rule: &Rule, table: &str) -> String {
+        let (schema, table) = self.key(&rule.schema, table);
+        format!("{schema}.{table}")
+    }
+
+    async fn lock(&self, rule: &Rule, table: &str) -> Result<(), TableError> {
+        match &self.backend.locks {
+            Some(locks) => Ok(locks.take(&self.bound_name(rule, table)).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Until nobody else issues ids for the tables that were locked: only then can their ids be looked at.
+    async fn locks_settled(&self) {
+        if let Some(locks) = &self.backend.locks {
+            locks.settled().await;
+        }
+    }
+
+    /// The highest id in the table, where the generator starts above it. Of a timestamp generator no ids count that are above
+    /// all of its own: other nodes' may be, where the node lies above the time.
+    async fn highest(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
+        let Some(schema) = self.asked_for_ids(rule) else { return Ok(0) };
+        let id_max = self.generators.get(&rule.generator).and_then(Generator::id_max);
+        Ok(schema.highest_id(&rule.schema, table, &rule.column, id_max).await?)
+    }
+
+    /// [`Tables::highest`] of a table that is bound, after DDL.
+    async fn highest_after_ddl(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
+        let Some(schema) = self.asked_for_ids(rule) else { return Ok(0) };
+        let id_max = self.generators.get(&rule.generator).and_then(Generator::id_max);
+        let highest =
+            schema.highest_id_within(DDL_LOCK_SECONDS, &rule.schema, table, &rule.column, id_max).await;
+        Ok(highest?)
+    }
+
+    fn asked_for_ids(&self, rule: &Rule) -> Option<&Schema> {
+        self.backend.schema.as_ref().filter(|_| self.seed(&rule.generator) == Seed::Tables)
+    }
+
+    /// Binds a table that is locked, and holds ids up to `highest`. `old`: a version that may have other generators open.
+    async fn bind_above(
+        &self,
+        rule: &Rule,
+        table: &str,
+        highest: u64,
+        old: Option<&Tables>,
+    ) -> Result<u64, TableError> {
+        let name = self.bound_name(rule, table);
+        let Backend { store, owner, .. } = &self.backend;
+        let is_sequence = !self.is_timestamp(&rule.generator);
+        let bound = bind(store, &name, &rule.generator.to_string(), is_sequence, owner, highest).await;
+        let bound = bound.map_err(|error| TableError::Bind { table: name.clone(), error })?;
+        if let Some(from) = &bound.moved_from {
+            tracing::info!(table = name, from, to = %rule.generator, floor = bound.floor, "the table has a new generator");
+            let named = |generator: &&Generator| generator.name() == from;
+            let others = old.into_iter().flat_map(|old| old.generators.values());
+            for generator in self.generators.values().chain(others).filter(named) {
+                generator.follow(&bound.moves).await;
+            }
+        }
+        Ok(bound.floor)
+    }
+
+    pub(crate) fn has_rules(&self) -> bool {
+        self.rules.any_acts()
+    }
+
+    async fn raise_floor(&self, rule: &Rule, table: &str) -> Result<(), TableError> {
+        if self.backend.successor.is_some() {
+            // It binds what it issues ids for.
+            return Ok(());
+        }
+        // A table that is not bound must not count as one that is.
+        let Some(generator) = self.generators.get(&rule.generator) else {
+            return Err(TableError::NotOpen(rule.generator.clone()));
+        };
+        let floor = self.bind(rule, table).await?;
+        Ok(generator.raise_floor(floor, FLOOR_DEADLINE).await?)
+    }
+
+    /// The same after DDL on a table that is bound: it may be another one now, or have another counter (RENAME, CREATE ... SELECT, ALTER
+    /// TABLE ... AUTO_INCREMENT). Where that cannot be read soon (the session itself may have locked the table), or the store is
+    /// away, ids go on above those that were issued. Of texts the highest takes a look at each row, so they are left alone.
+    async fn raise_floor_again(&self, target: &Target) -> Result<(), TableError> {
+        let (rule, table) = (&target.rule, &target.table);
+        let Some(generator) = self.generators.get(&rule.generator) else { return Ok(()) };
+        if id_shape(target).is_none_or(|column| column.highest().is_none()) {
+            return Ok(());
+        }
+        let raised = async {
+            let highest = self.highest_after_ddl(rule, table).await?;
+            generator.raise_floor(highest, FLOOR_DEADLINE).await.map_err(TableError::from)
+        };
+        let why = match tokio::time::timeout(DDL_READ_MAX, raised).await {
+            Ok(Err(error)) if error.may_pass() => error.for_client(),
+            Ok(raised) => return raised,
+            Err(_) => format!("that took more than {DDL_READ_MAX:?}"),
+        };
+        tracing::warn!(
+            why,
+            table = format!("{}.{table}", rule.schema),
+            "which ids DDL has brought into the table is not known"
+        );
+        Ok(())
+    }
+
+    fn spacing(&self, rule: &Rule) -> Spacing {
+        let one_by_one = Spacing::by(NonZeroU64::MIN);
+        self.rules.generator(&rule.generator).map_or(one_by_one, |spec| spec.kind.spacing())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! Views of ruled tables, all followed at one moment: for rehearsals, which hold no statement up to look at its view.
+
+use std::collections::BTreeMap;
+
+use crate::rewrite::plan::{Lookup, Target};
+use crate::rewrite::through::{Following, STEPS_MAX, TOO_MANY, unclear};
+use crate::rules::model::{NameCase, TableShape};
+use crate::schema::{Schema, SchemaError, TableKind, ViewText};
+use crate::tables::views::mentioning;
+
+/// What a view's name means.
+#[derive(Debug, Clone)]
+pub struct Followed {
+    pub lookup: Lookup,
+    /// Schema and name of the ruled table that its rows go into; where that is not certain, its own.
+    pub table: (String, String),
+}
+
+/// By schema and name as the backend compares them.
+pub type AllFollowed = BTreeMap<(String, String), Followed>;
+
+/// The backend's views that mention a table of which `base` knows something: three queries and one more for each 32 of them.
+pub async fn follow_all(
+    schema: &Schema,
+    case: NameCase,
+    base: impl Fn(&str, &str) -> Option<Lookup>,
+) -> Result<AllFollowed, SchemaError> {
+    let views = schema.views().await?;
+    let found = mentioning(case, &views, |schema, table| base(schema, table).is_some());
+    let is_found = |view: &&ViewText| {
+        let names = found.get(&*case.folded(&view.schema));
+        names.is_some_and(|names| names.contains(&*case.folded(&view.name)))
+    };
+    let found: Vec<&ViewText> = views.iter().filter(is_found).collect();
+    let names: Vec<_> = found.iter().map(|view| (view.schema.clone(), view.name.clone())).collect();
+    let shapes = schema.live_tables(case, &names).await?;
+    let live = found.into_iter().zip(shapes).filter_map(|(view, live)| {
+        let live = live.filter(|live| live.kind == TableKind::View)?;
+        Some((folded(case, &view.schema, &view.name), (view, live.shape)))
+    });
+    let live: Live<'_> = live.collect();
+    Ok(live.keys().filter_map(|name| Some((name.clone(), follow(name, &live, case, &base)?))).collect())
+}
+
+type Live<'a> = BTreeMap<(String, String), (&'a ViewText, TableShape)>;
+
+fn folded(case: NameCase, schema: &str, table: &str) -> (String, String) {
+    (case.folded(schema).into_owned(), case.folded(table).into_owned())
+}
+
+/// `None`: its rows go into no ruled table.
+fn follow(
+    name: &(String, String),
+    live: &Live<'_>,
+    case: NameCase,
+    base: impl Fn(&str, &str) -> Option<Lookup>,
+) -> Option<Followed> {
+    let (view, shape) = live.get(name)?;
+    let own = (view.schema.as_str(), view.name.as_str());
+    let ends = |lookup, (schema, table): (&str, &str)| {
+        Some(Followed { lookup, table: (schema.to_owned(), table.to_owned()) })
+    };
+    let mut following = Following::new(shape);
+    let mut text = &view.definition;
+    for _ in 0..STEPS_MAX {
+        let from = match following.step(text) {
+            Ok(from) => from,
+            Err(why) => return ends(unclear(own, why), own),
+        };
+        if let Some((next, shape)) = live.get(&folded(case, &from.0, &from.1)) {
+            following.goes_on(shape.clone());
+            text = &next.definition;
+            continue;
+        }
+        return match base(&from.0, &from.1)? {
+            Lookup::Ruled(target) => {
+                let Target { rule, table, .. } = &*target;
+                ends(following.ends((own.0, own.1, shape), &target), (&rule.schema, table))
+            }
+            other => ends(other, (&from.0, &from.1)),
+        };
+    }
+    ends(unclear(own, TOO_MANY), own)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::follow;
+    use crate::ids::range::block::Spacing;
+    use crate::rewrite::plan::{Lookup, Target};
+    use crate::rules::model::NameCase::{Insensitive, Sensitive};
+    use crate::rules::model::{ColumnShape, NameCase, TableShape};
+    use crate::schema::ViewText;
+
+    fn shape(columns: &[&str]) -> TableShape {
+        let columns = columns.iter().map(|name| ColumnShape::of(name, "bigint", "bigint(20)", ""));
+        TableShape { columns: columns.collect() }
+    }
+
+    fn target() -> Arc<Target> {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "schema = \"s\"\n[generators.g]\nkind = \"sequence\"\nseed = \"none\"\n\
+                    [tables.t]\ncolumn = \"id\"\ngenerator = \"g\"\n";
+        std::fs::write(folder.path().join("s.toml"), text).unwrap();
+        let rules = crate::rules::load(folder.path()).unwrap().0;
+        let rule = rules.find(Sensitive, "s", "t").unwrap().unwrap().clone();
+        let shape = Some(Arc::new(shape(&["id", "a"])));
+        let spacing = Spacing::by(std::num::NonZeroU64::MIN);
+        Arc::new(Target { rule, table: "t".into(), shape, spacing, view: None })
+    }
+
+    /// The id's name in the view, or what else comes of it, and the table.
+    #[track_caller]
+    fn check(case: NameCase, views: &[(&str, &[&str], &str)], expect: &str) {
+        let texts: Vec<_> = views
+            .iter()
+            .map(|(name, columns, definition)| {
+                let text =
+                    ViewText { schema: "s".into(), name: (*name).into(), definition: (*definition).into() };
+                (text, shape(columns))
+            })
+            .collect();
+        let live: BTreeMap<_, _> = texts
+            .iter()
+            .map(|(text, shape)| (("s".into(), text.name.clone()), (text, shape.clone())))
+            .collect();
+        let base = |schema: &str, table: &str| {
+            ((&*case.folded(schema), &*case.folded(table)) == ("s", "t")).then(|| Lookup::Ruled(target()))
+        };
+        let said = match follow(&("s".into(), views[0].0.into()), &live, case, base) {
+            None => "-".to_owned(),
+            Some(found) => {
+                let said = match found.lookup {
+                    Lookup::Ruled(target) => target.id_column().to_owned(),
+                    Lookup::ServerFirst(why) => why,
+                    other => format!("{other:?}"),
+                };
+                format!("{}: {said}", found.table.1)
+            }
+        };
+        assert!(said.starts_with(expect), "{said}");
+    }
+
+    #[test]
+    fn views_are_followed_to_their_table() {
+        let plain = "select `s`.`t`.`id` AS `nr`,`s`.`t`.`a` AS `a` from `s`.`t`";
+        let outer = "select `v`.`a` AS `b`,`v`.`nr` AS `no` from `s`.`v`";
+        check(Sensitive, &[("v", &["nr", "a"], plain)], "t: nr");
+        check(Sensitive, &[("w", &["b", "no"], outer), ("v", &["nr", "a"], plain)], "t: no");
+        check(Sensitive, &[("v", &["nr", "a"], &plain.replace("`s`.`t`", "`s`.`u`"))], "-");
+        let upper = plain.replace("from `s`.`t`", "from `S`.`T`");
+        check(Insensitive, &[("v", &["nr", "a"], &upper)], "t: nr");
+        check(Sensitive, &[("v", &["nr", "a"], &upper)], "-");
+        check(
+            Sensitive,
+            &[("v", &["a"], "select `s`.`t`.`a` AS `a` from `s`.`t`")],
+            "t: s.v is a view of s.t that",
+        );
+        check(Sensitive, &[("v", &["a"], "")], "v: s.v is a view that may insert");
+        check(
+            Sensitive,
+            &[("v", &["a"], "select `v`.`a` AS `a` from `s`.`v`")],
+            "v: s.v is a view that may insert",
+        );
+    }
+}

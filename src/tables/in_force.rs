@@ -1,0 +1,273 @@
+//! The version of the rules that counts, and its giving way to the next.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
+use crate::ids::Generator;
+use crate::ids::timestamp::clock::SystemClock;
+use crate::rewrite::plan::Target;
+use crate::rules::RuleSet;
+use crate::rules::model::NameCase;
+use crate::schema::{Schema, SchemaError};
+use crate::store::Store;
+use crate::tables::change::Next;
+use crate::tables::locks::TableLocks;
+use crate::tables::lookup::Ddl;
+use crate::tables::{Backend, TableError, Tables, Taken};
+
+/// What all sessions share. A statement takes one version of it, by `InForce::now`, and keeps to that.
+pub struct InForce {
+    now: ArcSwap<Tables>,
+    /// The store was not there when the rules were read: none of their generators is open.
+    pub(super) is_waiting: AtomicBool,
+    pub(super) backend: Backend,
+    /// One change at a time.
+    pub(super) changing: tokio::sync::Mutex<()>,
+    /// Versions that gave way, while a statement that is under way holds them.
+    past: Mutex<Vec<Weak<Tables>>>,
+}
+
+/// Between two versions. However it ends, by an error or a panic or cut off, sessions get a version that is not retired.
+struct Handover<'a> {
+    in_force: &'a InForce,
+    old: &'a Arc<Tables>,
+    /// What comes into force now.
+    tables: Option<Tables>,
+}
+
+impl Drop for Handover<'_> {
+    fn drop(&mut self) {
+        if let Some(tables) = self.tables.take() {
+            self.in_force.replace(self.old, tables);
+        }
+    }
+}
+
+impl InForce {
+    /// Binds every table that the rules name and the backend has, and opens the generators above them. `trusts_clock`: this
+    /// machine's clock is right, whatever the backend's says.
+    pub async fn open(
+        rules: Arc<RuleSet>,
+        schema: Option<Schema>,
+        store: Arc<dyn Store>,
+        locks: Option<TableLocks>,
+        owner: String,
+        trusts_clock: bool,
+    ) -> Result<InForce, TableError> {
+        let case = match &schema {
+            Some(schema) => schema.name_case().await?,
+            None => NameCase::Sensitive,
+        };
+        let backend = Backend {
+            case,
+            schema,
+            store,
+            locks,
+            successor: None,
+            owner,
+            taken: Arc::default(),
+            clock: Arc::new(SystemClock::new()),
+            trusts_clock,
+            ddl: Arc::new(Ddl::default()),
+            shadow: Arc::default(),
+            fetching: Arc::default(),
+        };
+        let (tables, is_waiting) = match Tables::open(rules.clone(), backend.clone()).await {
+            Ok(tables) => (tables, false),
+            Err(error) if error.passes() => {
+                tracing::error!(%error, "no ids are issued until the store is there");
+                (Tables::new(rules, backend.clone()), true)
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(InForce {
+            is_waiting: AtomicBool::new(is_waiting),
+            now: ArcSwap::from_pointee(tables),
+            backend,
+            changing: tokio::sync::Mutex::default(),
+            past: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn now(&self) -> Arc<Tables> {
+        self.now.load_full()
+    }
+
+    pub fn rules(&self) -> Arc<RuleSet> {
+        self.now().rules.clone()
+    }
+
+    /// Makes `rules` active for every statement that comes from now on, or fails and leaves those that were.
+    pub async fn change(&self, rules: Arc<RuleSet>) -> Result<(), TableError> {
+        let _one_at_a_time = self.changing.lock().await;
+        self.change_to(rules).await
+    }
+
+    /// Binds all tables again, above the ids that are in them: after a lapse of their locks another store's proxy may have issued
+    /// ids.
+    pub async fn bind_again(&self) -> Result<(), TableError> {
+        let _one_at_a_time = self.changing.lock().await;
+        let old = self.now();
+        old.unbind_all();
+        self.change_to(old.rules.clone()).await?;
+        self.guarded_again().await;
+        Ok(())
+    }
+
+    /// See [`TableLocks::lapses`].
+    pub fn lapses(&self) -> Option<watch::Receiver<u64>> {
+        self.backend.locks.as_ref().map(TableLocks::lapses)
+    }
+
+    pub(super) async fn guarded_again(&self) {
+        if let Some(locks) = &self.backend.locks {
+            locks.bound_again().await;
+        }
+    }
+
+    /// Under the lock of `changing`.
+    async fn change_to(&self, rules: Arc<RuleSet>) -> Result<(), TableError> {
+        let old = self.now();
+        if old.backend.successor.is_some() {
+            return Err(TableError::Yielded);
+        }
+        let next = Next::make(&old, rules, self.backend.clone()).await?;
+        self.succeed(&old, next).await?;
+        if self.is_waiting.swap(false, Ordering::AcqRel) {
+            tracing::info!("the store is there: ids are issued");
+        }
+        Ok(())
+    }
+
+    /// Retires `old` and puts `next` in its place.
+    pub(super) async fn succeed(&self, old: &Arc<Tables>, next: Next) -> Result<(), TableError> {
+        let _nothing_is_bound = self.backend.fetching.lock().await;
+        let mut handover = Handover { in_force: self, old, tables: Some(next.instead(old)) };
+        old.retire();
+        let (tables, leaving) = next.bound(old).await?;
+        handover.tables = Some(tables);
+        for generator in leaving {
+            generator.close().await;
+        }
+        Ok(())
+    }
+
+    pub(super) fn replace(&self, old: &Arc<Tables>, next: Tables) {
+        self.now.store(Arc::new(next));
+        self.past().push(Arc::downgrade(old));
+    }
+
+    /// The version that comes after `retired`. `None`: it takes longer than `deadline`.
+    pub(crate) async fn after(&self, retired: &Arc<Tables>, deadline: Duration) -> Option<Arc<Tables>> {
+        let _changed = tokio::time::timeout(deadline, self.backend.fetching.lock()).await.ok()?;
+        Some(self.now()).filter(|now| !Arc::ptr_eq(now, retired))
+    }
+
+    /// [`Tables::refresh`] of the version that counts.
+    pub async fn refresh(&self) -> Result<(), SchemaError> {
+        self.now().refresh().await
+    }
+
+    /// [`Tables::suspect`] of the version that counts.
+    pub(crate) fn suspect(&self, target: &Target) {
+        self.now().suspect(target);
+    }
+
+    /// From time to time: views that were made past this proxy are seen, and locks that nobody needs any more given up.
+    pub async fn tidy(&self) -> Result<(), SchemaError> {
+        self.give_up_locks().await;
+        self.now().read_views().await
+    }
+
+    /// A table's lock is held while its rule is active, and while a statement is under way that began when it was.
+    async fn give_up_locks(&self) {
+        let Some(locks) = &self.backend.locks else { return };
+        // A change takes locks for tables that are bound later.
+        let Ok(_nothing_changes) = self.changing.try_lock() else { return };
+        {
+            let mut past = self.past();
+            past.retain(|tables| tables.strong_count() > 0);
+            if !past.is_empty() {
+                return;
+            }
+        }
+        let _nothing_is_bound = self.backend.fetching.lock().await;
+        let now = self.now();
+        let kept: HashSet<String> = now.bound_names().into_iter().chain(now.exact_names()).collect();
+        locks.keep(|table| kept.contains(table)).await;
+    }
+
+    /// The store went back: what the generators have reserved may be others' too.
+    pub fn give_up_reserves(&self) {
+        for generator in self.generators() {
+            generator.give_up_reserve();
+        }
+    }
+
+    /// Generators that wait for the machine's clock to be right look again.
+    pub async fn compare_clocks(&self) {
+        self.now().compare_clocks().await;
+    }
+
+    /// Generators that could not be opened, and those whose nodes went to other proxies while this one was away, are opened.
+    pub async fn reopen(&self) -> Result<(), TableError> {
+        if !self.must_reopen() {
+            return Ok(());
+        }
+        let _one_at_a_time = self.changing.lock().await;
+        // After the lock: a reload that held it may have opened them, and the rules from before it must not come back.
+        if !self.must_reopen() {
+            return Ok(());
+        }
+        let is_waiting = self.is_waiting();
+        match self.change_to(self.rules()).await {
+            Err(error) if is_waiting && error.passes() => Ok(()),
+            other => other,
+        }
+    }
+
+    fn must_reopen(&self) -> bool {
+        self.is_waiting() || self.generators().iter().any(Generator::is_lost)
+    }
+
+    fn past(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Tables>>> {
+        // A list is right whatever panicked while it was locked.
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn generators(&self) -> Vec<Generator> {
+        self.now().generators.values().cloned().collect()
+    }
+
+    /// What is taken of each generator of this process's.
+    pub fn taken(&self) -> &Taken {
+        &self.backend.taken
+    }
+
+    /// The store was not there when this process started, and is not yet: no generator is open.
+    pub fn is_waiting(&self) -> bool {
+        self.is_waiting.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn schema(&self) -> Option<&Schema> {
+        self.backend.schema.as_ref()
+    }
+
+    /// Whether two names are one to the backend.
+    pub(crate) fn is_same_name(&self, a: &str, b: &str) -> bool {
+        let case = self.backend.case;
+        case.folded(a) == case.folded(b)
+    }
+
+    /// DDL was seen: every shape is read again when it is needed.
+    pub(crate) fn forget_shapes(&self) {
+        if self.backend.schema.is_some() {
+            self.backend.ddl.saw();
+        }
+    }
+}

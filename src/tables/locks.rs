@@ -1,0 +1,514 @@
+//! Who may issue ids for a table: proxies of one store only. Stores know nothing of each other, so the backend itself keeps them
+//! apart: user-level locks (`GET_LOCK`) of the control account, on one connection that lives as long as the proxy
+//! (`locks/server` tells which).
+//!
+//! A lock ends with its connection, and this proxy learns of that later. So its ids are good for a lease (300 ms) from when the locks
+//! were last seen held, and who takes a lock waits longer than that (600 ms) before it looks which ids are in the table. A
+//! statement takes its ids first and looks at the lease then. Where the locks were not seen in time, another store's proxy may have
+//! issued ids in the meantime: all tables are bound again, above what is in them, before the lease is renewed. A process may be stopped
+//! between any two steps: what it did not send in time (150 ms after the lease) is not sent any more, and its session ends.
+
+mod ahead;
+mod held;
+mod server;
+
+pub use held::{HeldByOther, held_by_others};
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use mysql_async::Conn;
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::{Mutex, Notify, watch};
+use tokio::time::Instant;
+
+use self::server::Holder;
+use crate::schema::{Schema, SchemaError};
+use crate::store::{Store, StoreError, record};
+
+/// How long ids may be used after the locks were seen held.
+const LEASE: Duration = Duration::from_millis(300);
+
+/// How long who takes a lock waits before it issues ids: the lease of who held it before, and what it had sent by then.
+const GRACE: Duration = Duration::from_millis(600);
+
+/// How long after the lease a statement may be sent whose ids were taken within it. What is left of the grace is the network's and the
+/// server's.
+const SENDING: Duration = Duration::from_millis(150);
+
+/// After a lapse: the grace, and the time to look at the tables.
+const BIND_TIME: Duration = Duration::from_secs(2);
+
+/// How often the locks are looked at.
+const CHECK_INTERVAL: Duration = Duration::from_millis(75);
+
+/// How long a lock is waited for that another store holds: the backend may take a moment to notice that a proxy which was
+/// killed is gone.
+const HELD_MAX: Duration = Duration::from_secs(3);
+
+/// Between two tries for it. Two proxies of one store that start at once are done with it in less.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error(
+        "table {table} is held by another Rowstamp, which has another store (connection {holder} on the backend{whose}): stop that \
+         one; proxies that serve one table share one store (store.kind)"
+    )]
+    Held { table: String, holder: u64, whose: String },
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("locking table {table}: {error}")]
+    Query { table: String, error: mysql_async::Error },
+    #[error("locking table {table}: the backend does not answer")]
+    Timeout { table: String },
+    #[error("locking table {table}: the backend answered otherwise than it was asked")]
+    Answer { table: String },
+}
+
+impl LockError {
+    /// Whether all may be well when it is tried again: the store did not answer.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, LockError::Store(error) if error.passes())
+    }
+
+    /// Whether the server keeps no such locks: Percona XtraDB Cluster's strict mode, MySQL Router where sessions share connections,
+    /// servers that do not know the function.
+    fn has_no_locks(&self) -> bool {
+        matches!(self, LockError::Query { error: mysql_async::Error::Server(error), .. }
+            if matches!(error.code, 1105 | 1235 | 1305 | 3566))
+    }
+}
+
+/// The store, whose proxies share the tables' locks.
+pub enum Sharing {
+    /// A file by its name, which one process has open at a time: the next one takes the locks over.
+    File(String),
+    /// It names itself, and several proxies write it.
+    Store(Arc<dyn Store>),
+}
+
+/// All locks of this proxy.
+#[derive(Clone)]
+pub struct TableLocks {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    schema: Schema,
+    sharing: Sharing,
+    held: Mutex<Held>,
+    lease: ArcSwap<Lease>,
+    /// Told after each look at the locks.
+    looked: watch::Sender<()>,
+    /// A statement waits for the next look.
+    wanted: Arc<Notify>,
+    /// The locks were not seen in time: the tables are to be bound again. How often that was.
+    lapses: watch::Sender<u64>,
+    /// Tables whose lock another store has, with what clients are told.
+    lost: ArcSwap<BTreeMap<String, String>>,
+    /// What clients are told while nothing is known of the locks.
+    away: ArcSwapOption<String>,
+    /// The server has no such locks for us, and the store keeps its proxies apart by itself.
+    unguarded: AtomicBool,
+}
+
+#[derive(Default)]
+struct Held {
+    conn: Option<Conn>,
+    /// It was made after the last look, and holds none of the locks that the one before it held.
+    is_new: bool,
+    /// The server that it is with, as [`Primary::get`](crate::schema::Primary::get) numbers them.
+    server: usize,
+    /// What names the store.
+    store: Option<String>,
+    /// By table, as last seen.
+    tables: BTreeMap<String, Holder>,
+    /// Ids are issued from here on.
+    from: Option<Instant>,
+    /// A lapse is being made good.
+    lapsed: bool,
+}
+
+/// By CLOCK_BOOTTIME, which goes on while the machine sleeps.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lease {
+    server: usize,
+    until: Duration,
+}
+
+/// When a statement with ids may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SendBy {
+    /// Before this moment of CLOCK_BOOTTIME.
+    Boottime(Duration),
+    /// Nobody else can issue its ids.
+    AnyTime,
+}
+
+impl SendBy {
+    pub(crate) fn is_over(self) -> bool {
+        matches!(self, SendBy::Boottime(limit) if boottime() >= limit)
+    }
+
+    /// Whether the lease that it came from is over.
+    pub(crate) fn is_near(self) -> bool {
+        matches!(self, SendBy::Boottime(limit) if boottime() + SENDING >= limit)
+    }
+}
+
+impl TableLocks {
+    pub fn new(schema: Schema, sharing: Sharing) -> Self {
+        let inner = Arc::new(Inner {
+            schema,
+            sharing,
+            held: Mutex::default(),
+            lease: ArcSwap::default(),
+            looked: watch::channel(()).0,
+            wanted: Arc::default(),
+            lapses: watch::channel(0).0,
+            lost: ArcSwap::default(),
+            away: ArcSwapOption::empty(),
+            unguarded: AtomicBool::new(false),
+        });
+        tokio::spawn(look_on(Arc::downgrade(&inner), inner.wanted.clone()));
+        TableLocks { inner }
+    }
+
+    /// Takes the table's lock and keeps it. Before the ids in the table are looked at, [`TableLocks::settled`] must be waited for.
+    pub async fn take(&self, table: &str) -> Result<(), LockError> {
+        if self.inner.unguarded.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.inner.take(table).await {
+            Err(error) if error.has_no_locks() && matches!(self.inner.sharing, Sharing::Store(_)) => {
+                tracing::warn!(%error, "nothing keeps proxies with other stores off the ruled tables");
+                self.inner.unguarded.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            taken => taken,
+        }
+    }
+
+    /// Waits until nobody else issues ids any more for the tables whose locks were taken.
+    pub async fn settled(&self) {
+        let from = self.inner.held.lock().await.from;
+        if let Some(from) = from {
+            tokio::time::sleep_until(from).await;
+        }
+    }
+
+    /// Gives up the locks of all tables but those to `keep`.
+    pub async fn keep(&self, keep: impl Fn(&str) -> bool) {
+        let mut held = self.inner.held.lock().await;
+        let held = &mut *held;
+        for table in held.tables.keys().filter(|table| !keep(table)).cloned().collect::<Vec<_>>() {
+            held.tables.remove(&table);
+            let (Some(conn), Some(store)) = (&mut held.conn, &held.store) else { continue };
+            // Where the connection is gone, so is the lock.
+            match server::release(conn, &table, store).await {
+                Ok(()) => tracing::info!(table, "no active rule names the table: its lock is given up"),
+                Err(error) => {
+                    tracing::debug!(%error, "a table's lock could not be given up");
+                    held.conn = None;
+                }
+            }
+        }
+    }
+
+    /// Why statements into the table must be refused at present, where they must.
+    pub fn lost(&self, table: impl FnOnce() -> String) -> Option<String> {
+        if let Some(why) = self.inner.away.load().as_deref() {
+            return Some(why.clone());
+        }
+        let lost = self.inner.lost.load();
+        if lost.is_empty() { None } else { lost.get(&table()).cloned() }
+    }
+
+    /// Whether ids that were taken before may be used: the locks were seen held a moment ago, or are now. Waits for `limit`, and
+    /// at least for as long as it takes to bind the tables again. The error tells why not.
+    pub async fn seen(&self, limit: Duration) -> Result<(), String> {
+        if self.inner.is_seen() {
+            return Ok(());
+        }
+        let mut looked = self.inner.looked.subscribe();
+        let seen = async {
+            loop {
+                self.inner.wanted.notify_one();
+                if looked.changed().await.is_err() || self.inner.is_seen() {
+                    return;
+                }
+            }
+        };
+        if tokio::time::timeout(limit.max(BIND_TIME), seen).await.is_ok() {
+            return Ok(());
+        }
+        let why = self.inner.away.load().as_deref().cloned();
+        Err(why.unwrap_or_else(|| "the locks of the ruled tables have not been seen in time".to_owned()))
+    }
+
+    /// Until when statements may be sent whose ids were taken by now: later another store's proxy may issue these ids. `None`: the locks
+    /// were not seen in time.
+    pub fn send_by(&self) -> Option<SendBy> {
+        self.inner.send_by()
+    }
+
+    /// Changes with each lapse; [`TableLocks::bound_again`] ends one.
+    pub fn lapses(&self) -> watch::Receiver<u64> {
+        let mut lapses = self.inner.lapses.subscribe();
+        if *lapses.borrow() > 0 {
+            lapses.mark_changed();
+        }
+        lapses
+    }
+
+    /// All tables are bound again after a lapse.
+    pub async fn bound_again(&self) {
+        self.inner.held.lock().await.lapsed = false;
+        self.inner.wanted.notify_one();
+    }
+}
+
+impl Inner {
+    fn is_seen(&self) -> bool {
+        self.send_by().is_some()
+    }
+
+    fn send_by(&self) -> Option<SendBy> {
+        if self.unguarded.load(Ordering::Relaxed) {
+            return Some(SendBy::AnyTime);
+        }
+        let lease = self.lease.load();
+        let is_seen = lease.server == self.schema.primary().get() && boottime() < lease.until;
+        is_seen.then(|| SendBy::Boottime(lease.until + SENDING))
+    }
+
+    async fn take(&self, table: &str) -> Result<(), LockError> {
+        let begun = Instant::now();
+        loop {
+            let mut held = self.held.lock().await;
+            if held.tables.contains_key(table) {
+                return Ok(());
+            }
+            let found = self.ask(&mut held, &[table]).await?.into_iter().next();
+            match found {
+                Some(holder) if holder.is_ours() => {
+                    if !holder.is_settled() {
+                        held.from = Some(Instant::now() + GRACE);
+                    }
+                    held.tables.insert(table.to_owned(), holder);
+                    return Ok(());
+                }
+                Some(Holder::Foreign { connection }) if begun.elapsed() >= HELD_MAX => {
+                    return Err(self.held_by(&mut held, table, connection).await);
+                }
+                _ => {}
+            }
+            // Meanwhile the other tables' locks are looked at.
+            drop(held);
+            tokio::time::sleep(RETRY_INTERVAL).await;
+        }
+    }
+
+    async fn held_by(&self, held: &mut Held, table: &str, holder: u64) -> LockError {
+        let user = match &mut held.conn {
+            Some(conn) => server::user_of(conn, holder).await,
+            None => None,
+        };
+        let whose = user.map(|user| format!(", of {user}")).unwrap_or_default();
+        LockError::Held { table: table.to_owned(), holder, whose }
+    }
+
+    /// Who holds these locks, once those that were free are taken. A connection that fails is given up, and with it what it held.
+    async fn ask(&self, held: &mut Held, tables: &[&str]) -> Result<Vec<Holder>, LockError> {
+        let primary = self.schema.primary().get();
+        // A lock on another server than sessions write to keeps nobody off.
+        if held.server != primary {
+            held.conn = None;
+        }
+        let store = match &mut held.store {
+            Some(store) => store,
+            none => none.insert(self.store_name().await?),
+        };
+        let conn = match &mut held.conn {
+            Some(conn) => conn,
+            none => {
+                held.server = primary;
+                held.is_new = !held.tables.is_empty();
+                none.insert(self.schema.own_connection(server::ANSWER_TIMEOUT).await?)
+            }
+        };
+        let holders = server::take(conn, tables, store).await;
+        if holders.is_err() {
+            held.conn = None;
+        }
+        holders
+    }
+
+    async fn store_name(&self) -> Result<String, StoreError> {
+        match &self.sharing {
+            Sharing::File(name) => Ok(name.clone()),
+            Sharing::Store(store) => record::identity(&**store).await,
+        }
+    }
+
+    /// One look at all locks, which renews the lease.
+    async fn look(&self) {
+        let mut held = self.held.lock().await;
+        if held.tables.is_empty() || held.lapsed {
+            return;
+        }
+        let begun = boottime();
+        match self.see(&mut held).await {
+            Ok(found) => {
+                if self.away.swap(None).is_some() {
+                    tracing::info!("the locks of the ruled tables are held again");
+                }
+                self.take_note(&mut held, found, begun).await;
+            }
+            Err(error) => {
+                let reason = "the locks of the ruled tables cannot be looked at";
+                if boottime() >= self.lease.load().until
+                    && self.away.swap(Some(Arc::new(format!("{reason}; the proxy's log has more")))).is_none()
+                {
+                    tracing::error!(
+                        "{reason}: {error}; ruled statements are refused until they are held again"
+                    );
+                }
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Who holds each table's lock, in their order.
+    async fn see(&self, held: &mut Held) -> Result<Vec<Holder>, LockError> {
+        let is_all_own =
+            held.tables.values().all(|holder| matches!(holder, Holder::Own { settled: true, .. }));
+        if is_all_own
+            && held.server == self.schema.primary().get()
+            && let Some(conn) = &mut held.conn
+            && server::lives(conn).await.is_ok()
+        {
+            return Ok(held.tables.values().copied().collect());
+        }
+        let tables: Vec<String> = held.tables.keys().cloned().collect();
+        let tables: Vec<&str> = tables.iter().map(String::as_str).collect();
+        let found = self.ask(held, &tables).await?;
+        if found.iter().all(|holder| holder.is_ours()) {
+            return Ok(found);
+        }
+        // Who takes a lock needs a moment for all three of them.
+        tokio::time::sleep(RETRY_INTERVAL).await;
+        self.ask(held, &tables).await
+    }
+
+    async fn take_note(&self, held: &mut Held, found: Vec<Holder>, begun: Duration) {
+        // By the time of the answer: the look itself may have taken so long that another store had the locks meanwhile.
+        let was_seen = {
+            let lease = self.lease.load();
+            lease.server == held.server && boottime() < lease.until
+        };
+        let has_stayed = !std::mem::take(&mut held.is_new);
+        // Connections of one server have other numbers each, until it starts again: then this one's has ended too.
+        let is_same = |old: Holder, new: Holder| has_stayed && old.connection() == new.connection();
+        let has_lapsed = held
+            .tables
+            .values()
+            .zip(&found)
+            .any(|(old, new)| new.is_ours() && !(old.is_ours() && (was_seen || is_same(*old, *new))));
+        for (holder, new) in held.tables.values_mut().zip(found) {
+            *holder = new;
+        }
+        if has_lapsed {
+            // Before a table that was lost counts as held.
+            self.lease.store(Arc::default());
+        }
+        self.tell_lost(held).await;
+        if has_lapsed {
+            tracing::warn!(
+                "the locks of the ruled tables were not seen held for a while: ids are issued again once the tables have been looked at"
+            );
+            held.lapsed = true;
+            held.from = Some(Instant::now() + GRACE);
+            self.lapses.send_modify(|lapses| *lapses += 1);
+            return;
+        }
+        self.lease.store(Arc::new(Lease { server: held.server, until: begun + LEASE }));
+        self.looked.send_replace(());
+        self.settle(held).await;
+    }
+
+    /// Tables that another store's proxy has got the lock of.
+    async fn tell_lost(&self, held: &mut Held) {
+        let before = self.lost.load_full();
+        let mut lost = BTreeMap::new();
+        let tables: Vec<_> = held.tables.iter().map(|(table, holder)| (table.clone(), *holder)).collect();
+        for (table, holder) in tables.into_iter().filter(|(_, holder)| !holder.is_ours()) {
+            let why = if let Some(why) = before.get(&table) {
+                why.clone()
+            } else {
+                let error = self.held_by(held, &table, holder.connection().unwrap_or_default()).await;
+                tracing::error!("{error}; statements into it are refused until then");
+                format!(
+                    "table {table} is held by another Rowstamp, which has another store; the proxy's log has more"
+                )
+            };
+            lost.insert(table, why);
+        }
+        for table in before.keys().filter(|table| !lost.contains_key(*table)) {
+            tracing::info!(table, "the table's lock is held again");
+        }
+        if lost.len() != before.len() || lost.keys().ne(before.keys()) {
+            self.lost.store(Arc::new(lost));
+        }
+    }
+
+    /// Tells the store's other proxies which tables need no grace time any more.
+    async fn settle(&self, held: &mut Held) {
+        if held.from.is_some_and(|from| Instant::now() < from) {
+            return;
+        }
+        let is_due = |holder: &Holder| matches!(holder, Holder::Own { settled: false, .. });
+        let tables: Vec<&str> = held
+            .tables
+            .iter()
+            .filter(|(_, holder)| is_due(holder))
+            .map(|(table, _)| table.as_str())
+            .collect();
+        let (Some(conn), Some(store)) = (&mut held.conn, &held.store) else { return };
+        if tables.is_empty() {
+            return;
+        }
+        match server::settle(conn, &tables, store).await {
+            Ok(()) => {
+                for holder in held.tables.values_mut() {
+                    if let Holder::Own { settled, .. } = holder {
+                        *settled = true;
+                    }
+                }
+            }
+            Err(error) => tracing::debug!(%error, "the grace time's end could not be told"),
+        }
+    }
+}
+
+/// Ends with the proxy: it holds the locks only weakly.
+async fn look_on(inner: Weak<Inner>, wanted: Arc<Notify>) {
+    loop {
+        let _ = tokio::time::timeout(CHECK_INTERVAL, wanted.notified()).await;
+        let Some(inner) = inner.upgrade() else { return };
+        inner.look().await;
+    }
+}
+
+/// CLOCK_BOOTTIME, which goes on while the machine sleeps.
+pub(crate) fn boottime() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+}

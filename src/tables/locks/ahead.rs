@@ -1,0 +1,40 @@
+//! The locks of tables that are not there yet. Who takes a table's lock waits for the grace time before it issues ids; where the lock
+//! was taken long before the table is made, its first INSERT does not wait.
+
+use tokio::time::Instant;
+
+use crate::tables::locks::server::TABLES_PER_QUERY;
+use crate::tables::locks::{GRACE, Inner, LockError, TableLocks};
+
+impl TableLocks {
+    /// Takes those of these locks that are free, and waits for none. One that another store's proxy has is asked for again, and its
+    /// holder told, when the table is there.
+    pub async fn take_ahead(&self, tables: &[String]) {
+        // Between two statements the other tables' locks are looked at.
+        for tables in tables.chunks(TABLES_PER_QUERY) {
+            if let Err(error) = self.inner.take_ahead(tables).await {
+                tracing::debug!(%error, "the locks of tables that are not there yet could not be taken");
+                return;
+            }
+        }
+    }
+}
+
+impl Inner {
+    async fn take_ahead(&self, tables: &[String]) -> Result<(), LockError> {
+        let mut held = self.held.lock().await;
+        let is_new = |table: &&str| !held.tables.contains_key(*table);
+        let new: Vec<&str> = tables.iter().map(String::as_str).filter(is_new).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let holders = self.ask(&mut held, &new).await?;
+        for (table, holder) in new.into_iter().zip(holders).filter(|(_, holder)| holder.is_ours()) {
+            if !holder.is_settled() {
+                held.from = Some(Instant::now() + GRACE);
+            }
+            held.tables.insert(table.to_owned(), holder);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! Who holds the locks of ruled tables, as `check` and the console ask.
+
+use crate::schema::Schema;
+use crate::tables::locks::LockError;
+use crate::tables::locks::server::{self, Holder};
+
+/// A table's lock that a connection holds which is no proxy of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldByOther {
+    pub table: String,
+    /// On the backend.
+    pub connection: u64,
+    /// Its user and host, where the account may see them.
+    pub user: Option<String>,
+}
+
+/// Of the tables, whose names are as locks are named after them. `store`: what names the store, where it has a name yet.
+pub async fn held_by_others(
+    schema: &Schema,
+    tables: &[String],
+    store: Option<&str>,
+) -> Result<Vec<HeldByOther>, LockError> {
+    let mut conn = schema.own_connection(server::ANSWER_TIMEOUT).await?;
+    let names: Vec<&str> = tables.iter().map(String::as_str).collect();
+    let holders = server::look(&mut conn, &names, store.unwrap_or_default()).await?;
+    let mut held = Vec::new();
+    for (table, holder) in tables.iter().zip(holders) {
+        let Holder::Foreign { connection } = holder else { continue };
+        let user = server::user_of(&mut conn, connection).await;
+        held.push(HeldByOther { table: table.clone(), connection, user });
+    }
+    Ok(held)
+}

@@ -1,0 +1,295 @@
+//! What a name in a statement means: a ruled table's columns as they were read last, a view of one, or nothing of ours.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::rewrite::plan::{Lookup, Target};
+use crate::rules::column::Meant;
+use crate::rules::model::{Rule, TableShape};
+use crate::rules::pattern::is_pattern;
+use crate::schema::{LiveTable, SchemaError, TableKind};
+use crate::sql::name::same_column;
+use crate::tables::{TableError, Tables};
+
+/// What nobody read again in the meantime ([`Tables::refresh`]) is too old after so long.
+pub const SHAPE_AGE_MAX: Duration = Duration::from_secs(5);
+
+/// How often DDL was seen by any session: what was read before the last time may be out of date.
+#[derive(Debug, Default)]
+pub(super) struct Ddl(AtomicU64);
+
+impl Ddl {
+    pub(super) fn saw(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn seen(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Schema and table as the backend compares them.
+pub(super) type Name<'a> = (Cow<'a, str>, Cow<'a, str>);
+pub(super) type Known = BTreeMap<Name<'static>, Entry>;
+
+#[derive(Clone)]
+pub(super) struct Entry {
+    pub(super) lookup: Lookup,
+    pub(super) read_at: Instant,
+    /// [`Ddl::seen`] before it was read.
+    pub(super) ddl: u64,
+    /// Bound to its generator, and above its floor.
+    is_bound: bool,
+    /// Looked up since it was read.
+    pub(super) is_used: Arc<AtomicBool>,
+}
+
+impl Tables {
+    pub(super) fn folded<'a>(&self, schema: &'a str, table: &'a str) -> Name<'a> {
+        (self.backend.case.folded(schema), self.backend.case.folded(table))
+    }
+
+    pub(super) fn key(&self, schema: &str, table: &str) -> Name<'static> {
+        let (schema, table) = self.folded(schema, table);
+        (schema.into_owned().into(), table.into_owned().into())
+    }
+
+    /// What a name in a statement means; never waits.
+    pub(crate) fn lookup(&self, schema: &str, table: &str) -> Lookup {
+        let known = self.known.load();
+        let name = self.folded(schema, table);
+        let is_current = |entry: &&Entry| self.backend.schema.is_none() || self.is_fresh(entry);
+        let Some(entry) = known.get(&name).filter(is_current) else {
+            return self.not_known(schema, table, &name);
+        };
+        if let Some(away) = self.away(&name) {
+            return away;
+        }
+        // A line that all sessions read is written only once.
+        if !entry.is_used.load(Ordering::Relaxed) {
+            entry.is_used.store(true, Ordering::Relaxed);
+        }
+        entry.lookup.clone()
+    }
+
+    /// Of a name that nothing is known of, or not any more.
+    fn not_known(&self, schema: &str, table: &str, name: &Name<'_>) -> Lookup {
+        match self.rules.acting(self.backend.case, schema, table) {
+            Ok(None) if !self.views.are_read_at(self.backend.ddl.seen()) => Lookup::Unknown,
+            Ok(None) if !self.views.contains(&name.0, &name.1) => Lookup::NotRuled,
+            Err(ambiguous) => Lookup::Refused(ambiguous.to_string()),
+            Ok(_) => self.away(name).unwrap_or(Lookup::Unknown),
+        }
+    }
+
+    /// What a ruled name means while its table's lock is lost.
+    fn away(&self, (schema, table): &Name<'_>) -> Option<Lookup> {
+        self.backend.locks.as_ref()?.lost(|| format!("{schema}.{table}")).map(Lookup::Away)
+    }
+
+    /// No table counts as bound any more.
+    pub(super) fn unbind_all(&self) {
+        self.known.rcu(|known| {
+            let mut known = Known::clone(known);
+            for entry in known.values_mut() {
+                entry.is_bound = false;
+            }
+            known
+        });
+    }
+
+    /// Whether the table that `target` was planned for is ruled and shaped as it was then.
+    pub(crate) async fn still_serves(&self, target: &Target) -> bool {
+        let (schema, table) = target.named();
+        let mut found = self.lookup(schema, table);
+        if let Lookup::Unknown = found {
+            self.fetch(schema, table, false).await;
+            found = self.lookup(schema, table);
+        }
+        matches!(found, Lookup::Ruled(now) if *now == *target)
+    }
+
+    fn is_fresh(&self, entry: &Entry) -> bool {
+        entry.ddl == self.backend.ddl.seen() && entry.read_at.elapsed() < SHAPE_AGE_MAX
+    }
+
+    /// Whether a name without a rule is a view that mentions a table with one.
+    fn is_view(&self, schema: &str, name: &str) -> bool {
+        let (schema, name) = self.folded(schema, name);
+        self.views.contains(&schema, &name)
+    }
+
+    /// Reads the views afresh; those made past this proxy are seen when this is called from time to time.
+    pub async fn read_views(&self) -> Result<(), SchemaError> {
+        let ddl = self.backend.ddl.seen();
+        let Some(schema) = &self.backend.schema else {
+            // Nobody can read any.
+            self.views.settle(ddl);
+            return Ok(());
+        };
+        let views = schema.views().await;
+        if let Ok(views) = &views
+            && self.views.take(&self.rules, self.backend.case, views)
+        {
+            self.renew_mentions();
+        }
+        // Where they could not be read, what was known before goes on: statements on other tables must not fail for it.
+        self.views.settle(ddl);
+        views.map(|_| ())
+    }
+
+    /// Reads the views where DDL has been seen since they were read last.
+    pub(crate) async fn know_views(&self) {
+        if !self.views.are_read_at(self.backend.ddl.seen()) {
+            let _one_at_a_time = self.backend.fetching.lock().await;
+            self.know_views_alone().await;
+        }
+    }
+
+    async fn know_views_alone(&self) {
+        if !self.views.are_read_at(self.backend.ddl.seen())
+            && let Err(error) = self.read_views().await
+        {
+            tracing::warn!(%error, "the views of ruled tables cannot be read");
+        }
+    }
+
+    /// Reads a table's columns afresh, and binds it where it is new, so that [`Tables::lookup`] knows it. `again`: also
+    /// where what is known is not old.
+    pub(crate) async fn fetch(&self, schema: &str, table: &str, again: bool) {
+        let _one_at_a_time = self.backend.fetching.lock().await;
+        // Bound now, the table would go back to a generator that its next version may have taken it from.
+        if self.is_retired() || !again && !matches!(self.lookup(schema, table), Lookup::Unknown) {
+            return;
+        }
+        let rule = self.rules.acting(self.backend.case, schema, table).ok().flatten().cloned();
+        if rule.is_none() {
+            self.know_views_alone().await;
+            if !self.is_view(schema, table) {
+                return;
+            }
+        }
+        let ddl = self.backend.ddl.seen();
+        let read = match &rule {
+            Some(rule) => self.read(rule, table, ddl).await,
+            None => self.through(schema, table, ddl).await,
+        };
+        if let Err(error) = read {
+            tracing::error!(%error, table = format!("{schema}.{table}"), "a ruled table cannot be served");
+            // A rule that looks its column up again each time may find another one then.
+            let is_bound = self.is_bound(schema, table) && !rule.is_some_and(|rule| rule.is_auto());
+            self.put(schema, table, Lookup::Away(error.for_client()), ddl, is_bound);
+        }
+    }
+
+    /// Whether the table was bound under these rules.
+    pub(super) fn is_bound(&self, schema: &str, table: &str) -> bool {
+        self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.is_bound)
+    }
+
+    /// Whether there was DDL since the table was read, or its columns were found to be others.
+    fn was_defined_otherwise(&self, schema: &str, table: &str, ddl: u64) -> bool {
+        self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.ddl != ddl)
+    }
+
+    /// Whether it was, by the ids of this rule's column.
+    pub(super) fn is_bound_by(&self, rule: &Rule, table: &str) -> bool {
+        let known = self.known.load();
+        let Some(entry) = known.get(&self.folded(&rule.schema, table)) else { return false };
+        let is_other =
+            |target: &Target| target.view.is_none() && !same_column(&target.rule.column, &rule.column);
+        entry.is_bound && !matches!(&entry.lookup, Lookup::Ruled(target) if is_other(target))
+    }
+
+    /// By [`Tables::bound_name`], the tables that are bound.
+    pub(super) fn bound_names(&self) -> Vec<String> {
+        let known = self.known.load();
+        let bound = known.iter().filter(|(_, entry)| entry.is_bound);
+        bound.map(|((schema, table), _)| format!("{schema}.{table}")).collect()
+    }
+
+    /// `ddl`: [`Ddl::seen`] before it was read.
+    pub(super) fn put(&self, schema: &str, table: &str, lookup: Lookup, ddl: u64, is_bound: bool) {
+        let key = self.key(schema, table);
+        let is_used = Arc::default();
+        let entry = Entry { lookup, read_at: Instant::now(), ddl, is_bound, is_used };
+        self.known.rcu(|known| {
+            let mut known = Known::clone(known);
+            known.insert(key.clone(), entry.clone());
+            known
+        });
+    }
+
+    /// What a rule's name is to the backend.
+    async fn read(&self, rule: &Arc<Rule>, table: &str, ddl: u64) -> Result<(), TableError> {
+        let live = self.live_table(&rule.schema, table).await?;
+        match live.as_ref().map(|live| live.kind) {
+            Some(TableKind::Base) | None => {
+                self.read_base(rule, table, live, ddl).await?;
+            }
+            Some(TableKind::View) => {
+                self.through(&rule.schema, table, ddl).await?;
+            }
+            // A pattern means tables only.
+            Some(TableKind::Other) if is_pattern(&rule.table) => {
+                self.put(&rule.schema, table, Lookup::NotRuled, ddl, false);
+            }
+            Some(TableKind::Other) => {
+                let why = format!(
+                    "{}.{table} is no table (rule at {}); take its rule away",
+                    rule.schema, rule.origin
+                );
+                self.put(&rule.schema, table, Lookup::Refused(why), ddl, false);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn read_base(
+        &self,
+        rule: &Arc<Rule>,
+        table: &str,
+        live: Option<LiveTable>,
+        ddl: u64,
+    ) -> Result<Lookup, TableError> {
+        let lookup = self.meaning(rule, table, live.map(|live| Arc::new(live.shape)));
+        // A table that comes back, or gets its column later, may hold other ids.
+        let is_bound = matches!(lookup, Lookup::Ruled(_));
+        if let Lookup::Ruled(target) = &lookup {
+            if !self.is_bound_by(&target.rule, table) {
+                self.raise_floor(&target.rule, table).await?;
+            } else if self.was_defined_otherwise(&target.rule.schema, table, ddl) {
+                self.raise_floor_again(target).await?;
+            }
+        }
+        self.put(&rule.schema, table, lookup.clone(), ddl, is_bound);
+        Ok(lookup)
+    }
+
+    /// What the name of a ruled base table means with these columns.
+    pub(super) fn meaning(&self, rule: &Arc<Rule>, table: &str, shape: Option<Arc<TableShape>>) -> Lookup {
+        let meant = match &shape {
+            Some(shape) => rule.meant(table, shape.columns.iter()),
+            None if self.backend.schema.is_none() && rule.is_auto() => Meant::Lacks(format!(
+                "which column of {}.{table} is filled is not known without a control account (rule at {}); name the rule's \
+                 column",
+                rule.schema, rule.origin
+            )),
+            None => Meant::Fills(rule.clone()),
+        };
+        let rule = match meant {
+            Meant::Fills(rule) => rule,
+            Meant::Passes => return Lookup::NotRuled,
+            Meant::Lacks(why) => return Lookup::Refused(why),
+        };
+        if self.backend.schema.is_some() && shape.is_none() {
+            return Lookup::Missing;
+        }
+        let spacing = self.spacing(&rule);
+        let target = Target { rule, table: table.to_owned(), spacing, shape, view: None };
+        Lookup::Ruled(Arc::new(target))
+    }
+}

@@ -1,0 +1,63 @@
+//! Which texts can concern a rule at all: the words of ruled tables, of tables in shadow mode, and of their views.
+
+use crate::rules::mentions::{DefaultSchema, Mention, Mentions};
+use crate::rules::model::Mode;
+use crate::sql::dynamic::shows_its_text;
+use crate::sql::glance::has_word;
+use crate::tables::Tables;
+
+/// Whether a rule may concern a text in which this was found. `escapes`: whether backslashes are escapes, if that is known.
+pub(crate) fn is_concerning(mention: Mention, text: &[u8], escapes: Option<bool>) -> bool {
+    mention.table || mention.dynamic && !shows_its_text(text, escapes)
+}
+
+/// Whether it inserts, as far as it shows.
+fn inserts(text: &[u8]) -> bool {
+    [&b"insert"[..], b"replace", b"load"].iter().any(|word| has_word(text, word))
+}
+
+impl Tables {
+    /// What of the ruled names is in a text. While a view may have been made that nobody has read yet, every text that may insert may
+    /// name it.
+    pub(crate) fn mention(&self, text: &[u8], default: DefaultSchema<'_>) -> Mention {
+        let mentions = self.mentions.load();
+        let mention = mentions.in_text(text, default);
+        let may_name_new_view = self.awaits_views(text);
+        Mention { table: mention.table || may_name_new_view, ..mention }
+    }
+
+    /// Whether the text may insert into a view that nobody has read yet.
+    pub(crate) fn awaits_views(&self, text: &[u8]) -> bool {
+        self.misses_views() && inserts(text)
+    }
+
+    /// Whether there may be views that nobody has read yet, and rules that they may be of.
+    pub(crate) fn misses_views(&self) -> bool {
+        !self.mentions.load().is_empty() && !self.views.are_read_at(self.backend.ddl.seen())
+    }
+
+    /// Whether the default database is or may be one with rules.
+    pub(crate) fn has_rules_in(&self, default: DefaultSchema<'_>) -> bool {
+        self.mentions.load().has_names_in(default)
+    }
+
+    /// Whether a rule may concern a text, or a text within it that does not show.
+    /// `escapes`: as of [`is_concerning`].
+    pub(crate) fn concerns(&self, text: &[u8], default: DefaultSchema<'_>, escapes: Option<bool>) -> bool {
+        is_concerning(self.mention(text, default), text, escapes)
+    }
+
+    /// By the rules, and by the views as they were read last.
+    pub(super) fn renew_mentions(&self) {
+        let rules = self.rules.rules().filter(|rule| rule.mode != Mode::Off);
+        let views = self.views.ruled();
+        let shadowed = self.shadowed_views();
+        let names = rules
+            .map(|rule| (rule.schema.as_str(), rule.table.as_str(), true))
+            .chain(views.iter().flat_map(|(schema, names)| {
+                names.iter().map(move |name| (schema.as_str(), name.as_str(), false))
+            }))
+            .chain(shadowed.iter().map(|(schema, name)| (schema.as_str(), name.as_str(), false)));
+        self.mentions.store(Mentions::new(names).into());
+    }
+}

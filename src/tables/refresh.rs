@@ -1,0 +1,106 @@
+//! DDL that does not come through this proxy: the columns of tables in use are compared every second, and at once where the
+//! server says something that they do not explain.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::rewrite::plan::{Lookup, Target};
+use crate::rules::column::Meant;
+use crate::rules::model::TableShape;
+use crate::schema::{SchemaError, TableKind};
+use crate::tables::Tables;
+use crate::tables::lookup::{Known, Name};
+
+/// How often [`Tables::refresh`] is to be called.
+pub const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A statement that the server refuses has its table read again, not more often than this.
+const SUSPECT_AGE: Duration = Duration::from_millis(100);
+
+impl Tables {
+    /// Reads the tables again that were used since they were read last, all base tables by one query. Those whose columns are the
+    /// same stay known as they are; others are read whole when they are needed next.
+    pub async fn refresh(&self) -> Result<(), SchemaError> {
+        let Some(schema) = &self.backend.schema else { return Ok(()) };
+        let ddl = self.backend.ddl.seen();
+        let mut names = Vec::new();
+        let mut others = Vec::new();
+        for (key, entry) in self.known.load().iter() {
+            if entry.ddl != ddl || !entry.is_used.load(Ordering::Relaxed) {
+                continue;
+            }
+            match &entry.lookup {
+                Lookup::Ruled(target) if target.view.is_none() => {
+                    names.push((target.rule.schema.clone(), target.table.clone()));
+                }
+                Lookup::NotRuled => names.push((key.0.clone().into_owned(), key.1.clone().into_owned())),
+                _ => others.push(key.clone()),
+            }
+        }
+        let found = schema.live_tables(self.backend.case, &names).await?;
+        let mut same = Vec::new();
+        for (name, live) in names.iter().zip(found) {
+            let key = self.key(&name.0, &name.1);
+            let live = live.filter(|live| live.kind == TableKind::Base).map(|live| live.shape);
+            let known = self.known.load().get(&key).map(|entry| entry.lookup.clone());
+            match known {
+                // A view, or what is no table.
+                Some(Lookup::NotRuled) if live.is_none() => others.push(key),
+                Some(Lookup::NotRuled) if live.as_ref().is_some_and(|live| self.passes(&key, live)) => {
+                    same.push(key);
+                }
+                Some(Lookup::Ruled(target)) if live.is_some() && target.shape.as_deref() == live.as_ref() => {
+                    same.push(key);
+                }
+                _ => self.outdate(&key),
+            }
+        }
+        let now = Instant::now();
+        self.known.rcu(|known| {
+            let mut known = Known::clone(known);
+            for key in &same {
+                if let Some(entry) = known.get_mut(key).filter(|entry| entry.ddl == ddl) {
+                    entry.read_at = now;
+                    entry.is_used = std::sync::Arc::default();
+                }
+            }
+            known
+        });
+        for (schema, table) in others {
+            self.fetch(&schema, &table, true).await;
+        }
+        Ok(())
+    }
+
+    /// Whether the table's name is a pattern's, and its columns are not.
+    fn passes(&self, (schema, table): &Name<'static>, shape: &TableShape) -> bool {
+        let rule = self.rules.acting(self.backend.case, schema, table).ok().flatten();
+        rule.is_some_and(|rule| rule.meant(table, shape.columns.iter()) == Meant::Passes)
+    }
+
+    /// The server refused a statement on this table in a way that other columns than we know would explain.
+    pub(crate) fn suspect(&self, target: &Target) {
+        let base = self.key(&target.rule.schema, &target.table);
+        let (schema, name) = target.named();
+        let named = self.key(schema, name);
+        for key in [base, named] {
+            let is_old =
+                self.known.load().get(&key).is_some_and(|entry| entry.read_at.elapsed() > SUSPECT_AGE);
+            if is_old {
+                self.outdate(&key);
+            }
+        }
+    }
+
+    /// It is read again before it is used again.
+    fn outdate(&self, key: &Name<'static>) {
+        self.known.rcu(|known| {
+            let mut known = Known::clone(known);
+            if let Some(entry) = known.get_mut(key) {
+                // No DDL was seen so often yet.
+                entry.ddl = u64::MAX;
+            }
+            known
+        });
+    }
+}

@@ -1,0 +1,149 @@
+//! Tables in shadow mode: known to the planner as if their rules were on, and to nothing else. No id is taken for them, nothing
+//! is bound or locked, and no statement waits for their columns.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::rewrite::plan::Lookup;
+use crate::rules::model::{Mode, Rule};
+use crate::schema::{SchemaError, TableKind};
+use crate::sql::digest::Digest;
+use crate::tables::followed::{AllFollowed, follow_all};
+use crate::tables::shadow_counts::{Outcome, ShadowCount};
+use crate::tables::{InForce, SHAPE_AGE_MAX, Tables};
+
+/// What was read of the tables in shadow mode, and of their views; by schema and name as the backend compares them.
+#[derive(Default)]
+pub(super) struct Shadows {
+    tables: BTreeMap<(String, String), Lookup>,
+    views: AllFollowed,
+    read_at: Option<Instant>,
+    /// How often DDL had been seen before they were read.
+    ddl: u64,
+}
+
+impl Tables {
+    /// Whether any rule is in shadow mode.
+    pub(crate) fn rehearses(&self) -> bool {
+        self.rules.any_is_shadow()
+    }
+
+    /// The table in shadow mode that a name in a statement means: its own, or a view's of it.
+    pub(crate) fn shadowed(&self, schema: &str, table: &str) -> Option<(String, String)> {
+        if !self.rehearses() {
+            return None;
+        }
+        if let Some(view) = self.shadows.load().views.get(&self.owned(schema, table)) {
+            return Some(view.table.clone());
+        }
+        self.rules.shadow(self.backend.case, schema, table)?;
+        let name = self.owned(schema, table);
+        // A pattern that passes the table over.
+        let is_none = matches!(self.shadows.load().tables.get(&name), Some(Lookup::NotRuled));
+        (!is_none).then_some(name)
+    }
+
+    /// Views of such tables, by schema and name.
+    pub(super) fn shadowed_views(&self) -> Vec<(String, String)> {
+        self.shadows.load().views.keys().cloned().collect()
+    }
+
+    fn owned(&self, schema: &str, table: &str) -> (String, String) {
+        let (schema, table) = self.folded(schema, table);
+        (schema.into_owned(), table.into_owned())
+    }
+
+    /// As [`Tables::lookup`], with tables in shadow mode ruled as if they were on. [`Lookup::Unknown`] of such tables only: what
+    /// is to be known of others was fetched for the statement on its way.
+    pub(crate) fn rehearsed(&self, schema: &str, table: &str) -> Lookup {
+        let shadows = self.shadows.load();
+        let found = self.rules.shadow(self.backend.case, schema, table);
+        let name = self.owned(schema, table);
+        let Some(rule) = found.filter(|_| !shadows.views.contains_key(&name)) else {
+            let on_its_way = if self.has_rules() { self.lookup(schema, table) } else { Lookup::NotRuled };
+            return match on_its_way {
+                Lookup::NotRuled | Lookup::Unknown => {
+                    shadows.views.get(&name).map_or(Lookup::NotRuled, |view| view.lookup.clone())
+                }
+                found => found,
+            };
+        };
+        if self.backend.schema.is_none() {
+            return self.meaning(&as_if_on(rule), table, None);
+        }
+        shadows.tables.get(&name).cloned().unwrap_or(Lookup::Unknown)
+    }
+
+    /// `name`: schema and table as a statement spells them, where it names any.
+    pub(crate) fn count_shadow(
+        &self,
+        name: Option<(&str, &str)>,
+        outcome: &Outcome,
+        asks: bool,
+        digest: &dyn Fn() -> Digest,
+    ) {
+        let name = name.map(|(schema, table)| self.folded(schema, table));
+        let name = name.as_ref().map(|(schema, table)| (&**schema, &**table));
+        self.backend.shadow.count(name, outcome, asks, digest);
+    }
+
+    /// Reads the columns of all tables in shadow mode, and their views, where they are old or DDL was seen. Nobody waits for it but who makes a
+    /// version ready, and nothing fails with it.
+    pub(super) async fn read_shadows(&self) {
+        let ddl = self.backend.ddl.seen();
+        let shadows = self.shadows.load();
+        let is_fresh = |at: Instant| at.elapsed() < SHAPE_AGE_MAX.saturating_sub(Duration::from_millis(500));
+        if !self.rehearses() || shadows.ddl == ddl && shadows.read_at.is_some_and(is_fresh) {
+            return;
+        }
+        match self.shadows_now(ddl).await {
+            Ok(shadows) => {
+                self.shadows.store(shadows.into());
+                self.renew_mentions();
+            }
+            Err(error) => tracing::debug!(%error, "the columns of tables in shadow mode cannot be read"),
+        }
+    }
+
+    async fn shadows_now(&self, ddl: u64) -> Result<Shadows, SchemaError> {
+        let mut shadows = Shadows { ddl, read_at: Some(Instant::now()), ..Shadows::default() };
+        let Some(schema) = &self.backend.schema else { return Ok(shadows) };
+        let found = schema.ruled_tables(self.backend.case, &self.rules).await?;
+        let mine: Vec<_> = found
+            .tables
+            .into_iter()
+            .chain(found.passed)
+            .filter(|(_, rule)| rule.mode == Mode::Shadow)
+            .collect();
+        let names: Vec<_> = mine.iter().map(|(table, rule)| (rule.schema.clone(), table.clone())).collect();
+        let live = schema.live_tables(self.backend.case, &names).await?;
+        for ((table, rule), live) in mine.iter().zip(live) {
+            let Some(live) = live.filter(|live| live.kind == TableKind::Base) else { continue };
+            let meaning = self.meaning(&as_if_on(rule), table, Some(Arc::new(live.shape)));
+            shadows.tables.insert(self.owned(&rule.schema, table), meaning);
+        }
+        let is_ruled = |lookup: &&Lookup| !matches!(lookup, Lookup::NotRuled);
+        let base = |schema: &str, table: &str| {
+            shadows.tables.get(&self.owned(schema, table)).filter(is_ruled).cloned()
+        };
+        shadows.views = follow_all(schema, self.backend.case, base).await?;
+        Ok(shadows)
+    }
+}
+
+fn as_if_on(rule: &Rule) -> Arc<Rule> {
+    Arc::new(Rule { mode: Mode::On, ..rule.clone() })
+}
+
+impl InForce {
+    /// What would have become of statements into tables in shadow mode, since the proxy began.
+    pub fn shadow(&self) -> Vec<ShadowCount> {
+        self.backend.shadow.counted()
+    }
+
+    /// `Tables::read_shadows` of the version that counts.
+    pub async fn refresh_shadows(&self) {
+        self.now().read_shadows().await;
+    }
+}

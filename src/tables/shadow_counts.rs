@@ -1,0 +1,219 @@
+//! What would become of statements into the tables whose rules are in shadow mode, counted by table.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use crate::sql::digest::Digest;
+
+/// How often the log gets what was counted.
+pub const TELL_INTERVAL: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// Tables that are counted each by itself; without a control account any name may fit a pattern.
+const TABLES_MAX: usize = 10_000;
+
+/// Refusals of which the log has the text.
+const REFUSALS_TOLD_MAX: usize = 1_000;
+
+/// Of statements that name no table we know, as EXECUTE of a text that was not seen.
+const NO_NAME: (&str, &str) = ("", "(not known)");
+
+/// What would become of a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It would take so many ids; of INSERT ... SELECT only the server knows.
+    Rewritten { ids: u64 },
+    /// The client wrote every id itself, or a temporary table takes the rows.
+    Left,
+    /// It would get an error, and why.
+    Refused(String),
+    /// It would be shown to the server, and refused for this where the server has no error of its own.
+    ServerFirst(String),
+    /// What it would be depends on what was not known.
+    Unknown(&'static str),
+}
+
+/// Since the proxy began.
+#[derive(Debug, Default)]
+struct Counts {
+    rewritten: AtomicU64,
+    left: AtomicU64,
+    refused: AtomicU64,
+    server_first: AtomicU64,
+    unknown: AtomicU64,
+    asked: AtomicU64,
+    ids: AtomicU64,
+}
+
+/// A table whose rule is in shadow mode, or was since the proxy began, and its statements by what would have become of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ShadowCount {
+    pub schema: String,
+    pub table: String,
+    /// Ids would be filled in.
+    pub rewritten: u64,
+    /// The client wrote every id itself, or a temporary table takes the rows.
+    pub left: u64,
+    /// Error 1235, or what stands for it.
+    pub refused: u64,
+    /// Shown to the server, and refused if it has no error of its own.
+    pub server_first: u64,
+    /// Cannot be said: the table's columns, or the statement's text, were not known.
+    pub unknown: u64,
+    /// Of all these, those before which the server would be asked something.
+    pub asked: u64,
+    /// Ids that would have been taken, without those of INSERT ... SELECT.
+    pub ids: u64,
+}
+
+impl ShadowCount {
+    pub fn statements(&self) -> u64 {
+        self.rewritten + self.left + self.refused + self.server_first + self.unknown
+    }
+}
+
+/// What all versions of the rules count into.
+#[derive(Debug, Default)]
+pub(crate) struct Shadow {
+    tables: RwLock<BTreeMap<(String, String), Arc<Counts>>>,
+    told: Mutex<BTreeSet<(String, String)>>,
+}
+
+impl Shadow {
+    /// `name`: schema and table, where they are known. `asks`: the server would be asked something first.
+    pub(crate) fn count(
+        &self,
+        name: Option<(&str, &str)>,
+        outcome: &Outcome,
+        asks: bool,
+        digest: impl Fn() -> Digest,
+    ) {
+        let (schema, table) = name.unwrap_or(NO_NAME);
+        let counts = self.of(schema, table);
+        let add = |counter: &AtomicU64, n: u64| {
+            counter.fetch_add(n, Ordering::Relaxed);
+        };
+        match outcome {
+            Outcome::Rewritten { ids } => {
+                add(&counts.rewritten, 1);
+                add(&counts.ids, *ids);
+            }
+            Outcome::Left => add(&counts.left, 1),
+            Outcome::Refused(_) => add(&counts.refused, 1),
+            Outcome::ServerFirst(_) => add(&counts.server_first, 1),
+            Outcome::Unknown(_) => add(&counts.unknown, 1),
+        }
+        add(&counts.asked, u64::from(asks));
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            let Digest { text, hash } = digest();
+            let table = format!("{schema}.{table}");
+            tracing::debug!(table, ?outcome, asks, digest = hash, statement = text, "shadow mode");
+        }
+        if let Outcome::Refused(why) | Outcome::ServerFirst(why) = outcome {
+            self.tell_refusal(&format!("{schema}.{table}"), why, digest());
+        }
+    }
+
+    fn of(&self, schema: &str, table: &str) -> Arc<Counts> {
+        let name = (schema.to_owned(), table.to_owned());
+        let known = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counts) = known.get(&name) {
+            return counts.clone();
+        }
+        drop(known);
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let name = if tables.len() < TABLES_MAX { name } else { (schema.to_owned(), "(others)".to_owned()) };
+        tables.entry(name).or_default().clone()
+    }
+
+    /// Each kind of refusal once, so that the log does not grow with the traffic.
+    fn tell_refusal(&self, table: &str, why: &str, digest: Digest) {
+        let Digest { text, hash } = digest;
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= REFUSALS_TOLD_MAX || !told.insert((table.to_owned(), hash.clone())) {
+            return;
+        }
+        drop(told);
+        let why = why.strip_prefix("rowstamp: ").unwrap_or(why);
+        tracing::info!(table, digest = hash, statement = text, why, "shadow mode: it would be refused");
+    }
+
+    /// By schema and table.
+    pub(crate) fn counted(&self) -> Vec<ShadowCount> {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let one = |((schema, table), counts): (&(String, String), &Arc<Counts>)| ShadowCount {
+            schema: schema.clone(),
+            table: table.clone(),
+            rewritten: get(&counts.rewritten),
+            left: get(&counts.left),
+            refused: get(&counts.refused),
+            server_first: get(&counts.server_first),
+            unknown: get(&counts.unknown),
+            asked: get(&counts.asked),
+            ids: get(&counts.ids),
+        };
+        tables.iter().map(one).collect()
+    }
+}
+
+/// Tells the log of each table that had statements since the last time.
+pub fn tell(now: Vec<ShadowCount>, told: &mut Vec<ShadowCount>) {
+    for count in now.iter().filter(|count| !told.contains(count)) {
+        let ShadowCount { schema, table, rewritten, left, refused, server_first, unknown, asked, ids } =
+            count;
+        let table = format!("{schema}.{table}");
+        tracing::info!(
+            table,
+            rewritten,
+            left,
+            refused,
+            server_first,
+            unknown,
+            asked,
+            ids,
+            "shadow mode: what would have become of its statements so far"
+        );
+    }
+    *told = now;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outcome, Shadow, TABLES_MAX};
+    use crate::sql::digest::Digest;
+
+    #[test]
+    fn statements_are_counted_by_table_and_outcome() {
+        let shadow = Shadow::default();
+        let digest = || Digest { text: "INSERT".into(), hash: "x".into() };
+        let count = |name, outcome, asks| shadow.count(name, &outcome, asks, digest);
+        let t = Some(("s", "t"));
+        count(t, Outcome::Rewritten { ids: 3 }, false);
+        count(t, Outcome::Rewritten { ids: 4 }, true);
+        count(t, Outcome::Left, false);
+        count(t, Outcome::Refused("why".into()), false);
+        count(t, Outcome::ServerFirst("why".into()), true);
+        count(t, Outcome::Unknown("columns"), false);
+        count(None, Outcome::Unknown("text"), true);
+        let counted = shadow.counted();
+        assert_eq!(counted.len(), 2);
+        let [nameless, t] = counted.as_slice() else { panic!("{counted:?}") };
+        assert_eq!((nameless.table.as_str(), nameless.unknown, nameless.asked), ("(not known)", 1, 1));
+        assert_eq!((t.rewritten, t.left, t.refused, t.server_first, t.unknown), (2, 1, 1, 1, 1));
+        assert_eq!((t.asked, t.ids, t.statements()), (2, 7, 6));
+        assert_eq!(shadow.told.lock().unwrap().len(), 1, "a refusal is told once");
+    }
+
+    #[test]
+    fn tables_have_a_limit() {
+        let shadow = Shadow::default();
+        let digest = || Digest { text: String::new(), hash: String::new() };
+        for nth in 0..TABLES_MAX + 2 {
+            shadow.count(Some(("s", &nth.to_string())), &Outcome::Left, false, digest);
+        }
+        let counted = shadow.counted();
+        assert_eq!(counted.len(), TABLES_MAX + 1);
+        assert_eq!(counted.iter().find(|count| count.table == "(others)").unwrap().left, 2);
+    }
+}

@@ -1,0 +1,87 @@
+//! An INSERT through a view is one into the table that it selects from.
+
+use crate::rewrite::plan::Lookup;
+use crate::rewrite::through::{Following, STEPS_MAX, TOO_MANY, unclear};
+use crate::rules::model::TableShape;
+use crate::schema::{LiveTable, TableKind};
+use crate::tables::{TableError, Tables};
+
+/// What lies behind a view.
+enum Behind {
+    Base {
+        schema: String,
+        live: LiveTable,
+        following: Following,
+    },
+    /// The backend has no such table: it says so itself.
+    Missing,
+    /// Not followed, for this reason.
+    Unclear(&'static str),
+}
+
+impl Tables {
+    /// Notes what rows get that are inserted through this view.
+    pub(super) async fn through(&self, schema: &str, view: &str, ddl: u64) -> Result<(), TableError> {
+        let lookup = match self.live_table(schema, view).await? {
+            Some(live) if live.kind == TableKind::View => {
+                match self.behind(schema, view, &live.shape).await? {
+                    Behind::Base { schema: base_schema, live: base, following } => {
+                        let view = (schema, view, &live.shape);
+                        self.target(view, (&base_schema, base), following, ddl).await?
+                    }
+                    Behind::Missing => Lookup::Missing,
+                    Behind::Unclear(why) => unclear((schema, view), why),
+                }
+            }
+            // It was one when the views were read.
+            Some(_) => Lookup::NotRuled,
+            None => Lookup::Missing,
+        };
+        self.put(schema, view, lookup, ddl, false);
+        Ok(())
+    }
+
+    /// Follows a view to its table.
+    async fn behind(&self, schema: &str, view: &str, shape: &TableShape) -> Result<Behind, TableError> {
+        let Some(live) = &self.backend.schema else { return Ok(Behind::Missing) };
+        let mut following = Following::new(shape);
+        let mut at = (schema.to_owned(), view.to_owned());
+        for _ in 0..STEPS_MAX {
+            let from = match following.step(&live.view_definition(&at.0, &at.1).await?) {
+                Ok(from) => from,
+                Err(why) => return Ok(Behind::Unclear(why)),
+            };
+            let Some(found) = self.live_table(&from.0, &from.1).await? else {
+                return Ok(Behind::Missing);
+            };
+            match found.kind {
+                TableKind::Base => return Ok(Behind::Base { schema: from.0, live: found, following }),
+                TableKind::View => {
+                    following.goes_on(found.shape);
+                    at = from;
+                }
+                TableKind::Other => return Ok(Behind::Unclear("it selects from what is no table")),
+            }
+        }
+        Ok(Behind::Unclear(TOO_MANY))
+    }
+
+    async fn target(
+        &self,
+        view: (&str, &str, &TableShape),
+        (base_schema, base): (&str, LiveTable),
+        following: Following,
+        ddl: u64,
+    ) -> Result<Lookup, TableError> {
+        let rule = match self.rules.acting(self.backend.case, base_schema, &base.name) {
+            Ok(Some(rule)) => rule.clone(),
+            Ok(None) => return Ok(Lookup::NotRuled),
+            Err(ambiguous) => return Ok(Lookup::Refused(ambiguous.to_string())),
+        };
+        let table = base.name.clone();
+        Ok(match self.read_base(&rule, &table, Some(base), ddl).await? {
+            Lookup::Ruled(target) => following.ends(view, &target),
+            other => other,
+        })
+    }
+}
