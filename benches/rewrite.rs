@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rowstamp::ids::range::block::{IdBlock, Spacing};
-use rowstamp::rewrite::plan::{Lookup, Planned, Protocol, Target, View, plan};
+use rowstamp::rewrite::plan::{Lookup, Planned, Protocol, View};
+use rowstamp::rewrite::planner::plan;
+use rowstamp::rewrite::target::Target;
 use rowstamp::rules::model::{
     ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
 };

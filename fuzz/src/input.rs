@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rowstamp::ids::range::block::Spacing;
-use rowstamp::rewrite::plan::{Lookup, Target, Through};
+use rowstamp::rewrite::plan::Lookup;
+use rowstamp::rewrite::target::{Target, Through};
 use rowstamp::rules::model::{
     ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
 };

@@ -8,7 +8,9 @@ use rowstamp::ids::range::block::IdBlock;
 use rowstamp::mysql::bulk::Bulk;
 use rowstamp::mysql::prepared::{Execute, Expected, ParamType};
 use rowstamp::rewrite::named::Fresh;
-use rowstamp::rewrite::plan::{Plan, Planned, Protocol, Style, View, plan};
+use rowstamp::rewrite::edit::Style;
+use rowstamp::rewrite::plan::{Plan, Planned, Protocol, View};
+use rowstamp::rewrite::planner::plan;
 use rowstamp::rewrite::prepare::PreparedInsert;
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 use rowstamp::rewrite::{bulk, execution, meaning::Meaning};
@@ -74,7 +76,7 @@ fn placeholders(
     text: &[u8],
     after: &[u8],
     plan: &Plan,
-    prepared: &rowstamp::rewrite::prepare::PreparedText,
+    prepared: &rowstamp::rewrite::prepared_text::PreparedText,
     dialect: Dialect,
 ) {
     let before = Packet::read(text, dialect, false);

@@ -5,9 +5,9 @@ use std::sync::Mutex;
 
 use rowstamp::ids::range::block::IdBlock;
 use rowstamp::rewrite::named::Fresh;
-use rowstamp::rewrite::plan::{
-    InsertPlan, Lookup, Numbers, Plan, Planned, Protocol, Style, View, begins_insert, plan,
-};
+use rowstamp::rewrite::edit::{Numbers, Style};
+use rowstamp::rewrite::plan::{InsertPlan, Lookup, Plan, Planned, Protocol, View};
+use rowstamp::rewrite::planner::{begins_insert, plan};
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 use rowstamp::rules::model::{InsertId, Mode};
 use rowstamp::sql::dialect::Dialect;

@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use rowstamp::rewrite::plan::{InsertPlan, Plan, Style};
+use rowstamp::rewrite::edit::Style;
+use rowstamp::rewrite::plan::{InsertPlan, Plan};
 use rowstamp::sql::name;
 
 use crate::tree::{Body, Insert, Packet, Piece, Run};

@@ -18,19 +18,21 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 
-pub use self::from::explain_log;
-pub use self::log::Format;
-pub use self::tables::LiveTables;
 use self::tables::{NO_DATABASE, Tables};
 use super::{ConfigArg, EXIT_FOUND, Usage, load};
 use crate::config::Loaded;
 use crate::proxy::settings::Verify;
-use crate::rewrite::plan::{Lookup, Planned, Protocol, View, plan};
+use crate::rewrite::plan::{Lookup, Planned, Protocol, View};
+use crate::rewrite::planner::plan;
 use crate::rewrite::render::describe;
 use crate::rewrite::verify::{Opinion, opinion_on_sample};
 use crate::rules::RuleSet;
 use crate::schema::Schema;
 use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
+
+pub use self::from::explain_log;
+pub use self::log::Format;
+pub use self::tables::LiveTables;
 
 /// Where nobody says which server it is.
 pub(super) const SERVER: &str = "10.11.6-MariaDB";

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::meaning::Meaning;
-use super::plan::{Edit, InsertPlan, NewRows, Protocol, Style, Target};
-use super::prepare::{IdParam, PARAMS_MAX};
-use super::select;
+use crate::rewrite::edit::{Edit, Style};
+use crate::rewrite::plan::{InsertPlan, NewRows, Protocol};
+use crate::rewrite::prepared_text::{IdParam, PARAMS_MAX};
+use crate::rewrite::target::Target;
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::insert::{Body, Columns, Form, Head, Row, Source, Wants};
@@ -15,6 +16,7 @@ use crate::sql::name;
 use crate::sql::value::IdValue;
 
 mod edits;
+mod select;
 mod slots;
 mod style;
 

@@ -1,9 +1,10 @@
 //! Shape and rule to plan; plan and range to bytes or parameters. Pure: no runtime, no clock, no disk.
 //!
-//! [`plan::plan`] says what a packet needs; the caller takes the ids and calls [`plan::Plan::splice`], or prepares
+//! [`planner::plan`] says what a packet needs; the caller takes the ids and calls [`plan::Plan::splice`], or prepares
 //! the statement with [`plan::Plan::prepare`] and decides at each execution.
 
 pub mod bulk;
+pub mod edit;
 pub mod effects;
 pub mod execution;
 mod insert;
@@ -11,9 +12,13 @@ pub mod meaning;
 pub mod named;
 mod packet;
 pub mod plan;
+pub mod planner;
 pub mod prepare;
+pub mod prepared_text;
+pub mod refusal;
 pub mod render;
 pub mod select;
 mod splice;
+pub mod target;
 pub mod through;
 pub mod verify;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::prepare::PreparedText;
+use crate::rewrite::prepared_text::PreparedText;
 use crate::sql::dialect::Dialect;
 
 /// A statement that PREPARE gave a name. It is planned again at each EXECUTE, under what it was read in, and must come out

@@ -4,6 +4,7 @@ mod around;
 mod dynamic;
 mod execute;
 mod hiding;
+mod inner;
 mod inside;
 
 use std::borrow::Cow;
@@ -13,9 +14,10 @@ use self::around::Around;
 use self::hiding::Hidden;
 use super::effects::Effects;
 use super::insert::{Context, Stop};
-use super::plan::{
-    Edit, InsertPlan, Lookup, Need, Plan, Planned, Protocol, Refusal, Target, Unreadable, View,
-};
+use crate::rewrite::edit::Edit;
+use crate::rewrite::plan::{InsertPlan, Lookup, Need, Plan, Planned, Protocol, Unreadable, View};
+use crate::rewrite::refusal::Refusal;
+use crate::rewrite::target::Target;
 use crate::rules::model::Mode;
 use crate::sql::dialect::Dialect;
 use crate::sql::dynamic::{self as dynamic_sql, Dynamic};

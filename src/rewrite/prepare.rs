@@ -1,46 +1,10 @@
 //! The text of a prepared statement, with one place for ids that are decided at each execution.
 
-use super::plan::{Edit, IdForm, InsertPlan, Piece, Plan, Refusal, Style};
-use super::splice::{needs_blank, put_digits, put_fixed};
-
-/// More placeholders the protocol cannot count.
-pub const PARAMS_MAX: usize = 65_535;
-
-/// What goes to the server in COM_STMT_PREPARE, and what its executions need.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PreparedText {
-    pub text: Vec<u8>,
-    /// Our own parameters, ascending by index. Wrapped styles have one, for the first generated row; literals are one for each.
-    /// Empty where the client wrote every id, or decides at execution.
-    pub hidden: Vec<HiddenParam>,
-    /// The client's own parameters; the server counts these and the hidden ones.
-    pub client_params: u16,
-    /// The client's parameters that stand at the id's place, one a row at most, ascending.
-    /// Each that is bound to NULL or to zero takes an id at execution.
-    pub id_params: Vec<IdParam>,
-    /// Ids that every execution takes.
-    pub fixed_ids: u32,
-    pub style: Style,
-}
-
-/// A parameter of ours among the server's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HiddenParam {
-    /// Among the server's parameters, counted from 0.
-    pub index: u16,
-    /// Row of the statement, counted from 0: ids ascend with the rows that take one. Of an INSERT ... SELECT, which
-    /// [`Number`](super::plan::Number) goes there.
-    pub row: u32,
-}
-
-/// A parameter of the client's at the id's place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IdParam {
-    /// Among the client's parameters, counted from 0.
-    pub index: u16,
-    /// Row of the statement, counted from 0.
-    pub row: u32,
-}
+use crate::rewrite::edit::{Edit, IdForm, Piece, put_digits};
+use crate::rewrite::plan::{InsertPlan, Plan};
+use crate::rewrite::prepared_text::{HiddenParam, PARAMS_MAX, PreparedText};
+use crate::rewrite::refusal::Refusal;
+use crate::rewrite::splice::{needs_blank, put_fixed};
 
 /// What an execution needs to know of its text.
 #[derive(Debug)]
@@ -62,7 +26,17 @@ impl PreparedInsert {
     }
 }
 
-pub(super) fn prepare(plan: &Plan, text: &[u8]) -> Result<PreparedText, Refusal> {
+impl Plan {
+    /// The text to prepare. Only of a plan made for [`Protocol::Prepare`], which holds one insert.
+    pub fn prepare(&self, text: &[u8]) -> Result<PreparedText, Refusal> {
+        if let Some((insert, select)) = self.select() {
+            return select.prepare(text, &insert.target.spacing, insert.params);
+        }
+        prepare(self, text)
+    }
+}
+
+fn prepare(plan: &Plan, text: &[u8]) -> Result<PreparedText, Refusal> {
     let [insert] = plan.inserts.as_slice() else {
         return Err(Refusal::new("a prepared text holds several statements; prepare them one by one"));
     };

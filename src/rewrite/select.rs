@@ -13,23 +13,20 @@
 //! LAST_INSERT_ID() what was there before the statement, since each row puts it back. In the dead branch stands
 //! UUID_SHORT(), which has `binlog_format=MIXED` log rows: a replica may read them in another order.
 
-use super::plan::{Number, Numbers, Refusal, Target};
-use super::prepare::{HiddenParam, PARAMS_MAX, PreparedText};
-use super::splice::put_digits;
 use crate::ids::range::block::{Spacing, Ticks};
 use crate::mysql::column::ColumnDefinition;
+use crate::rewrite::edit::{Number, Numbers, Style, put_digits};
+use crate::rewrite::prepared_text::{HiddenParam, PARAMS_MAX, PreparedText};
+use crate::rewrite::refusal::Refusal;
+use crate::rewrite::target::Target;
 use crate::rules::model::Explicit;
 
-mod check;
-
-pub(super) use check::plan;
-
 /// Rows that a statement is first taken to have, where its text does not show.
-const ROWS_GUESSED: u32 = 16;
+pub(super) const ROWS_GUESSED: u32 = 16;
 /// The same, where it cannot be run again.
-const ROWS_GUESSED_ONCE: u32 = 256;
+pub(super) const ROWS_GUESSED_ONCE: u32 = 256;
 /// What a `LIMIT n` is believed.
-const ROWS_BELIEVED_MAX: u64 = 10_000;
+pub(super) const ROWS_BELIEVED_MAX: u64 = 10_000;
 
 /// No limit at all, to both servers.
 const NO_LIMIT: &[u8] = b" LIMIT 18446744073709551615";
@@ -39,16 +36,16 @@ const NO_LIMIT: &[u8] = b" LIMIT 18446744073709551615";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectPlan {
     /// What goes into the column list, and where: the id, or where there is no list, all of it.
-    list: Option<(u32, Box<str>)>,
-    start: u32,
-    end: u32,
-    limit_at: Option<u32>,
+    pub(super) list: Option<(u32, Box<str>)>,
+    pub(super) start: u32,
+    pub(super) end: u32,
+    pub(super) limit_at: Option<u32>,
     /// How many the query has.
-    columns: u32,
+    pub(super) columns: u32,
     /// Which of the query's columns is the id.
     pub id_place: Option<u32>,
     /// NO_AUTO_VALUE_ON_ZERO
-    zero_is_value: bool,
+    pub(super) zero_is_value: bool,
     /// The block to begin with.
     pub block: u32,
     /// The block may be too small.
@@ -56,14 +53,14 @@ pub struct SelectPlan {
     /// It may be sent again after an overrun.
     pub is_repeatable: bool,
     /// Columns whose values may have more digits than their type shows, on this server.
-    hidden_digits: HiddenDigits,
+    pub(super) hidden_digits: HiddenDigits,
     /// The column list is written in the statement.
-    is_listed: bool,
+    pub(super) is_listed: bool,
     /// Names in the query that may be a view's.
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
     /// Rows come back, so an overrun comes too late: the rows are counted beforehand.
     pub returns_rows: bool,
-    query_params: u32,
+    pub(super) query_params: u32,
 }
 
 impl SelectPlan {
@@ -135,7 +132,7 @@ impl SelectPlan {
             client_params,
             id_params: Vec::new(),
             fixed_ids: 0,
-            style: super::plan::Style::Literal,
+            style: Style::Literal,
         })
     }
 
@@ -351,7 +348,7 @@ impl SelectPlan {
 
 /// Where a division or AVG is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum HiddenDigits {
+pub(super) enum HiddenDigits {
     Nowhere,
     /// In these columns, counted from 0.
     At(Vec<u32>),

@@ -1,7 +1,8 @@
 //! Plan and ranges to bytes.
 
-use super::plan::{Edit, IdForm, InsertPlan, Piece, Plan};
 use crate::ids::range::block::IdBlock;
+use crate::rewrite::edit::{Edit, IdForm, Piece, put_digits};
+use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::sql::dialect::ClientCharset;
 use crate::sql::lex::is_name_byte;
 use crate::sql::name;
@@ -11,8 +12,28 @@ const ID_EXTRA_BYTES: usize = 3;
 /// Room for the column's name and the wrapper, for most statements.
 const FIXED_BYTES: usize = 80;
 
+impl Plan {
+    /// Sets the user's variables that the packet reads its ids from: to be run, and to succeed, before the packet is sent.
+    /// `None`: it needs none.
+    pub fn variables(&self, ranges: &[IdBlock]) -> Option<String> {
+        variables(self, ranges)
+    }
+
+    /// Appends the packet's text with its ids. `None` where `ranges` do not match [`Plan::demands`]; then `out` holds a part.
+    pub fn splice_into(&self, text: &[u8], ranges: &[IdBlock], out: &mut Vec<u8>) -> Option<()> {
+        splice(self, text, ranges, out)
+    }
+
+    /// [`Plan::splice_into`] a text of its own.
+    pub fn splice(&self, text: &[u8], ranges: &[IdBlock]) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        self.splice_into(text, ranges, &mut out)?;
+        Some(out)
+    }
+}
+
 /// Appends the text with its ids. Where `None` comes back, `out` holds a part of it.
-pub(super) fn splice(plan: &Plan, text: &[u8], ranges: &[IdBlock], out: &mut Vec<u8>) -> Option<()> {
+fn splice(plan: &Plan, text: &[u8], ranges: &[IdBlock], out: &mut Vec<u8>) -> Option<()> {
     let edits: usize = plan.inserts.iter().map(|insert| insert.edits.len()).sum();
     let digits = ranges
         .iter()
@@ -81,7 +102,7 @@ fn splice_one(
 }
 
 /// See [`Plan::variables`].
-pub(super) fn variables(plan: &Plan, ranges: &[IdBlock]) -> Option<String> {
+fn variables(plan: &Plan, ranges: &[IdBlock]) -> Option<String> {
     let mut out = Vec::new();
     let mut ranges = ranges.iter();
     for insert in plan.inserts.iter().filter(|insert| insert.ids > 0) {
@@ -146,20 +167,4 @@ pub(super) fn put_separator(out: &mut Vec<u8>, comma: bool) {
 /// `'0'ON DUPLICATE` is two tokens, `7ON` would be one.
 pub(super) fn needs_blank(edit: &Edit, text: &[u8]) -> bool {
     text.get(edit.end as usize).is_some_and(|&byte| is_name_byte(byte))
-}
-
-pub(super) fn put_digits(out: &mut Vec<u8>, n: u64) {
-    out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn digits_of_any_number() {
-        for n in [0, 7, 10, 99, 100, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
-            let mut out = Vec::new();
-            super::put_digits(&mut out, n);
-            assert_eq!(String::from_utf8(out).unwrap(), n.to_string());
-        }
-    }
 }

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::plan::{Lookup, Target, Through};
+use crate::rewrite::plan::Lookup;
+use crate::rewrite::target::{Target, Through};
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::name::same_column;
 use crate::sql::view::Definition;

@@ -1,6 +1,6 @@
 //! What the column of a rule holds.
 
-use crate::rewrite::plan::Target;
+use crate::rewrite::target::Target;
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::name::same_column;
 

@@ -4,7 +4,8 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::rewrite::plan::{Lookup, Target};
+use crate::rewrite::plan::Lookup;
+use crate::rewrite::target::Target;
 use crate::rules::column::Meant;
 use crate::rules::model::TableShape;
 use crate::schema::{SchemaError, TableKind};

@@ -14,7 +14,7 @@ use super::socket::{Lines, SOCKET};
 use super::wire::{Named, Passed, Reply, Request};
 use crate::ids::generator::{Advanced, TakeError};
 use crate::ids::range::block::IdBlock;
-use crate::rewrite::plan::Target;
+use crate::rewrite::target::Target;
 use crate::tables::Successor;
 
 pub struct Heir {

@@ -5,7 +5,8 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use crate::ids::range::block::Spacing;
-use crate::rewrite::plan::{Lookup, Target};
+use crate::rewrite::plan::Lookup;
+use crate::rewrite::target::Target;
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
 use crate::rules::model::{Mode, NameCase, Rule, TableShape};

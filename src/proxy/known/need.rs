@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::ids::range::block::IdBlock;
 use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::statements::Kept;
-use crate::rewrite::plan::{self, Target};
+use crate::rewrite::plan;
+use crate::rewrite::target::Target;
 use crate::tables::Tables;
 
 #[derive(Debug)]

@@ -14,7 +14,8 @@ use crate::proxy::known::view::Named;
 use crate::proxy::relay::outstanding::{Note, Purpose};
 use crate::proxy::relay::{Arrived, Relay, Step, number_after};
 use crate::rewrite::effects::Effects;
-use crate::rewrite::plan::{self, Inserts, Lookup};
+use crate::rewrite::plan::Lookup;
+use crate::rewrite::planner::{self, Inserts};
 use crate::rules::mentions::DefaultSchema;
 use crate::sql::dialect::SqlMode;
 use crate::sql::glance::{has_word, may_execute_name};
@@ -145,7 +146,7 @@ impl Relay {
             DefaultSchema::None => None,
         };
         let dialect = self.view.presumed_dialect();
-        let named = match plan::inserts_into(text, &dialect, database) {
+        let named = match planner::inserts_into(text, &dialect, database) {
             Inserts::Into(named) if named.0 != UNKNOWN => *named,
             Inserts::Nothing => return Keeping::Nothing,
             Inserts::Into(_) | Inserts::Unclear => return Keeping::Unclear,
@@ -163,7 +164,7 @@ impl Relay {
     pub(in crate::proxy) fn begins_unconcerned(&self, command: Command, header: Header) -> bool {
         let Ok(text) = self.beginning(command, header) else { return false };
         let tables = self.view.tables.now();
-        plan::begins_insert(text, &self.view.presumed_dialect())
+        planner::begins_insert(text, &self.view.presumed_dialect())
             && !tables.concerns(text, self.view.default_schema(), None)
     }
 

@@ -16,7 +16,7 @@ use crate::rewrite::effects::Effects;
 use crate::rewrite::named::{self, Known, Value};
 use crate::rewrite::plan::{self, InsertPlan, Need, Plan, Planned, Protocol};
 use crate::rewrite::prepare::PreparedInsert;
-use crate::rewrite::{bulk, execution};
+use crate::rewrite::{bulk, execution, planner};
 use crate::sql::dialect::Dialect;
 use crate::sql::digest::{Digest, digest};
 use crate::tables::Tables;
@@ -219,7 +219,7 @@ impl Session {
             tables.rehearsed(schema, table)
         };
         let told = Told { rehearsed: &view.rehearsed_names, session: &view.names };
-        let planned = plan::plan(
+        let planned = planner::plan(
             text,
             &plan::View {
                 dialect: reading.dialect,

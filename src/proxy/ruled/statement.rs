@@ -19,9 +19,13 @@ use crate::proxy::ruled::locked;
 use crate::proxy::ruled::progress::{Later, Packet, Progress, Shown, Slowly, Task, WithIds};
 use crate::proxy::ruled::verdict::{Lacking, Verdict, state_unknown, within};
 use crate::proxy::session::{Going, Question, Session};
+use crate::rewrite::edit::Style;
 use crate::rewrite::effects::Effects;
-use crate::rewrite::plan::{self, InsertPlan, Lookup, Plan, Planned, Protocol, Target};
-use crate::rewrite::prepare::{PreparedInsert, PreparedText};
+use crate::rewrite::plan::{self, InsertPlan, Lookup, Plan, Planned, Protocol};
+use crate::rewrite::planner;
+use crate::rewrite::prepare::PreparedInsert;
+use crate::rewrite::prepared_text::PreparedText;
+use crate::rewrite::target::Target;
 use crate::rewrite::verify::Written;
 use crate::rules::model::ColumnShape;
 use crate::sessions::Count;
@@ -297,7 +301,7 @@ impl Session {
             hidden: &hidden,
             session: &view.names,
         };
-        Ok(plan::plan(text, &plan_view, protocol))
+        Ok(planner::plan(text, &plan_view, protocol))
     }
 
     /// A statement longer than `limits.statement_bytes` passes where its beginning shows that no rule concerns it.
@@ -308,7 +312,7 @@ impl Session {
         let text = text_at(payload, has_attributes).ok().and_then(|at| payload.get(at..)).unwrap_or_default();
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
         let begins_insert =
-            self.relay.view.state().is_some_and(|state| plan::begins_insert(text, &state.dialect));
+            self.relay.view.state().is_some_and(|state| planner::begins_insert(text, &state.dialect));
         let tables = self.relay.view.tables.now();
         let planned = if begins_insert { self.planned(&tables, protocol, text).ok() } else { None };
         match planned {
@@ -351,7 +355,7 @@ impl Session {
         for insert in &plan.inserts {
             let ids = if insert.ids > 0 { taken.next().map(Ids::from) } else { None };
             // An update still tells by what was added to its list.
-            if ids.is_some() || insert.style == plan::Style::OdkuLiteral && !insert.is_named {
+            if ids.is_some() || insert.style == Style::OdkuLiteral && !insert.is_named {
                 inserts.push(InsertReply::new(insert, ids, found_rows, tables.clone()));
             }
         }

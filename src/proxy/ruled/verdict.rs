@@ -11,7 +11,8 @@ use crate::proxy::known::rights::Objection;
 use crate::proxy::known::statements::{Kept, Source};
 use crate::proxy::ruled::progress::{Shown, WithIds};
 use crate::rewrite::effects::Effects;
-use crate::rewrite::plan::{Plan, Target};
+use crate::rewrite::plan::Plan;
+use crate::rewrite::target::Target;
 use crate::tables::highest_of;
 
 /// What a statement turned out to be, with everything borrowed from the window gone.

@@ -7,14 +7,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::execute::{Order, taken_edits};
-use super::hiding::Hidden;
 use super::{Halt, Place, Walk};
 use crate::mysql::error::parse_err;
+use crate::rewrite::edit::{Edit, Piece};
 use crate::rewrite::effects::Effects;
 use crate::rewrite::named::{Database, NamedChange, NamedStatement, Value, question, question_at_execute};
-use crate::rewrite::plan::{Edit, InsertPlan, Need, Piece, Planned, Protocol, Refusal, Unreadable, View};
-use crate::rewrite::prepare::{self, PreparedText};
+use crate::rewrite::packet::inner::{Inner, Order, Ran, check_around, prepared, refused, taken_edits};
+use crate::rewrite::plan::{InsertPlan, Need, Planned, Protocol, Unreadable, View};
+use crate::rewrite::prepare;
+use crate::rewrite::refusal::Refusal;
 use crate::rewrite::splice::needs_blank;
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 use crate::sql::dynamic::{self, Dynamic, Literal, Source, Using};
@@ -33,24 +34,6 @@ enum TextPlace<'a> {
     Literal(&'a Literal),
     /// The server told it; a string takes its place where it must change.
     Told(Span),
-}
-
-/// What a text within a statement turned out to be.
-pub(super) enum Inner {
-    /// It passes, and does this when it runs.
-    Passes(Box<Ran>),
-    Fills(Box<InsertPlan>),
-}
-
-/// What a text leaves behind when it runs.
-pub(super) struct Ran {
-    effects: Effects,
-    overlay: Vec<(String, String, Hidden)>,
-    views: Vec<(String, String)>,
-}
-
-pub(super) fn refused<T>(why: impl Into<String>) -> Result<T, Halt> {
-    Err(Box::new(Planned::Refused(Refusal::new(why))))
 }
 
 impl Walk<'_> {
@@ -407,22 +390,6 @@ impl Walk<'_> {
         self.overlay = ran.overlay;
         self.views = ran.views;
     }
-}
-
-/// What is around an EXECUTE may change what its INSERT stores.
-pub(super) fn check_around(insert: &InsertPlan, place: Place) -> Result<(), Halt> {
-    if place.around.settings.ids && (insert.ids > 0 || !insert.id_params.is_empty()) {
-        return refused(
-            "a variable that says which id the server generates is set for this statement; write the id itself, or leave the \
-             variable out",
-        );
-    }
-    Ok(())
-}
-
-/// The plan's text as it is prepared.
-pub(super) fn prepared(insert: &InsertPlan, text: &[u8]) -> Result<PreparedText, Halt> {
-    prepare::one(insert, text).map_err(|refusal| Box::new(Planned::Refused(refusal)))
 }
 
 fn is_syntax_error(error: &[u8]) -> bool {

@@ -1,10 +1,11 @@
 //! EXECUTE: the statement that was prepared is planned again, and its ids are bound after USING.
 
-use super::dynamic::{Inner, check_around, prepared, refused};
 use super::{Halt, Place, Walk};
+use crate::rewrite::edit::{Edit, IdForm, Piece};
 use crate::rewrite::named::{Known, NamedChange, NamedStatement, Value};
-use crate::rewrite::plan::{Edit, IdForm, InsertPlan, Piece, Planned};
-use crate::rewrite::prepare::PreparedText;
+use crate::rewrite::packet::inner::{Inner, Order, check_around, prepared, refused, taken_edits};
+use crate::rewrite::plan::{InsertPlan, Planned};
+use crate::rewrite::prepared_text::PreparedText;
 use crate::rules::model::Explicit;
 use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::dynamic::{self, Using};
@@ -215,31 +216,6 @@ impl Walk<'_> {
         self.variables += insert.ids;
         Ok(())
     }
-}
-
-/// Rows that take an id: ids ascend with them.
-pub(super) struct Order(Vec<u32>);
-
-impl Order {
-    pub(super) fn new(rows: impl Iterator<Item = u32>, taking: &[(u32, Span)]) -> Order {
-        let mut rows: Vec<u32> = rows.chain(taking.iter().map(|&(row, _)| row)).collect();
-        rows.sort_unstable();
-        Order(rows)
-    }
-
-    /// Which of the statement's ids is this row's.
-    pub(super) fn nth(&self, row: u32) -> u32 {
-        u32::try_from(self.0.partition_point(|&other| other < row)).unwrap_or(u32::MAX)
-    }
-}
-
-/// Ids in place of the client's parameters.
-pub(super) fn taken_edits(taking: &[(u32, Span)], order: &Order) -> Vec<Edit> {
-    let edit = |&(row, arg): &(u32, Span)| {
-        let piece = Piece::Id { nth: order.nth(row), row, comma: false, form: IdForm::Literal };
-        Edit { start: arg.start, end: arg.end, params_before: 0, piece }
-    };
-    taking.iter().map(edit).collect()
 }
 
 /// Our own parameters, among the client's in USING.

@@ -1,7 +1,8 @@
 //! Statements that insert without being an INSERT: LOAD, compound statements, and what is not known.
 
 use super::{Halt, Named, Walk};
-use crate::rewrite::plan::{Planned, Refusal};
+use crate::rewrite::plan::Planned;
+use crate::rewrite::refusal::Refusal;
 use crate::sql::glance::may_insert;
 use crate::sql::insert::{Head, Verb};
 use crate::sql::lex::{Lexer, TokenKind};

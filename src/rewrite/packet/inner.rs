@@ -1,0 +1,73 @@
+//! A statement within a statement: what it comes to, and where its ids go.
+
+use super::{Halt, Place};
+use crate::rewrite::effects::Effects;
+use crate::rewrite::packet::hiding::Hidden;
+use crate::rewrite::refusal::Refusal;
+
+/// What a text leaves behind when it runs.
+pub(super) struct Ran {
+    pub(super) effects: Effects,
+    pub(super) overlay: Vec<(String, String, Hidden)>,
+    pub(super) views: Vec<(String, String)>,
+}
+
+/// What a text within a statement turned out to be.
+pub(super) enum Inner {
+    /// It passes, and does this when it runs.
+    Passes(Box<Ran>),
+    Fills(Box<InsertPlan>),
+}
+
+pub(super) fn refused<T>(why: impl Into<String>) -> Result<T, Halt> {
+    Err(Box::new(Planned::Refused(Refusal::new(why))))
+}
+
+/// What is around an EXECUTE may change what its INSERT stores.
+pub(super) fn check_around(insert: &InsertPlan, place: Place) -> Result<(), Halt> {
+    if place.around.settings.ids && (insert.ids > 0 || !insert.id_params.is_empty()) {
+        return refused(
+            "a variable that says which id the server generates is set for this statement; write the id itself, or leave the \
+             variable out",
+        );
+    }
+    Ok(())
+}
+
+/// The plan's text as it is prepared.
+pub(super) fn prepared(insert: &InsertPlan, text: &[u8]) -> Result<PreparedText, Halt> {
+    prepare::one(insert, text).map_err(|refusal| Box::new(Planned::Refused(refusal)))
+}
+
+/// Rows that take an id: ids ascend with them.
+pub(super) struct Order(Vec<u32>);
+
+impl Order {
+    pub(super) fn new(rows: impl Iterator<Item = u32>, taking: &[(u32, Span)]) -> Order {
+        let mut rows: Vec<u32> = rows.chain(taking.iter().map(|&(row, _)| row)).collect();
+        rows.sort_unstable();
+        Order(rows)
+    }
+
+    /// Which of the statement's ids is this row's.
+    pub(super) fn nth(&self, row: u32) -> u32 {
+        u32::try_from(self.0.partition_point(|&other| other < row)).unwrap_or(u32::MAX)
+    }
+}
+
+/// Ids in place of the client's parameters.
+pub(super) fn taken_edits(taking: &[(u32, Span)], order: &Order) -> Vec<Edit> {
+    let edit = |&(row, arg): &(u32, Span)| {
+        let piece = Piece::Id { nth: order.nth(row), row, comma: false, form: IdForm::Literal };
+        Edit { start: arg.start, end: arg.end, params_before: 0, piece }
+    };
+    taking.iter().map(edit).collect()
+}
+use crate::rewrite::edit::Edit;
+use crate::rewrite::edit::IdForm;
+use crate::rewrite::edit::Piece;
+use crate::rewrite::plan::InsertPlan;
+use crate::rewrite::plan::Planned;
+use crate::rewrite::prepare;
+use crate::rewrite::prepared_text::PreparedText;
+use crate::sql::lex::Span;

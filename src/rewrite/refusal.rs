@@ -1,0 +1,20 @@
+//! Why a statement is not rewritten.
+
+use std::fmt;
+
+/// Error 1235 (42000). Displays as "rowstamp: why; what to write instead".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal(String);
+
+impl Refusal {
+    /// "why; what to write instead". Never holds literals of the statement.
+    pub fn new(why: impl Into<String>) -> Self {
+        Refusal(why.into())
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rowstamp: {}", self.0)
+    }
+}
