@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use rowstamp::ids::Sequence;
 use rowstamp::ids::layout::presets::Preset;
+use rowstamp::ids::nodes::Node;
 use rowstamp::ids::sequence::{Batch, SequenceSpec};
 use rowstamp::ids::timestamp::Timestamp;
 use rowstamp::ids::timestamp::clock::SystemClock;
-use rowstamp::ids::timestamp::spec::{Node, TimestampSpec};
+use rowstamp::ids::timestamp::spec::TimestampSpec;
 use rowstamp::store::memory::MemoryStore;
 use tokio::runtime::Runtime;
 

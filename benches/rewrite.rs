@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rowstamp::ids::range::block::{IdBlock, Spacing};
+use rowstamp::rewrite::plan::target::Target;
 use rowstamp::rewrite::plan::{Lookup, Planned, Protocol, View};
 use rowstamp::rewrite::planner::plan;
-use rowstamp::rewrite::target::Target;
 use rowstamp::rules::model::{
     ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
 };
@@ -88,7 +88,7 @@ fn run(
         any_rules: true,
         tables: &tables,
         hidden: &|_, _| false,
-        session: &rowstamp::rewrite::named::Fresh,
+        session: &rowstamp::rewrite::plan::named::Fresh,
     };
     match plan(text.as_bytes(), &view, Protocol::Text) {
         Planned::Rewrite(plan) => {

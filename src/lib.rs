@@ -24,6 +24,10 @@
 //! * [`admin`]: what operators see and do while a proxy runs.
 //! * [`takeover`]: one process in the place of another.
 //! * [`config`]: what was written in rowstamp.toml -> what can act.
+//! * [`opened`]: what a configuration names, opened.
+//! * [`querylog`]: the query logs of MySQL and MariaDB.
+//! * [`explain`]: what would be sent for a statement, or for those of a log.
+//! * [`serve`]: the running process.
 //! * [`cli`]: one file a command.
 
 pub mod address;
@@ -31,16 +35,20 @@ pub mod admin;
 pub mod audit;
 pub mod cli;
 pub mod config;
+pub mod explain;
 pub mod ids;
 pub mod lint;
 pub mod meter;
 pub mod migrate;
 pub mod mysql;
+pub mod opened;
 pub mod proxy;
+pub mod querylog;
 pub mod rewrite;
 pub mod role;
 pub mod rules;
 pub mod schema;
+pub mod serve;
 pub mod sessions;
 pub mod sql;
 pub mod store;

@@ -22,10 +22,9 @@ pub mod facts;
 mod keys;
 mod primary;
 
-pub use account::{Control, Way};
+pub use account::{Control, Primary, Way};
 pub use counters::{Counter, IdColumn, InsertTrigger, Session, Tally};
 pub use keys::{TableName, WholeKey};
-pub use primary::Primary;
 
 /// What a name is to the backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +105,7 @@ impl Schema {
     /// Connects once, so that a wrong password shows at the start. Needs a Tokio runtime, which it uses until it is dropped.
     pub async fn connect(control: &Control) -> Result<Schema, SchemaError> {
         let account = Account::open(control, QUERY_TIMEOUT).await?;
+        primary::watch(account.inner()).await;
         Ok(Schema { account, timeout: QUERY_TIMEOUT })
     }
 

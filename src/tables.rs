@@ -16,7 +16,7 @@ use crate::ids::range::block::Spacing;
 use crate::ids::sequence::Seed;
 use crate::ids::timestamp::clock::Clock;
 use crate::ids::{Generator, OpenError, TakeError};
-use crate::rewrite::target::Target;
+use crate::rewrite::plan::target::Target;
 use crate::rules::RuleSet;
 use crate::rules::mentions::Mentions;
 use crate::rules::model::{GeneratorName, NameCase, Origin, Rule};

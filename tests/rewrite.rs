@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rowstamp::ids::range::block::{IdBlock, Spacing};
-use rowstamp::rewrite::edit::{Numbers, Style};
-use rowstamp::rewrite::named::{self, Known, NamedChange, Value};
+use rowstamp::rewrite::plan::edit::{Numbers, Style};
+use rowstamp::rewrite::plan::named::{self, Known, NamedChange, Value};
+use rowstamp::rewrite::plan::target::Target;
 use rowstamp::rewrite::plan::{Lookup, Need, Plan, Planned, Protocol, View};
 use rowstamp::rewrite::planner::{begins_insert, plan};
-use rowstamp::rewrite::target::Target;
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 use rowstamp::rules::model::{
     ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rowstamp::ids::range::block::Spacing;
 use rowstamp::rewrite::plan::Lookup;
-use rowstamp::rewrite::target::{Target, Through};
+use rowstamp::rewrite::plan::target::{Target, Through};
 use rowstamp::rules::model::{
     ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
 };

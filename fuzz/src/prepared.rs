@@ -7,8 +7,8 @@ use std::num::NonZeroU64;
 use rowstamp::ids::range::block::IdBlock;
 use rowstamp::mysql::bulk::Bulk;
 use rowstamp::mysql::prepared::{Execute, Expected, ParamType};
-use rowstamp::rewrite::named::Fresh;
-use rowstamp::rewrite::edit::Style;
+use rowstamp::rewrite::plan::named::Fresh;
+use rowstamp::rewrite::plan::edit::Style;
 use rowstamp::rewrite::plan::{Plan, Planned, Protocol, View};
 use rowstamp::rewrite::planner::plan;
 use rowstamp::rewrite::prepare::PreparedInsert;
@@ -76,7 +76,7 @@ fn placeholders(
     text: &[u8],
     after: &[u8],
     plan: &Plan,
-    prepared: &rowstamp::rewrite::prepared_text::PreparedText,
+    prepared: &rowstamp::rewrite::plan::prepared_text::PreparedText,
     dialect: Dialect,
 ) {
     let before = Packet::read(text, dialect, false);

@@ -3,7 +3,8 @@
 
 use std::io::{self, BufRead, Read};
 
-use rowstamp::cli::explain::{Format, explain_log};
+use rowstamp::cli::explain::explain_log;
+use rowstamp::querylog::log::Format;
 use rowstamp::rules::RuleSet;
 
 use crate::input::Input;

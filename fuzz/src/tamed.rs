@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use rowstamp::rewrite::edit::Style;
+use rowstamp::rewrite::plan::edit::Style;
 use rowstamp::rewrite::plan::{InsertPlan, Plan};
 use rowstamp::sql::name;
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use rowstamp::sql::dialect::{ClientCharset, Dialect};
 use rowstamp::sql::lex::{Lexer, Token, TokenKind};
 use rowstamp::sql::name;
-use rowstamp::sql::routine;
+use rowstamp::sql::statement::routine;
 use rowstamp::sql::statement::{self, Statement};
 
 /// A packet's tokens up to `end`.

@@ -1,6 +1,5 @@
 //! `rowstamp check`: everything that is wrong with the configuration and the rules; with `--online` against the live server.
 
-pub(super) mod locks;
 mod online;
 
 use std::io::{self, Write};
@@ -8,8 +7,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{ConfigArg, EXIT_FOUND, load};
-use crate::config::{LoadError, Loaded};
+use crate::cli::{ConfigArg, EXIT_FOUND};
+use crate::config::{LoadError, Loaded, load_file};
 use crate::lint::Finding;
 use crate::lint::report::{Report, counted};
 use crate::rules::{RuleSet, pattern};
@@ -29,7 +28,7 @@ pub struct CheckArgs {
 }
 
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    match load(&args.config.config) {
+    match load_file(&args.config.config) {
         Ok(loaded) if args.online => online::run(&loaded, args.json),
         Ok(Loaded { rules, warnings, .. }) => {
             show(args.json, &warnings, Some(&rules))?;

@@ -2,40 +2,22 @@
 //! sent but a look at the tables.
 
 mod from;
-mod general;
-mod lines;
-mod log;
-mod replay;
-mod slow;
-mod tables;
-mod tally;
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 
-use self::tables::{NO_DATABASE, Tables};
-use super::{ConfigArg, EXIT_FOUND, Usage, load};
-use crate::config::Loaded;
-use crate::proxy::settings::Verify;
-use crate::rewrite::plan::{Lookup, Planned, Protocol, View};
-use crate::rewrite::planner::plan;
-use crate::rewrite::render::describe;
-use crate::rewrite::verify::{Opinion, opinion_on_sample};
-use crate::rules::RuleSet;
+use crate::cli::{ConfigArg, EXIT_FOUND, Usage};
+use crate::config::{Loaded, load_file};
+use crate::explain::tables::LiveTables;
+use crate::explain::{ExplainInput, SERVER, explain_statement};
+use crate::opened::control;
+use crate::querylog::log::Format;
 use crate::schema::Schema;
-use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
 
 pub use self::from::explain_log;
-pub use self::log::Format;
-pub use self::tables::LiveTables;
-
-/// Where nobody says which server it is.
-pub(super) const SERVER: &str = "10.11.6-MariaDB";
 
 /// max_allowed_packet's own limit: a longer statement reaches no server.
 const STATEMENT_BYTES_MAX: u64 = 1 << 30;
@@ -69,26 +51,8 @@ pub struct ExplainArgs {
     pub server: Option<String>,
 }
 
-/// What a statement is explained with.
-#[derive(Debug)]
-pub struct ExplainInput<'a> {
-    pub statement: &'a [u8],
-    pub database: Option<&'a str>,
-    pub sql_mode: &'a str,
-    pub server_version: &'a str,
-}
-
-/// What would become of the text.
-#[derive(Debug)]
-pub struct Explained {
-    /// As it is printed, statement by statement.
-    pub text: String,
-    /// At least one statement would be refused.
-    pub is_refused: bool,
-}
-
 pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let loaded = load(&args.config.config)?;
+    let loaded = load_file(&args.config.config)?;
     let Some(argument) = &args.statement else { return from::run(args, &loaded) };
     let statement = statement(argument)?;
     let live = live_tables(&loaded)?;
@@ -110,7 +74,7 @@ fn version<'a>(args: &'a ExplainArgs, live: Option<&'a LiveTables>) -> &'a str {
 
 /// The live tables by the control account. Without them the rules alone say what they can.
 fn live_tables(loaded: &Loaded) -> anyhow::Result<Option<LiveTables>> {
-    let Some(control) = super::control(&loaded.config) else {
+    let Some(control) = control(&loaded.config) else {
         eprintln!("note: there is no [backend.control]: the tables' columns are not known");
         return Ok(None);
     };
@@ -135,74 +99,4 @@ fn statement(argument: &str) -> anyhow::Result<Vec<u8>> {
         return Err(Usage("the statement is longer than 1 GiB, more than a server takes".to_owned()).into());
     }
     Ok(bytes)
-}
-
-/// Plans the statement as a session would, with the live tables where they can be had.
-pub fn explain_statement(
-    input: &ExplainInput<'_>,
-    rules: &RuleSet,
-    live: Option<&LiveTables>,
-    verify: Verify,
-) -> anyhow::Result<Explained> {
-    let dialect = dialect(input.server_version, input.sql_mode)?;
-    let tables = Tables { rules, live };
-    let (is_shadow, nowhere) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-    let lookup = |schema: &str, table: &str| {
-        if schema == NO_DATABASE {
-            nowhere.lock().unwrap_or_else(PoisonError::into_inner).push(table.to_owned());
-            return Lookup::NotRuled;
-        }
-        is_shadow.fetch_or(tables.is_shadow(schema, table), Ordering::Relaxed);
-        tables.lookup(schema, table)
-    };
-    let view = View {
-        dialect: &dialect,
-        multi_statements: true,
-        default_schema: Some(input.database.unwrap_or(NO_DATABASE)),
-        any_rules: !rules.is_empty(),
-        tables: &lookup,
-        hidden: &|_, _| false,
-        session: &crate::rewrite::named::Fresh,
-    };
-    let planned = plan(input.statement, &view, Protocol::Text);
-    let is_refused = matches!(planned, Planned::Refused(_) | Planned::Unreadable(_) | Planned::Stale { .. });
-    let mut explained = Explained { text: describe(input.statement, &planned), is_refused };
-    if is_shadow.into_inner() {
-        let note = "mode = \"shadow\": forwarded as it came; with the rule on:\n";
-        explained.text.insert_str(0, note);
-    }
-    for table in nowhere.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        if let Some(first) = tables.databases_of(&table).first() {
-            let note = format!(
-                "note: this is without a default database, and {table} has a rule in {first}: --database {first}, or USE\n"
-            );
-            explained.text.push_str(&note);
-        }
-    }
-    if let (Planned::Rewrite(plan), Verify::Sample | Verify::Always) = (&planned, verify) {
-        explained.add(opinion_on_sample(plan, &dialect, input.statement));
-    }
-    Ok(explained)
-}
-
-fn dialect(version: &str, sql_mode: &str) -> Result<Dialect, Usage> {
-    let server = Server::parse(version).ok_or_else(|| {
-        Usage(format!("--server {version:?} is no version: write it as SELECT VERSION() shows it"))
-    })?;
-    Ok(Dialect { server, sql_mode: SqlMode::parse(sql_mode), charset: ClientCharset::Utf8 })
-}
-
-impl Explained {
-    fn add(&mut self, opinion: Opinion) {
-        let said = match opinion {
-            Opinion::Agrees => "the second parser agrees",
-            Opinion::NotVerified => "the second parser cannot judge it",
-            Opinion::Differs(difference) => {
-                self.is_refused = true;
-                self.text += "refused (1235)\n";
-                difference.as_str()
-            }
-        };
-        self.text.extend(["rewrite.verify: ", said, "\n"]);
-    }
 }

@@ -1,28 +1,19 @@
-//! The commands, one file each; `reload` is what a signal makes of a running `serve`, `console` the port of its operators.
+//! The commands, one file each.
 
 pub mod check;
-pub mod console;
 pub mod decode;
-mod desk;
 pub mod explain;
-mod folders;
 pub mod migrate;
-pub mod reload;
 pub mod serve;
 pub mod status;
 pub mod store;
-mod takeover;
-mod watch;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{self, Config, LoadError, Loaded};
-use crate::proxy;
-use crate::schema::Control;
+use crate::config::LoadError;
 
 /// Problems were found, or the command failed.
 pub const EXIT_FOUND: u8 = 1;
@@ -92,22 +83,3 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
-
-/// The configuration and rules that a command acts on.
-pub fn load(config: &Path) -> Result<Loaded, LoadError> {
-    config::load(config, &|name| std::env::var(name).ok())
-}
-
-/// Rowstamp's own account as the backend's settings have it.
-fn control(config: &Config) -> Option<Control> {
-    let account = config.control.as_ref()?;
-    let settings = config.proxy.clone();
-    Some(Control {
-        addresses: settings.backend.addresses.clone(),
-        user: account.user.clone(),
-        password: account.password.reveal().to_owned(),
-        way: Arc::new(move |address| {
-            proxy::connect::control::open(&settings, address).map_err(|error| error.to_string())
-        }),
-    })
-}

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use keys::{ConfigFile, LogFormat, LogLevel, OnDoubt};
+
 use crate::address::Address;
 use crate::admin::User;
 use crate::admin::http::HttpSettings;
@@ -23,8 +25,6 @@ use crate::proxy::settings::{Settings, TlsIdentity, Verify};
 use crate::rules::model::GeneratorKind;
 use crate::rules::{self, Mark, RuleSet};
 use crate::toml_file::{self, Finding, Findings, Secret, Severity};
-
-use keys::{ConfigFile, LogFormat, LogLevel, OnDoubt};
 
 /// Everything that the commands need to act.
 #[derive(Debug, Clone)]
@@ -147,6 +147,11 @@ pub enum LoadError {
 
 /// Looks up an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// [`load`] with the environment of this process.
+pub fn load_file(path: &Path) -> Result<Loaded, LoadError> {
+    load(path, &|name| std::env::var(name).ok())
+}
 
 /// Reads rowstamp.toml and its rules; fails with everything that is wrong with any of them.
 pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded, LoadError> {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::Map;
 
 use super::fence::{issued_below, raise_bound};
-use super::moves::Moves;
 use super::nodes::living;
 use super::slots::ID_MAX;
+use crate::ids::fence::moves::Moves;
 use crate::store::record::{decode, encode};
 use crate::store::{BindingRecord, FORMAT, Key, Outcome, Revision, Store, StoreError};
 
@@ -165,9 +165,10 @@ mod tests {
     use super::{Bound, bind};
     use crate::ids::fence::{bound_of, raise_bound};
     use crate::ids::layout::presets::Preset;
+    use crate::ids::nodes::Node;
     use crate::ids::timestamp::Timestamp;
     use crate::ids::timestamp::clock::SystemClock;
-    use crate::ids::timestamp::spec::{Node, TimestampSpec};
+    use crate::ids::timestamp::spec::TimestampSpec;
     use crate::store::memory::{Faults, MemoryStore};
     use crate::store::{
         BindingRecord, GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned, record,

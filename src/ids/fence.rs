@@ -5,13 +5,15 @@
 //! reading: our token stands there, and the range is ours; or it does not, and the range is burnt. Burnt even if the
 //! write arrives later: nobody looks for that token again.
 
+pub mod moves;
+pub mod node_slots;
+
 use std::sync::Arc;
 
 use serde_json::Map;
 
 use super::layout::Layout;
-use super::moves::Moves;
-use super::nodes;
+use crate::ids::fence::moves::Moves;
 use crate::store::record::{decode, encode, fresh_token};
 use crate::store::{FORMAT, GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned};
 
@@ -319,7 +321,7 @@ pub async fn issued_below(store: &dyn Store, name: &str) -> Result<u64, StoreErr
         || StoreError::Corrupt { place: key.to_string(), reason: "its layout cannot be read".to_owned() };
     let layout: Layout = record.layout.as_deref().unwrap_or_default().parse().map_err(|_| damaged())?;
     let mut below = 0;
-    for (node, slot) in nodes::slots(store, name).await? {
+    for (node, slot) in node_slots::slots(store, name).await? {
         let numbering = layout.numbering(node).map_err(|_| damaged())?;
         if let Some(last) = slot.value.bound.checked_sub(1) {
             below = below.max(numbering.last_id_of(last) + 1);

@@ -15,94 +15,21 @@ use tokio::time::{Instant, timeout};
 use super::demand::{Demand, batch_ids, low_ids};
 use super::dispenser::{Dispenser, Need, Refused, Skipped, Taken, Ticket, Zone};
 use super::fence::{Fence, Raise};
-use super::layout::Moment;
-use super::moves::Moves;
 use super::range::{IdRange, RUN_MAX};
 use super::refill;
 use super::sequence::SequenceSpec;
 use super::slots::{ID_MAX, Slots};
-use super::timestamp::check::Held;
+use crate::ids::errors::{OpenError, STORE_PATIENCE, TakeError};
+use crate::ids::fence::moves::Moves;
+use crate::ids::refill::{Refill, Refilled};
 use crate::store::{Store, StoreError};
 
 /// An explicit id is followed up to so far above the bound.
 const REACH_MAX: u64 = 1_000_000_000;
-/// A store call that takes longer counts as failed.
-pub(super) const STORE_PATIENCE: Duration = Duration::from_secs(3);
 /// Another proxy may have handed ids back: so often an exhausted sequence looks again.
 const EXHAUSTED_REREAD: Duration = Duration::from_secs(5);
 /// Shares of the max, in percent, that are worth a warning.
 const WARN_PERCENT: [u64; 4] = [80, 90, 95, 99];
-
-/// Why there are no ids; each is 1467 to a client.
-#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
-pub enum TakeError {
-    #[error(
-        "generator {generator}: the reserved ids are used up and the store gave no more within {waited:?}: {reason}"
-    )]
-    StoreAway { generator: String, waited: Duration, reason: String },
-    #[error(
-        "generator {generator} is exhausted: {wanted} more ids do not fit up to its max of {max}; widen the column and \
-         raise max"
-    )]
-    Exhausted { generator: String, max: u64, wanted: u64 },
-    #[error(
-        "generator {generator}: the ids run ahead of the clock as far as max_ahead ({max_ahead:?}) allows, and the clock did \
-         not catch up within {waited:?}; insert more slowly, or raise max_ahead"
-    )]
-    Ahead { generator: String, max_ahead: Duration, waited: Duration },
-    #[error(
-        "generator {generator}: its layout ends at {end}, and {wanted} more ids do not fit; bind its tables to a generator \
-         with another layout"
-    )]
-    EndOfLife { generator: String, end: Moment, wanted: u64 },
-    #[error(
-        "generator {generator}: a table holds the id {floor}, and its layout, which ends at {end}, has none above it; bind the \
-         table to a generator with another layout"
-    )]
-    NoneAbove { generator: String, floor: u64, end: Moment },
-    #[error(
-        "generator {generator}: {held}; mend the clock that is wrong (they are compared every second), or restart with \
-         --trust-clock"
-    )]
-    Clock { generator: String, held: Held },
-    #[error("generator {generator}: {wanted} ids at once, at most {most}; insert in smaller statements")]
-    TooMany { generator: String, wanted: u64, most: u64 },
-    #[error(
-        "generator {generator} is paused on this proxy by an operator; RESUME GENERATOR on its console lets it go on"
-    )]
-    Paused { generator: String },
-    #[error("generator {generator}: {reason}")]
-    Unguarded { generator: String, reason: String },
-    #[error("generator {generator} is not open")]
-    NotOpen { generator: String },
-    #[error("generator {generator}: another process has taken over, and gave no ids: {reason}")]
-    Successor { generator: String, reason: String },
-    #[error("generator {generator} is closed: this proxy is stopping, or its rules changed; try again")]
-    Closed { generator: String },
-}
-
-impl TakeError {
-    /// For the client that asked: without what the store said, which names addresses and keys. The log has that.
-    pub fn for_client(&self) -> String {
-        match self {
-            TakeError::StoreAway { generator, waited, .. } => format!(
-                "generator {generator}: the reserved ids are used up and the store gave no more within {waited:?}; the proxy's log has \
-                 the reason"
-            ),
-            other => other.to_string(),
-        }
-    }
-}
-
-#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
-pub enum OpenError {
-    #[error("generator {generator}: {reason}")]
-    Spec { generator: String, reason: String },
-    #[error("generator {generator}: {error}")]
-    Store { generator: String, error: StoreError },
-    #[error("generator {generator} is open, but not above its tables' ids yet: {error}")]
-    Floor { generator: String, error: TakeError },
-}
 
 /// What became of an id that a client wrote itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,16 +90,10 @@ struct Notes {
     reread: Option<Instant>,
 }
 
-/// What is to be done after a refill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refill {
-    /// Nothing until somebody asks.
-    Done,
-    /// Look again.
-    More,
-    /// Try again later.
-    Failed,
-    Closed,
+impl Refilled for Sequence {
+    fn refill(&self) -> impl Future<Output = Refill> + Send {
+        Sequence::refill(self)
+    }
 }
 
 impl Sequence {

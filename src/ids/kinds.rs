@@ -4,10 +4,11 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::generator::{Advanced, Sequence, TakeError};
-use super::moves::Moves;
 use super::range::block::IdBlock;
 use super::timestamp::Timestamp;
+use crate::ids::errors::TakeError;
+use crate::ids::fence::moves::Moves;
+use crate::ids::generator::{Advanced, Sequence};
 
 /// Cloned, it is the same generator.
 #[derive(Clone)]

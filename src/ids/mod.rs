@@ -3,12 +3,12 @@
 pub mod bindings;
 mod demand;
 mod dispenser;
-mod fence;
+pub mod errors;
+pub mod fence;
 pub mod generator;
 mod kinds;
 pub mod layout;
-pub mod moves;
-mod nodes;
+pub mod nodes;
 pub mod range;
 pub mod reach;
 mod refill;
@@ -16,8 +16,9 @@ pub mod sequence;
 mod slots;
 pub mod timestamp;
 
+pub use errors::{OpenError, TakeError};
 pub use fence::{bound_of, issued_below, raise_bound};
-pub use generator::{Advanced, OpenError, Sequence, Stats, TakeError};
+pub use generator::{Advanced, Sequence, Stats};
 pub use kinds::Generator;
 pub use nodes::raise_ticks;
 pub use slots::ID_MAX;

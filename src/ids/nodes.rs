@@ -4,16 +4,25 @@
 //! Uniqueness does not hang on it: two proxies of one node would reserve ticks of one bound in turns, and so never the same.
 //! But each would have to reserve behind the other, and ids would run ahead of the clock without end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Map;
 
 use super::fence::{Fence, KIND_TIMESTAMP, Subject};
-use super::timestamp::spec::Node;
+use crate::ids::fence::node_slots::slots;
 use crate::ids::layout::Layout;
 use crate::store::record::{change, decode, encode, fresh_token};
 use crate::store::{FORMAT, GeneratorRecord, Key, Outcome, Store, StoreError, Versioned};
+
+/// Who of the fleet makes the ids: what stands in their node fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Node {
+    /// The lowest that is free.
+    Auto,
+    /// Checked to fit the layout.
+    Fixed(u64),
+}
 
 /// Each attempt lost a race.
 const ATTEMPTS_MAX: u32 = 64;
@@ -90,21 +99,6 @@ async fn put(
     }
 }
 
-/// What each node of a generator has reserved.
-pub(super) async fn slots(
-    store: &dyn Store,
-    name: &str,
-) -> Result<BTreeMap<u64, Versioned<GeneratorRecord>>, StoreError> {
-    let prefix = Key::slots(name);
-    let mut slots = BTreeMap::new();
-    for (key, found) in store.list(&prefix).await? {
-        let node = key.as_str().strip_prefix(&prefix).and_then(|node| node.parse().ok());
-        let Some(node) = node else { continue };
-        slots.insert(node, Versioned { revision: found.revision, value: decode(&key, &found.value)? });
-    }
-    Ok(slots)
-}
-
 /// No node issues ids of ticks below this one any more, nor does one that is yet to come. Returns which were below it, each with
 /// where it stood; `None` for the generator itself, of which the nodes to come begin.
 pub async fn raise_ticks(
@@ -154,10 +148,10 @@ pub(super) async fn living(store: &dyn Store) -> Result<BTreeSet<String>, StoreE
 
 #[cfg(test)]
 mod tests {
+    use super::Node;
     use super::claim;
     use crate::ids::layout::presets::Preset;
     use crate::ids::layout::{Field, Layout, Moment, Part};
-    use crate::ids::timestamp::spec::Node;
     use crate::store::memory::{Faults, MemoryStore};
     use crate::store::record::{decode, encode};
     use crate::store::{GeneratorRecord, Key, StoreError};

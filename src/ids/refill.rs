@@ -6,18 +6,22 @@ use std::time::Duration;
 use rand::Rng;
 use tokio::sync::Notify;
 
-use super::generator::{Refill, Sequence};
+/// What is to be done after a refill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refill {
+    /// Nothing until somebody asks.
+    Done,
+    /// Look again.
+    More,
+    /// Try again later.
+    Failed,
+    Closed,
+}
 
 /// What reserves in the background.
 pub(super) trait Refilled: Send + Sync + 'static {
     /// Reserves what is needed, once.
     fn refill(&self) -> impl Future<Output = Refill> + Send;
-}
-
-impl Refilled for Sequence {
-    fn refill(&self) -> impl Future<Output = Refill> + Send {
-        Sequence::refill(self)
-    }
 }
 
 /// A store that comes back is noticed within the usual deadline of a statement (1 s).

@@ -22,24 +22,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use clock::{Clock, Watch};
+use counter::Counter;
 use rand::Rng;
+use renew::Reserve;
+use spec::TimestampSpec;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::fence::{Fence, Subject};
-use super::generator::{OpenError, STORE_PATIENCE, TakeError};
 use super::layout::{Moment, Numbering};
-use super::moves::Moves;
-use super::nodes;
 use super::range::RUN_MAX;
 use super::range::block::IdBlock;
-use super::refill;
+use super::{nodes, refill};
+use crate::ids::errors::{Held, OpenError, STORE_PATIENCE, TakeError};
+use crate::ids::fence::moves::Moves;
 use crate::store::{Store, StoreError};
-use check::Held;
-use clock::{Clock, Watch};
-use counter::Counter;
-use renew::Reserve;
-use spec::TimestampSpec;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stats {

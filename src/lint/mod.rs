@@ -4,29 +4,22 @@
 //! `names`, `columns`, `widths`, `keys`, `floors`, `counters`, `bodies` (what `scan` sees of their texts), `views`, `rights`,
 //! `server`, `stored`.
 
-mod bodies;
-mod columns;
-mod counters;
+mod checks;
 pub mod finding;
-mod floors;
-mod grants;
-mod keys;
-mod names;
 pub mod report;
-mod rights;
 mod scan;
-mod server;
-mod stored;
+mod store_facts;
 mod survey;
-mod views;
-mod widths;
 
+use crate::lint::checks::{
+    bodies, columns, counters, floors, keys, names, rights, server, stored, views, widths,
+};
 use crate::rules::RuleSet;
 use crate::schema::facts::Facts;
 
 pub use finding::{Code, Finding, Severity, Where};
 pub use server::{compression, lock_held};
-pub use stored::{StoreFacts, StoreKind};
+pub use store_facts::{StoreFacts, StoreKind};
 
 /// All that is to be said of these rules on this server, in the order in which it is shown: by table, the worst first.
 pub fn findings(facts: &Facts, rules: &RuleSet, store: &StoreFacts) -> Vec<Finding> {

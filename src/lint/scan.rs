@@ -150,7 +150,7 @@ fn assigned(lexer: &mut Lexer<'_>) -> Result<Vec<(Option<String>, String)>, Odd>
 #[cfg(test)]
 mod tests {
     use super::scan;
-    use crate::lint::grants::dialect_server;
+    use crate::lint::checks::grants::dialect_server;
     use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 
     /// Tables with their columns, then what else it does.

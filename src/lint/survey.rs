@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::finding::Where;
-use super::stored::StoreFacts;
 use crate::ids::ID_MAX;
 use crate::ids::sequence::Seed;
+use crate::lint::store_facts::StoreFacts;
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
 use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec, NameCase, Rule};

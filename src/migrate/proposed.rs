@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::rules_file::Addition;
 use super::survey::Wanted;
 use crate::ids::layout::presets::Preset;
+use crate::ids::nodes::Node;
 use crate::ids::sequence::SequenceSpec;
-use crate::ids::timestamp::spec::{Node, TimestampSpec};
+use crate::ids::timestamp::spec::TimestampSpec;
 use crate::rules::RuleSet;
 use crate::rules::model::{
     Explicit, GeneratorKind, GeneratorName, GeneratorSpec, InsertId, Mode, Origin, Rule, Unavailable,

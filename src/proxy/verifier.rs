@@ -96,10 +96,10 @@ mod tests {
 
     use super::{SAMPLE_EVERY, Verifier, Verify, digest};
     use crate::ids::range::block::{IdBlock, Spacing};
-    use crate::rewrite::named::Fresh;
+    use crate::rewrite::plan::named::Fresh;
+    use crate::rewrite::plan::target::Target;
     use crate::rewrite::plan::{Lookup, Planned, Protocol, View};
     use crate::rewrite::planner::plan;
-    use crate::rewrite::target::Target;
     use crate::rewrite::verify::Written;
     use crate::rules::model::{Explicit, GeneratorName, InsertId, Mode, Origin, Rule, Unavailable};
     use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::meaning::Meaning;
-use crate::rewrite::edit::{Edit, Style};
+use crate::rewrite::plan::edit::{Edit, Style};
+use crate::rewrite::plan::prepared_text::{IdParam, PARAMS_MAX};
+use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, NewRows, Protocol};
-use crate::rewrite::prepared_text::{IdParam, PARAMS_MAX};
-use crate::rewrite::target::Target;
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::insert::{Body, Columns, Form, Head, Row, Source, Wants};

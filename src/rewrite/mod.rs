@@ -4,21 +4,14 @@
 //! the statement with [`plan::Plan::prepare`] and decides at each execution.
 
 pub mod bulk;
-pub mod edit;
-pub mod effects;
 pub mod execution;
 mod insert;
 pub mod meaning;
-pub mod named;
 mod packet;
 pub mod plan;
 pub mod planner;
 pub mod prepare;
-pub mod prepared_text;
-pub mod refusal;
 pub mod render;
-pub mod select;
 mod splice;
-pub mod target;
 pub mod through;
 pub mod verify;

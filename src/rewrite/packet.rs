@@ -12,23 +12,22 @@ use std::sync::Arc;
 
 use self::around::Around;
 use self::hiding::Hidden;
-use super::effects::Effects;
 use super::insert::{Context, Stop};
-use crate::rewrite::edit::Edit;
+use crate::rewrite::plan::edit::Edit;
+use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::refusal::Refusal;
+use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, Lookup, Need, Plan, Planned, Protocol, Unreadable, View};
-use crate::rewrite::refusal::Refusal;
-use crate::rewrite::target::Target;
 use crate::rules::model::Mode;
 use crate::sql::dialect::Dialect;
-use crate::sql::dynamic::{self as dynamic_sql, Dynamic};
-use crate::sql::for_statement::ModeSetting;
 use crate::sql::glance::{has_whole_word, may_insert};
 use crate::sql::insert::{Head, Verb};
 use crate::sql::lex::{Lexer, Odd, TokenKind};
 use crate::sql::name::{self, Path};
-use crate::sql::routine;
-use crate::sql::set::Settings;
-use crate::sql::statement::{self, Statement};
+use crate::sql::statement::dynamic::{self as dynamic_sql, Dynamic};
+use crate::sql::statement::for_statement::ModeSetting;
+use crate::sql::statement::set::Settings;
+use crate::sql::statement::{self, Statement, routine};
 
 pub(super) fn plan(text: &[u8], view: &View<'_>, protocol: Protocol, several: bool) -> Planned {
     let Some(mut lexer) = Lexer::new(text, *view.dialect) else {

@@ -1,14 +1,22 @@
 //! What a packet needs before it can go to the server.
 
+pub mod edit;
+pub mod effects;
+pub mod named;
+pub mod prepared_text;
+pub mod refusal;
+pub mod select;
+pub mod target;
+
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::effects::Effects;
-use super::select::SelectPlan;
-use crate::rewrite::edit::{Edit, Style};
-use crate::rewrite::prepared_text::IdParam;
-use crate::rewrite::refusal::Refusal;
-use crate::rewrite::target::Target;
+use crate::rewrite::plan::edit::{Edit, Style};
+use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::prepared_text::IdParam;
+use crate::rewrite::plan::refusal::Refusal;
+use crate::rewrite::plan::select::SelectPlan;
+use crate::rewrite::plan::target::Target;
 use crate::rules::model::InsertId;
 use crate::sql::dialect::{Dialect, SqlMode};
 
@@ -45,7 +53,7 @@ pub struct View<'a> {
     /// Whether a temporary table of this session hides that name.
     pub hidden: &'a (dyn Fn(&str, &str) -> bool + Sync),
     /// Statements that PREPARE named, and values that the server was asked for.
-    pub session: &'a (dyn super::named::Session + Sync),
+    pub session: &'a (dyn named::Session + Sync),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +94,7 @@ pub enum Need {
     Table { schema: String, table: String },
     /// Whether the session has a temporary table of this name ([`Lookup::PerhapsHidden`]); the server is asked on the session.
     Temporary { schema: String, table: String },
-    /// The server's answer to this query ([`super::named::Session::value`]).
+    /// The server's answer to this query ([`named::Session::value`]).
     Value { question: Vec<u8> },
 }
 

@@ -27,7 +27,7 @@ pub fn inserts_into(text: &[u8], dialect: &Dialect, database: Option<&str>) -> I
         any_rules: true,
         tables: &|_, _| Lookup::NotRuled,
         hidden: &|_, _| false,
-        session: &super::named::Fresh,
+        session: &Fresh,
     };
     match plan(text, &view, Protocol::Prepare) {
         Planned::Untouched(Effects { inserts_into: Some(name), .. }) => Inserts::Into(name),
@@ -41,10 +41,11 @@ pub fn inserts_into(text: &[u8], dialect: &Dialect, database: Option<&str>) -> I
 pub fn begins_insert(text: &[u8], dialect: &Dialect) -> bool {
     packet::begins_insert(text, dialect)
 }
-use crate::rewrite::effects::Effects;
 use crate::rewrite::packet;
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::Planned;
 use crate::rewrite::plan::Protocol;
 use crate::rewrite::plan::View;
+use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::named::Fresh;
 use crate::sql::dialect::Dialect;

@@ -1,9 +1,9 @@
 //! The text of a prepared statement, with one place for ids that are decided at each execution.
 
-use crate::rewrite::edit::{Edit, IdForm, Piece, put_digits};
+use crate::rewrite::plan::edit::{Edit, IdForm, Piece, put_digits};
+use crate::rewrite::plan::prepared_text::{HiddenParam, PARAMS_MAX, PreparedText};
+use crate::rewrite::plan::refusal::Refusal;
 use crate::rewrite::plan::{InsertPlan, Plan};
-use crate::rewrite::prepared_text::{HiddenParam, PARAMS_MAX, PreparedText};
-use crate::rewrite::refusal::Refusal;
 use crate::rewrite::splice::{needs_blank, put_fixed};
 
 /// What an execution needs to know of its text.

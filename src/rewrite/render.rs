@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::select::SelectPlan;
 use super::splice::{needs_blank, put_fixed, put_separator};
-use crate::rewrite::edit::{IdForm, Piece, Style};
+use crate::rewrite::plan::edit::{IdForm, Piece, Style};
+use crate::rewrite::plan::select::SelectPlan;
 use crate::rewrite::plan::{InsertPlan, Need, Plan, Planned};
 
 /// What would be sent, with `<id 1 of shop.orders>` where ids would stand, or why nothing would.

@@ -1,7 +1,7 @@
 //! Plan and ranges to bytes.
 
 use crate::ids::range::block::IdBlock;
-use crate::rewrite::edit::{Edit, IdForm, Piece, put_digits};
+use crate::rewrite::plan::edit::{Edit, IdForm, Piece, put_digits};
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::sql::dialect::ClientCharset;
 use crate::sql::lex::is_name_byte;

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use crate::rewrite::plan::Lookup;
-use crate::rewrite::target::{Target, Through};
+use crate::rewrite::plan::target::{Target, Through};
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::name::same_column;
-use crate::sql::view::Definition;
+use crate::sql::statement::view::Definition;
 
 /// Views of views of views.
 pub const STEPS_MAX: usize = 32;

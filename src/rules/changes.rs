@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::model::{GeneratorKind, GeneratorSpec, Rule};
 use super::set::RuleSet;
+use crate::ids::nodes::Node;
 use crate::ids::sequence::{Batch, Seed};
-use crate::ids::timestamp::spec::Node;
 use crate::toml_file::Interval;
 
 /// One rule or generator that has come, gone or changed.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::keys::{EpochKey, FieldKey, FieldKind, Generator, LayoutKey, LayoutTable, NodeKey, RulesFile};
 use crate::ids::layout::presets::Preset;
 use crate::ids::layout::{Field, Layout, LayoutError, Moment, Part};
-use crate::ids::timestamp::spec::{Node, TimestampSpec};
+use crate::ids::nodes::Node;
+use crate::ids::timestamp::spec::TimestampSpec;
 use crate::toml_file::{Findings, Source, join};
 
 const ADVANCE_MIN: Duration = Duration::from_secs(1);

@@ -1,12 +1,12 @@
 //! Rowstamp's own account: how it connects, and to which of the backend's addresses.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mysql_async::{Conn, Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts};
 
 use super::SchemaError;
-use super::primary::{self, Primary};
 use crate::address::Address;
 
 /// The name of a socket by which an address is reached.
@@ -54,6 +54,20 @@ impl std::fmt::Debug for Control {
     }
 }
 
+/// The place in `backend.address` of the server that new sessions go to, counted from 0. Cloned, it is the same.
+#[derive(Debug, Clone, Default)]
+pub struct Primary(Arc<AtomicUsize>);
+
+impl Primary {
+    pub fn get(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set(&self, nth: usize) {
+        self.0.store(nth, Ordering::Release);
+    }
+}
+
 /// Cloned, it is the same.
 #[derive(Debug, Clone)]
 pub(super) struct Account(Arc<Inner>);
@@ -85,9 +99,7 @@ impl Account {
             match inner.connection(nth, limit).await {
                 Ok(_) => {
                     inner.primary.set(nth);
-                    let inner = Arc::new(inner);
-                    primary::watch(&inner).await;
-                    return Ok(Account(inner));
+                    return Ok(Account(Arc::new(inner)));
                 }
                 Err(error) => last = error,
             }
@@ -101,6 +113,10 @@ impl Account {
 
     pub(super) fn primary(&self) -> &Primary {
         &self.0.primary
+    }
+
+    pub(super) fn inner(&self) -> &Arc<Inner> {
+        &self.0
     }
 }
 

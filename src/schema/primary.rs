@@ -1,6 +1,5 @@
 //! Which of several servers new sessions go to: one that can be written to, before a replica, before one that is read_only.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -12,20 +11,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long one may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The place in `backend.address` of the server that new sessions go to, counted from 0. Cloned, it is the same.
-#[derive(Debug, Clone, Default)]
-pub struct Primary(Arc<AtomicUsize>);
-
-impl Primary {
-    pub fn get(&self) -> usize {
-        self.0.load(Ordering::Acquire)
-    }
-
-    pub(super) fn set(&self, nth: usize) {
-        self.0.store(nth, Ordering::Release);
-    }
-}
 
 /// Looks once, then every second until the account is dropped. A single address is not asked.
 pub(super) async fn watch(account: &Arc<Inner>) {

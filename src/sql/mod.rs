@@ -3,11 +3,8 @@
 //! What a scanner here does not know for certain is an [`lex::Odd`], never a guess.
 
 pub mod charset;
-pub mod ddl;
 pub mod dialect;
 pub mod digest;
-pub mod dynamic;
-pub mod for_statement;
 pub mod glance;
 pub mod hint;
 pub mod insert;
@@ -15,8 +12,5 @@ pub mod last_result;
 pub mod letters;
 pub mod lex;
 pub mod name;
-pub mod routine;
-pub mod set;
 pub mod statement;
 pub mod value;
-pub mod view;

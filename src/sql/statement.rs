@@ -1,12 +1,19 @@
 //! Which kind of statement it is, told from its first words.
 
-use super::ddl::{self, Tables};
-use super::dynamic::{self, Dynamic};
-use super::for_statement::{self, ForStatement};
+pub mod ddl;
+pub mod dynamic;
+pub mod for_statement;
+pub mod routine;
+pub mod set;
+pub mod view;
+
+use self::ddl::Tables;
+use self::dynamic::Dynamic;
+use self::for_statement::ForStatement;
+use self::set::Settings;
 use super::insert::Verb;
 use super::lex::{Lexer, Odd, Token, TokenKind};
 use super::name::{self, Path};
-use super::set::{self, Settings};
 
 /// A statement, as far as ids and the reading of what follows depend on it.
 #[derive(Debug, PartialEq)]

@@ -68,7 +68,7 @@ impl Tables {
         tables.read_views().await?;
         tables.read_shadows().await;
         let live = tables.survey(None).await?;
-        // Before their tables are bound: a table that moves away meanwhile takes them along (`ids/moves`).
+        // Before their tables are bound: a table that moves away meanwhile takes them along (`ids/fence/moves`).
         for spec in rules.acting_generators() {
             if let GeneratorKind::Sequence(sequence) = &spec.kind {
                 let max = max_of(spec, sequence, &live);

@@ -1,6 +1,6 @@
 //! What the column of a rule holds.
 
-use crate::rewrite::target::Target;
+use crate::rewrite::plan::target::Target;
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::name::same_column;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::rewrite::plan::Lookup;
-use crate::rewrite::target::Target;
+use crate::rewrite::plan::target::Target;
 use crate::rewrite::through::{Following, STEPS_MAX, TOO_MANY, unclear};
 use crate::rules::model::{NameCase, TableShape};
 use crate::schema::{Schema, SchemaError, TableKind, ViewText};
@@ -92,7 +92,7 @@ mod tests {
     use super::follow;
     use crate::ids::range::block::Spacing;
     use crate::rewrite::plan::Lookup;
-    use crate::rewrite::target::Target;
+    use crate::rewrite::plan::target::Target;
     use crate::rules::model::NameCase::{Insensitive, Sensitive};
     use crate::rules::model::{ColumnShape, NameCase, TableShape};
     use crate::schema::ViewText;

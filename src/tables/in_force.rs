@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::ids::Generator;
 use crate::ids::timestamp::clock::SystemClock;
-use crate::rewrite::target::Target;
+use crate::rewrite::plan::target::Target;
 use crate::rules::RuleSet;
 use crate::rules::model::NameCase;
 use crate::schema::{Schema, SchemaError};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::rewrite::plan::Lookup;
-use crate::rewrite::target::Target;
+use crate::rewrite::plan::target::Target;
 use crate::rules::column::Meant;
 use crate::rules::model::{Rule, TableShape};
 use crate::rules::pattern::is_pattern;

@@ -2,8 +2,8 @@
 
 use crate::rules::mentions::{DefaultSchema, Mention, Mentions};
 use crate::rules::model::Mode;
-use crate::sql::dynamic::shows_its_text;
 use crate::sql::glance::has_word;
+use crate::sql::statement::dynamic::shows_its_text;
 use crate::tables::Tables;
 
 /// Whether a rule may concern a text in which this was found. `escapes`: whether backslashes are escapes, if that is known.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::rewrite::plan::Lookup;
-use crate::rewrite::target::Target;
+use crate::rewrite::plan::target::Target;
 use crate::rules::column::Meant;
 use crate::rules::model::TableShape;
 use crate::schema::{SchemaError, TableKind};

@@ -11,7 +11,7 @@ use crate::ids::generator::Advanced;
 use crate::ids::range::block::{IdBlock, Spacing};
 use crate::ids::{Generator, TakeError};
 use crate::rewrite::plan::Lookup;
-use crate::rewrite::target::Target;
+use crate::rewrite::plan::target::Target;
 use crate::tables::change::Next;
 use crate::tables::locks::SendBy;
 use crate::tables::{Backend, InForce, TableError, Tables};

@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use crate::rules::RuleSet;
 use crate::rules::model::NameCase;
 use crate::schema::ViewText;
-use crate::sql::view::names_in;
+use crate::sql::statement::view::names_in;
 
 /// The views that mention a ruled table, directly or by another view, or may do so; by schema and name as the backend
 /// compares them.

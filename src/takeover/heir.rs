@@ -12,9 +12,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::socket::{Lines, SOCKET};
 use super::wire::{Named, Passed, Reply, Request};
-use crate::ids::generator::{Advanced, TakeError};
+use crate::ids::errors::TakeError;
+use crate::ids::generator::Advanced;
 use crate::ids::range::block::IdBlock;
-use crate::rewrite::target::Target;
+use crate::rewrite::plan::target::Target;
 use crate::tables::Successor;
 
 pub struct Heir {

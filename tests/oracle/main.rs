@@ -19,10 +19,10 @@ use std::sync::Arc;
 
 use pieces::{COLUMNS, Random};
 use rowstamp::ids::range::block::Spacing;
-use rowstamp::rewrite::named::Fresh;
+use rowstamp::rewrite::plan::named::Fresh;
+use rowstamp::rewrite::plan::target::Target;
 use rowstamp::rewrite::plan::{Lookup, Planned, Protocol, View};
 use rowstamp::rewrite::planner::plan;
-use rowstamp::rewrite::target::Target;
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 use rowstamp::rules::model::{
     ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,

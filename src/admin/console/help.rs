@@ -1,7 +1,7 @@
 //! HELP: each command with its form, its role and an example, in the columns that the command-line clients know from a server's HELP.
 //! Source: MySQL manual, "HELP Statement"; the clients print a topic where there is one row of three columns.
 
-use super::table::{Table, Value, texts};
+use crate::admin::console::show::table::{Table, Value, texts};
 use crate::admin::desk::Role;
 
 pub(super) struct Topic {

@@ -11,11 +11,11 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
-use super::super::lobby::Lobby;
-use super::login::{Doorman, LoggedIn, LoginError, Tls};
-use super::wire::{Origin, Stream, Wire, part};
-use super::{CONNECTIONS_MAX, LOGIN_TIMEOUT, session};
 use crate::address::Address;
+use crate::admin::console::protocol::login::{Doorman, LoggedIn, LoginError, Tls};
+use crate::admin::console::protocol::wire::{Origin, Stream, Wire, part};
+use crate::admin::console::{CONNECTIONS_MAX, LOGIN_TIMEOUT, session};
+use crate::admin::lobby::Lobby;
 use crate::mysql::error::Refusal;
 
 /// After a failed accept (out of file descriptors, most often): long enough for a connection to end.
@@ -109,7 +109,11 @@ async fn bind_unix(path: &Path) -> io::Result<Listener> {
 }
 
 /// Accepts for as long as it is polled; connections end with it. So many may log in at once, and so many be logged in. `tls` is asked at each login.
-pub(super) async fn accept(listener: Listener, doorman: Doorman, tls: impl Fn() -> Tls + Send + Sync) {
+pub(in crate::admin::console) async fn accept(
+    listener: Listener,
+    doorman: Doorman,
+    tls: impl Fn() -> Tls + Send + Sync,
+) {
     let doorman = Arc::new(doorman);
     let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let lobby = Lobby::new(CONNECTIONS_MAX);

@@ -6,29 +6,18 @@
 //! is answered by `greetings` (`select`, `variables`, `catalog`, `information_schema`), the rest is a `command`, cut into `words`, or
 //! `syntax` says why it is none; what it shows are `tables` (`generators`, `stats`).
 
-mod catalog;
+mod client;
 mod command;
 mod failure;
-mod gate;
-mod generators;
-mod greetings;
 mod help;
-mod information_schema;
 mod listener;
-mod login;
 mod patience;
+mod protocol;
 mod run;
-mod scramble;
-mod select;
 mod session;
-mod stats;
+mod show;
 mod syntax;
-mod table;
-mod tables;
-mod throttle;
-mod variables;
 mod voice;
-mod wire;
 mod words;
 
 use std::sync::Arc;
@@ -37,7 +26,7 @@ use std::time::Duration;
 use super::desk::Desk;
 
 pub use listener::{ListenError, Listener};
-pub use login::Tls;
+pub use protocol::login::Tls;
 
 /// What the greeting says: drivers and GUIs go by the number, and MySQL 8.0's is the one that all of them know.
 const SERVER_VERSION: &str = concat!("8.0.40-rowstamp-", env!("CARGO_PKG_VERSION"));
@@ -53,6 +42,6 @@ const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Serves the console for as long as it is polled. `tls` is asked at each login, so that a reload's certificates act.
 pub async fn serve(listener: Listener, desk: Arc<dyn Desk>, tls: impl Fn() -> Tls + Send + Sync) {
-    let doorman = login::Doorman { desk, throttle: throttle::Throttle::default() };
+    let doorman = protocol::login::Doorman { desk, throttle: protocol::throttle::Throttle::default() };
     listener::accept(listener, doorman, tls).await;
 }

@@ -8,18 +8,18 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// How long a peer may keep us waiting.
-pub(super) struct Patience {
+pub(in crate::admin::console) struct Patience {
     limit: Duration,
     end: Option<Pin<Box<Sleep>>>,
 }
 
 impl Patience {
-    pub(super) fn new(limit: Duration) -> Self {
+    pub(in crate::admin::console) fn new(limit: Duration) -> Self {
         Patience { limit, end: None }
     }
 
     /// What came of asking; an error where it has been waited for too long.
-    pub(super) fn poll<T>(
+    pub(in crate::admin::console) fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
         polled: Poll<io::Result<T>>,

@@ -4,9 +4,10 @@ use std::time::SystemTime;
 
 use super::command::{self, Command};
 use super::failure::Failure;
-use super::greetings::{self, Guest, Reply};
-use super::table::{Column, Table, Type, Value, texts};
-use super::{help, tables};
+use crate::admin::console::client::greetings::{self, Reply};
+use crate::admin::console::client::guest::Guest;
+use crate::admin::console::show::table::{Column, Table, Type, Value, texts};
+use crate::admin::console::{help, show};
 use crate::admin::desk::{Desk, Raised, Reload, Role, User};
 
 /// Sessions are shown by their users as well as by numbers: LIKE compares that column.
@@ -119,7 +120,7 @@ async fn act(desk: &dyn Desk, command: Command, database: Option<&str>) -> Resul
     let columns = columns_of(&command).unwrap_or_default();
     let rows = match command {
         Command::Show { what, like } => {
-            let mut table = tables::show(desk, what, SystemTime::now()).await?;
+            let mut table = show::show(desk, what, SystemTime::now()).await?;
             if let Some(pattern) = like {
                 let column = if what == command::What::Sessions { SESSIONS_LIKE } else { 0 };
                 table.keep_like(column, &pattern);
@@ -198,7 +199,7 @@ pub(super) fn columns(
 /// `None`: OK is all that it answers.
 fn columns_of(command: &Command) -> Option<Vec<Column>> {
     match command {
-        Command::Show { what, .. } => Some(tables::columns(*what)),
+        Command::Show { what, .. } => Some(show::columns(*what)),
         Command::Explain { .. } => Some(texts(&["rewrite"])),
         Command::Reload { .. } => Some(texts(&["what", "change"])),
         Command::Raise { .. } => Some(vec![
@@ -215,7 +216,7 @@ fn columns_of(command: &Command) -> Option<Vec<Column>> {
 #[cfg(test)]
 mod tests {
     use super::{Answer, Caller, columns, run};
-    use crate::admin::console::table::Value;
+    use crate::admin::console::show::table::Value;
     use crate::admin::desk::{Desk, Role, User};
     use crate::admin::fake::FakeDesk;
 

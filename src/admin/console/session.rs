@@ -12,14 +12,14 @@ use opensrv_mysql::{
 use tokio::io::{AsyncWrite, BufWriter};
 
 use super::failure::Failure;
-use super::gate::{Gate, Shared, lock};
-use super::login::LoggedIn;
 use super::run::{self, Answer, Caller};
-use super::scramble::NONCE_BYTES;
-use super::table::{Column, Type, Value};
 use super::voice::Voice;
-use super::wire::part;
 use super::{IDLE_TIMEOUT, SERVER_VERSION, WRITE_TIMEOUT};
+use crate::admin::console::protocol::gate::{Gate, Shared, lock};
+use crate::admin::console::protocol::login::LoggedIn;
+use crate::admin::console::protocol::scramble::NONCE_BYTES;
+use crate::admin::console::protocol::wire::part;
+use crate::admin::console::show::table::{Column, Type, Value};
 use crate::admin::desk::Desk;
 
 /// Prepared statements of one connection, and their texts' length.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncWrite;
 
-use super::patience::Patience;
+use crate::admin::console::patience::Patience;
 
 /// Each of opensrv-mysql's answers ends with one: to its greeting, and to its login.
 const FLUSHES_OF_LOGIN: u8 = 2;

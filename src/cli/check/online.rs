@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use super::{locks, print_json, summary};
-use crate::cli::{EXIT_FOUND, Usage, control, store};
+use crate::cli::check::{print_json, summary};
+use crate::cli::{EXIT_FOUND, Usage};
 use crate::config::Loaded;
 use crate::lint::report::Report;
 use crate::lint::{self, Finding};
+use crate::opened::{self, control, locks};
 use crate::proxy::settings::Offer;
 use crate::rules::RuleSet;
 use crate::schema::facts::Facts;
@@ -23,7 +24,7 @@ pub(super) fn run(loaded: &Loaded, json: bool) -> anyhow::Result<ExitCode> {
     let (facts, store, locks) = runtime.block_on(async {
         let schema = Schema::connect(&control).await?;
         let facts = Facts::read(&schema, &loaded.rules).await?;
-        let store = store::facts(&loaded.config).await;
+        let store = opened::facts::facts(&loaded.config).await;
         let locks = locks::findings(&schema, &loaded.config, &facts, &loaded.rules, &store).await;
         Ok::<_, SchemaError>((facts, store, locks))
     })?;

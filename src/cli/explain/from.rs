@@ -7,13 +7,14 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use super::log::{Format, Log};
-use super::replay::{Beginning, Replay};
-use super::tables::Tables;
-use super::{ExplainArgs, SERVER, dialect, live_tables, version};
 use crate::cli::EXIT_FOUND;
+use crate::cli::explain::{ExplainArgs, live_tables, version};
 use crate::config::Loaded;
+use crate::explain::replay::{Beginning, Replay};
+use crate::explain::tables::Tables;
+use crate::explain::{SERVER, dialect};
 use crate::proxy::settings::Verify;
+use crate::querylog::log::{Format, Log};
 use crate::rules::RuleSet;
 
 /// Lines are read in pieces of so many bytes.

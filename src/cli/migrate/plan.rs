@@ -12,8 +12,8 @@ use serde_json::json;
 
 use super::shards::{self, Choice, Shard};
 use crate::cli::store::list::table;
-use crate::cli::{ConfigArg, Usage, load, store};
-use crate::config::Loaded;
+use crate::cli::{ConfigArg, Usage};
+use crate::config::{Loaded, load_file};
 use crate::ids::layout::presets::{PRESETS, Preset};
 use crate::lint::report::Report;
 use crate::lint::{self, Code};
@@ -21,6 +21,7 @@ use crate::migrate::interleave::{Counting, VARIABLES};
 use crate::migrate::proposed::{Proposal, with};
 use crate::migrate::rules_file::{Addition, additions, file_name, text};
 use crate::migrate::survey::{Note, Ruled, Severity, Surveyed, Wanted, server_notes};
+use crate::opened;
 use crate::schema::IdColumn;
 use crate::schema::facts::Facts;
 use crate::toml_file::nearest;
@@ -56,7 +57,7 @@ pub enum Kind {
 
 pub(super) async fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let wanted = wanted(args)?;
-    let loaded = load(&args.config.config)?;
+    let loaded = load_file(&args.config.config)?;
     let shards = shards::open(&loaded.config, &[]).await?;
     let Some(shard) = shards.first() else { return Err(Usage("backend.address is empty".to_owned()).into()) };
     let tables = survey(shard, &args.choice, &loaded, &wanted).await?;
@@ -166,7 +167,7 @@ async fn checked(
         .collect();
     let rules = with(&loaded.rules, &proposals, wanted);
     let facts = Facts::read(&shard.schema, &rules).await?;
-    let mut findings = lint::findings(&facts, &rules, &store::facts(&loaded.config).await);
+    let mut findings = lint::findings(&facts, &rules, &opened::facts::facts(&loaded.config).await);
     let names: Vec<_> = tables.iter().map(Surveyed::name).collect();
     findings.retain(|finding| {
         let is_ours = match &finding.place.table {

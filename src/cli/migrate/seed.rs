@@ -7,11 +7,11 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use super::shards::{Found, Target};
-use crate::cli::store::Desk;
 use crate::cli::store::raise::{floors_on, raise};
 use crate::cli::store::ticks;
 use crate::config::Config;
 use crate::ids::{ID_MAX, bound_of};
+use crate::opened::store::OperatorStore;
 use crate::rules::model::{GeneratorName, Rule};
 use crate::store::StoreError;
 
@@ -108,8 +108,9 @@ fn would(from: u64, to: u64) -> String {
     }
 }
 
-async fn open(config: &Config, is_dry: bool) -> anyhow::Result<Desk> {
-    let opened = if is_dry { Desk::open(config).await } else { Desk::open_or_make(config).await };
+async fn open(config: &Config, is_dry: bool) -> anyhow::Result<OperatorStore> {
+    let opened =
+        if is_dry { OperatorStore::open(config).await } else { OperatorStore::open_or_make(config).await };
     opened.or_else(|error| match error.downcast_ref::<StoreError>() {
         Some(StoreError::InUse { path }) => bail!(
             "{} is open in a running proxy. Where the backend has all of a generator's tables there is nothing to do: a rule that \

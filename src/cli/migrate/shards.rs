@@ -6,9 +6,10 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::address::Address;
-use crate::cli::{ConfigArg, Usage, control, load};
-use crate::config::{Config, Loaded};
+use crate::cli::{ConfigArg, Usage};
+use crate::config::{Config, Loaded, load_file};
 use crate::migrate::survey::Chosen;
+use crate::opened::control;
 use crate::rules::model::Rule;
 use crate::rules::{RuleSet, pattern};
 use crate::schema::{Control, Schema};
@@ -52,7 +53,7 @@ pub struct Target {
 impl Target {
     /// An error where no server has any of the tables.
     pub(super) async fn find(&self) -> anyhow::Result<Found> {
-        let loaded = load(&self.config.config)?;
+        let loaded = load_file(&self.config.config)?;
         let shards = open(&loaded.config, &self.shards).await?;
         let mut tables = Vec::with_capacity(shards.len());
         for shard in &shards {

@@ -10,14 +10,14 @@ use clap::{Args, ValueEnum};
 
 use super::shards::{self, Choice, Shard};
 use crate::address::Address;
-use crate::cli::store::Desk;
-use crate::cli::{ConfigArg, Usage, load};
-use crate::config::Loaded;
+use crate::cli::{ConfigArg, Usage};
+use crate::config::{Loaded, load_file};
 use crate::ids::{ID_MAX, issued_below};
 use crate::migrate::definition::Definition;
 use crate::migrate::family::Family;
 use crate::migrate::interleave::{Counting, Increments, Seat, VARIABLES, is_even};
 use crate::migrate::steps::{Print, Step, Subject, drop_counter, guard, interleave, render, widen};
+use crate::opened::store::OperatorStore;
 use crate::rules::RuleSet;
 use crate::rules::model::{ColumnShape, GeneratorKind, Mode, Rule};
 use crate::schema::IdColumn;
@@ -65,7 +65,7 @@ pub enum StepName {
 }
 
 pub(super) async fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
-    let loaded = load(&args.config.config)?;
+    let loaded = load_file(&args.config.config)?;
     let shards = shards::open(&loaded.config, args.shard.as_slice()).await?;
     let Some(shard) = shards.first() else { bail!("backend.address is empty") };
     let tables = shard.ruled(&loaded.rules, &args.choice).await?;
@@ -128,12 +128,12 @@ fn seat(args: &SqlArgs, counting: &Counting) -> Result<Seat, Usage> {
 }
 
 /// The store, to ask for what generators may have issued.
-struct Bounds(Option<Desk>);
+struct Bounds(Option<OperatorStore>);
 
 impl Bounds {
     /// Without the store the tables alone are asked.
     async fn open(loaded: &Loaded, notes: &mut Vec<String>) -> anyhow::Result<Bounds> {
-        match Desk::open(&loaded.config).await {
+        match OperatorStore::open(&loaded.config).await {
             Ok(desk) => Ok(Bounds(Some(desk))),
             Err(error) => {
                 // One line: it is a comment of SQL.

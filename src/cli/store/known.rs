@@ -1,10 +1,10 @@
 //! What the backend tells of a sequence's tables: how far it may be raised by a typing error's measure, and how far lowered.
 
-use crate::cli::control;
 use crate::config::Loaded;
 use crate::ids::ID_MAX;
 use crate::ids::reach::{Far, Reach};
 use crate::ids::sequence::SequenceSpec;
+use crate::opened::control;
 use crate::rules::model::{GeneratorKind, Rule};
 use crate::schema::{Schema, SchemaError};
 

@@ -9,9 +9,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::Desk;
-use crate::cli::{ConfigArg, EXIT_FOUND, load};
+use crate::cli::{ConfigArg, EXIT_FOUND};
+use crate::config::load_file;
 use crate::ids::layout::Layout;
+use crate::opened::store::OperatorStore;
 use crate::store::record::{self, decode};
 use crate::store::{
     BindingRecord, GeneratorRecord, Json, Key, MovedRecord, ProxyRecord, StoreError, SuspectRecord, Versioned,
@@ -27,8 +28,8 @@ pub struct ListArgs {
 }
 
 pub(super) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
-    let loaded = load(&args.config.config)?;
-    let desk = Desk::open_as_it_is(&loaded.config).await?;
+    let loaded = load_file(&args.config.config)?;
+    let desk = OperatorStore::open_as_it_is(&loaded.config).await?;
     let moved = record::moved(&*desk.store).await?;
     let listing = Listing::of(&desk.store.list("").await?);
     let mut out = io::stdout().lock();

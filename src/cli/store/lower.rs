@@ -19,10 +19,12 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use super::{Desk, known};
-use crate::cli::{ConfigArg, Usage, control, load};
-use crate::config::StoreKind;
+use crate::cli::store::known;
+use crate::cli::{ConfigArg, Usage};
+use crate::config::{StoreKind, load_file};
 use crate::ids::ID_MAX;
+use crate::opened::control;
+use crate::opened::store::OperatorStore;
 use crate::role::{self, Role};
 use crate::schema::Schema;
 use crate::store::record::{self, decode, encode, fresh_token};
@@ -47,13 +49,13 @@ pub struct LowerArgs {
 }
 
 pub(super) async fn run(args: &LowerArgs) -> anyhow::Result<ExitCode> {
-    let loaded = load(&args.config.config)?;
+    let loaded = load_file(&args.config.config)?;
     let (name, to) = (args.generator.as_str(), args.to);
     let Some(control) = control(&loaded.config) else {
         let why = "[backend.control] is missing: a bound is lowered only above the ids in the tables, which are asked for them";
         return Err(Usage(why.to_owned()).into());
     };
-    let desk = Desk::open(&loaded.config).await?;
+    let desk = OperatorStore::open(&loaded.config).await?;
     let key = Key::generator(name);
     let stands =
         desk.store.load(&key).await?.with_context(|| format!("the store has no generator {name}"))?;
@@ -121,7 +123,7 @@ fn be_lowerable(record: &GeneratorRecord, name: &str, to: u64) -> anyhow::Result
 }
 
 /// No proxy lives, and the store is what it was.
-async fn be_quiet(desk: &Desk, name: &str) -> anyhow::Result<()> {
+async fn be_quiet(desk: &OperatorStore, name: &str) -> anyhow::Result<()> {
     let live = desk.proxies().await?;
     if !live.is_empty() {
         bail!(
@@ -136,7 +138,7 @@ async fn be_quiet(desk: &Desk, name: &str) -> anyhow::Result<()> {
 }
 
 /// All that ids of the generator went to, as the locks are named.
-async fn bound_tables(desk: &Desk, name: &str) -> anyhow::Result<Vec<String>> {
+async fn bound_tables(desk: &OperatorStore, name: &str) -> anyhow::Result<Vec<String>> {
     let mut tables = Vec::new();
     for (key, found) in desk.store.list(Key::BINDINGS).await? {
         let binding: BindingRecord = decode(&key, &found.value)?;
@@ -148,7 +150,12 @@ async fn bound_tables(desk: &Desk, name: &str) -> anyhow::Result<Vec<String>> {
 }
 
 /// An error where a table got ids of the generator, and the rules do not say in which column.
-async fn be_known(desk: &Desk, schema: &Schema, name: &str, tables: &[known::Known]) -> anyhow::Result<()> {
+async fn be_known(
+    desk: &OperatorStore,
+    schema: &Schema,
+    name: &str,
+    tables: &[known::Known],
+) -> anyhow::Result<()> {
     for bound in bound_tables(desk, name).await? {
         if tables.iter().any(|table| table.name.eq_ignore_ascii_case(&bound)) {
             continue;
@@ -165,7 +172,7 @@ async fn be_known(desk: &Desk, schema: &Schema, name: &str, tables: &[known::Kno
 }
 
 async fn lower(
-    desk: &Desk,
+    desk: &OperatorStore,
     key: &Key,
     stands: &Versioned<Vec<u8>>,
     record: &GeneratorRecord,

@@ -6,19 +6,18 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 
-use super::{Desk, known, settle, ticks};
-use crate::cli::{ConfigArg, Usage, control, load};
-use crate::config::{Config, Loaded};
+use crate::cli::store::{OWNER, known, ticks};
+use crate::cli::{ConfigArg, Usage};
+use crate::config::{Config, Loaded, load_file};
 use crate::ids::{ID_MAX, bound_of, raise_bound};
+use crate::opened::control;
+use crate::opened::store::OperatorStore;
 use crate::rules::RuleSet;
 use crate::rules::model::{GeneratorKind, GeneratorName, Mode, Rule};
 use crate::schema::Schema;
 use crate::store::record::decode;
 use crate::store::{GeneratorRecord, Key, StoreError};
 use crate::toml_file::nearest;
-
-/// Who wrote last, in a generator's record.
-pub(super) const OWNER: &str = "rowstamp store raise";
 
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "flags of a command line")]
@@ -52,11 +51,9 @@ pub struct RaiseArgs {
 }
 
 pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
-    let loaded = load(&args.config.config)?;
-    let Some(name) = &args.generator else {
-        return settle::run(&loaded, args).await;
-    };
-    let desk = Desk::open(&loaded.config).await?;
+    let loaded = load_file(&args.config.config)?;
+    let Some(name) = &args.generator else { bail!("name the generator to raise") };
+    let desk = OperatorStore::open(&loaded.config).await?;
     if let Some(layout) = ticks::layout_of(&loaded, name)
         && args.above_tables
     {
@@ -97,7 +94,7 @@ pub(super) async fn be_near(loaded: &Loaded, name: &str, from: u64, to: u64) -> 
 }
 
 /// Raises the generator, or makes it; says from where to where.
-pub(in crate::cli) async fn raise(desk: &Desk, name: &str, to: u64) -> Result<String, StoreError> {
+pub(in crate::cli) async fn raise(desk: &OperatorStore, name: &str, to: u64) -> Result<String, StoreError> {
     let from = bound_of(&*desk.store, name).await?;
     let now = raise_bound(desk.store.clone(), name, OWNER, to).await?;
     Ok(match from {
@@ -108,7 +105,7 @@ pub(in crate::cli) async fn raise(desk: &Desk, name: &str, to: u64) -> Result<St
 }
 
 /// An error where the name is nobody's, or no sequence's.
-async fn be_a_sequence(desk: &Desk, loaded: &Loaded, name: &str) -> anyhow::Result<()> {
+async fn be_a_sequence(desk: &OperatorStore, loaded: &Loaded, name: &str) -> anyhow::Result<()> {
     let key = Key::generator(name);
     let found = desk.store.load(&key).await?;
     let stored = found.map(|found| decode::<GeneratorRecord>(&key, &found.value)).transpose()?;

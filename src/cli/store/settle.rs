@@ -11,19 +11,21 @@ use std::time::Duration;
 use anyhow::bail;
 
 use super::raise::RaiseArgs;
-use super::{Desk, raise, ticks};
 use crate::cli::Usage;
-use crate::config::Loaded;
+use crate::cli::store::{raise, ticks};
+use crate::config::{Loaded, load_file};
 use crate::ids::bound_of;
 use crate::ids::sequence::Seed;
+use crate::opened::store::OperatorStore;
 use crate::rules::model::{GeneratorKind, GeneratorName};
 use crate::store::Key;
 use crate::store::etcd::QUIET;
 
-pub(super) async fn run(loaded: &Loaded, args: &RaiseArgs) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
+    let loaded = &load_file(&args.config.config)?;
     let (to, others_stopped) = (args.to, args.others_stopped);
     let seeds = seeds(loaded, to)?;
-    let desk = Desk::open(&loaded.config).await?;
+    let desk = OperatorStore::open(&loaded.config).await?;
     if let Some(to) = to.filter(|_| !args.yes) {
         for (name, _) in seeds.iter().filter(|(_, seed)| **seed == Seed::None) {
             let from = bound_of(&*desk.store, &name.to_string()).await?;
@@ -93,7 +95,7 @@ async fn wait(time: Duration) {
 }
 
 /// Each proxy that ever wrote to the store lives in it, and so has heard that it is suspected, or is stopped.
-async fn be_heard(desk: &Desk, others_stopped: bool) -> anyhow::Result<()> {
+async fn be_heard(desk: &OperatorStore, others_stopped: bool) -> anyhow::Result<()> {
     let live = desk.proxies().await?;
     let mut others = desk.names(Key::WITNESSES).await?;
     others.retain(|name| !live.contains(name));
@@ -108,7 +110,7 @@ async fn be_heard(desk: &Desk, others_stopped: bool) -> anyhow::Result<()> {
     );
 }
 
-async fn be_alone(desk: &Desk) -> anyhow::Result<()> {
+async fn be_alone(desk: &OperatorStore) -> anyhow::Result<()> {
     let live = desk.proxies().await?;
     if live.is_empty() {
         return Ok(());

@@ -1,13 +1,12 @@
 //! Raising a timestamp generator: its nodes' bounds are times, and what they must be above are ids in tables.
 
+use crate::cli::store::OWNER;
 use crate::config::Loaded;
 use crate::ids::layout::Layout;
 use crate::ids::raise_ticks;
+use crate::opened::store::OperatorStore;
 use crate::rules::model::{GeneratorKind, GeneratorName};
 use crate::schema::Schema;
-
-use super::Desk;
-use super::raise::OWNER;
 
 /// The layout of a generator of the rules; `None`: it is a sequence, or there is none of that name.
 pub(in crate::cli) fn layout_of<'a>(loaded: &'a Loaded, name: &str) -> Option<&'a Layout> {
@@ -45,7 +44,7 @@ pub(super) async fn tick_above(
 
 /// Raises all nodes; says from where to where, as times.
 pub(in crate::cli) async fn raise(
-    desk: &Desk,
+    desk: &OperatorStore,
     name: &GeneratorName,
     layout: &Layout,
     tick: u64,

@@ -11,12 +11,13 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Desk, described, known};
-use crate::cli::{ConfigArg, EXIT_FOUND, load};
-use crate::config::Loaded;
+use crate::cli::store::known;
+use crate::cli::{ConfigArg, EXIT_FOUND};
+use crate::config::{Loaded, load_file};
 use crate::ids::layout::Layout;
 use crate::ids::reach::Reach;
 use crate::ids::{ID_MAX, bound_of};
+use crate::opened::store::{OperatorStore, described};
 use crate::store::record::{self, decode, encode, fresh_token};
 use crate::store::{BindingRecord, GeneratorRecord, Json, Key, Outcome, StoreError};
 
@@ -71,7 +72,7 @@ struct Line {
 }
 
 pub(super) async fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
-    let desk = Desk::open(&load(&args.config.config)?.config).await?;
+    let desk = OperatorStore::open(&load_file(&args.config.config)?.config).await?;
     let lines = lines(&desk).await?;
     let live = desk.proxies().await?;
     if !live.is_empty() {
@@ -102,7 +103,7 @@ fn write(to: impl Write, lines: &[Line]) -> io::Result<()> {
 }
 
 pub(super) async fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
-    let loaded = load(&args.config.config)?;
+    let loaded = load_file(&args.config.config)?;
     let from = args.file.display().to_string();
     let records = if args.file == Path::new("-") {
         read(&from, io::stdin().lock())?
@@ -110,7 +111,7 @@ pub(super) async fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         let file = std::fs::File::open(&args.file).with_context(|| format!("{from} cannot be read"))?;
         read(&from, BufReader::new(file))?
     };
-    let desk = Desk::open_or_make(&loaded.config).await?;
+    let desk = OperatorStore::open_or_make(&loaded.config).await?;
     if !args.yes {
         be_near(&desk, &loaded, &from, &records).await?;
     }
@@ -118,7 +119,12 @@ pub(super) async fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// An error where a bound of the file looks like a typing error: far above what is in use, or far in the future.
-async fn be_near(desk: &Desk, loaded: &Loaded, from: &str, records: &[(Key, Json)]) -> anyhow::Result<()> {
+async fn be_near(
+    desk: &OperatorStore,
+    loaded: &Loaded,
+    from: &str,
+    records: &[(Key, Json)],
+) -> anyhow::Result<()> {
     let mut far = Vec::new();
     for (key, json) in records {
         let is_generator = |part: &str| key.as_str().starts_with(part);
@@ -154,9 +160,9 @@ async fn be_near(desk: &Desk, loaded: &Loaded, from: &str, records: &[(Key, Json
 }
 
 pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
-    let (loaded, other) = (load(&args.config.config)?, load(&args.from)?);
+    let (loaded, other) = (load_file(&args.config.config)?, load_file(&args.from)?);
     let from = args.from.display().to_string();
-    let source = Desk::open_as_it_is(&other.config).await?;
+    let source = OperatorStore::open_as_it_is(&other.config).await?;
     be_quiet(&source, &from).await?;
     let to = described(&loaded.config);
     // The same move, made again, goes on where it was broken off.
@@ -168,7 +174,7 @@ pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
     for line in &lines {
         records.push(record(line)?);
     }
-    let desk = Desk::make(&loaded.config).await?;
+    let desk = OperatorStore::make(&loaded.config).await?;
     if described(&other.config) == to {
         bail!("{from} has the same store, {to}: name the configuration of the store that the bounds are in");
     }
@@ -189,7 +195,7 @@ pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// An error where proxies live that would raise bounds in the store of `from` while others work with the new one.
-async fn be_quiet(source: &Desk, from: &str) -> anyhow::Result<()> {
+async fn be_quiet(source: &OperatorStore, from: &str) -> anyhow::Result<()> {
     let live = source.proxies().await?;
     if live.is_empty() {
         return Ok(());
@@ -198,7 +204,7 @@ async fn be_quiet(source: &Desk, from: &str) -> anyhow::Result<()> {
 }
 
 /// What a store may be made of again: all but what is about proxies and about the store itself.
-async fn lines(desk: &Desk) -> anyhow::Result<Vec<Line>> {
+async fn lines(desk: &OperatorStore) -> anyhow::Result<Vec<Line>> {
     let mut lines = Vec::new();
     for (key, found) in desk.store.list("").await? {
         if key == Key::suspect() {
@@ -256,7 +262,7 @@ fn record(line: &Line) -> anyhow::Result<(Key, Json)> {
 }
 
 /// Raises what stands to what came; nothing is written where something does not fit.
-async fn put(desk: &Desk, from: &str, records: &[(Key, Json)]) -> anyhow::Result<ExitCode> {
+async fn put(desk: &OperatorStore, from: &str, records: &[(Key, Json)]) -> anyhow::Result<ExitCode> {
     let mut misfits = Vec::new();
     for (key, json) in records {
         let stands = desk.store.load(key).await?;
@@ -283,7 +289,7 @@ async fn put(desk: &Desk, from: &str, records: &[(Key, Json)]) -> anyhow::Result
 }
 
 /// Whether it had to be written.
-async fn put_one(desk: &Desk, key: &Key, json: &[u8]) -> anyhow::Result<bool> {
+async fn put_one(desk: &OperatorStore, key: &Key, json: &[u8]) -> anyhow::Result<bool> {
     for _ in 0..ATTEMPTS_MAX {
         let stands = desk.store.load(key).await?;
         let (revision, value) =

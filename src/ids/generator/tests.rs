@@ -2,8 +2,9 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Advanced, Sequence, TakeError};
 use crate::ids::ID_MAX;
+use crate::ids::errors::TakeError;
+use crate::ids::generator::{Advanced, Sequence};
 use crate::ids::sequence::{Batch, SequenceSpec};
 use crate::store::memory::{Faults, MemoryStore};
 use crate::store::{GeneratorRecord, Key, StoreError, record};

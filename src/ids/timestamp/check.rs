@@ -1,40 +1,15 @@
 //! Whether the clock is right when a generator starts: there is no earlier reading of it to compare with, so it is another
 //! machine's clock that it is compared with. Nothing is issued or reserved until both agree; later the monotonic clock tells.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::Timestamp;
 use super::clock::Watch;
+use crate::ids::errors::Held;
 use crate::ids::layout::Moment;
 
 /// Two clocks that are no further apart agree.
 pub const APART_MAX: Duration = Duration::from_secs(5);
-
-/// Why a generator issues nothing yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
-    /// The other clock could not be read.
-    Unread,
-    /// This machine's clock is so far ahead of the other.
-    Ahead(Duration),
-    Behind(Duration),
-}
-
-impl fmt::Display for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = |apart: &Duration| humantime::format_duration(Duration::from_secs(apart.as_secs()));
-        match self {
-            Held::Unread => f.write_str("the backend's clock could not be read yet"),
-            Held::Ahead(apart) => {
-                write!(f, "this machine's clock is {} ahead of the backend's", seconds(apart))
-            }
-            Held::Behind(apart) => {
-                write!(f, "this machine's clock is {} behind the backend's", seconds(apart))
-            }
-        }
-    }
-}
 
 impl Timestamp {
     /// Issues nothing until [`Timestamp::compare_clock`] finds the clock right. For a generator that has issued nothing.

@@ -6,9 +6,9 @@ use tokio::time::timeout;
 
 use super::Timestamp;
 use super::spec::TimestampSpec;
+use crate::ids::errors::STORE_PATIENCE;
 use crate::ids::fence::Raise;
-use crate::ids::generator::{Refill, STORE_PATIENCE};
-use crate::ids::refill::Refilled;
+use crate::ids::refill::{Refill, Refilled};
 use crate::store::StoreError;
 
 /// So much is reserved ahead of takers that outrun the clock, at the least.

@@ -3,15 +3,7 @@
 use std::time::Duration;
 
 use crate::ids::layout::Layout;
-
-/// Who of the fleet makes the ids: what stands in their node fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Node {
-    /// The lowest that is free.
-    Auto,
-    /// Checked to fit the layout.
-    Fixed(u64),
-}
+use crate::ids::nodes::Node;
 
 /// A timestamp generator as its rule describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,11 +8,12 @@ use tokio::time::Instant;
 
 use super::Timestamp;
 use super::clock::{Clock, Reading};
-use super::spec::{Node, TimestampSpec};
-use crate::ids::generator::{OpenError, TakeError};
+use crate::ids::errors::{OpenError, TakeError};
 use crate::ids::layout::presets::Preset;
 use crate::ids::layout::{Field, Layout, Moment, Part};
+use crate::ids::nodes::Node;
 use crate::ids::range::block::IdBlock;
+use crate::ids::timestamp::spec::TimestampSpec;
 use crate::store::memory::{Faults, MemoryStore};
 use crate::store::{GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned, record};
 

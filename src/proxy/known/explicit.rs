@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::rewrite::target::Target;
+use crate::rewrite::plan::target::Target;
 use crate::rules::model;
 use crate::tables::Tables;
 

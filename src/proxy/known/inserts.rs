@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::ids::range::block::{IdBlock, Spacing};
 use crate::mysql::ok::OkPacket;
-use crate::rewrite::edit::Style;
+use crate::rewrite::plan::edit::Style;
+use crate::rewrite::plan::select::SelectPlan;
+use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, NewRows};
-use crate::rewrite::select::SelectPlan;
-use crate::rewrite::target::Target;
 use crate::rules::model::{Explicit, InsertId};
 use crate::tables::Tables;
 use crate::tables::locks::SendBy;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::mysql::reader::Reader;
 use crate::proxy::known::answered::Answered;
-use crate::rewrite::effects::Effects;
-use crate::rewrite::named::{self, Known, NamedChange, NamedStatement, Value};
+use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::named::{self, Known, NamedChange, NamedStatement, Value};
 use crate::sql::last_result::may_read_insert_id;
 use crate::text_query::unhex;
 

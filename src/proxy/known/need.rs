@@ -8,7 +8,7 @@ use crate::ids::range::block::IdBlock;
 use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::statements::Kept;
 use crate::rewrite::plan;
-use crate::rewrite::target::Target;
+use crate::rewrite::plan::target::Target;
 use crate::tables::Tables;
 
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use memchr::memchr_iter;
 
 use crate::proxy::known::answered::Answered;
+use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, Plan};
-use crate::rewrite::target::Target;
 
 /// Users and tables that are remembered; where there are more, all are asked about again.
 const REMEMBERED_MAX: usize = 100_000;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::mysql::prepared::{LAST_PREPARED, ParamType};
-use crate::rewrite::effects::Effects;
 use crate::rewrite::plan::Lookup;
+use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::prepare::PreparedInsert;
 use crate::sql::dialect::Dialect;
 

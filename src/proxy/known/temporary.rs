@@ -4,7 +4,7 @@
 //! that failed half-way, renames, which the two servers do differently) is asked of the server, on the session itself and
 //! not before a ruled INSERT names the table: SHOW CREATE TABLE says TEMPORARY.
 
-use crate::rewrite::effects::{Effects, Temporary};
+use crate::rewrite::plan::effects::{Effects, Temporary};
 use crate::sql::name::quoted;
 
 /// Whether a temporary table hides a name.
@@ -125,7 +125,7 @@ pub(in crate::proxy) fn answer(row: Option<&[u8]>) -> Hides {
 #[cfg(test)]
 mod tests {
     use super::{Hides, TemporaryTables, answer};
-    use crate::rewrite::effects::{Effects, Temporary};
+    use crate::rewrite::plan::effects::{Effects, Temporary};
 
     fn created(statement: usize, table: &str) -> (usize, Temporary) {
         (statement, Temporary::Created(("s".into(), table.into())))

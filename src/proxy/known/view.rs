@@ -14,7 +14,7 @@ use crate::proxy::known::named::Names;
 use crate::proxy::known::prepared_unseen::PreparedUnseen;
 use crate::proxy::known::temporary::{Hides, TemporaryTables};
 use crate::proxy::known::tracking::Own;
-use crate::rewrite::effects::Effects;
+use crate::rewrite::plan::effects::Effects;
 use crate::rules::mentions::{DefaultSchema, Mention};
 use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
 use crate::tables::InForce;

@@ -10,7 +10,7 @@ use crate::proxy::known::answered::{Answer, Answered, ServerError};
 use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::statements::Kept;
-use crate::rewrite::effects::Effects;
+use crate::rewrite::plan::effects::Effects;
 
 /// An answer that is on its way.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::proxy::known::statements::{Kept, Source, Statement};
 use crate::proxy::known::tracking::{STATE_SQL, TRACK_SQL};
 use crate::proxy::relay::outstanding::{Note, Numbers, Outstanding, Purpose};
 use crate::proxy::relay::{Arrived, Event, Relay, Step, UpState, Violation};
-use crate::rewrite::effects::Effects;
+use crate::rewrite::plan::effects::Effects;
 
 /// In which a statement that is too long to be read must name its table.
 const BEGINNING_BYTES: usize = 4 * 1024;

@@ -14,8 +14,8 @@ use crate::proxy::ruled::execute::{Filled, Unfilled};
 use crate::proxy::ruled::rehearsal::Bound;
 use crate::proxy::session::Session;
 use crate::rewrite::bulk::Draft;
-use crate::rewrite::edit::Style;
-use crate::rewrite::effects::Effects;
+use crate::rewrite::plan::edit::Style;
+use crate::rewrite::plan::effects::Effects;
 use crate::tables::Tables;
 
 impl Session {

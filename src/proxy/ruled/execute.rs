@@ -18,11 +18,11 @@ use crate::proxy::ruled::progress::{Later, Packet, Progress, Shown, Slowly};
 use crate::proxy::ruled::rehearsal::Bound;
 use crate::proxy::ruled::verdict::{Lacking, Verdict, malformed, state_unknown};
 use crate::proxy::session::Session;
-use crate::rewrite::edit::Style;
-use crate::rewrite::effects::Effects;
 use crate::rewrite::execution::Draft;
 use crate::rewrite::meaning::Meaning;
 use crate::rewrite::plan::Lookup;
+use crate::rewrite::plan::edit::Style;
+use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::prepare::PreparedInsert;
 use crate::tables::{Tables, id_shape};
 

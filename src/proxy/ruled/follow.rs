@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::ids::generator::Advanced;
 use crate::proxy::session::Session;
 use crate::rewrite::plan::Lookup;
-use crate::rewrite::target::Target;
+use crate::rewrite::plan::target::Target;
 
 impl Session {
     /// The server has stored the present result's ids: later ones of the generator are above them.

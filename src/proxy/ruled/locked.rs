@@ -9,7 +9,7 @@ use memchr::memchr;
 
 use crate::mysql::command::Command;
 use crate::proxy::ruled::verdict::Verdict;
-use crate::rewrite::effects::Effects;
+use crate::rewrite::plan::effects::Effects;
 
 /// What inserts by itself, or runs a text that may.
 const INSERTING: [&[u8]; 5] = [b"INSERT", b"REPLACE", b"LOAD", b"PREPARE", b"EXECUTE"];

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::proxy::session::{Going, Question, Session};
-use crate::rewrite::target::Target;
+use crate::rewrite::plan::target::Target;
 use crate::sql::name::quoted;
 
 impl Session {

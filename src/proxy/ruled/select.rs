@@ -21,9 +21,9 @@ use crate::proxy::relay::{Arrived, Relay, Step};
 use crate::proxy::ruled::progress::Task;
 use crate::proxy::ruled::verdict::{malformed, within};
 use crate::proxy::session::{Going, Question, Session, Stop};
-use crate::rewrite::edit::{Numbers, Style};
 use crate::rewrite::plan::InsertPlan;
-use crate::rewrite::select::SelectPlan;
+use crate::rewrite::plan::edit::{Numbers, Style};
+use crate::rewrite::plan::select::SelectPlan;
 use crate::tables::Tables;
 
 /// In hexadecimal digits, so that the answers do not depend on character_set_results.
@@ -267,7 +267,7 @@ impl Session {
     /// Ids of the active rules, to be used at once.
     async fn ids_for_select(
         &mut self,
-        target: &Arc<crate::rewrite::target::Target>,
+        target: &Arc<crate::rewrite::plan::target::Target>,
         block: u32,
     ) -> Result<(Arc<Tables>, IdBlock), Stop> {
         let n = NonZeroU64::new(block.into()).ok_or_else(lost)?;

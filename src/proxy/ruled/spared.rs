@@ -3,8 +3,8 @@
 use crate::proxy::known::view::Named;
 use crate::proxy::relay::unconcerned::is_unnamed_compound;
 use crate::proxy::session::Session;
-use crate::rewrite::effects::Effects;
 use crate::rewrite::plan::Planned;
+use crate::rewrite::plan::effects::Effects;
 use crate::sql::glance::{has_word, may_execute_name};
 use crate::sql::last_result::first_word;
 use crate::tables::Tables;

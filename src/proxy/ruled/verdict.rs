@@ -10,9 +10,9 @@ use crate::proxy::known::need::Need;
 use crate::proxy::known::rights::Objection;
 use crate::proxy::known::statements::{Kept, Source};
 use crate::proxy::ruled::progress::{Shown, WithIds};
-use crate::rewrite::effects::Effects;
 use crate::rewrite::plan::Plan;
-use crate::rewrite::target::Target;
+use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::target::Target;
 use crate::tables::highest_of;
 
 /// What a statement turned out to be, with everything borrowed from the window gone.

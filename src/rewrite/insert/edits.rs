@@ -2,7 +2,7 @@
 
 use super::slots::Slot;
 use super::{Draft, Planning, RowShape, Rows, refused};
-use crate::rewrite::edit::{Edit, IdForm, Piece, Style};
+use crate::rewrite::plan::edit::{Edit, IdForm, Piece, Style};
 use crate::sql::insert::body::Alias;
 use crate::sql::insert::{Body, Columns, Row, Source};
 use crate::sql::name;

@@ -1,9 +1,11 @@
 //! What of an INSERT ... SELECT can be kept, from its text and the table's columns.
 
-use crate::rewrite::edit::Style;
 use crate::rewrite::insert::{Context, Planning, refused, unreadable};
+use crate::rewrite::plan::edit::Style;
+use crate::rewrite::plan::select::{
+    HiddenDigits, ROWS_BELIEVED_MAX, ROWS_GUESSED, ROWS_GUESSED_ONCE, SelectPlan,
+};
 use crate::rewrite::plan::{InsertPlan, NewRows, Protocol};
-use crate::rewrite::select::{HiddenDigits, ROWS_BELIEVED_MAX, ROWS_GUESSED, ROWS_GUESSED_ONCE, SelectPlan};
 use crate::rules::model::InsertId;
 use crate::sql::dialect::{ClientCharset, ServerKind, SqlMode};
 use crate::sql::insert::body::AssignsId;

@@ -1,8 +1,8 @@
 //! How the ids of a statement are written: ARCHITECTURE.md, "The insert id".
 
 use super::{Draft, InSets, Planning, Rows, SHARED, refused};
-use crate::rewrite::edit::Style;
 use crate::rewrite::meaning::Column;
+use crate::rewrite::plan::edit::Style;
 use crate::rules::model::InsertId;
 use crate::sql::insert::Body;
 use crate::sql::insert::body::{AssignsId, Odku};

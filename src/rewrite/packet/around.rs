@@ -1,16 +1,16 @@
 //! What stands around an INSERT and changes what it stores or answers: ANALYZE, SET STATEMENT ... FOR, optimizer hints.
 
 use super::{Halt, Named, Place, Walk};
-use crate::rewrite::edit::Style;
 use crate::rewrite::insert::{self, Context, Stop};
+use crate::rewrite::plan::edit::Style;
+use crate::rewrite::plan::refusal::Refusal;
 use crate::rewrite::plan::{InsertPlan, Planned, Protocol};
-use crate::rewrite::refusal::Refusal;
 use crate::sql::dialect::{ServerKind, SqlMode};
-use crate::sql::for_statement::{ForStatement, ModeSetting};
 use crate::sql::hint::{self, HintedVariables};
 use crate::sql::insert::Head;
 use crate::sql::lex::{Lexer, Span};
 use crate::sql::name;
+use crate::sql::statement::for_statement::{ForStatement, ModeSetting};
 use crate::sql::statement::{self, Statement};
 
 /// How many prefixes are followed.

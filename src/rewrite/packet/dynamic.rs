@@ -9,19 +9,21 @@ use std::sync::Arc;
 
 use super::{Halt, Place, Walk};
 use crate::mysql::error::parse_err;
-use crate::rewrite::edit::{Edit, Piece};
-use crate::rewrite::effects::Effects;
-use crate::rewrite::named::{Database, NamedChange, NamedStatement, Value, question, question_at_execute};
 use crate::rewrite::packet::inner::{Inner, Order, Ran, check_around, prepared, refused, taken_edits};
+use crate::rewrite::plan::edit::{Edit, Piece};
+use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::named::{
+    Database, NamedChange, NamedStatement, Value, question, question_at_execute,
+};
+use crate::rewrite::plan::refusal::Refusal;
 use crate::rewrite::plan::{InsertPlan, Need, Planned, Protocol, Unreadable, View};
 use crate::rewrite::prepare;
-use crate::rewrite::refusal::Refusal;
 use crate::rewrite::splice::needs_blank;
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
-use crate::sql::dynamic::{self, Dynamic, Literal, Source, Using};
-use crate::sql::for_statement::ModeSetting;
 use crate::sql::glance::may_insert;
 use crate::sql::lex::{Lexer, Span, is_name_byte};
+use crate::sql::statement::dynamic::{self, Dynamic, Literal, Source, Using};
+use crate::sql::statement::for_statement::ModeSetting;
 
 /// A text within a statement, read.
 struct Text<'a> {

@@ -1,17 +1,17 @@
 //! EXECUTE: the statement that was prepared is planned again, and its ids are bound after USING.
 
 use super::{Halt, Place, Walk};
-use crate::rewrite::edit::{Edit, IdForm, Piece};
-use crate::rewrite::named::{Known, NamedChange, NamedStatement, Value};
 use crate::rewrite::packet::inner::{Inner, Order, check_around, prepared, refused, taken_edits};
+use crate::rewrite::plan::edit::{Edit, IdForm, Piece};
+use crate::rewrite::plan::named::{Known, NamedChange, NamedStatement, Value};
+use crate::rewrite::plan::prepared_text::PreparedText;
 use crate::rewrite::plan::{InsertPlan, Planned};
-use crate::rewrite::prepared_text::PreparedText;
 use crate::rules::model::Explicit;
 use crate::sql::dialect::{Dialect, SqlMode};
-use crate::sql::dynamic::{self, Using};
-use crate::sql::for_statement::ModeSetting;
 use crate::sql::lex::{Lexer, Span};
 use crate::sql::name;
+use crate::sql::statement::dynamic::{self, Using};
+use crate::sql::statement::for_statement::ModeSetting;
 use crate::sql::value::{self, IdValue};
 
 /// A larger statement needs more user's variables for its ids than one SET should have.

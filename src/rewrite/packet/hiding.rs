@@ -1,10 +1,10 @@
 //! Temporary tables of a packet's own statements: a name that they hide is no ruled table's.
 
 use super::Walk;
-use crate::rewrite::effects::Temporary;
 use crate::rewrite::plan::Lookup;
-use crate::sql::ddl::TableChange;
+use crate::rewrite::plan::effects::Temporary;
 use crate::sql::name::{self, Path};
+use crate::sql::statement::ddl::TableChange;
 
 /// Whether a temporary table stands before a ruled one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! A statement within a statement: what it comes to, and where its ids go.
 
 use super::{Halt, Place};
-use crate::rewrite::effects::Effects;
 use crate::rewrite::packet::hiding::Hidden;
-use crate::rewrite::refusal::Refusal;
+use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::refusal::Refusal;
 
 /// What a text leaves behind when it runs.
 pub(super) struct Ran {
@@ -63,11 +63,11 @@ pub(super) fn taken_edits(taking: &[(u32, Span)], order: &Order) -> Vec<Edit> {
     };
     taking.iter().map(edit).collect()
 }
-use crate::rewrite::edit::Edit;
-use crate::rewrite::edit::IdForm;
-use crate::rewrite::edit::Piece;
 use crate::rewrite::plan::InsertPlan;
 use crate::rewrite::plan::Planned;
+use crate::rewrite::plan::edit::Edit;
+use crate::rewrite::plan::edit::IdForm;
+use crate::rewrite::plan::edit::Piece;
+use crate::rewrite::plan::prepared_text::PreparedText;
 use crate::rewrite::prepare;
-use crate::rewrite::prepared_text::PreparedText;
 use crate::sql::lex::Span;

@@ -2,7 +2,7 @@
 
 use super::{Halt, Named, Walk};
 use crate::rewrite::plan::Planned;
-use crate::rewrite::refusal::Refusal;
+use crate::rewrite::plan::refusal::Refusal;
 use crate::sql::glance::may_insert;
 use crate::sql::insert::{Head, Verb};
 use crate::sql::lex::{Lexer, TokenKind};

@@ -7,8 +7,8 @@ use sqlparser::ast::{
 
 use super::Difference;
 use crate::ids::range::block::IdBlock;
-use crate::rewrite::edit::{Edit, IdForm, Piece, Style};
 use crate::rewrite::plan::InsertPlan;
+use crate::rewrite::plan::edit::{Edit, IdForm, Piece, Style};
 use crate::rules::model::TableShape;
 use crate::sql::name;
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use crate::cli::migrate::shards::Shard;
-use crate::cli::store::Desk;
 use crate::config::Config;
 use crate::ids::bound_of;
 use crate::migrate::interleave::{Counting, VARIABLES};
@@ -15,6 +14,7 @@ use crate::migrate::steps::guard_name;
 use crate::migrate::verdict::{
     Decoded, Ids, Line, Old, Outcome, ServerFacts, TableFacts, Ticks, old_sessions,
 };
+use crate::opened::store::OperatorStore;
 use crate::rules::RuleSet;
 use crate::rules::model::{GeneratorKind, Mode, Rule};
 use crate::schema::IdColumn;
@@ -39,14 +39,14 @@ impl TableOf<'_> {
 
 /// What generators have committed.
 pub(super) enum Store {
-    Open(Desk),
+    Open(OperatorStore),
     /// And why.
     Closed(String),
 }
 
 impl Store {
     pub(super) async fn open(config: &Config) -> Store {
-        match Desk::open(config).await {
+        match OperatorStore::open(config).await {
             Ok(desk) => Store::Open(desk),
             Err(error) => Store::Closed(format!("{error:#}")),
         }

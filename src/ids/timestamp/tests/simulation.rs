@@ -11,9 +11,10 @@ use tokio::task::JoinSet;
 
 use super::{NAME, SimClock, bound, n, of_layout};
 use crate::ids::layout::{Field, Layout, Moment, Part};
+use crate::ids::nodes::Node;
 use crate::ids::range::block::IdBlock;
 use crate::ids::timestamp::Timestamp;
-use crate::ids::timestamp::spec::{Node, TimestampSpec};
+use crate::ids::timestamp::spec::TimestampSpec;
 use crate::store::memory::{Faults, MemoryStore};
 
 /// The first two are one node by mistake.

@@ -1,0 +1,221 @@
+//! SELECTs of variables and of a few functions, and of a catalogue that is empty.
+
+use sqlparser::ast::{
+    Expr, Ident, ObjectNamePart, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
+    Value as Constant,
+};
+use sqlparser::dialect::MySqlDialect;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+
+use crate::admin::console::SERVER_VERSION;
+use crate::admin::console::client::guest::Guest;
+use crate::admin::console::client::{information_schema, variables};
+use crate::admin::console::failure::Failure;
+use crate::admin::console::show::table::{Column, Table, Type, Value};
+use crate::admin::console::syntax::SyntaxError;
+
+/// No client's opening statement is near to it. The parser makes `1+1+1` a tree as deep as it is long, and whoever drops it
+/// recurses.
+const STATEMENT_BYTES_MAX: usize = 16 * 1024;
+/// Words JOIN. Where they bring no condition the parser recurses at each, without a limit of its own: 500 end the process. MySQL joins
+/// 61 tables at the most.
+const JOINS_MAX: usize = 61;
+/// As in MySQL's tables. Each `*` brings the columns of all tables, so a short text may ask for millions.
+const COLUMNS_MAX: usize = 4_096;
+/// The databases that a server has for itself.
+const SYSTEM: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
+
+pub(in crate::admin::console) fn answer(statement: &str, guest: &Guest<'_>) -> Result<Table, Failure> {
+    let select = parse(statement)?;
+    let is_dual = |table: &TableWithJoins| {
+        table.joins.is_empty() && relation_name(&table.relation).is_some_and(|name| name == ["dual"])
+    };
+    if select.from.iter().all(is_dual) { row(&select, guest) } else { nothing(&select) }
+}
+
+fn parse(statement: &str) -> Result<Select, Failure> {
+    if statement.len() > STATEMENT_BYTES_MAX {
+        return Err(no_tables());
+    }
+    // The parser's own words for it would quote the statement.
+    let unreadable = || {
+        Failure::Syntax(SyntaxError::Wrong {
+            found: "this SELECT".to_owned(),
+            wanted: "one that the console understands",
+            form: "SELECT @@variable, or HELP for what the console has",
+        })
+    };
+    let statement = statement.trim_end_matches(|c: char| c == ';' || c.is_whitespace() || c == '\0');
+    let dialect = MySqlDialect {};
+    let tokens = Tokenizer::new(&dialect, statement).tokenize_with_location().map_err(|_| unreadable())?;
+    let is_join =
+        |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::JOIN);
+    if tokens.iter().filter(is_join).count() > JOINS_MAX {
+        return Err(too_wide());
+    }
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
+    let parsed = parser.parse_statements().map_err(|_| unreadable())?;
+    let Ok([Statement::Query(query)]) = <[Statement; 1]>::try_from(parsed) else { return Err(unreadable()) };
+    let mut body = *query.body;
+    loop {
+        body = match body {
+            SetExpr::Select(select) => return Ok(*select),
+            // A union has its first part's columns, and what is in parentheses its own.
+            SetExpr::SetOperation { left, .. } => *left,
+            SetExpr::Query(query) => *query.body,
+            _ => return Err(unreadable()),
+        }
+    }
+}
+
+/// One row, of what needs no table.
+fn row(select: &Select, guest: &Guest<'_>) -> Result<Table, Failure> {
+    let mut table = Table { columns: Vec::new(), rows: Vec::new() };
+    let mut row = Vec::new();
+    if select.projection.len() > COLUMNS_MAX {
+        return Err(too_wide());
+    }
+    for item in &select.projection {
+        let (expression, alias) = match item {
+            SelectItem::UnnamedExpr(expression) => (expression, None),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias)),
+            _ => return Err(no_tables()),
+        };
+        let value = value(expression, guest)?;
+        let name = alias.map_or_else(|| expression.to_string(), |alias| alias.value.clone());
+        let kind = match value {
+            Value::Unsigned(_) => Type::Unsigned,
+            Value::Real(_) => Type::Real,
+            Value::Text(_) | Value::Null => Type::Text,
+        };
+        table.columns.push(Column::new(name, kind));
+        row.push(value);
+    }
+    table.rows.push(row);
+    Ok(table)
+}
+
+fn value(expression: &Expr, guest: &Guest<'_>) -> Result<Value, Failure> {
+    match expression {
+        Expr::Nested(inner) => value(inner, guest),
+        // The one function that needs no parentheses.
+        Expr::Identifier(name) if name.value.eq_ignore_ascii_case("CURRENT_USER") => {
+            named(&name.value, guest)
+        }
+        Expr::Identifier(name) => variable(std::slice::from_ref(name)),
+        Expr::CompoundIdentifier(names) => variable(names),
+        Expr::Value(constant) => Ok(match &constant.value {
+            Constant::Number(digits, _) => {
+                digits.parse().map_or_else(|_| Value::from(&**digits), Value::Unsigned)
+            }
+            Constant::Boolean(is) => Value::Unsigned(u64::from(*is)),
+            Constant::Null => Value::Null,
+            Constant::SingleQuotedString(text) | Constant::DoubleQuotedString(text) => Value::from(&**text),
+            _ => return Err(computes_nothing()),
+        }),
+        Expr::Function(function) => match function.name.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] => named(&name.value, guest),
+            _ => Err(computes_nothing()),
+        },
+        _ => Err(computes_nothing()),
+    }
+}
+
+fn named(function: &str, guest: &Guest<'_>) -> Result<Value, Failure> {
+    match &*function.to_uppercase() {
+        "DATABASE" | "SCHEMA" => Ok(guest.database.map(str::to_owned).into()),
+        "USER" | "SESSION_USER" | "SYSTEM_USER" => Ok(format!("{}@{}", guest.user, guest.client).into()),
+        "CURRENT_USER" => Ok(format!("{}@%", guest.user).into()),
+        "CURRENT_ROLE" => Ok("NONE".into()),
+        "CONNECTION_ID" => Ok(u64::from(guest.connection_id).into()),
+        "VERSION" => Ok(SERVER_VERSION.into()),
+        "LAST_INSERT_ID" | "ROW_COUNT" | "FOUND_ROWS" => Ok(0_u64.into()),
+        _ => Err(computes_nothing()),
+    }
+}
+
+/// `@@name`, `@@session.name`; a user's variable has not been set.
+fn variable(names: &[Ident]) -> Result<Value, Failure> {
+    let [first, rest @ ..] = names else { return Err(computes_nothing()) };
+    let Some(name) = first.value.strip_prefix("@@") else {
+        return if first.value.starts_with('@') { Ok(Value::Null) } else { Err(no_tables()) };
+    };
+    let name = rest.last().map_or(name, |last| &*last.value);
+    variables::value(name).ok_or_else(|| Failure::UnknownVariable(name.to_owned()))
+}
+
+/// No row, with the columns that there would be, where it is of a server's own tables.
+fn nothing(select: &Select) -> Result<Table, Failure> {
+    let mut tables = Vec::new();
+    for table in &select.from {
+        for relation in std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation))
+        {
+            match relation_name(relation) {
+                Some(name) => tables.push(name),
+                // A subquery has columns that we need not know unless they are all asked for.
+                None => tables.push(vec![SYSTEM[0].to_owned(), String::new()]),
+            }
+        }
+    }
+    let of_system = |name: &Vec<String>| matches!(&name[..], [schema, _] if SYSTEM.iter().any(|system| system.eq_ignore_ascii_case(schema)));
+    if !tables.iter().all(of_system) {
+        return Err(no_tables());
+    }
+    let mut columns = Vec::new();
+    for item in &select.projection {
+        match item {
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(names)) => {
+                columns.extend(names.last().map(|name| Column::text(name.value.clone())));
+            }
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => columns.push(Column::text(name.value.clone())),
+            SelectItem::UnnamedExpr(expression) => columns.push(Column::text(expression.to_string())),
+            SelectItem::ExprWithAlias { alias, .. } => columns.push(Column::text(alias.value.clone())),
+            _ => columns.extend(all_columns(&tables)?),
+        }
+        if columns.len() > COLUMNS_MAX {
+            return Err(too_wide());
+        }
+    }
+    Ok(Table::empty(columns))
+}
+
+fn all_columns(tables: &[Vec<String>]) -> Result<Vec<Column>, Failure> {
+    let mut columns = Vec::new();
+    for table in tables {
+        let known = table.last().and_then(|name| information_schema::columns(name));
+        let known = known.ok_or_else(|| Failure::UnknownTable(table.join(".")))?;
+        columns.extend(known.iter().map(|name| Column::text(*name)));
+    }
+    // At most some ten thousand, by the statement's length.
+    Ok(columns)
+}
+
+fn relation_name(relation: &TableFactor) -> Option<Vec<String>> {
+    let TableFactor::Table { name, args: None, .. } = relation else { return None };
+    let part = |part: &ObjectNamePart| match part {
+        ObjectNamePart::Identifier(name) => Some(name.value.clone()),
+        ObjectNamePart::Function(_) => None,
+    };
+    let mut names = name.0.iter().map(part).collect::<Option<Vec<_>>>()?;
+    if let [one] = &mut names[..] {
+        one.make_ascii_lowercase();
+    }
+    Some(names)
+}
+
+fn no_tables() -> Failure {
+    let text = "this is Rowstamp's console, which has no tables: connect to the proxy for your data; HELP lists what the console has";
+    Failure::Unsupported(text.to_owned())
+}
+
+fn too_wide() -> Failure {
+    let text = format!("the console answers SELECTs of at most {COLUMNS_MAX} columns and {JOINS_MAX} joins");
+    Failure::Unsupported(text)
+}
+
+fn computes_nothing() -> Failure {
+    let text = "the console computes nothing: it knows @@variables, DATABASE(), USER(), VERSION(), CONNECTION_ID() and constants";
+    Failure::Unsupported(text.to_owned())
+}

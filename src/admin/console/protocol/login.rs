@@ -1,0 +1,267 @@
+//! The login, before opensrv-mysql has the connection: it knows one plugin, sends no fast-authentication packet, and does no TLS
+//! with our rustls.
+//!
+//! The greeting names caching_sha2_password. A client that answers with mysql_native_password, or with what is not known here, is asked
+//! again for what it can do (an auth switch); one that is too old to be asked has answered natively.
+//! Sources: MySQL manual, "Connection Phase", "Protocol::AuthSwitchRequest", "Caching_sha2_password information".
+
+use std::sync::Arc;
+
+use rand::Rng;
+use rand::rngs::OsRng;
+use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+
+use crate::admin::console::SERVER_VERSION;
+use crate::admin::console::protocol::scramble::{NONCE_BYTES, Plugin};
+use crate::admin::console::protocol::throttle::{Peer, Throttle, Verdict};
+use crate::admin::console::protocol::wire::{Origin, Stream, Wire, WireError};
+use crate::admin::desk::{Desk, User};
+use crate::mysql::capabilities::Capabilities;
+use crate::mysql::error::{Refusal, err_payload};
+use crate::mysql::handshake::{ClientResponse, client_capabilities, is_ssl_request};
+use crate::mysql::reader::Malformed;
+
+/// What the console can do. No compression, no several statements in one, no session tracking, no query attributes.
+const OFFERED: [Capabilities; 12] = [
+    Capabilities::CLIENT_MYSQL,
+    Capabilities::FOUND_ROWS,
+    Capabilities::LONG_FLAG,
+    Capabilities::CONNECT_WITH_DB,
+    Capabilities::PROTOCOL_41,
+    Capabilities::TRANSACTIONS,
+    Capabilities::SECURE_CONNECTION,
+    Capabilities::MULTI_RESULTS,
+    Capabilities::PLUGIN_AUTH,
+    Capabilities::CONNECT_ATTRS,
+    Capabilities::PLUGIN_AUTH_LENENC,
+    Capabilities::DEPRECATE_EOF,
+];
+/// utf8mb4_general_ci
+const COLLATION: u8 = 45;
+/// SERVER_STATUS_AUTOCOMMIT
+const STATUS: u16 = 2;
+/// What caching_sha2_password says where no more of an exchange is needed.
+const FAST_AUTH_DONE: &[u8] = &[1, 3];
+
+/// TLS towards clients, as `listen.tls` has it for applications.
+#[derive(Clone, Default)]
+pub struct Tls {
+    pub acceptor: Option<TlsAcceptor>,
+    pub is_required: bool,
+}
+
+/// What all logins have in common.
+pub(in crate::admin::console) struct Doorman {
+    pub(in crate::admin::console) desk: Arc<dyn Desk>,
+    pub(in crate::admin::console) throttle: Throttle,
+}
+
+pub(in crate::admin::console) struct LoggedIn {
+    pub(in crate::admin::console) stream: Box<dyn Stream>,
+    pub(in crate::admin::console) user: User,
+    pub(in crate::admin::console) database: Option<String>,
+    pub(in crate::admin::console) capabilities: Capabilities,
+    pub(in crate::admin::console) nonce: [u8; NONCE_BYTES],
+    pub(in crate::admin::console) is_tls: bool,
+}
+
+/// Why there is no login.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::admin::console) enum LoginError {
+    #[error("{0}")]
+    Wire(#[from] WireError),
+    /// The client is to be told.
+    #[error("{0}")]
+    Refused(Refusal),
+    #[error("wrong password or unknown user {user:?}")]
+    Wrong { user: String, told: Vec<u8> },
+    #[error("user {user:?} has to wait behind wrong passwords")]
+    Waits { user: String, told: Vec<u8> },
+    #[error("the TLS handshake failed: {0}")]
+    Tls(std::io::Error),
+}
+
+impl From<std::io::Error> for LoginError {
+    fn from(error: std::io::Error) -> Self {
+        LoginError::Wire(error.into())
+    }
+}
+
+impl From<Malformed> for LoginError {
+    fn from(malformed: Malformed) -> Self {
+        LoginError::Refused(Refusal::BadHandshake(malformed.to_string()))
+    }
+}
+
+impl LoginError {
+    /// What the client reads of it; `None`: there is nobody to read it.
+    pub(in crate::admin::console) fn told(&self) -> Option<Vec<u8>> {
+        match self {
+            LoginError::Wire(WireError::Io(_)) | LoginError::Tls(_) => None,
+            LoginError::Wire(WireError::TooBig(_)) => {
+                Some(Refusal::PacketTooBig { bytes_max: 16 * 1024 }.payload())
+            }
+            LoginError::Wire(WireError::OutOfOrder { .. }) => Some(Refusal::PacketsOutOfOrder.payload()),
+            LoginError::Refused(refusal) => Some(refusal.payload()),
+            LoginError::Wrong { told, .. } | LoginError::Waits { told, .. } => Some(told.clone()),
+        }
+    }
+}
+
+fn offered() -> Capabilities {
+    OFFERED.into_iter().fold(Capabilities::default(), |all, one| all | one)
+}
+
+/// Bytes that no client takes for an end: MySQL's own nonces have neither NUL nor `$`.
+pub(in crate::admin::console) fn nonce() -> [u8; NONCE_BYTES] {
+    std::array::from_fn(|_| {
+        let byte = OsRng.gen_range(1..=126);
+        if byte == b'$' { 127 } else { byte }
+    })
+}
+
+/// Protocol::HandshakeV10
+fn greeting(connection_id: u32, nonce: &[u8; NONCE_BYTES], offered: Capabilities) -> Vec<u8> {
+    let [a, b, c, d] = offered.base().to_le_bytes();
+    let (first, second) = nonce.split_at(8);
+    let mut out = vec![10];
+    out.extend_from_slice(SERVER_VERSION.as_bytes());
+    out.push(0);
+    out.extend_from_slice(&connection_id.to_le_bytes());
+    out.extend_from_slice(first);
+    out.extend_from_slice(&[0, a, b, COLLATION]);
+    out.extend_from_slice(&STATUS.to_le_bytes());
+    out.extend_from_slice(&[c, d, 21]);
+    out.extend_from_slice(&[0; 10]);
+    out.extend_from_slice(second);
+    out.push(0);
+    out.extend_from_slice(Plugin::CachingSha2.name().as_bytes());
+    out.push(0);
+    out
+}
+
+impl Doorman {
+    /// The whole login, on a wire where nothing was said. On an error the wire is left for the last word.
+    pub(in crate::admin::console) async fn login(
+        &self,
+        wire: &mut Wire,
+        from: &mut Origin,
+        connection_id: u32,
+        tls: &Tls,
+    ) -> Result<LoggedIn, LoginError> {
+        let nonce = nonce();
+        let offered = offered().with(Capabilities::SSL, tls.acceptor.is_some() && from.address.is_some());
+        wire.write(&greeting(connection_id, &nonce, offered)).await?;
+        let mut first = wire.read().await?;
+        let capabilities = client_capabilities(&first, offered)?;
+        if is_ssl_request(&first, capabilities) {
+            let acceptor = tls.acceptor.as_ref().ok_or_else(|| no_tls("was not offered"))?;
+            let plain = std::mem::replace(&mut wire.stream, Box::new(tokio::io::empty()));
+            let secure = acceptor.accept(plain).await.map_err(LoginError::Tls)?;
+            wire.stream = Box::new(secure);
+            from.is_tls = true;
+            first = wire.read().await?;
+        } else if capabilities.contains(Capabilities::SSL) {
+            return Err(no_tls("was asked for in a login that is not behind it"));
+        } else if tls.is_required && from.address.is_some() {
+            return Err(LoginError::Refused(Refusal::TlsRequired));
+        }
+        let response = ClientResponse::parse(first, offered)?;
+        let user = self.authenticate(wire, *from, &response, &nonce).await?;
+        let database = response.database.as_deref().map(|name| String::from_utf8_lossy(name).into_owned());
+        let stream = std::mem::replace(&mut wire.stream, Box::new(tokio::io::empty()));
+        let is_tls = from.is_tls;
+        Ok(LoggedIn { stream, user, database, capabilities: response.capabilities, nonce, is_tls })
+    }
+
+    async fn authenticate(
+        &self,
+        wire: &mut Wire,
+        from: Origin,
+        response: &ClientResponse,
+        nonce: &[u8; NONCE_BYTES],
+    ) -> Result<User, LoginError> {
+        let knows_plugins = response.capabilities.contains(Capabilities::PLUGIN_AUTH);
+        let named = response.plugin.as_deref().and_then(Plugin::named);
+        let (plugin, answer) = match named {
+            Some(Plugin::CachingSha2) => (Plugin::CachingSha2, response.auth_response().to_vec()),
+            _ if !knows_plugins => (Plugin::Native, response.auth_response().to_vec()),
+            // Made for what the greeting did not name, or not made at all.
+            _ => {
+                let is_mysql = response.capabilities.contains(Capabilities::CLIENT_MYSQL);
+                let fallback = if is_mysql { Plugin::CachingSha2 } else { Plugin::Native };
+                let plugin = named.unwrap_or(fallback);
+                wire.write(&auth_switch(plugin, nonce)).await?;
+                (plugin, wire.read().await?.to_vec())
+            }
+        };
+        let answer = zeroize::Zeroizing::new(answer);
+        let peer = from.address.map_or(Peer::Unix, Peer::from);
+        let look = || self.user(&response.user, plugin, nonce, &answer);
+        let verdict = self.throttle.attempt(peer, &response.user, Instant::now(), look);
+        let user = String::from_utf8_lossy(&response.user).chars().take(64).collect::<String>();
+        match verdict {
+            Verdict::Right(right) => {
+                if plugin == Plugin::CachingSha2 {
+                    wire.write(FAST_AUTH_DONE).await?;
+                }
+                wire.write(&[0, 0, 0, 2, 0, 0, 0]).await?;
+                Ok(right)
+            }
+            Verdict::Wrong => {
+                let using = if answer.is_empty() || answer[..] == [0] { "NO" } else { "YES" };
+                let text =
+                    format!("Access denied for user '{user}' to the console (using password: {using})");
+                Err(LoginError::Wrong { user, told: err_payload(1045, *b"28000", &text) })
+            }
+            Verdict::Wait(wait) => {
+                let text = format!(
+                    "Access denied for user '{user}' to the console: too many wrong passwords; try again in {:.1} s",
+                    wait.as_secs_f64()
+                );
+                Err(LoginError::Waits { user, told: err_payload(1045, *b"28000", &text) })
+            }
+        }
+    }
+
+    /// The user of this name whose password this is. Where there is none of the name, as much is calculated.
+    fn user(&self, name: &[u8], plugin: Plugin, nonce: &[u8; NONCE_BYTES], answer: &[u8]) -> Option<User> {
+        let users = self.desk.users();
+        let user = users.iter().find(|user| user.name.as_bytes() == name);
+        let password = user.map_or("", |user| &user.password);
+        let is_known = plugin.is_known(password, nonce, answer);
+        user.filter(|_| is_known).cloned()
+    }
+}
+
+fn no_tls(why: &str) -> LoginError {
+    LoginError::Refused(Refusal::BadHandshake(format!("TLS {why}")))
+}
+
+/// Protocol::AuthSwitchRequest
+fn auth_switch(plugin: Plugin, nonce: &[u8; NONCE_BYTES]) -> Vec<u8> {
+    [&[0xFE], plugin.name().as_bytes(), &[0], nonce, &[0]].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{greeting, nonce, offered};
+    use crate::mysql::handshake::{Greeting, ServerKind};
+
+    #[test]
+    fn the_greeting_is_one() {
+        let nonce = nonce();
+        let read = Greeting::parse(greeting(0x8000_0001, &nonce, offered())).unwrap();
+        assert_eq!((read.version.kind, read.version.number.0), (ServerKind::MySql, 8));
+        assert_eq!((&read.nonce[..], &read.plugin[..]), (&nonce[..], &b"caching_sha2_password"[..]));
+        assert_eq!((read.connection_id, read.status, read.capabilities), (0x8000_0001, 2, offered()));
+    }
+
+    #[test]
+    fn nonces_differ_and_have_no_ends_in_them() {
+        let nonces: std::collections::BTreeSet<_> = (0..1_000).map(|_| nonce()).collect();
+        assert_eq!(nonces.len(), 1_000);
+        assert!(nonces.iter().flatten().all(|byte| (1..=127).contains(byte) && *byte != b'$'));
+    }
+}

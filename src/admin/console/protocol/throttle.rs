@@ -1,0 +1,188 @@
+//! Who tries passwords gets slower. Behind a wrong one the next is not looked at for a while: a half second, twice as long each time,
+//! up to half a minute. It is counted for each user from each address, and, more patiently, for each address whatever the user.
+//!
+//! A try in that while is refused unseen, right or wrong, so it tells nothing and holds no connection; and it counts for nothing, so
+//! that a program with an old password does not keep its user out for good. Users that do not exist are counted alike.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+const DELAY_MIN: Duration = Duration::from_millis(500);
+const DELAY_MAX: Duration = Duration::from_secs(30);
+/// Wrong passwords from one address, for any users, before it is held back as a whole: many people may come from it.
+const ADDRESS_FREE: u32 = 10;
+/// Behind so long without another wrong one, all is forgotten.
+const MEMORY: Duration = Duration::from_mins(10);
+/// What is remembered at once: some 100 bytes each.
+const KEYS_MAX: usize = 4_096;
+/// Of a user's name; names in admin.users that are longer are told apart by this much.
+const NAME_BYTES_MAX: usize = 64;
+
+#[derive(Debug, Default)]
+pub(in crate::admin::console) struct Throttle {
+    wrong: Mutex<HashMap<Key, Wrong>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Address(Peer),
+    User(Peer, Box<[u8]>),
+}
+
+/// Where tries come from. Of IPv6 the network, for one machine has as many addresses in it as it likes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::admin::console) enum Peer {
+    Ip(IpAddr),
+    Unix,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Wrong {
+    count: u32,
+    last: Instant,
+}
+
+/// What came of a try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::admin::console) enum Verdict<T> {
+    Right(T),
+    Wrong,
+    /// Not looked at: the next one will be behind this time.
+    Wait(Duration),
+}
+
+impl From<IpAddr> for Peer {
+    fn from(address: IpAddr) -> Self {
+        Peer::Ip(match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+            v4 @ IpAddr::V4(_) => v4,
+        })
+    }
+}
+
+impl Wrong {
+    /// Of the keys' patience: how many wrong ones cost nothing.
+    fn wait(&self, free: u32, now: Instant) -> Duration {
+        let Some(nth) = self.count.checked_sub(free + 1) else { return Duration::ZERO };
+        let delay = DELAY_MIN.saturating_mul(1_u32.checked_shl(nth).unwrap_or(u32::MAX)).min(DELAY_MAX);
+        (self.last + delay).saturating_duration_since(now)
+    }
+}
+
+impl Throttle {
+    /// `look` says whether the password is right. One try of a user's at a time: many at once are no way around.
+    pub(in crate::admin::console) fn attempt<T>(
+        &self,
+        peer: Peer,
+        user: &[u8],
+        now: Instant,
+        look: impl FnOnce() -> Option<T>,
+    ) -> Verdict<T> {
+        let name = user.get(..NAME_BYTES_MAX).unwrap_or(user);
+        let keys = [(Key::Address(peer), ADDRESS_FREE), (Key::User(peer, name.into()), 0)];
+        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = keys.iter().filter_map(|(key, free)| wrong.get(key).map(|wrong| wrong.wait(*free, now)));
+        let wait = waits.max().unwrap_or_default();
+        if !wait.is_zero() {
+            return Verdict::Wait(wait);
+        }
+        let [address, of_user] = keys.map(|(key, _)| key);
+        if let Some(right) = look() {
+            // The address is not forgiven: whoever knows one password may be trying others.
+            wrong.remove(&of_user);
+            return Verdict::Right(right);
+        }
+        for key in [address, of_user] {
+            make_room(&mut wrong, now);
+            let entry = wrong.entry(key).or_insert(Wrong { count: 0, last: now });
+            if now.duration_since(entry.last) >= MEMORY {
+                entry.count = 0;
+            }
+            *entry = Wrong { count: entry.count.saturating_add(1), last: now };
+        }
+        Verdict::Wrong
+    }
+}
+
+/// First what is to be forgotten anyway, then what is oldest. An address cannot push others out for long: it is held back itself.
+fn make_room(wrong: &mut HashMap<Key, Wrong>, now: Instant) {
+    if wrong.len() < KEYS_MAX {
+        return;
+    }
+    wrong.retain(|_, wrong| now.duration_since(wrong.last) < MEMORY);
+    if wrong.len() >= KEYS_MAX {
+        let oldest = wrong.iter().min_by_key(|(_, wrong)| wrong.last).map(|(key, _)| key.clone());
+        oldest.and_then(|key| wrong.remove(&key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEYS_MAX, Peer, Throttle, Verdict};
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::time::Duration;
+    use tokio::time::Instant;
+
+    const HERE: Peer = Peer::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+
+    fn wrong(throttle: &Throttle, peer: Peer, user: &str, now: Instant) -> Verdict<()> {
+        throttle.attempt(peer, user.as_bytes(), now, || None)
+    }
+
+    #[tokio::test]
+    async fn delays_grow_and_end() {
+        let (throttle, start) = (Throttle::default(), Instant::now());
+        let mut now = start;
+        for half_seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
+            assert_eq!(wrong(&throttle, HERE, "dba", now), Verdict::Wrong);
+            let delay = Duration::from_millis(500) * half_seconds;
+            // The right one too, and it counts for nothing.
+            let early = now + delay / 2;
+            let seen = throttle.attempt(HERE, b"dba", early, || Some(()));
+            assert_eq!(seen, Verdict::Wait(delay / 2));
+            now += delay;
+        }
+        // Others are not held back, and the right password ends it.
+        assert_eq!(throttle.attempt(HERE, b"guest", start, || Some(1)), Verdict::Right(1));
+        assert_eq!(throttle.attempt(HERE, b"dba", now, || Some(1)), Verdict::Right(1));
+        assert_eq!(wrong(&throttle, HERE, "dba", now), Verdict::Wrong);
+        assert_eq!(
+            throttle.attempt(HERE, b"dba", now, || Some(1)),
+            Verdict::Wait(Duration::from_millis(500))
+        );
+        let forgotten = now + Duration::from_mins(11);
+        assert_eq!(wrong(&throttle, HERE, "dba", forgotten), Verdict::Wrong);
+        assert_eq!(wrong(&throttle, HERE, "dba", forgotten), Verdict::Wait(Duration::from_millis(500)));
+    }
+
+    #[tokio::test]
+    async fn an_address_is_held_back_whatever_its_users() {
+        let (throttle, now) = (Throttle::default(), Instant::now());
+        for nth in 0..=10 {
+            assert_eq!(wrong(&throttle, HERE, &format!("u{nth}"), now), Verdict::Wrong);
+        }
+        assert!(matches!(wrong(&throttle, HERE, "another", now), Verdict::Wait(_)));
+        let network = |host| Peer::from(IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, host]));
+        assert_eq!(wrong(&throttle, network(1), "another", now), Verdict::Wrong);
+        assert!(matches!(wrong(&throttle, network(2), "another", now), Verdict::Wait(_)));
+        assert_eq!(Peer::from(IpAddr::from([0, 0, 0, 0, 0, 0xffff, 0x7f00, 1])), HERE);
+        assert_eq!(wrong(&throttle, Peer::Unix, "another", now), Verdict::Wrong);
+    }
+
+    #[tokio::test]
+    async fn memory_is_bounded() {
+        let (throttle, start) = (Throttle::default(), Instant::now());
+        for nth in 0..10_000_u32 {
+            let peer = Peer::from(IpAddr::from(Ipv4Addr::from_bits(nth)));
+            wrong(&throttle, peer, "dba", start + Duration::from_millis(u64::from(nth)));
+            assert!(throttle.wrong.lock().unwrap().len() <= KEYS_MAX);
+        }
+        // The latest are those that are remembered.
+        let latest = Peer::from(IpAddr::from(Ipv4Addr::from_bits(9_999)));
+        assert!(matches!(wrong(&throttle, latest, "dba", start + Duration::from_secs(10)), Verdict::Wait(_)));
+    }
+}

@@ -1,0 +1,86 @@
+//! Packets of the login, one at a time and not a byte further: TLS begins behind one of them.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use zeroize::Zeroizing;
+
+use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
+
+/// Of a packet before the login is done.
+const PAYLOAD_BYTES_MAX: usize = 16 * 1024;
+
+/// How long a client may take to read the last word.
+const GOODBYE: Duration = Duration::from_millis(500);
+
+/// A connection, whatever carries it.
+pub(in crate::admin::console) trait Stream:
+    AsyncRead + AsyncWrite + Send + Unpin
+{
+}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// What a connection comes from and by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::admin::console) struct Origin {
+    /// `None`: a Unix socket.
+    pub(in crate::admin::console) address: Option<IpAddr>,
+    pub(in crate::admin::console) is_tls: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(in crate::admin::console) enum WireError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("a packet of {0} bytes before the login is done; {PAYLOAD_BYTES_MAX} are allowed")]
+    TooBig(usize),
+    #[error("packet number {found} in place of {expected}")]
+    OutOfOrder { expected: u8, found: u8 },
+}
+
+pub(in crate::admin::console) struct Wire {
+    pub(in crate::admin::console) stream: Box<dyn Stream>,
+    /// The number of the next packet in either direction.
+    pub(in crate::admin::console) packet_nr: u8,
+}
+
+impl Wire {
+    pub(in crate::admin::console) async fn read(&mut self) -> Result<Zeroizing<Vec<u8>>, WireError> {
+        let mut bytes = [0; HEADER_BYTES];
+        self.stream.read_exact(&mut bytes).await?;
+        let header = Header::parse(&bytes).ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+        if header.packet_nr != self.packet_nr {
+            return Err(WireError::OutOfOrder { expected: self.packet_nr, found: header.packet_nr });
+        }
+        if header.payload_bytes > PAYLOAD_BYTES_MAX {
+            return Err(WireError::TooBig(header.payload_bytes));
+        }
+        let mut payload = Zeroizing::new(vec![0; header.payload_bytes]);
+        self.stream.read_exact(&mut payload).await?;
+        self.packet_nr = self.packet_nr.wrapping_add(1);
+        Ok(payload)
+    }
+
+    pub(in crate::admin::console) async fn write(&mut self, payload: &[u8]) -> io::Result<()> {
+        let mut packet = Vec::with_capacity(HEADER_BYTES + payload.len());
+        self.packet_nr = put_packets(&mut packet, self.packet_nr, payload);
+        self.stream.write_all(&packet).await?;
+        self.stream.flush().await
+    }
+}
+
+/// Ends a connection so that the client can read what was written last: what it still sends is read and dropped for a moment, since
+/// closing on it would reset the connection.
+pub(in crate::admin::console) async fn part(mut stream: impl Stream) {
+    let goodbye = async {
+        stream.shutdown().await?;
+        let mut dropped = [0; 4096];
+        while stream.read(&mut dropped).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // Either way it is over.
+    let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+}

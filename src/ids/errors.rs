@@ -1,0 +1,106 @@
+//! Why there are no ids, and why a generator is not open.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::layout::Moment;
+use crate::store::StoreError;
+
+/// A store call that takes longer counts as failed.
+pub(super) const STORE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Why there are no ids; each is 1467 to a client.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+pub enum TakeError {
+    #[error(
+        "generator {generator}: the reserved ids are used up and the store gave no more within {waited:?}: {reason}"
+    )]
+    StoreAway { generator: String, waited: Duration, reason: String },
+    #[error(
+        "generator {generator} is exhausted: {wanted} more ids do not fit up to its max of {max}; widen the column and \
+         raise max"
+    )]
+    Exhausted { generator: String, max: u64, wanted: u64 },
+    #[error(
+        "generator {generator}: the ids run ahead of the clock as far as max_ahead ({max_ahead:?}) allows, and the clock did \
+         not catch up within {waited:?}; insert more slowly, or raise max_ahead"
+    )]
+    Ahead { generator: String, max_ahead: Duration, waited: Duration },
+    #[error(
+        "generator {generator}: its layout ends at {end}, and {wanted} more ids do not fit; bind its tables to a generator \
+         with another layout"
+    )]
+    EndOfLife { generator: String, end: Moment, wanted: u64 },
+    #[error(
+        "generator {generator}: a table holds the id {floor}, and its layout, which ends at {end}, has none above it; bind the \
+         table to a generator with another layout"
+    )]
+    NoneAbove { generator: String, floor: u64, end: Moment },
+    #[error(
+        "generator {generator}: {held}; mend the clock that is wrong (they are compared every second), or restart with \
+         --trust-clock"
+    )]
+    Clock { generator: String, held: Held },
+    #[error("generator {generator}: {wanted} ids at once, at most {most}; insert in smaller statements")]
+    TooMany { generator: String, wanted: u64, most: u64 },
+    #[error(
+        "generator {generator} is paused on this proxy by an operator; RESUME GENERATOR on its console lets it go on"
+    )]
+    Paused { generator: String },
+    #[error("generator {generator}: {reason}")]
+    Unguarded { generator: String, reason: String },
+    #[error("generator {generator} is not open")]
+    NotOpen { generator: String },
+    #[error("generator {generator}: another process has taken over, and gave no ids: {reason}")]
+    Successor { generator: String, reason: String },
+    #[error("generator {generator} is closed: this proxy is stopping, or its rules changed; try again")]
+    Closed { generator: String },
+}
+
+impl TakeError {
+    /// For the client that asked: without what the store said, which names addresses and keys. The log has that.
+    pub fn for_client(&self) -> String {
+        match self {
+            TakeError::StoreAway { generator, waited, .. } => format!(
+                "generator {generator}: the reserved ids are used up and the store gave no more within {waited:?}; the proxy's log has \
+                 the reason"
+            ),
+            other => other.to_string(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+pub enum OpenError {
+    #[error("generator {generator}: {reason}")]
+    Spec { generator: String, reason: String },
+    #[error("generator {generator}: {error}")]
+    Store { generator: String, error: StoreError },
+    #[error("generator {generator} is open, but not above its tables' ids yet: {error}")]
+    Floor { generator: String, error: TakeError },
+}
+
+/// Why a generator issues nothing yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// The other clock could not be read.
+    Unread,
+    /// This machine's clock is so far ahead of the other.
+    Ahead(Duration),
+    Behind(Duration),
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |apart: &Duration| humantime::format_duration(Duration::from_secs(apart.as_secs()));
+        match self {
+            Held::Unread => f.write_str("the backend's clock could not be read yet"),
+            Held::Ahead(apart) => {
+                write!(f, "this machine's clock is {} ahead of the backend's", seconds(apart))
+            }
+            Held::Behind(apart) => {
+                write!(f, "this machine's clock is {} behind the backend's", seconds(apart))
+            }
+        }
+    }
+}

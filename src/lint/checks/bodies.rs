@@ -1,0 +1,192 @@
+//! Triggers, routines and events that do something with ids where no proxy sees it.
+
+use crate::lint::checks::counters::are_apart;
+use crate::lint::checks::grants::dialect_server;
+use crate::lint::checks::views;
+use crate::lint::finding::{Code, Finding, Where};
+use crate::lint::scan::{Inserted, Scan, scan};
+use crate::lint::survey::{Live, Survey};
+use crate::rules::model::GeneratorKind;
+use crate::schema::facts::{Body, BodyKind};
+use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
+use crate::sql::name::same_column;
+
+pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
+    if survey.tables.is_empty() {
+        return;
+    }
+    let server = dialect_server(survey.facts.server.variable("version"));
+    for body in &survey.facts.bodies {
+        let sql_mode = SqlMode::parse(&body.sql_mode);
+        let dialect = Dialect { server, sql_mode, charset: ClientCharset::Utf8 };
+        let unread = |code, why: String, remedy: &str| {
+            Finding::warning(code, Where::object(name_of(body)), format!("{}: {why}", kind(body)), remedy)
+        };
+        let Some(text) = &body.text else {
+            let why =
+                "the control account may not see its text: whether it inserts into ruled tables is not known"
+                    .to_owned();
+            found.push(unread(
+                Code::BodyUnseen,
+                why,
+                "see the README, \"The control account\", for the right that it needs",
+            ));
+            continue;
+        };
+        if body.is_foreign {
+            let why =
+                "it is not written in SQL: whether it inserts into ruled tables is not known".to_owned();
+            found.push(unread(Code::BodyUnreadable, why, "look at it yourself"));
+            continue;
+        }
+        match scan(text, dialect) {
+            Ok(scan) => of_scan(survey, body, &scan, found),
+            Err(odd) => {
+                let why = format!(
+                    "it cannot be read for certain ({} at byte {}): whether it inserts into ruled tables is not known",
+                    odd.what, odd.at
+                );
+                found.push(unread(
+                    Code::BodyUnreadable,
+                    why,
+                    "look at it yourself, or write it more plainly",
+                ));
+            }
+        }
+    }
+}
+
+fn name_of(body: &Body) -> String {
+    format!("{}.{}", body.schema, body.name)
+}
+
+fn kind(body: &Body) -> String {
+    match &body.kind {
+        BodyKind::Procedure => "procedure".to_owned(),
+        BodyKind::Function => "function".to_owned(),
+        BodyKind::Event => "event".to_owned(),
+        BodyKind::Package => "package".to_owned(),
+        BodyKind::Trigger { table: (schema, table), timing, event } => {
+            format!("trigger {timing} {event} on {schema}.{table}")
+        }
+    }
+}
+
+fn of_scan(survey: &Survey<'_>, body: &Body, scan: &Scan, found: &mut Vec<Finding>) {
+    let target = |insert: &Inserted| {
+        let schema = insert.schema.as_ref().unwrap_or(&body.schema);
+        views::target(survey, schema, &insert.table)
+    };
+    let mut ruled = None;
+    for insert in &scan.inserts {
+        let Some(live) = target(insert) else { continue };
+        ruled = Some(live);
+        found.push(inserts(survey, body, live, insert));
+    }
+    if let BodyKind::Trigger { table: (schema, table), timing, event } = &body.kind
+        && let Some(live) = survey.ruled(schema, table)
+    {
+        let is_before = timing.eq_ignore_ascii_case("BEFORE") && event.eq_ignore_ascii_case("INSERT");
+        if is_before && scan.sets_new.iter().any(|name| same_column(name, &live.rule.column)) {
+            found.push(sets_id(body, live));
+        }
+        if scan.reads_insert_id && ruled.is_none() {
+            found.push(reads(body, live));
+        }
+    } else if let (true, Some(live)) = (scan.reads_insert_id, ruled) {
+        found.push(reads(body, live));
+    } else if scan.reads_insert_id && scan.inserts.is_empty() && is_in_ruled_schema(survey, body) {
+        found.push(reads_callers(body));
+    }
+    if scan.is_dynamic {
+        let why = format!(
+            "{}: it runs statements that it puts together itself; whether they insert into ruled tables is not known",
+            kind(body)
+        );
+        let remedy = "look at it yourself; what it inserts must bring its ids";
+        found.push(Finding::note(Code::DynamicSql, Where::object(name_of(body)), why, remedy));
+    }
+}
+
+fn is_in_ruled_schema(survey: &Survey<'_>, body: &Body) -> bool {
+    survey.tables.iter().any(|live| live.table.schema == body.schema)
+}
+
+fn place(body: &Body, live: &Live<'_>) -> Where {
+    live.place().of(name_of(body))
+}
+
+fn inserts(survey: &Survey<'_>, body: &Body, live: &Live<'_>, insert: &Inserted) -> Finding {
+    let (what, id) = (kind(body), &live.rule.column);
+    let counter = live.column.is_some_and(|column| column.shape.auto_increment);
+    let remedy = format!(
+        "move the INSERT to the application, or have it write {id} from ids that the generator does not issue"
+    );
+    match insert.writes(id) {
+        Some(true) => {
+            let why = format!(
+                "{what}: it inserts past the proxy and writes {id} itself: the generator does not know of those ids"
+            );
+            Finding::warning(Code::BodyInserts, place(body, live), why, remedy)
+        }
+        None => {
+            let why = format!(
+                "{what}: it inserts past the proxy, without a column list: NULL or 0 for {id} gets no id of the generator's"
+            );
+            Finding::warning(Code::BodyInserts, place(body, live), why, remedy)
+        }
+        Some(false) if counter && is_apart(survey, live) => {
+            let why = format!(
+                "{what}: it inserts past the proxy and leaves {id} out: the row gets an id of the AUTO_INCREMENT counter, as long \
+                 as there is one; the generator leaves these out"
+            );
+            Finding::warning(Code::BodyInserts, place(body, live), why, remedy)
+        }
+        Some(false) => {
+            let becomes = if counter {
+                "the row gets an id of the AUTO_INCREMENT counter, which the generator issues again"
+            } else {
+                "without AUTO_INCREMENT it fails, or stores 0"
+            };
+            let why = format!("{what}: it inserts past the proxy and leaves {id} out: {becomes}");
+            Finding::error(Code::BodyInserts, place(body, live), why, remedy)
+        }
+    }
+}
+
+/// In the midst of a migration the two share the numbers.
+fn is_apart(survey: &Survey<'_>, live: &Live<'_>) -> bool {
+    match &live.spec.kind {
+        GeneratorKind::Sequence(sequence) => are_apart(sequence, &survey.facts.server),
+        GeneratorKind::Timestamp(_) => false,
+    }
+}
+
+fn sets_id(body: &Body, live: &Live<'_>) -> Finding {
+    let why = format!(
+        "{}: it assigns NEW.{}: the row may get another id than the one that the application is told",
+        kind(body),
+        live.rule.column
+    );
+    let remedy = "remove the assignment: the proxy's INSERTs bring the id";
+    Finding::warning(Code::TriggerSetsId, place(body, live), why, remedy)
+}
+
+fn reads(body: &Body, live: &Live<'_>) -> Finding {
+    let why = format!(
+        "{}: it reads LAST_INSERT_ID(), which the INSERT's own id may stand in already, or not yet",
+        kind(body)
+    );
+    let remedy = format!("read NEW.{}, or a variable that holds the id", live.rule.column);
+    Finding::warning(Code::ReadsLastInsertId, place(body, live), why, remedy)
+}
+
+fn reads_callers(body: &Body) -> Finding {
+    let why = format!(
+        "{}: it reads LAST_INSERT_ID() of an INSERT that its caller made; where that INSERT and the call come in one packet, \
+         the packet may be refused",
+        kind(body)
+    );
+    let remedy = "pass the id as a parameter, or send the call in a packet of its own";
+    Finding::note(Code::ReadsLastInsertId, Where::object(name_of(body)), why, remedy)
+}

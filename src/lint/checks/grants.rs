@@ -1,0 +1,182 @@
+//! What the control account may see, from SHOW GRANTS.
+//!
+//! Source: MySQL manual, "SHOW GRANTS" and "GRANT": `GRANT privileges ON [object] scope TO account`, where a scope is `*.*`,
+//! `` `schema`.* `` with `_` and `%` as wildcards, or `` `schema`.`table` ``.
+
+use crate::schema::facts::Facts;
+use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+use crate::sql::lex::{Lexer, Token, TokenKind};
+use crate::sql::name;
+
+/// Of all active grants.
+pub(in crate::lint) struct Grants(Vec<Grant>);
+
+struct Grant {
+    /// In upper case, words by one blank.
+    privileges: Vec<String>,
+    /// `*` as it is written.
+    schema: String,
+    table: String,
+    /// MySQL's partial revokes take from what a global grant gives.
+    revokes: bool,
+}
+
+impl Grants {
+    pub(in crate::lint) fn of(facts: &Facts) -> Self {
+        let server = dialect_server(facts.server.variable("version"));
+        let sql_mode = SqlMode::parse(facts.server.variable("sql_mode"));
+        let dialect = Dialect { server, sql_mode, charset: ClientCharset::Utf8 };
+        Grants(facts.grants.iter().filter_map(|line| grant(line, dialect)).collect())
+    }
+
+    /// On all of a schema, or where `table` is given on this one at least.
+    pub(in crate::lint) fn has(&self, privilege: &str, schema: &str, table: Option<&str>) -> bool {
+        let covers = |grant: &&Grant| {
+            let whole = grant.table == "*" && (grant.schema == "*" || like(&grant.schema, schema));
+            let is_one = table.is_some_and(|table| grant.table.eq_ignore_ascii_case(table))
+                && grant.schema.eq_ignore_ascii_case(schema);
+            (whole || is_one) && grant.gives(privilege)
+        };
+        let mut found = self.0.iter().filter(covers).peekable();
+        found.peek().is_some() && !found.any(|grant| grant.revokes)
+    }
+
+    /// On everything.
+    pub(in crate::lint) fn has_globally(&self, privilege: &str) -> bool {
+        self.0.iter().any(|grant| {
+            grant.schema == "*" && grant.table == "*" && !grant.revokes && grant.gives(privilege)
+        })
+    }
+}
+
+impl Grant {
+    fn gives(&self, privilege: &str) -> bool {
+        self.privileges.iter().any(|given| given == privilege || given == "ALL PRIVILEGES" || given == "ALL")
+    }
+}
+
+/// Of the text, whatever the version: only how it is cut into tokens hangs on it.
+pub(in crate::lint) fn dialect_server(version: &str) -> Server {
+    let kind = if version.contains("MariaDB") { ServerKind::MariaDb } else { ServerKind::MySql };
+    Server::parse(version).unwrap_or(Server { kind, version: 0 })
+}
+
+/// `None`: it grants a role, or cannot be read.
+fn grant(line: &str, dialect: Dialect) -> Option<Grant> {
+    let mut lexer = Lexer::new(line.as_bytes(), dialect)?;
+    let first = lexer.next().ok()?;
+    let revokes = lexer.is_word(first, "REVOKE");
+    if !revokes && !lexer.is_word(first, "GRANT") {
+        return None;
+    }
+    let (mut privileges, mut words) = (Vec::new(), Vec::new());
+    loop {
+        let token = lexer.next().ok()?;
+        let ends = lexer.is_word(token, "ON");
+        match token.kind {
+            _ if ends => {}
+            TokenKind::Word => {
+                words.push(String::from_utf8_lossy(token.span.of(line.as_bytes())).to_ascii_uppercase());
+                continue;
+            }
+            // The columns of `SELECT (a, b)`: no whole table's privilege.
+            TokenKind::Punct(b'(') => {
+                while !lexer.next().ok()?.is_punct(b')') {}
+                words.clear();
+                continue;
+            }
+            TokenKind::Punct(b',') => {}
+            _ => return None,
+        }
+        if !words.is_empty() {
+            privileges.push(std::mem::take(&mut words).join(" "));
+        }
+        if ends {
+            break;
+        }
+    }
+    let mut schema = lexer.next().ok()?;
+    if ["PROCEDURE", "FUNCTION", "PACKAGE", "TABLE"].iter().any(|word| lexer.is_word(schema, word)) {
+        schema = lexer.next().ok()?;
+    }
+    if !lexer.eat_punct(b'.').ok()? {
+        return None;
+    }
+    let table = lexer.next().ok()?;
+    Some(Grant { privileges, schema: part(line, schema)?, table: part(line, table)?, revokes })
+}
+
+fn part(line: &str, token: Token) -> Option<String> {
+    if token.is_punct(b'*') {
+        return Some("*".to_owned());
+    }
+    name::decode(line.as_bytes(), token, ClientCharset::Utf8).map(std::borrow::Cow::into_owned)
+}
+
+/// A schema's name with `%`, `_` and `\` as LIKE has them.
+fn like(pattern: &str, name: &str) -> bool {
+    let name: Vec<char> = name.to_lowercase().chars().collect();
+    // Whether what is read of the pattern so far matches so many characters of the name.
+    let mut matches = vec![false; name.len() + 1];
+    matches.iter_mut().take(1).for_each(|none| *none = true);
+    let pattern = pattern.to_lowercase();
+    let mut pattern = pattern.chars();
+    while let Some(one) = pattern.next() {
+        if one == '%' {
+            let first = matches.iter().position(|is| *is).unwrap_or(matches.len());
+            matches.iter_mut().skip(first).for_each(|is| *is = true);
+            continue;
+        }
+        let literal = if one == '\\' { pattern.next() } else { Some(one).filter(|one| *one != '_') };
+        let fits = |c: &char| literal.is_none_or(|literal| literal == *c);
+        let next = matches.iter().zip(&name).map(|(is, c)| *is && fits(c));
+        matches = std::iter::once(false).chain(next).collect();
+    }
+    matches.last() == Some(&true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Grants, dialect_server, grant};
+    use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
+
+    #[track_caller]
+    fn check(lines: &[&str], privilege: &str, schema: &str, expect: bool) {
+        let dialect = Dialect {
+            server: dialect_server("10.11.6-MariaDB"),
+            sql_mode: SqlMode::NONE,
+            charset: ClientCharset::Utf8,
+        };
+        let grants = Grants(lines.iter().filter_map(|line| grant(line, dialect)).collect());
+        assert_eq!(grants.has(privilege, schema, None), expect, "{lines:?} {privilege} {schema}");
+    }
+
+    #[test]
+    fn what_is_granted() {
+        let own = [
+            "GRANT USAGE ON *.* TO `r`@`%` IDENTIFIED BY PASSWORD '*1'",
+            "GRANT SELECT, SHOW VIEW ON `shop`.* TO `r`@`%`",
+        ];
+        check(&own, "SELECT", "shop", true);
+        check(&own, "SHOW VIEW", "shop", true);
+        check(&own, "TRIGGER", "shop", false);
+        check(&own, "SELECT", "crm", false);
+        check(&["GRANT ALL PRIVILEGES ON *.* TO `r`@`%` WITH GRANT OPTION"], "EVENT", "shop", true);
+        check(&["GRANT EVENT ON `sh\\_p%`.* TO `r`@`%`"], "EVENT", "sh_p_eu", true);
+        check(&["GRANT EVENT ON `sh\\_p%`.* TO `r`@`%`"], "EVENT", "shop", false);
+        check(&["GRANT EVENT ON `sh_p`.* TO `r`@`%`"], "EVENT", "shop", true);
+        check(&["GRANT EVENT ON `%p`.* TO `r`@`%`"], "EVENT", "shop", true);
+        check(&["GRANT EVENT ON `s%%h%`.* TO `r`@`%`"], "EVENT", "shop", true);
+        check(&["GRANT EVENT ON `_sh%`.* TO `r`@`%`"], "EVENT", "shop", false);
+        check(&["GRANT EVENT ON `%`.* TO `r`@`%`"], "EVENT", "shop", true);
+        let slow = format!("GRANT EVENT ON `{}b`.* TO `r`@`%`", "%a".repeat(30));
+        check(&[&slow], "EVENT", &"a".repeat(64), false);
+        check(&["GRANT TRIGGER ON `shop`.`orders` TO `r`@`%`"], "TRIGGER", "shop", false);
+        check(&["GRANT SELECT (a, b), EVENT ON `shop`.* TO `r`@`%`"], "EVENT", "shop", true);
+        check(&["GRANT `role`@`%` TO `r`@`%`"], "SELECT", "shop", false);
+        let partly = ["GRANT SELECT ON *.* TO `r`@`%`", "REVOKE SELECT ON `shop`.* FROM `r`@`%`"];
+        check(&partly, "SELECT", "shop", false);
+        check(&partly, "SELECT", "crm", true);
+        check(&["nonsense", ""], "SELECT", "shop", false);
+    }
+}

@@ -1,0 +1,14 @@
+//! What is looked at, one subject a file. Each adds what it finds.
+
+pub(super) mod bodies;
+pub(super) mod columns;
+pub(super) mod counters;
+pub(super) mod floors;
+pub(super) mod grants;
+pub(super) mod keys;
+pub(super) mod names;
+pub(super) mod rights;
+pub(super) mod server;
+pub(super) mod stored;
+pub(super) mod views;
+pub(super) mod widths;

@@ -1,0 +1,159 @@
+//! Whether each rule's table is there, under this name, and is a table; and whose it is where two claim it.
+
+use std::collections::BTreeMap;
+
+use crate::lint::checks::grants::Grants;
+use crate::lint::finding::{Code, Finding, Where};
+use crate::lint::survey::Survey;
+use crate::rules::model::{NameCase, Rule};
+use crate::rules::pattern;
+use crate::schema::TableKind;
+use crate::schema::facts::TableFacts;
+
+pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
+    for rule in survey.rules.rules() {
+        found.extend(of_rule(survey, rule));
+        found.extend(passes(survey, rule));
+    }
+    found.extend(same_but_case(survey));
+    found.extend(ambiguous(survey));
+}
+
+fn of_rule(survey: &Survey<'_>, rule: &Rule) -> Option<Finding> {
+    let (facts, case) = (survey.facts, survey.facts.case);
+    let place = Where::table(&rule.schema, &rule.table).at(&rule.origin);
+    let sees = facts.schemas.iter().any(|name| case.folded(name) == case.folded(&rule.schema));
+    if !sees {
+        let why =
+            format!("the server has no database {}, or the control account does not see it", rule.schema);
+        let other = facts.schemas.iter().find(|name| name.to_lowercase() == rule.schema.to_lowercase());
+        let remedy = match other {
+            Some(other) => format!("write schema = \"{other}\": this server tells letter case apart"),
+            None => format!(
+                "correct `schema`, make the database, or GRANT SELECT, SHOW VIEW ON `{}`.* to the account",
+                rule.schema
+            ),
+        };
+        return Some(Finding::error(Code::SchemaMissing, place, why, remedy));
+    }
+    if pattern::is_pattern(&rule.table) {
+        return unmatched(survey, rule).then(|| {
+            let why =
+                format!("no table of {} matches {:?} and has no rule of its own", rule.schema, rule.table);
+            let remedy = "correct the pattern, or remove the rule until there are such tables";
+            Finding::warning(Code::PatternUnmatched, place, why, remedy)
+        });
+    }
+    let of_schema = |table: &&TableFacts| case.folded(&table.schema) == case.folded(&rule.schema);
+    let is_it = |table: &TableFacts| case.folded(&table.name) == case.folded(&rule.table);
+    let mut tables = facts.tables.iter().filter(of_schema);
+    match tables.find(|table| is_it(table)) {
+        Some(table) if table.is_base() => None,
+        Some(table) => Some(not_a_table(rule, table, place)),
+        None => Some(missing(survey, rule, place)),
+    }
+}
+
+/// Whether no table is this pattern's, nor claimed by it.
+fn unmatched(survey: &Survey<'_>, rule: &Rule) -> bool {
+    let case = survey.facts.case;
+    let is_mine = |table: &TableFacts| match survey.rules.find(case, &table.schema, &table.name) {
+        Ok(found) => found.is_some_and(|found| found.origin == rule.origin),
+        Err(two) => two.first.origin == rule.origin || two.second.origin == rule.origin,
+    };
+    !survey.facts.tables.iter().any(|table| table.is_base() && is_mine(table))
+}
+
+/// All tables that the pattern passes over, in one finding.
+fn passes(survey: &Survey<'_>, rule: &Rule) -> Option<Finding> {
+    let mine = survey.passed.iter().filter(|(of, _)| of.origin == rule.origin);
+    let names: Vec<&str> = mine.map(|(_, table)| table.name.as_str()).collect();
+    let place = Where::table(&rule.schema, &rule.table).at(&rule.origin);
+    let column = &rule.column;
+    let (without, any) = if rule.is_auto() {
+        let without = "no AUTO_INCREMENT column and no primary key that is one integer";
+        (without.to_owned(), "has either".to_owned())
+    } else {
+        (format!("no column {column} of a type for ids"), format!("has a column {column} of a type for ids"))
+    };
+    let all = names.join(", ");
+    let count = names.len();
+    if survey.tables.iter().any(|live| live.rule.origin == rule.origin) {
+        let why = format!("{count} of its tables have {without}, and no ids: {all}");
+        let remedy = "if one of them should have ids, give it a rule of its own that names its column";
+        return (count > 0).then(|| Finding::note(Code::PatternPasses, place, why, remedy));
+    }
+    let why = format!("none of its tables {any}, so that it fills nothing: {all}");
+    let remedy = "correct the rule's column, or remove the rule";
+    (count > 0).then(|| Finding::warning(Code::PatternPasses, place, why, remedy))
+}
+
+fn not_a_table(rule: &Rule, table: &TableFacts, place: Where) -> Finding {
+    let what = if table.kind == TableKind::View { "a view" } else { "no table" };
+    let why =
+        format!("{}.{} is {what}: its rule has no effect, or refuses its INSERTs", rule.schema, rule.table);
+    let remedy = "name the table that rows are stored in; INSERTs through a view of it get their ids too";
+    Finding::error(Code::NotATable, place, why, remedy)
+}
+
+fn missing(survey: &Survey<'_>, rule: &Rule, place: Where) -> Finding {
+    let facts = survey.facts;
+    let near = facts.tables.iter().find(|table| {
+        table.name.to_lowercase() == rule.table.to_lowercase()
+            && facts.case.folded(&table.schema) == facts.case.folded(&rule.schema)
+    });
+    if let Some(near) = near {
+        let why = format!(
+            "the server has {:?} and no {:?}, and tells letter case apart (lower_case_table_names = 0)",
+            near.name, rule.table
+        );
+        return Finding::error(Code::NameCase, place, why, format!("write [tables.{:?}]", near.name));
+    }
+    let why = format!("the database {} has no table {}", rule.schema, rule.table);
+    let remedy = if Grants::of(facts).has("SELECT", &rule.schema, Some(&rule.table)) {
+        "correct the name, or remove the rule until the table is there".to_owned()
+    } else {
+        format!("GRANT SELECT, SHOW VIEW ON `{}`.* to the control account, or correct the name", rule.schema)
+    };
+    Finding::error(Code::TableMissing, place, why, remedy)
+}
+
+/// On a server that tells no case apart two such rules are one table's.
+fn same_but_case(survey: &Survey<'_>) -> Vec<Finding> {
+    let case = survey.facts.case;
+    if case == NameCase::Sensitive {
+        return Vec::new();
+    }
+    let mut by_name: BTreeMap<(String, String), &Rule> = BTreeMap::new();
+    let mut found = Vec::new();
+    for rule in survey.rules.rules() {
+        let name = (case.folded(&rule.schema).into_owned(), case.folded(&rule.table).into_owned());
+        let Some(first) = by_name.insert(name, rule) else { continue };
+        let why = format!(
+            "{}.{} ({}) is the same to this server (lower_case_table_names = {}): the table's INSERTs are refused",
+            first.schema,
+            first.table,
+            first.origin,
+            survey.facts.server.variable("lower_case_table_names")
+        );
+        let place = Where::table(&rule.schema, &rule.table).at(&rule.origin);
+        found.push(Finding::error(Code::RulesDifferInCase, place, why, "keep one of the two rules"));
+    }
+    found
+}
+
+fn ambiguous(survey: &Survey<'_>) -> Vec<Finding> {
+    let facts = survey.facts;
+    let claimed = facts.tables.iter().filter(|table| table.is_base());
+    let two = claimed.filter_map(|table| {
+        let two = survey.rules.find(facts.case, &table.schema, &table.name).err()?;
+        let why = format!(
+            "{:?} ({}) and {:?} ({}) both claim it: its INSERTs are refused",
+            two.first.table, two.first.origin, two.second.table, two.second.origin
+        );
+        let place = Where::table(&table.schema, &table.name).at(&two.second.origin);
+        let remedy = format!("give it a rule of its own: [tables.{:?}]", table.name);
+        Some(Finding::error(Code::TableAmbiguous, place, why, remedy))
+    });
+    two.collect()
+}

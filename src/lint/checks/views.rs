@@ -1,0 +1,100 @@
+//! Views of ruled tables: which of them INSERTs can go through.
+
+use std::collections::BTreeSet;
+
+use crate::lint::finding::{Code, Finding, Where};
+use crate::lint::survey::{Live, Survey};
+use crate::schema::facts::ViewFacts;
+use crate::sql::name::{quoted, same_column};
+use crate::sql::statement::view::{Definition, names_in};
+
+/// Views of views of views, as the proxy follows them.
+const STEPS_MAX: usize = 32;
+
+pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
+    // What is not updatable the server refuses by itself.
+    for view in survey.facts.views.iter().filter(|view| view.is_updatable) {
+        let name = format!("{}.{}", view.schema, view.name);
+        if view.definition.is_empty() {
+            let why = "the control account may not see the view's definition: INSERTs through it are refused, whatever it is of";
+            let remedy =
+                format!("GRANT SELECT, SHOW VIEW ON {}.* to the control account", quoted(&view.schema));
+            found.push(Finding::warning(Code::ViewUnseen, Where::object(name), why, remedy));
+            continue;
+        }
+        let Some(live) = mentioned(survey, view) else { continue };
+        let table = format!("{}.{}", live.table.schema, live.table.name);
+        let why = match follow(survey, &view.schema, &view.name, STEPS_MAX) {
+            None => format!("it is not a view of {table} alone: INSERTs through it are refused"),
+            Some((_, columns)) => {
+                let shown = columns.iter().flatten().filter(|name| same_column(name, &live.rule.column));
+                match shown.count() {
+                    1 => continue,
+                    0 => format!("it does not show {}: INSERTs through it are refused", live.rule.column),
+                    _ => format!(
+                        "it shows {} more than once: INSERTs through it are refused",
+                        live.rule.column
+                    ),
+                }
+            }
+        };
+        let remedy =
+            format!("INSERT into {table} itself, or show its {} in the view, once", live.rule.column);
+        found.push(Finding::warning(Code::ViewRefused, live.place().of(name), why, remedy));
+    }
+}
+
+fn view_of<'a>(survey: &Survey<'a>, schema: &str, name: &str) -> Option<&'a ViewFacts> {
+    let case = survey.facts.case;
+    let is_it = |view: &&ViewFacts| {
+        case.folded(&view.name) == case.folded(name) && case.folded(&view.schema) == case.folded(schema)
+    };
+    survey.facts.views.iter().find(is_it)
+}
+
+/// A ruled table that the view names, or a view of its. Each view is read once, however many lead to it.
+fn mentioned<'s>(survey: &'s Survey<'_>, view: &ViewFacts) -> Option<&'s Live<'s>> {
+    let mut seen = BTreeSet::from([(view.schema.clone(), view.name.clone())]);
+    let mut ahead = vec![names_in(&view.definition)];
+    while let Some(names) = ahead.pop() {
+        if let Some(live) = names.iter().find_map(|(schema, table)| survey.ruled(schema, table)) {
+            return Some(live);
+        }
+        let views = names.iter().filter_map(|(schema, name)| view_of(survey, schema, name));
+        let new = views.filter(|other| seen.insert((other.schema.clone(), other.name.clone())));
+        ahead.extend(new.map(|other| names_in(&other.definition)));
+    }
+    None
+}
+
+/// The ruled table that rows go into which are inserted here, and for each column of this name the table's own.
+fn follow<'s>(
+    survey: &'s Survey<'_>,
+    schema: &str,
+    name: &str,
+    steps: usize,
+) -> Option<(&'s Live<'s>, Vec<Option<String>>)> {
+    if let Some(live) = survey.ruled(schema, name) {
+        let columns = live.table.columns.iter().map(|column| Some(column.shape.name.clone()));
+        return Some((live, columns.collect()));
+    }
+    let view = view_of(survey, schema, name)?;
+    let definition = Definition::parse(&view.definition)?;
+    let (from_schema, from) = &definition.from;
+    let (live, behind) = follow(survey, from_schema, from, steps.checked_sub(1)?)?;
+    let names: Vec<&String> = match view_of(survey, from_schema, from) {
+        Some(below) if survey.ruled(from_schema, from).is_none() => below.columns.iter().collect(),
+        _ => live.table.columns.iter().map(|column| &column.shape.name).collect(),
+    };
+    let column = |shown: Option<String>| {
+        let shown = shown?;
+        behind.get(names.iter().position(|name| same_column(name, &shown))?)?.clone()
+    };
+    Some((live, definition.columns.into_iter().map(column).collect()))
+}
+
+/// The ruled table that an INSERT into this name goes into, or may go into by a view that is not followed.
+pub(in crate::lint) fn target<'s>(survey: &'s Survey<'_>, schema: &str, name: &str) -> Option<&'s Live<'s>> {
+    let followed = follow(survey, schema, name, STEPS_MAX).map(|(live, _)| live);
+    followed.or_else(|| mentioned(survey, view_of(survey, schema, name)?))
+}

@@ -1,0 +1,207 @@
+//! Whether the generator's ids fit the column: today, and until they run out.
+
+use crate::ids::ID_MAX;
+use crate::ids::layout::{Layout, Moment};
+use crate::ids::sequence::SequenceSpec;
+use crate::lint::checks::columns::is_text;
+use crate::lint::finding::{Code, Finding, Where};
+use crate::lint::survey::{Live, Survey};
+use crate::rules::model::{GeneratorKind, GeneratorSpec};
+use crate::schema::facts::ColumnFacts;
+
+/// The largest number that JavaScript, and a DOUBLE, tell from its neighbours: `Number.MAX_SAFE_INTEGER`.
+const DOUBLE_MAX: u64 = (1 << 53) - 1;
+
+pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
+    for (live, column) in survey.columns() {
+        let Some(max) = capacity(column) else { continue };
+        match &live.spec.kind {
+            GeneratorKind::Timestamp(timestamp) => {
+                found.extend(of_layout(live, column, max, &timestamp.layout, now(survey)));
+            }
+            GeneratorKind::Sequence(sequence) => {
+                found.extend(of_sequence(survey, live, column, max, sequence));
+            }
+        }
+        found.extend(signed(live, column));
+    }
+    for spec in survey.rules.generators() {
+        found.extend(differing(survey, spec));
+        found.extend(javascript(survey, spec));
+    }
+}
+
+/// The server's time; 1970 where it could not be read.
+fn now(survey: &Survey<'_>) -> Moment {
+    survey.facts.clocks.map_or(Moment::default(), |(_, theirs)| theirs)
+}
+
+/// The highest id that the column holds, as far as ids go; `None`: none at all.
+pub(in crate::lint) fn capacity(column: &ColumnFacts) -> Option<u64> {
+    let nines = |digits: u64| 10u64.checked_pow(u32::try_from(digits).ok()?).map(|power| power - 1);
+    let shape = &column.shape;
+    let max = match shape.data_type.as_str() {
+        _ if shape.generated => return None,
+        "double" => DOUBLE_MAX,
+        "decimal" => {
+            let (digits, behind) = column.digits?;
+            nines(digits.saturating_sub(behind)).unwrap_or(ID_MAX)
+        }
+        text if is_text(text) => column.length.and_then(nines).unwrap_or(ID_MAX),
+        _ => shape.highest()?,
+    };
+    Some(max.min(ID_MAX))
+}
+
+fn too_narrow(live: &Live<'_>, column: &ColumnFacts, max: u64, why: &str) -> Finding {
+    let why = format!("{} holds ids up to {max}; {why}", column.column_type);
+    let remedy = live.widen(column);
+    Finding::error(Code::ColumnTooNarrow, live.column_place(column), why, remedy)
+}
+
+/// The last id of a tick, of the highest node.
+fn last_id_of(layout: &Layout, tick: u64) -> u64 {
+    layout.numbering(layout.node_of(u64::MAX)).map_or(0, |numbering| numbering.last_id_of(tick))
+}
+
+/// The least that ids are from a tick on: those of the lowest node.
+fn first_id_of(layout: &Layout, tick: u64) -> u64 {
+    layout.numbering(0).map_or(0, |numbering| numbering.last_id_of(tick))
+}
+
+fn of_layout(
+    live: &Live<'_>,
+    column: &ColumnFacts,
+    max: u64,
+    layout: &Layout,
+    now: Moment,
+) -> Option<Finding> {
+    let (name, today) = (&live.spec.name, layout.tick_at(now));
+    let id = first_id_of(layout, today);
+    if id > max {
+        return Some(too_narrow(live, column, max, &format!("{name} makes ids of {id} and more now")));
+    }
+    if last_id_of(layout, layout.last_tick()) <= max {
+        return None;
+    }
+    // Ids grow with their ticks: the first tick that does not fit.
+    let (mut low, mut high) = (today, layout.last_tick());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if last_id_of(layout, middle) > max { high = middle } else { low = middle + 1 }
+    }
+    let why = if low == today {
+        format!("{name} goes beyond that on its higher nodes")
+    } else {
+        format!("{name} goes beyond that on {}", layout.time_of(low))
+    };
+    Some(Finding { severity: crate::lint::Severity::Warning, ..too_narrow(live, column, max, &why) })
+}
+
+fn of_sequence(
+    survey: &Survey<'_>,
+    live: &Live<'_>,
+    column: &ColumnFacts,
+    max: u64,
+    sequence: &SequenceSpec,
+) -> Option<Finding> {
+    let name = &live.spec.name;
+    let (next, last) = (survey.next_id(live), sequence.last_id(max));
+    if next > max {
+        let why = format!("{name} stands at {next}: it has no id for this column");
+        return Some(too_narrow(live, column, max, &why));
+    }
+    let left = (last.saturating_sub(next) / sequence.step).saturating_add(u64::from(next <= last));
+    // Of a max that the rule sets the remedy is the rule's.
+    let (end, remedy) = if sequence.max.is_some_and(|rule| rule < max) {
+        (format!("max = {last}"), format!("raise generators.{}.max", name.name))
+    } else {
+        (format!("{} ends at {max}", column.column_type), live.widen(column))
+    };
+    (next > last / 5 * 4).then(|| {
+        let why = format!("{end}, {name} stands at {next}: {left} ids are left");
+        Finding::warning(Code::ColumnNearlyFull, live.column_place(column), why, remedy)
+    })
+}
+
+/// A BIGINT's sign costs nothing: no id is above a signed one's.
+fn signed(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
+    let max = column.shape.highest().filter(|max| *max < ID_MAX && !column.shape.unsigned)?;
+    let why = format!("{} is signed: half of it, all below zero, is never used", column.column_type);
+    let written = column.column_type.split('(').next().unwrap_or_default();
+    let remedy = format!(
+        "{}; that holds ids up to {}. Columns that refer to it likewise",
+        live.modify(column, &format!("{written} UNSIGNED")),
+        max * 2 + 1
+    );
+    Some(Finding::note(Code::ColumnSigned, live.column_place(column), why, remedy))
+}
+
+/// Columns of a sequence that hold different ids: the narrowest is its end.
+fn differing(survey: &Survey<'_>, spec: &GeneratorSpec) -> Option<Finding> {
+    let GeneratorKind::Sequence(_) = spec.kind else { return None };
+    let mine = survey.columns().filter(|(live, _)| live.spec.name == spec.name);
+    let mut widths: Vec<_> =
+        mine.filter_map(|(live, column)| Some((column.shape.highest()?.min(ID_MAX), live, column))).collect();
+    widths.sort_by_key(|(max, live, _)| (*max, &live.table.name));
+    let ((least, narrow, column), (most, wide, other)) = (widths.first()?, widths.last()?);
+    if least == most {
+        return None;
+    }
+    let why = format!(
+        "{} is {}, and {}.{}, which draws from {} too, is {}: the sequence ends at {least} for both",
+        column.shape.name,
+        column.column_type,
+        wide.table.schema,
+        wide.table.name,
+        spec.name,
+        other.column_type
+    );
+    let how = if other.shape.data_type == "bigint" && other.shape.unsigned == column.shape.unsigned {
+        narrow.widen(column)
+    } else {
+        narrow.modify(column, &other.column_type)
+    };
+    let remedy = format!("{how}; or give the table a generator of its own");
+    Some(Finding::warning(Code::ColumnsDiffer, narrow.column_place(column), why, remedy))
+}
+
+fn javascript(survey: &Survey<'_>, spec: &GeneratorSpec) -> Option<Finding> {
+    let mut mine = survey.columns().filter(|(live, _)| live.spec.name == spec.name).peekable();
+    mine.peek()?;
+    let holds = mine.filter_map(|(live, column)| Some((live, capacity(column)?)));
+    // What a narrower column cannot hold is never issued.
+    let (live, _) = holds.filter(|(_, max)| *max > DOUBLE_MAX).min_by_key(|(live, _)| &live.table.name)?;
+    let place = Where::object(&spec.name).at(&spec.origin);
+    let remedy = "send ids to browsers and JSON as strings, or choose layout = \"js-safe\"";
+    match &spec.kind {
+        GeneratorKind::Timestamp(timestamp) => {
+            let layout = &timestamp.layout;
+            let (today, end) =
+                (last_id_of(layout, layout.tick_at(now(survey))), last_id_of(layout, layout.last_tick()));
+            if end <= DOUBLE_MAX {
+                return None;
+            }
+            let why = format!("ids are up to {end}, and JavaScript rounds those above 2^53-1 = {DOUBLE_MAX}");
+            Some(if today > DOUBLE_MAX {
+                Finding::warning(Code::JsUnsafe, place, why, remedy)
+            } else {
+                Finding::note(Code::JsUnsafe, place, why, remedy)
+            })
+        }
+        GeneratorKind::Sequence(sequence) => {
+            let next = survey.next_id(live);
+            let is_meant = sequence.max.is_some_and(|max| max > DOUBLE_MAX);
+            (next > DOUBLE_MAX || is_meant).then(|| {
+                let why = format!("it may go beyond 2^53-1 = {DOUBLE_MAX}, and JavaScript rounds such ids");
+                let remedy = format!("send ids to browsers and JSON as strings, or write max = {DOUBLE_MAX}");
+                let finding = Finding::warning(Code::JsUnsafe, place, why, remedy);
+                if next > DOUBLE_MAX {
+                    finding
+                } else {
+                    Finding { severity: crate::lint::Severity::Note, ..finding }
+                }
+            })
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What is known of the store that the rules' bounds are in.
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreKind {
+    Embedded,
+    Etcd,
+    Mysql,
+}
+
+/// What is known of the store.
+#[derive(Debug, Clone)]
+pub struct StoreFacts {
+    pub kind: StoreKind,
+    /// By `schema.name`; an error: why they could not be read. A store that is not there yet has none.
+    pub generators: Result<BTreeMap<String, GeneratorRecord>, String>,
+    /// Of kind "mysql": the server that its table is on, where that could be asked.
+    pub server: Option<ServerFacts>,
+    pub suspect: Option<SuspectRecord>,
+    /// What names it, where a proxy has asked for that.
+    pub identity: Option<String>,
+}
+
+impl StoreFacts {
+    /// Of all records of a store.
+    pub fn of(kind: StoreKind, records: &[(Key, Versioned<Json>)]) -> Self {
+        let mut facts = StoreFacts::unread(kind, String::new());
+        let mut generators = BTreeMap::new();
+        for (key, found) in records {
+            let error = if let Some(name) = key.as_str().strip_prefix(Key::GENERATORS) {
+                let put = |record| drop(generators.insert(name.to_owned(), record));
+                decode(key, &found.value).map(put).err()
+            } else if *key == Key::suspect() {
+                decode(key, &found.value).map(|record| facts.suspect = Some(record)).err()
+            } else if *key == Key::identity() {
+                decode(key, &found.value).map(|record: IdentityRecord| facts.identity = Some(record.id)).err()
+            } else {
+                None
+            };
+            if let Some(error) = error {
+                facts.generators = Err(error.to_string());
+                return facts;
+            }
+        }
+        facts.generators = Ok(generators);
+        facts
+    }
+
+    /// One that is not there yet.
+    pub fn empty(kind: StoreKind) -> Self {
+        StoreFacts::of(kind, &[])
+    }
+
+    /// One that did not answer, or may not be opened.
+    pub fn unread(kind: StoreKind, why: impl Into<String>) -> Self {
+        StoreFacts { kind, generators: Err(why.into()), server: None, suspect: None, identity: None }
+    }
+
+    /// As one was read, or was not.
+    pub fn read(kind: StoreKind, records: Result<Vec<(Key, Versioned<Json>)>, StoreError>) -> Self {
+        match records {
+            Ok(records) => StoreFacts::of(kind, &records),
+            Err(error) => StoreFacts::unread(kind, error.to_string()),
+        }
+    }
+}
+use crate::schema::facts::ServerFacts;
+use crate::store::Json;
+use crate::store::Key;
+use crate::store::StoreError;
+use crate::store::Versioned;
+use crate::store::record::GeneratorRecord;
+use crate::store::record::IdentityRecord;
+use crate::store::record::SuspectRecord;
+use crate::store::record::decode;
+use std::collections::BTreeMap;

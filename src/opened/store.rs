@@ -1,0 +1,188 @@
+//! The store that a configuration names, opened.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+
+use crate::address::Address;
+use crate::config::{Config, Etcd, Mysql, StoreKind};
+use crate::opened::control;
+use crate::schema::Control;
+use crate::store::embedded::EmbeddedStore;
+use crate::store::etcd::{self, EtcdDesk, EtcdSettings, EtcdStore};
+use crate::store::late::LateStore;
+use crate::store::mysql::{self, MysqlStore};
+use crate::store::{Key, Store, StoreError, record};
+
+/// The store as an operator has it.
+pub struct OperatorStore {
+    pub store: Arc<dyn Store>,
+    /// The same, where it is etcd: only there proxies notice by themselves that the store went back.
+    pub etcd: Option<Arc<EtcdDesk>>,
+}
+
+impl OperatorStore {
+    /// A file that is not there is an error, and so is a store whose bounds were moved elsewhere.
+    pub async fn open(config: &Config) -> anyhow::Result<Self> {
+        let desk = Self::open_as_it_is(config).await?;
+        record::has_not_moved(&*desk.store).await?;
+        Ok(desk)
+    }
+
+    /// Also one whose bounds were moved elsewhere.
+    pub async fn open_as_it_is(config: &Config) -> anyhow::Result<Self> {
+        if let StoreKind::Embedded { path } = &config.store.kind
+            && !path.exists()
+        {
+            bail!(
+                "{}: there is no store yet; `rowstamp serve` makes it, or correct store.path",
+                path.display()
+            );
+        }
+        Self::make(config).await
+    }
+
+    /// As [`Self::open`], and makes a store where there is none.
+    pub async fn open_or_make(config: &Config) -> anyhow::Result<Self> {
+        let desk = Self::make(config).await?;
+        record::has_not_moved(&*desk.store).await?;
+        Ok(desk)
+    }
+
+    /// Also one whose bounds were moved elsewhere.
+    pub async fn make(config: &Config) -> anyhow::Result<Self> {
+        let store: Arc<dyn Store> = match &config.store.kind {
+            StoreKind::Embedded { path } => Arc::new(EmbeddedStore::open(path)?),
+            StoreKind::Etcd(etcd) => {
+                let desk = Arc::new(EtcdDesk::open(&etcd_settings(config, etcd)?).await?);
+                return Ok(OperatorStore { store: desk.clone(), etcd: Some(desk) });
+            }
+            StoreKind::Mysql(mysql) => Arc::new(mysql_store(config, mysql, None).await?),
+        };
+        Ok(OperatorStore { store, etcd: None })
+    }
+
+    /// Names of the proxies that live.
+    pub async fn proxies(&self) -> Result<Vec<String>, StoreError> {
+        self.names(Key::PROXIES).await
+    }
+
+    /// What stands behind `prefix` in the keys that begin with it.
+    pub async fn names(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let found = self.store.list(prefix).await?;
+        Ok(found.iter().filter_map(|(key, _)| Some(key.as_str().strip_prefix(prefix)?.to_owned())).collect())
+    }
+}
+
+/// For the proxy that it configures.
+pub async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+    let store = open_kind(config).await?;
+    match record::has_not_moved(&*store).await {
+        Ok(()) => Ok(store),
+        // One that is late looks when it opens.
+        Err(error) if error.passes() => Ok(store),
+        Err(error) => {
+            store.close().await;
+            Err(error.into())
+        }
+    }
+}
+
+async fn open_kind(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+    match &config.store.kind {
+        StoreKind::Embedded { path } => Ok(Arc::new(EmbeddedStore::open(path)?)),
+        StoreKind::Etcd(etcd) => match EtcdStore::open(etcd_settings(config, etcd)?).await {
+            Ok(store) => Ok(Arc::new(store)),
+            Err(error) if error.passes() => {
+                tracing::error!(%error, "the proxy relays; ruled INSERTs are answered with 1467 until the store is there");
+                let (config, etcd) = (config.clone(), etcd.clone());
+                Ok(LateStore::new(error, move || {
+                    let settings = etcd_settings(&config, &etcd);
+                    async move {
+                        let settings = settings.map_err(|error| StoreError::Unavailable {
+                            store: "etcd".to_owned(),
+                            reason: format!("{error:#}"),
+                        })?;
+                        let store = EtcdStore::open(settings).await?;
+                        record::has_not_moved(&store).await?;
+                        Ok(Arc::new(store) as Arc<dyn Store>)
+                    }
+                }))
+            }
+            Err(error) => Err(error.into()),
+        },
+        StoreKind::Mysql(mysql) => {
+            let proxy =
+                mysql::Proxy { name: config.proxy.name.clone(), address: config.proxy.listen.to_string() };
+            Ok(Arc::new(mysql_store(config, mysql, Some(&proxy)).await?))
+        }
+    }
+}
+
+/// The store as people name it.
+pub fn described(config: &Config) -> String {
+    match &config.store.kind {
+        StoreKind::Embedded { path } => {
+            format!("the file {}", std::path::absolute(path).unwrap_or_else(|_| path.clone()).display())
+        }
+        StoreKind::Etcd(etcd) => format!("etcd at {}, prefix {}", etcd.endpoints.join(", "), etcd.prefix),
+        StoreKind::Mysql(mysql) => {
+            let addresses = store_account(config, mysql).map(|account| account.addresses).unwrap_or_default();
+            let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+            format!("the table {} at {}", mysql.table, addresses.join(", "))
+        }
+    }
+}
+
+async fn mysql_store(
+    config: &Config,
+    mysql: &Mysql,
+    proxy: Option<&mysql::Proxy>,
+) -> anyhow::Result<MysqlStore> {
+    let account = store_account(config, mysql).context("store.user is missing")?;
+    let table = mysql::Table::parse(&mysql.table);
+    let server =
+        |(address, way): (&Address, _)| mysql::Server { address: address.to_string(), ways: vec![way] };
+    Ok(MysqlStore::open(account.servers()?.into_iter().map(server).collect(), &table, proxy).await?)
+}
+
+/// As the backend's control account, but for what the store's keys say.
+pub fn store_account(config: &Config, mysql: &Mysql) -> Option<Control> {
+    let mut config = config.clone();
+    if let Some(address) = &mysql.address {
+        config.proxy.backend.addresses = vec![address.clone()];
+    }
+    if let Some(account) = &mysql.account {
+        config.control = Some(account.clone());
+    }
+    control(&config)
+}
+
+fn etcd_settings(config: &Config, etcd: &Etcd) -> anyhow::Result<EtcdSettings> {
+    let read =
+        |path: &Path| std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()));
+    let account = etcd.account.as_ref().map(|account| etcd::Account {
+        user: account.user.clone(),
+        password: account.password.reveal().to_owned().into(),
+    });
+    let tls = match &etcd.tls {
+        None => None,
+        Some(tls) => {
+            let identity = match &tls.identity {
+                None => None,
+                Some(identity) => Some((read(&identity.cert)?, read(&identity.key)?.into())),
+            };
+            Some(etcd::EtcdTls { ca: read(&tls.ca)?, identity })
+        }
+    };
+    Ok(EtcdSettings {
+        endpoints: etcd.endpoints.clone(),
+        prefix: etcd.prefix.clone(),
+        account,
+        tls,
+        name: config.proxy.name.clone(),
+        address: config.proxy.listen.to_string(),
+        state_path: config.proxy.state_path.clone(),
+    })
+}

@@ -1,0 +1,43 @@
+//! What a log says that a connection did.
+
+/// What one connection did.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// `None`: the log does not say.
+    pub connection: Option<u64>,
+    /// The line that it begins in, counted from 1.
+    pub line: u64,
+    pub what: What,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum What {
+    /// The server started, or began the file anew (FLUSH LOGS, in the midst of its connections): its version, as
+    /// `SELECT VERSION()` shows it.
+    Starts {
+        version: String,
+        /// A number that comes again has a login in front of it, if it is another connection's.
+        shows_logins: bool,
+    },
+    /// A login, or COM_CHANGE_USER: the session is a new one, with this default database.
+    Connect {
+        database: Option<String>,
+    },
+    /// COM_RESET_CONNECTION: a new one with the default database of before (measured on both servers).
+    Reset,
+    /// The default database, or that there is none.
+    Database(Option<String>),
+    /// COM_QUERY.
+    Query(Vec<u8>),
+    /// COM_STMT_PREPARE, or what SQL's PREPARE prepares.
+    Prepare(Vec<u8>),
+    /// An execution of either, with the values in the place of its parameters.
+    Execute(Vec<u8>),
+    /// Too long to be kept.
+    TooLong,
+    /// A stored routine's own statement (MariaDB's slow log has them, where it is told to).
+    InRoutine,
+    Quit,
+    /// What no statement is in.
+    Other,
+}

@@ -1,0 +1,140 @@
+//! The general query log: `time`, a tab, the connection's number, a command, a tab, its argument; lines without the first
+//! belong to the argument before them. MySQL writes the time in every entry, MariaDB where the second has changed.
+
+use crate::querylog::entry::{Entry, What};
+
+/// What the servers call their commands (MySQL's and MariaDB's sql/sql_parse.cc, `command_name`).
+const COMMANDS: &[&str] = &[
+    "Binlog Dump",
+    "Binlog Dump GTID",
+    "Bulk_execute",
+    "Change user",
+    "Clone",
+    "Close stmt",
+    "Com_multi",
+    "Connect",
+    "Connect Out",
+    "Create DB",
+    "Daemon",
+    "Debug",
+    "Delayed insert",
+    "Drop DB",
+    "Error",
+    "Execute",
+    "Fetch",
+    "Field List",
+    "Init DB",
+    "Kill",
+    "Long Data",
+    "Ping",
+    "Prepare",
+    "Processlist",
+    "Query",
+    "Quit",
+    "Refresh",
+    "Register Replica",
+    "Register Slave",
+    "Reset Connection",
+    "Reset stmt",
+    "Set option",
+    "Shutdown",
+    "Slave_IO",
+    "Slave_SQL",
+    "Slave_worker",
+    "Sleep",
+    "Statistics",
+    "Table Dump",
+    "Time",
+    "Unimpl get tid",
+];
+
+pub(crate) struct Start<'a> {
+    connection: u64,
+    command: &'static str,
+    argument: &'a [u8],
+}
+
+/// The beginning of an entry, if the line is one.
+pub(crate) fn start(line: &[u8]) -> Option<Start<'_>> {
+    let rest = if let Some(rest) = line.strip_prefix(b"\t\t") {
+        rest
+    } else {
+        let tab = memchr::memchr(b'\t', line.get(..64.min(line.len()))?)?;
+        let (time, rest) = line.split_at_checked(tab)?;
+        is_time(time).then_some(rest.get(1..)?)?
+    };
+    let rest = rest.trim_ascii_start();
+    let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+    let (number, rest) = rest.split_at_checked(digits)?;
+    let connection = std::str::from_utf8(number).ok()?.parse().ok()?;
+    let rest = rest.strip_prefix(b" ")?.trim_ascii_start();
+    let tab = memchr::memchr(b'\t', rest).unwrap_or(rest.len());
+    let (name, argument) = rest.split_at_checked(tab)?;
+    let name = name.trim_ascii_end();
+    let command = COMMANDS.iter().find(|command| command.as_bytes().eq_ignore_ascii_case(name))?;
+    Some(Start { connection, command, argument: argument.get(1..).unwrap_or_default() })
+}
+
+/// `2026-11-22T21:48:05.123456Z`, or `261122 21:48:05` with a blank for an hour's leading zero.
+fn is_time(time: &[u8]) -> bool {
+    let fits = |pattern: &str| {
+        time.len() >= pattern.len()
+            && time.iter().zip(pattern.bytes()).all(|(&byte, expected)| match expected {
+                b'0' => byte.is_ascii_digit(),
+                b'_' => byte.is_ascii_digit() || byte == b' ',
+                other => byte == other,
+            })
+    };
+    fits("0000-00-00T00:00:00") || fits("000000 _0:00:00")
+}
+
+/// An entry that the next lines may go on with.
+pub(crate) struct Open {
+    connection: u64,
+    command: &'static str,
+    line: u64,
+    argument: Vec<u8>,
+    is_cut: bool,
+}
+
+impl Open {
+    pub(crate) fn new(start: &Start<'_>, line: u64, is_cut: bool, bytes_max: usize) -> Open {
+        let Start { connection, command, argument } = *start;
+        let is_cut = is_cut || argument.len() > bytes_max;
+        Open { connection, command, line, argument: argument.to_vec(), is_cut }
+    }
+
+    pub(crate) fn goes_on(&mut self, line: &[u8], is_cut: bool, bytes_max: usize) {
+        if self.argument.len() + line.len() >= bytes_max {
+            self.is_cut = true;
+            return;
+        }
+        self.argument.push(b'\n');
+        self.argument.extend_from_slice(line);
+        self.is_cut |= is_cut;
+    }
+
+    pub(crate) fn entry(self) -> Entry {
+        let Open { connection, command, line, argument, is_cut } = self;
+        let what = match command {
+            "Query" | "Prepare" | "Execute" | "Bulk_execute" if is_cut => What::TooLong,
+            "Query" => What::Query(argument),
+            "Prepare" => What::Prepare(argument),
+            "Execute" | "Bulk_execute" => What::Execute(argument),
+            "Connect" | "Change user" => What::Connect { database: database_of(&argument) },
+            "Reset Connection" => What::Reset,
+            "Init DB" => What::Database(Some(String::from_utf8_lossy(&argument).into_owned())),
+            "Quit" => What::Quit,
+            _ => What::Other,
+        };
+        Entry { connection: Some(connection), line, what }
+    }
+}
+
+/// `root@localhost on shop using Socket`; without a database two blanks stand where it would.
+fn database_of(argument: &[u8]) -> Option<String> {
+    let argument = String::from_utf8_lossy(argument);
+    let (_, behind) = argument.split_once(" on ")?;
+    let database = behind.rsplit_once(" using ").map_or(behind, |(database, _)| database).trim();
+    (!database.is_empty() && !behind.starts_with("using ")).then(|| database.to_owned())
+}

@@ -1,0 +1,72 @@
+//! Lines of a file of any size, each kept up to a limit.
+
+use std::io::{self, BufRead};
+
+use memchr::memchr;
+
+pub(crate) struct Line<'a> {
+    /// Without its end.
+    pub(crate) bytes: &'a [u8],
+    /// Counted from 1.
+    pub(crate) number: u64,
+    /// It was longer, and is not whole.
+    pub(crate) is_cut: bool,
+}
+
+pub(crate) struct Lines<R> {
+    from: R,
+    line: Vec<u8>,
+    bytes_max: usize,
+    number: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(crate) fn new(from: R, bytes_max: usize) -> Self {
+        Lines { from, line: Vec::new(), bytes_max, number: 0 }
+    }
+
+    /// The next line; `None` behind the last.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        self.line.clear();
+        let (mut is_any, mut is_cut) = (false, false);
+        loop {
+            let chunk = match self.from.fill_buf() {
+                Ok(chunk) => chunk,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if chunk.is_empty() {
+                break;
+            }
+            is_any = true;
+            let end = memchr(b'\n', chunk);
+            let piece = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
+            let room = self.bytes_max.saturating_sub(self.line.len());
+            is_cut |= piece.len() > room;
+            self.line.extend(piece.iter().take(room));
+            let used = piece.len() + usize::from(end.is_some());
+            self.from.consume(used);
+            if end.is_some() {
+                break;
+            }
+        }
+        self.number += u64::from(is_any);
+        Ok(is_any.then_some(Line { bytes: &self.line, number: self.number, is_cut }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lines;
+
+    #[test]
+    fn lines_are_whole_or_cut() {
+        let mut lines = Lines::new(&b"ab\n\nabcdef\nx"[..], 4);
+        let mut found = Vec::new();
+        while let Some(line) = lines.next().unwrap() {
+            found.push((String::from_utf8(line.bytes.to_vec()).unwrap(), line.number, line.is_cut));
+        }
+        let expect = [("ab", 1, false), ("", 2, false), ("abcd", 3, true), ("x", 4, false)];
+        assert_eq!(found, expect.map(|(line, number, is_cut)| (line.to_owned(), number, is_cut)));
+    }
+}

@@ -1,0 +1,117 @@
+//! What changes in a text: where, and what goes there.
+
+use crate::sql::dialect::ClientCharset;
+
+/// How the ids are written, and so what the OK packet and LAST_INSERT_ID() hold afterwards (ARCHITECTURE.md, "The insert id").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// `LAST_INSERT_ID(first)` in the first generated row: OK packet and function are right.
+    Wrapped,
+    /// Literals: the OK packet is to be patched, and `last_insert_id` set later.
+    Literal,
+    /// ON DUPLICATE KEY UPDATE of one row, wrapped, with `id=LAST_INSERT_ID(id)` in its list: 1 affected row is the
+    /// inserted one, 2 mean that the OK packet has the updated row's id; otherwise send 0.
+    OdkuOne,
+    /// The same with a literal in place of the wrapper, where that would show or where rows may be ignored:
+    /// `last_insert_id` is set later, where the row was inserted.
+    OdkuLiteral,
+    /// ON DUPLICATE KEY UPDATE of one row into an AUTO_INCREMENT column: a literal, and the OK packet is native.
+    OdkuNative,
+}
+
+/// A number in the text of an INSERT ... SELECT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Number {
+    /// What LAST_INSERT_ID() says before the statement: the rows are counted from there.
+    BeforeFirst = 0,
+    /// That, and the length of the block.
+    Last = 1,
+    /// What each row sets LAST_INSERT_ID() to.
+    Sets = 2,
+    /// The block's first id.
+    First = 3,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbers {
+    pub before_first: u64,
+    pub last: u64,
+    pub sets: u64,
+    pub first: u64,
+}
+
+impl Numbers {
+    pub fn get(&self, number: Number) -> u64 {
+        match number {
+            Number::BeforeFirst => self.before_first,
+            Number::Last => self.last,
+            Number::Sets => self.sets,
+            Number::First => self.first,
+        }
+    }
+
+    /// Of a parameter of ours, by its [`Number`].
+    pub fn of_param(&self, number: u32) -> u64 {
+        match number {
+            0 => self.before_first,
+            1 => self.last,
+            2 => self.sets,
+            _ => self.first,
+        }
+    }
+}
+
+/// Bytes `start..end` of the text give way to `piece`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::rewrite) struct Edit {
+    pub(in crate::rewrite) start: u32,
+    pub(in crate::rewrite) end: u32,
+    /// The client's `?` in front of it.
+    pub(in crate::rewrite) params_before: u32,
+    pub(in crate::rewrite) piece: Piece,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::rewrite) enum Piece {
+    /// As it is, in the client's character set.
+    Text(Box<[u8]>),
+    /// The id's column, quoted, in the client's character set, between these.
+    Column { before: &'static str, after: &'static str, charset: ClientCharset },
+    /// The list of the visible columns, and after them the id's.
+    AllColumns { with_id: bool, charset: ClientCharset },
+    /// The n-th id of the statement; prepared, the one of its row.
+    Id { nth: u32, row: u32, comma: bool, form: IdForm },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::rewrite) enum IdForm {
+    /// `7`; prepared: a parameter of its own.
+    Literal,
+    /// `'7x'`, of which the server warns that it is truncated, or which is an error to it, as what the client wrote; prepared:
+    /// `CONCAT(?,'x')`.
+    Warned,
+    /// `LAST_INSERT_ID(7)`
+    Wrapper,
+    /// `8`; prepared: so much behind what the wrapper of the same statement set.
+    BehindWrapper,
+    /// A user's variable of ours that holds it.
+    Variable,
+}
+
+/// An id, or a number of ours.
+pub(in crate::rewrite) fn put_digits(out: &mut Vec<u8>, n: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn digits_of_any_number() {
+        for n in [0, 7, 10, 99, 100, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
+            let mut out = Vec::new();
+            super::put_digits(&mut out, n);
+            assert_eq!(String::from_utf8(out).unwrap(), n.to_string());
+        }
+    }
+}

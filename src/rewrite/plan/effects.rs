@@ -1,0 +1,74 @@
+//! What a packet's statements do to the session that the next packet is read in, as far as their text shows.
+
+use crate::rewrite::plan::named::NamedChange;
+use crate::sql::dialect::{ClientCharset, SqlMode};
+
+/// All of it is to be applied when the server has answered the packet without an error; where it failed half-way, the
+/// session's own tracking tells.
+#[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// A schema may have changed: cached shapes are to be read again.
+    pub ddl: bool,
+    /// Something ran whose text is not there (CALL, EXECUTE): default database, `sql_mode` and character set are what
+    /// session tracking says they are.
+    pub opaque: bool,
+    /// The last `USE`.
+    pub schema: Option<String>,
+    /// The last `SET sql_mode`.
+    pub sql_mode: Option<SqlMode>,
+    /// The last `SET NAMES` or its like.
+    pub charset: Option<ClientCharset>,
+    /// `session_track_...` was set: the proxy's own list of tracked variables is to be put back.
+    pub tracking: bool,
+    /// Names that temporary tables hide from now on, or no longer, in the order of the text, each with its statement's number.
+    pub temporary: Vec<(usize, Temporary)>,
+    /// All of it is known, so that a report of changed state (temporary tables are not told apart from variables in it)
+    /// says nothing new.
+    pub explains_report: bool,
+    /// An INSERT that is left alone because a temporary table hides this name of a ruled one.
+    pub hidden_insert: Option<Box<(String, String)>>,
+    /// A routine or a compound statement ran: it may have prepared other statements under the session's names.
+    pub routine: bool,
+    /// What PREPARE and DEALLOCATE did to the session's names, in the order of the text, each with its statement's number in the packet.
+    pub named: Vec<(usize, NamedChange)>,
+    /// By schema and table: what the single INSERT of a text that is prepared goes into, where no rule concerns it.
+    pub inserts_into: Option<Box<(String, String)>>,
+}
+
+impl Effects {
+    /// What may be done by a text that nobody has read.
+    pub fn unseen() -> Self {
+        Effects { opaque: true, routine: true, ..Effects::default() }
+    }
+
+    /// Whether there is nothing to be said of it.
+    pub fn is_nothing(&self) -> bool {
+        self.leave_session()
+            && !self.explains_report
+            && self.hidden_insert.is_none()
+            && self.inserts_into.is_none()
+    }
+
+    /// Whether a later statement is read just as this one was.
+    pub fn leave_session(&self) -> bool {
+        !(self.ddl || self.opaque || self.tracking || self.routine)
+            && self.named.is_empty()
+            && self.schema.is_none()
+            && self.sql_mode.is_none()
+            && self.charset.is_none()
+            && self.temporary.is_empty()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Temporary {
+    /// Schema and name.
+    Created((String, String)),
+    /// Dropped: a temporary table goes before one that it hides.
+    Gone((String, String)),
+    Renamed {
+        from: (String, String),
+        to: (String, String),
+    },
+}

@@ -1,0 +1,126 @@
+//! What SQL's PREPARE leaves behind, and what only the session can say of the text in a variable.
+
+use std::sync::Arc;
+
+use crate::rewrite::plan::prepared_text::PreparedText;
+use crate::sql::dialect::Dialect;
+
+/// A statement that PREPARE gave a name. It is planned again at each EXECUTE, under what it was read in, and must come out
+/// as it was sent.
+#[derive(Debug, PartialEq)]
+pub struct NamedStatement {
+    pub(in crate::rewrite) source: Vec<u8>,
+    pub(in crate::rewrite) dialect: Dialect,
+    pub(in crate::rewrite) database: Database,
+    /// With hidden parameters; `None`: as it came.
+    pub(in crate::rewrite) sent: Option<PreparedText>,
+}
+
+impl NamedStatement {
+    /// The client's own text.
+    pub fn source(&self) -> &[u8] {
+        &self.source
+    }
+}
+
+/// The default database that a text is read in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::rewrite) enum Database {
+    None,
+    Is(String),
+    /// A statement before it in its packet may have changed it.
+    Unknown,
+}
+
+/// What the session knows of a name. Letter case does not count.
+#[derive(Debug, Clone)]
+pub enum Known {
+    /// Nobody prepared it, or it was deallocated.
+    Unknown,
+    /// A routine may have prepared it.
+    Unseen,
+    Is(Arc<NamedStatement>),
+    /// A routine that ran since, or a packet that failed half-way, may have prepared something else.
+    Perhaps(Arc<NamedStatement>),
+    /// Of a packet that failed half-way.
+    Lost,
+}
+
+#[derive(Debug, Clone)]
+pub enum NamedChange {
+    Prepared(String, Arc<NamedStatement>),
+    /// Deallocated, or it could not be prepared.
+    Dropped(String),
+}
+
+impl NamedChange {
+    pub fn name(&self) -> &str {
+        match self {
+            NamedChange::Prepared(name, _) | NamedChange::Dropped(name) => name,
+        }
+    }
+}
+
+/// What the server answered to a `question`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    NotAsked,
+    Null,
+    Text(String),
+    /// Too long, or in no form that can be read.
+    Unknown,
+    /// The server's error packet.
+    Failed(Vec<u8>),
+}
+
+/// What only the session knows.
+pub trait Session {
+    fn named(&self, name: &str) -> Known;
+    fn value(&self, question: &[u8]) -> Value;
+
+    /// Whether LAST_INSERT_ID() may stand in a text: MySQL Router refuses it (3566) where sessions share connections.
+    fn takes_last_insert_id(&self) -> bool {
+        true
+    }
+}
+
+/// A session that has prepared nothing and asked nothing.
+pub struct Fresh;
+
+impl Session for Fresh {
+    fn named(&self, _: &str) -> Known {
+        Known::Unknown
+    }
+
+    fn value(&self, _: &[u8]) -> Value {
+        Value::NotAsked
+    }
+}
+
+/// Of a text that the server is asked for, in UTF-8. Its answer, twice as long, must fit into a packet that is read whole (2 MiB).
+const TEXT_BYTES_MAX: u32 = 1_000_000;
+
+/// Asks for an expression as [`question`] does, where EXECUTE IMMEDIATE evaluates it: the server takes no stored functions and no
+/// subqueries there, so that nothing runs that would not run without us. MariaDB only.
+pub(in crate::rewrite) fn question_at_execute(expression: &[u8]) -> Vec<u8> {
+    let mut sql = format!(
+        "EXECUTE IMMEDIATE 'SELECT a IS NULL,IF(LENGTH(CONVERT(a USING utf8mb4))>{TEXT_BYTES_MAX},''-'',\
+         HEX(CONVERT(a USING utf8mb4)))FROM(SELECT ? AS a)AS x' USING "
+    )
+    .into_bytes();
+    sql.extend_from_slice(expression);
+    sql
+}
+
+/// Asks for an expression: a row of two. The first is 1 where it is NULL, the second its text in UTF-8 in hexadecimal digits, or
+/// `-` where that is too long.
+pub(in crate::rewrite) fn question(expression: &[u8]) -> Vec<u8> {
+    let mut sql = b"SELECT (".to_vec();
+    sql.extend_from_slice(expression);
+    sql.extend_from_slice(b") IS NULL,IF(LENGTH(CONVERT(");
+    sql.extend_from_slice(expression);
+    sql.extend_from_slice(format!(" USING utf8mb4))>{TEXT_BYTES_MAX},'-',HEX(CONVERT(").as_bytes());
+    sql.extend_from_slice(expression);
+    sql.extend_from_slice(b" USING utf8mb4)))");
+    sql
+}

@@ -1,0 +1,90 @@
+//! What runs beside the sessions.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use crate::serve::watch;
+use crate::store::Store;
+use crate::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX, TableError, shadow_counts};
+
+/// After a lapse of the tables' locks, between two tries to bind the tables again.
+const BIND_INTERVAL: Duration = Duration::from_millis(200);
+
+pub(super) fn watch(tables: &Arc<InForce>, store: &dyn Store) {
+    tokio::spawn(watch_schema(Arc::downgrade(tables)));
+    tokio::spawn(tell_shadow(Arc::downgrade(tables)));
+    if let Some(recalls) = store.recalls() {
+        tokio::spawn(watch_store(recalls, Arc::downgrade(tables)));
+    }
+    if let Some(lapses) = tables.lapses() {
+        tokio::spawn(watch_locks(lapses, Arc::downgrade(tables)));
+    }
+}
+
+/// DDL that does not come through the proxy is looked for. Ends with the tables.
+async fn watch_schema(tables: Weak<InForce>) {
+    let (mut views_read_at, mut told) = (Instant::now(), None);
+    loop {
+        tokio::time::sleep(REFRESH_INTERVAL).await;
+        let Some(tables) = tables.upgrade() else { return };
+        if let Err(error) = tables.refresh().await {
+            tracing::debug!(%error, "the columns of ruled tables cannot be read");
+        }
+        tables.refresh_shadows().await;
+        tables.compare_clocks().await;
+        let trouble = tables.reopen().await.err().map(|error| error.to_string());
+        if let Some(error) = trouble.as_ref().filter(|_| trouble != told) {
+            tracing::warn!(error, "generators cannot be opened; trying again");
+        }
+        told = trouble;
+        if views_read_at.elapsed() < SHAPE_AGE_MAX {
+            continue;
+        }
+        views_read_at = Instant::now();
+        if let Err(error) = tables.tidy().await {
+            tracing::debug!(%error, "the views of ruled tables cannot be read");
+        }
+    }
+}
+
+/// What was counted of tables in shadow mode goes to the log. Ends with the tables.
+async fn tell_shadow(tables: Weak<InForce>) {
+    let mut told = Vec::new();
+    loop {
+        tokio::time::sleep(shadow_counts::TELL_INTERVAL).await;
+        let Some(tables) = tables.upgrade() else { return };
+        shadow_counts::tell(tables.shadow(), &mut told);
+    }
+}
+
+/// After a lapse of the tables' locks all tables are bound again, however often that must be tried. Ends with the tables.
+async fn watch_locks(mut lapses: watch::Receiver<u64>, tables: Weak<InForce>) {
+    while lapses.changed().await.is_ok() {
+        let mut told = None;
+        loop {
+            let Some(tables) = tables.upgrade() else { return };
+            let error = match tables.bind_again().await {
+                // It is done when the other process has ended without taking over.
+                Ok(()) | Err(TableError::Yielded) => break,
+                Err(error) => error.to_string(),
+            };
+            drop(tables);
+            if told.as_ref() != Some(&error) {
+                tracing::error!(
+                    error,
+                    "the ruled tables cannot be bound again: no ids are issued; trying again"
+                );
+                told = Some(error);
+            }
+            tokio::time::sleep(BIND_INTERVAL).await;
+        }
+    }
+}
+
+/// A store that went back takes all reserves with it. Ends with either.
+async fn watch_store(mut recalls: watch::Receiver<u64>, tables: Weak<InForce>) {
+    while recalls.changed().await.is_ok() {
+        let Some(tables) = tables.upgrade() else { return };
+        tables.give_up_reserves();
+    }
+}

@@ -1,0 +1,96 @@
+//! The console of a process that serves: its socket, and who speaks TLS there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+use crate::address::Address;
+use crate::admin::Desk;
+use crate::admin::console::{self, ListenError, Listener, Tls};
+use crate::config::AdminSettings;
+use crate::proxy::session::Shared;
+
+/// How often the socket of the process before is asked for.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// Where the console is to be.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// No users, "off", or the default port is another's.
+    Nowhere,
+    Here(Listener),
+    /// The process that hands over has it still.
+    Later(Address),
+}
+
+/// `takes_over`: from a process that listens there until it has handed over.
+pub(super) async fn place(settings: &AdminSettings, takes_over: bool) -> Result<Place, ListenError> {
+    let Some(address) = &settings.address else { return Ok(Place::Nowhere) };
+    match Listener::bind(address).await {
+        Ok(listener) => Ok(Place::Here(listener)),
+        Err(error) if error.is_taken() && takes_over => Ok(Place::Later(address.clone())),
+        Err(error) if error.is_taken() && !settings.is_written => {
+            tracing::warn!("{error}: there is no console; set admin.address");
+            Ok(Place::Nowhere)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Serves the console for as long as it is polled.
+pub(super) async fn serve(place: Place, desk: Arc<dyn Desk>, shared: Arc<ArcSwap<Shared>>) {
+    let listener = match place {
+        Place::Nowhere => return,
+        Place::Here(listener) => listener,
+        Place::Later(address) => wait_for(&address).await,
+    };
+    // Not in the words that tell where the proxy listens, which scripts look for.
+    tracing::info!("the console is at {}", listener.address());
+    let tls = move || {
+        let side = &shared.load().login.tls.listen;
+        Tls { acceptor: side.acceptor().cloned(), is_required: side.is_required() }
+    };
+    console::serve(listener, desk, tls).await;
+}
+
+async fn wait_for(address: &Address) -> Listener {
+    let mut told = None;
+    loop {
+        match Listener::bind(address).await {
+            Ok(listener) => return listener,
+            Err(error) => {
+                let text = error.to_string();
+                if !error.is_taken() && told.as_ref() != Some(&text) {
+                    tracing::warn!("{text}; trying again");
+                    told = Some(text);
+                }
+            }
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Place, place, wait_for};
+    use crate::address::Address;
+    use crate::config::AdminSettings;
+
+    #[tokio::test]
+    async fn an_address_that_is_taken() {
+        let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address: Address = taken.local_addr().unwrap().to_string().parse().unwrap();
+        let settings =
+            |is_written| AdminSettings { address: Some(address.clone()), is_written, users: [].into() };
+        let error = place(&settings(true), false).await.unwrap_err().to_string();
+        assert!(error.contains("stop what listens there, or set another admin.address"), "{error}");
+        assert!(matches!(place(&settings(false), false).await, Ok(Place::Nowhere)));
+        assert!(matches!(place(&settings(true), true).await, Ok(Place::Later(_))));
+        let waiting = tokio::spawn(async move { wait_for(&address).await });
+        drop(taken);
+        waiting.await.unwrap();
+        let off = AdminSettings { address: None, is_written: true, users: [].into() };
+        assert!(matches!(place(&off, false).await, Ok(Place::Nowhere)));
+    }
+}

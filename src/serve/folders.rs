@@ -1,0 +1,122 @@
+//! The folders that a proxy keeps its state in: nobody else may write to them. Who may puts a file of an older state in the place of ours,
+//! or a certificate's key that they know.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+
+const OTHERS_WRITE: u32 = 0o002;
+const GROUP_WRITES: u32 = 0o020;
+const STICKY: u32 = 0o1000;
+
+/// An error where others can write to the folder, or put another in its place. One that is not there yet is made by us.
+pub(crate) fn be_ours(key: &str, folder: &Path) -> anyhow::Result<()> {
+    let Ok(path) = std::path::absolute(folder) else { return Ok(()) };
+    for link in path.ancestors().filter(|part| part.is_symlink()) {
+        let owner = fs::symlink_metadata(link)?.uid();
+        if ![0, own_user()].contains(&owner) {
+            bail!(
+                "{key}: {} is a symbolic link that belongs to user {owner}, who may point it elsewhere: chown -h it to the user that \
+                 rowstamp runs as, or name the folder itself",
+                link.display()
+            );
+        }
+    }
+    // What is there of it, as it is without links.
+    let Some(there) = path.ancestors().find_map(|part| part.canonicalize().ok()) else { return Ok(()) };
+    let is_itself = path.canonicalize().is_ok();
+    for (nth, part) in there.ancestors().enumerate() {
+        let Ok(found) = fs::metadata(part) else { continue };
+        // In a sticky folder, as /tmp is, nobody moves what belongs to others; but they may put files of theirs there.
+        let is_sticky = found.mode() & STICKY != 0 && !(nth == 0 && is_itself);
+        if is_sticky {
+            continue;
+        }
+        if let Some(who) = who_else_writes(found.mode(), found.gid()) {
+            let (what, why) = match nth {
+                0 if is_itself => ("the folder", ""),
+                _ => ("the folder above it", ", and so put another in its place"),
+            };
+            bail!(
+                "{key}: {who} can write to {what} {}{why}: chmod {} {}",
+                part.display(),
+                if who == "everybody" { "o-w" } else { "g-w" },
+                part.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The group that a process runs as is the user's own on most systems.
+fn who_else_writes(mode: u32, group: u32) -> Option<&'static str> {
+    if mode & OTHERS_WRITE != 0 {
+        return Some("everybody");
+    }
+    let is_own = [0, rustix::process::getegid().as_raw()].contains(&group);
+    (mode & GROUP_WRITES != 0 && !is_own).then_some("its group")
+}
+
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The folder that a file is in.
+pub(crate) fn of_file(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::Path;
+
+    use super::be_ours;
+
+    fn folder(path: &Path, mode: u32) {
+        fs::create_dir_all(path).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[track_caller]
+    fn check(path: &Path, expect: &str) {
+        let said =
+            be_ours("state.path", path).err().map_or_else(|| "fine".to_owned(), |error| error.to_string());
+        assert!(said.contains(expect), "{}: {said}", path.display());
+    }
+
+    #[test]
+    fn who_may_write_where() {
+        let temporary = tempfile::tempdir().unwrap();
+        let at = |name: &str| temporary.path().join(name);
+        for (name, mode, expect) in [
+            ("own", 0o755, "fine"),
+            ("private", 0o700, "fine"),
+            ("open", 0o777, "chmod o-w"),
+            // Others may put files there, before we do.
+            ("sticky", 0o1777, "everybody can write to the folder "),
+            ("group", 0o775, "fine"),
+        ] {
+            folder(&at(name), mode);
+            check(&at(name), expect);
+        }
+        // Who can write above it can put another in its place, but not where that is sticky.
+        folder(&at("sticky/state"), 0o700);
+        check(&at("sticky/state"), "fine");
+        folder(&at("open/state"), 0o700);
+        check(&at("open/state"), "can write to the folder above it");
+        check(&at("open/not-there"), "can write to the folder above it");
+        check(&at("own/not-there"), "fine");
+        // A link counts as what it points to.
+        symlink(at("open"), at("own/link")).unwrap();
+        check(&at("own/link"), "chmod o-w");
+        symlink(at("own"), at("private/link")).unwrap();
+        check(&at("private/link"), "fine");
+    }
+}

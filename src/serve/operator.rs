@@ -1,0 +1,318 @@
+//! The running proxy as operators see it: what the console and the HTTP server show and do, made of its parts.
+
+mod generators;
+mod metrics;
+mod pulse;
+mod rates;
+mod store;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use tokio::sync::{Notify, watch};
+
+use self::pulse::Pulse;
+use self::rates::Rates;
+use crate::admin::{
+    About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Metric, ProxyRow,
+    Raised, Reload, RuleRow, SessionRow, SessionState, SlotRow, StoredRow, User,
+};
+use crate::config::{Config, StoreKind};
+use crate::explain::tables::LiveTables;
+use crate::explain::{ExplainInput, explain_statement};
+use crate::lint::{self, Finding, Severity, Where};
+use crate::opened::facts::facts_of;
+use crate::opened::locks;
+use crate::proxy::session::Shared;
+use crate::rules::model::{GeneratorName, Rule};
+use crate::rules::word;
+use crate::schema::Schema;
+use crate::schema::facts::Facts;
+use crate::serve::reload::Reloader;
+use crate::serve::settings;
+use crate::sessions::{Count, Seen, Sessions};
+use crate::store::Store;
+use crate::store::metered::StoreMeter;
+use crate::tables::InForce;
+
+/// What the desk stands on.
+pub(crate) struct Parts {
+    /// Where applications connect to, as it came out.
+    pub(crate) listen: String,
+    pub(crate) config: Config,
+    pub(crate) shared: Arc<ArcSwap<Shared>>,
+    pub(crate) tables: Arc<InForce>,
+    pub(crate) schema: Option<Schema>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) meter: Arc<StoreMeter>,
+    pub(crate) reloader: Arc<Reloader>,
+    pub(crate) draining: watch::Receiver<bool>,
+}
+
+pub(crate) struct ProxyDesk {
+    parts: Parts,
+    sessions: Arc<Sessions>,
+    since: SystemTime,
+    rates: Rates,
+    pulse: Pulse,
+    drains: Arc<Notify>,
+}
+
+impl ProxyDesk {
+    /// Needs a Tokio runtime, in which it looks at the generators, and asks the backend and the store, while it lives.
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        let sessions = Arc::clone(&parts.shared.load().sessions);
+        let (rates, pulse, drains) = (Rates::default(), Pulse::default(), Arc::default());
+        let desk = Arc::new(ProxyDesk { parts, sessions, since: SystemTime::now(), rates, pulse, drains });
+        tokio::spawn(rates::sample(Arc::downgrade(&desk)));
+        tokio::spawn(pulse::feel(Arc::downgrade(&desk)));
+        desk
+    }
+
+    /// Resolves when an operator asks for it.
+    pub(crate) async fn drain_asked(&self) {
+        self.drains.notified().await;
+    }
+
+    fn generator(&self, name: &str) -> Result<GeneratorName, DeskError> {
+        let rules = self.parts.tables.rules();
+        let found = rules.generators().find(|spec| spec.name.to_string() == name);
+        found.map(|spec| spec.name.clone()).ok_or_else(|| {
+            let names: Vec<_> = rules.generators().map(|spec| spec.name.to_string()).collect();
+            let near = crate::toml_file::nearest(name, names.iter().map(String::as_str));
+            let near = near
+                .map_or_else(|| "SHOW GENERATORS has all".to_owned(), |near| format!("did you mean {near}?"));
+            DeskError::Wrong(format!("the rules have no generator {name}; {near}"))
+        })
+    }
+}
+
+#[async_trait]
+impl Desk for ProxyDesk {
+    fn about(&self) -> About {
+        let Parts { config, listen, draining, .. } = &self.parts;
+        About {
+            version: env!("CARGO_PKG_VERSION"),
+            name: config.proxy.name.clone(),
+            listen: listen.clone(),
+            backends: config.proxy.backend.addresses.iter().map(ToString::to_string).collect(),
+            store: match config.store.kind {
+                StoreKind::Embedded { .. } => "embedded",
+                StoreKind::Etcd(_) => "etcd",
+                StoreKind::Mysql(_) => "mysql",
+            },
+            since: self.since,
+            is_draining: *draining.borrow(),
+        }
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        let tables = &self.parts.tables;
+        let listener = match () {
+            () if *self.parts.draining.borrow() => Some("the proxy drains".to_owned()),
+            () if tables.has_yielded() => Some("another process has taken over".to_owned()),
+            () => None,
+        };
+        let stopped = self.generators().into_iter().filter_map(|row| match row.state {
+            GeneratorState::Stopped(why) => Some(format!("{}: {why}", row.name)),
+            _ => None,
+        });
+        let store = self.parts.meter.is_away().then(|| "it did not answer what it was asked last".to_owned());
+        vec![
+            Check { name: "listener", trouble: listener },
+            Check { name: "backend", trouble: self.pulse.backend().trouble },
+            Check { name: "store", trouble: store },
+            Check { name: "generators", trouble: joined(stopped) },
+        ]
+    }
+
+    fn rules(&self) -> Vec<RuleRow> {
+        self.parts.tables.rules().rules().map(|rule| rule_row(rule)).collect()
+    }
+
+    fn generators(&self) -> Vec<GeneratorRow> {
+        generators::rows(&self.parts.tables, &self.rates)
+    }
+
+    fn sessions(&self) -> Vec<SessionRow> {
+        self.sessions.seen().into_iter().map(session_row).collect()
+    }
+
+    async fn proxies(&self) -> Result<Vec<ProxyRow>, DeskError> {
+        store::proxies(&*self.parts.store, &self.parts.config.proxy.name).await
+    }
+
+    async fn slots(&self) -> Result<Vec<SlotRow>, DeskError> {
+        store::slots(&*self.parts.store).await
+    }
+
+    async fn stored(&self) -> Result<Vec<StoredRow>, DeskError> {
+        if self.parts.meter.is_away() {
+            return Err(DeskError::Failed("the store did not answer what it was asked last".to_owned()));
+        }
+        store::generators(&*self.parts.store).await
+    }
+
+    async fn findings(&self) -> Result<Vec<FindingRow>, DeskError> {
+        let Some(schema) = &self.parts.schema else {
+            return Err(DeskError::Wrong(
+                "findings are read through an account of Rowstamp's own: write [backend.control] in rowstamp.toml"
+                    .to_owned(),
+            ));
+        };
+        let rules = self.parts.tables.rules();
+        let facts =
+            Facts::read(schema, &rules).await.map_err(|error| DeskError::Failed(error.to_string()))?;
+        let store = facts_of(&*self.parts.store, &self.parts.config).await;
+        let mut findings = lint::findings(&facts, &rules, &store);
+        findings.extend(locks::findings(schema, &self.parts.config, &facts, &rules, &store).await);
+        Ok(findings.into_iter().map(finding_row).collect())
+    }
+
+    fn config(&self) -> Vec<ConfigRow> {
+        let (began, now) = self.parts.reloader.written();
+        settings::rows(&began, &now)
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        metrics::all(self, &self.parts, &self.sessions)
+    }
+
+    async fn explain(&self, statement: &[u8], database: Option<&str>) -> Result<String, DeskError> {
+        let failed = |error: &dyn std::fmt::Display| DeskError::Failed(error.to_string());
+        let rules = self.parts.tables.rules();
+        let (live, version) = match &self.parts.schema {
+            Some(schema) => {
+                let live = LiveTables::of(schema, &rules).await.map_err(|error| failed(&error))?;
+                (Some(live), schema.version().await.map_err(|error| failed(&error))?)
+            }
+            None => (None, crate::explain::SERVER.to_owned()),
+        };
+        let input = ExplainInput { statement, database, sql_mode: "", server_version: &version };
+        let verify = self.parts.shared.load().verifier.mode;
+        let explained = explain_statement(&input, &rules, live.as_ref(), verify);
+        Ok(explained.map_err(|error| DeskError::Wrong(format!("{error:#}")))?.text)
+    }
+
+    async fn reload(&self, is_dry_run: bool) -> Result<Reload, DeskError> {
+        let reloader = &self.parts.reloader;
+        let read =
+            if is_dry_run { reloader.dry_run().await } else { reloader.reload_for("the console").await };
+        let done = read.map_err(|error| DeskError::Failed(error.to_string()))?;
+        Ok(Reload {
+            is_dry_run,
+            rules: done.rules,
+            generators: done.generators,
+            changes: done.changes.iter().map(ToString::to_string).collect(),
+            settings: done.settings,
+            waiting: done.waiting.iter().map(ToString::to_string).collect(),
+            warnings: done.warnings.iter().map(ToString::to_string).collect(),
+        })
+    }
+
+    async fn raise(&self, generator: &str, to: u64, is_meant: bool) -> Result<Raised, DeskError> {
+        let name = self.generator(generator)?;
+        generators::raise(&self.parts.tables, &name, to, is_meant).await
+    }
+
+    fn pause(&self, generator: &str, is_paused: bool) -> Result<bool, DeskError> {
+        let name = self.generator(generator)?;
+        let is_new = self.parts.tables.taken().of(&name).pause(is_paused);
+        if is_new && is_paused {
+            tracing::warn!(generator, "paused by an operator: its tables' INSERTs are answered with 1467");
+        } else if is_new {
+            tracing::info!(generator, "goes on: an operator has resumed it");
+        }
+        Ok(is_new)
+    }
+
+    fn drain(&self) {
+        self.drains.notify_one();
+    }
+
+    fn kill(&self, session: u64) -> Result<(), DeskError> {
+        if self.sessions.kill(session) {
+            tracing::info!(session, "killed by an operator");
+            return Ok(());
+        }
+        Err(DeskError::Wrong(format!("there is no session {session}; SHOW SESSIONS has all")))
+    }
+
+    fn users(&self) -> Arc<[User]> {
+        self.parts.reloader.users()
+    }
+}
+
+fn rule_row(rule: &Rule) -> RuleRow {
+    RuleRow {
+        schema: rule.schema.clone(),
+        table: rule.table.clone(),
+        column: rule.column.clone(),
+        generator: rule.generator.to_string(),
+        explicit: word(&rule.explicit),
+        insert_id: word(&rule.insert_id),
+        mode: word(&rule.mode),
+        unavailable: word(&rule.unavailable),
+        origin: rule.origin.to_string(),
+    }
+}
+
+fn finding_row(finding: Finding) -> FindingRow {
+    FindingRow {
+        severity: match finding.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        },
+        code: finding.code.as_str().to_owned(),
+        place: place_of(&finding.place),
+        why: finding.why,
+        remedy: finding.remedy,
+    }
+}
+
+/// `schema.table.column`, an object, `file:line`: what of them is known.
+fn place_of(place: &Where) -> String {
+    let column = place.column.iter().map(|column| format!(".{column}"));
+    let named = place.table.iter().cloned().chain(column).collect::<String>();
+    let file = place.file.as_ref().map(|file| match place.line {
+        Some(line) => format!("{}:{line}", file.display()),
+        None => file.display().to_string(),
+    });
+    let parts = [Some(named).filter(|named| !named.is_empty()), place.object.clone(), file];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+fn session_row(seen: Seen) -> SessionRow {
+    let Seen { id, age, who, client, is_busy, counted } = seen;
+    let state = match (&who, is_busy) {
+        (None, _) => SessionState::Login,
+        (Some(_), true) => SessionState::Busy,
+        (Some(_), false) => SessionState::Idle,
+    };
+    let who = who.unwrap_or_default();
+    SessionRow {
+        id,
+        state,
+        user: who.user,
+        client: client.map(|client| client.to_string()).unwrap_or_default(),
+        database: who.database,
+        connection: who.connection,
+        is_tls: who.is_tls,
+        age,
+        statements: counted.get(Count::Statements),
+        rewritten: counted.get(Count::Rewritten),
+        refused: counted.refused(),
+        ids: counted.get(Count::Ids),
+        bytes_from_client: counted.get(Count::BytesFromClient),
+        bytes_to_client: counted.get(Count::BytesToClient),
+    }
+}
+
+/// `None` of nothing.
+fn joined(troubles: impl Iterator<Item = String>) -> Option<String> {
+    let all: Vec<_> = troubles.collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}

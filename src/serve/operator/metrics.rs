@@ -1,0 +1,155 @@
+//! The values of the metrics that `admin::metrics` names.
+
+use std::time::UNIX_EPOCH;
+
+use crate::admin::metrics::{
+    self as catalogue, AUDIT_LOST, BYTES, CLOCK_DRIFT, CONNECT_FAILURES, EXPLICIT_IDS_NOT_FOLLOWED, ID_WAIT,
+    LOGINS_REFUSED, NO_ID_GIVEN, RELOAD_GOOD, RELOAD_TIME, RELOADS, REWRITE_TIME, RULES, SECOND_OPINIONS,
+    SESSIONS, SESSIONS_OPENED, SESSIONS_REFUSED, SHADOW, STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES,
+    STORE_TIME, number,
+};
+use crate::admin::{Desk, Metric};
+use crate::ids::Generator;
+use crate::meter::Timed;
+use crate::serve::operator::{Parts, ProxyDesk};
+use crate::sessions::{Count, Login, Sessions};
+use crate::tables::shadow_counts::ShadowCount;
+
+/// By name.
+pub(super) fn all(desk: &ProxyDesk, parts: &Parts, sessions: &Sessions) -> Vec<Metric> {
+    let mut all = catalogue::of_about(&desk.about());
+    all.extend(catalogue::of_checks(&desk.checks()));
+    all.extend(catalogue::of_generators(&desk.generators()));
+    all.extend(of_ids(parts));
+    all.extend(of_store(parts));
+    all.extend(of_statements(parts, sessions));
+    all.push(of_shadow(parts));
+    all.push(AUDIT_LOST.of([([], number(parts.shared.load().audit.lost()))]));
+    all.extend(of_sessions(sessions));
+    all.extend(of_reloads(parts));
+    all.push(CLOCK_DRIFT.of(desk.pulse.backend().drift.map(|drift| ([], drift))));
+    all.sort_by_key(|metric| metric.name);
+    all
+}
+
+fn of_ids(parts: &Parts) -> Vec<Metric> {
+    let (rules, taken) = (parts.tables.rules(), parts.tables.taken());
+    let names: Vec<_> =
+        rules.generators().map(|spec| (spec.name.to_string(), taken.of(&spec.name))).collect();
+    let refused = names
+        .iter()
+        .flat_map(|(name, of)| of.refused().map(move |(why, count)| ([name.as_str(), why], number(count))));
+    let open = parts.tables.generators();
+    let not_followed = open.iter().filter_map(|generator| match generator {
+        Generator::Sequence(sequence) => Some((sequence.name(), sequence.stats())),
+        Generator::Timestamp(_) => None,
+    });
+    let not_followed = not_followed.flat_map(|(name, stats)| {
+        [
+            ([name, "elsewhere"], number(stats.explicit_elsewhere)),
+            ([name, "too_far"], number(stats.explicit_too_far)),
+        ]
+    });
+    vec![
+        NO_ID_GIVEN.of(refused),
+        EXPLICIT_IDS_NOT_FOLLOWED.of(not_followed),
+        ID_WAIT.timed([([], timing(&taken.waited.read()))]),
+    ]
+}
+
+fn of_store(parts: &Parts) -> Vec<Metric> {
+    let operations = parts.meter.operations();
+    let took = operations.iter().map(|(name, operation)| ([*name], timing(&operation.took.read())));
+    let failures = operations.iter().flat_map(|(name, operation)| {
+        operation.failures().map(move |(why, count)| ([*name, why], number(count)))
+    });
+    vec![STORE_TIME.timed(took), STORE_FAILURES.of(failures)]
+}
+
+fn of_statements(parts: &Parts, sessions: &Sessions) -> Vec<Metric> {
+    let counted = sessions.counted();
+    let get = |count| counted.get(count);
+    let (sent, failed) = (get(Count::Rewritten), get(Count::Failed));
+    let passed = get(Count::Statements).saturating_sub(sent + counted.refused());
+    let outcomes = [
+        (["passed"], number(passed)),
+        (["rewritten"], number(sent.saturating_sub(failed))),
+        (["refused"], number(counted.refused())),
+        (["failed"], number(failed)),
+    ];
+    let [agrees, not_verified, differs] = parts.shared.load().verifier.counted();
+    // Who refuses counts all alike.
+    let refused = Count::REFUSED.into_iter().map(|(count, why)| {
+        let by_verify = if count == Count::Unsupported { differs } else { 0 };
+        ([why], number(get(count).saturating_sub(by_verify)))
+    });
+    let opinions = [(["agrees"], agrees), (["not_verified"], not_verified), (["differs"], differs)]
+        .map(|(l, n)| (l, number(n)));
+    let bytes = [(["from_client"], Count::BytesFromClient), (["to_client"], Count::BytesToClient)];
+    vec![
+        STATEMENTS.of(outcomes),
+        STATEMENTS_REFUSED.of(refused.chain([(["verify"], number(differs))])),
+        SECOND_OPINIONS.of(opinions),
+        REWRITE_TIME.timed([([], timing(&sessions.rewriting.read()))]),
+        BYTES.of(bytes.map(|(label, count)| (label, number(get(count))))),
+        RULES.is(number(parts.tables.rules().rules().len() as u64)),
+    ]
+}
+
+fn of_shadow(parts: &Parts) -> Metric {
+    let counts = parts.tables.shadow();
+    // Of statements whose table is not known.
+    let named = |count: &ShadowCount| match count.schema.as_str() {
+        "" => count.table.clone(),
+        schema => format!("{schema}.{}", count.table),
+    };
+    let tables: Vec<_> = counts.iter().map(named).collect();
+    let of_each = tables.iter().zip(&counts).flat_map(|(name, count)| {
+        [
+            ("rewritten", count.rewritten),
+            ("refused", count.refused),
+            ("passed", count.left),
+            ("server_first", count.server_first),
+            ("unknown", count.unknown),
+        ]
+        .map(|(outcome, n)| ([name.as_str(), outcome], number(n)))
+    });
+    SHADOW.of(of_each)
+}
+
+fn of_sessions(sessions: &Sessions) -> Vec<Metric> {
+    let logins = |login| number(sessions.logins(login));
+    // Several kinds of failure may have one word.
+    let mut refused: Vec<([&str; 1], f64)> = Vec::new();
+    for (login, why) in Login::REFUSED {
+        match refused.iter_mut().find(|(label, _)| *label == [why]) {
+            Some((_, sum)) => *sum += logins(login),
+            None => refused.push(([why], logins(login))),
+        }
+    }
+    vec![
+        SESSIONS.is(number(sessions.open() as u64)),
+        SESSIONS_OPENED.is(number(sessions.opened())),
+        SESSIONS_REFUSED.of(refused),
+        LOGINS_REFUSED.is(logins(Login::Denied)),
+        CONNECT_FAILURES.is(logins(Login::Unreachable)),
+    ]
+}
+
+fn of_reloads(parts: &Parts) -> Vec<Metric> {
+    let done = parts.reloader.done();
+    let since_1970 = done.good_at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    vec![
+        RELOADS.of([(["good"], number(done.good)), (["bad"], number(done.bad))]),
+        RELOAD_GOOD.is(f64::from(u8::from(done.last_was_good))),
+        RELOAD_TIME.is(since_1970),
+    ]
+}
+
+fn timing(timed: &Timed) -> catalogue::Timing {
+    let end = |end: Option<std::time::Duration>| end.map_or(f64::INFINITY, |end| end.as_secs_f64());
+    catalogue::Timing {
+        seconds: timed.sum.as_secs_f64(),
+        buckets: timed.up_to.iter().map(|&(up_to, count)| (end(up_to), count)).collect(),
+    }
+}

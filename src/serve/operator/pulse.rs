@@ -1,0 +1,75 @@
+//! Whether the backend and the store answer, found out by asking: where nobody inserts, nobody else asks them, and a proxy that is
+//! not ready for that reason gets no clients that would.
+
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::schema::Schema;
+use crate::serve::operator::ProxyDesk;
+use crate::store::{Key, Store};
+
+const INTERVAL: Duration = Duration::from_secs(10);
+/// While one of them does not answer.
+const INTERVAL_AWAY: Duration = Duration::from_secs(2);
+/// Above the patience of every store, which says better why.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The backend, when it was asked last. What the store says, its meter knows.
+#[derive(Debug, Default)]
+pub(super) struct Pulse(Mutex<Backend>);
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Backend {
+    /// This machine's clock less the backend's, in seconds.
+    pub(super) drift: Option<f64>,
+    /// Why the control account got no answer.
+    pub(super) trouble: Option<String>,
+}
+
+impl Pulse {
+    pub(super) fn backend(&self) -> Backend {
+        self.known().clone()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Backend> {
+        // It is replaced as a whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks both, again and again. Ends with the desk.
+pub(super) async fn feel(desk: Weak<ProxyDesk>) {
+    let mut asked = None::<Instant>;
+    loop {
+        let Some(here) = desk.upgrade() else { return };
+        let parts = &here.parts;
+        let is_away = here.pulse.known().trouble.is_some() || parts.meter.is_away();
+        if is_away || asked.is_none_or(|asked| asked.elapsed() >= INTERVAL) {
+            asked = Some(Instant::now());
+            let ((), backend) = tokio::join!(ask_store(&*parts.store), ask_backend(parts.schema.as_ref()));
+            *here.pulse.known() = backend;
+        }
+        drop(here);
+        tokio::time::sleep(INTERVAL_AWAY).await;
+    }
+}
+
+/// Its meter notes what came of it.
+async fn ask_store(store: &dyn Store) {
+    let _ = tokio::time::timeout(PATIENCE, store.load(&Key::format())).await;
+}
+
+async fn ask_backend(schema: Option<&Schema>) -> Backend {
+    let Some(schema) = schema else { return Backend::default() };
+    let asked = Instant::now();
+    match schema.clock().await {
+        Ok(theirs) => {
+            // It said so somewhere between.
+            let ours = SystemTime::now() - asked.elapsed() / 2;
+            let ours = ours.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+            let theirs = Duration::from_micros(theirs.micros()).as_secs_f64();
+            Backend { drift: Some(ours - theirs), trouble: None }
+        }
+        Err(error) => Backend { drift: None, trouble: Some(error.to_string()) },
+    }
+}

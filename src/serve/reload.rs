@@ -1,0 +1,270 @@
+//! The files read again while the proxy serves: all of them act, or none.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+
+use crate::admin::User;
+use crate::audit::{self, AuditError};
+use crate::config::keys::{ConfigFile, LogLevel};
+use crate::config::reload::{acts_on_reload, reloaded};
+use crate::config::{Config, LoadError, Loaded};
+use crate::proxy::connect::tls::{Tls, TlsError};
+use crate::proxy::session::Shared;
+use crate::rules::{Change, Mark, RuleSet, changes};
+use crate::serve::settings::differing;
+use crate::tables::TableError;
+use crate::toml_file::{Findings, Severity};
+
+/// Rules that have come, gone or changed and are named in the log, each in a line; of more it says how many.
+const CHANGES_TOLD_MAX: usize = 100;
+
+/// Why nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    #[error("the new rules cannot be put in force: {0}")]
+    Tables(#[from] TableError),
+    #[error("reading the files: {0}")]
+    Task(#[from] tokio::task::JoinError),
+}
+
+/// What a reload did.
+#[derive(Debug)]
+pub struct Reloaded {
+    pub rules: usize,
+    pub generators: usize,
+    /// Of the rules.
+    pub changes: Vec<Change>,
+    pub warnings: Findings,
+    /// Keys of rowstamp.toml that were changed and act.
+    pub settings: Vec<String>,
+    /// Keys that were changed and act after a restart only.
+    pub waiting: Vec<&'static str>,
+}
+
+/// How reloads went, dry runs aside.
+#[derive(Debug, Clone)]
+pub(crate) struct Done {
+    pub(crate) good: u64,
+    pub(crate) bad: u64,
+    pub(crate) last_was_good: bool,
+    /// When what is in force was read.
+    pub(crate) good_at: SystemTime,
+}
+
+/// What came of a reload, as the log has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    InForce,
+    /// Until the files are mended.
+    Refused,
+    /// The files are right: what they need was not to be had.
+    TryAgain,
+}
+
+/// Reads the files again when it is told to.
+pub struct Reloader {
+    config_path: PathBuf,
+    /// What acts. Held while files are read: one reload at a time.
+    acting: tokio::sync::Mutex<Config>,
+    /// The same, for those who only look.
+    notes: Mutex<Notes>,
+    /// rowstamp.toml at the start.
+    began: Arc<ConfigFile>,
+    /// What new sessions get.
+    shared: Arc<ArcSwap<Shared>>,
+    set_log_level: Box<dyn Fn(LogLevel) + Send + Sync>,
+}
+
+struct Notes {
+    /// The rules' files as they were read last, whatever came of it.
+    read: Mark,
+    /// rowstamp.toml as it was put in force last.
+    written: Arc<ConfigFile>,
+    /// Who may log in to the console.
+    users: Arc<[User]>,
+    done: Done,
+}
+
+/// What was read, checked, and not put in force yet.
+struct Next {
+    config: Config,
+    written: Arc<ConfigFile>,
+    rules: RuleSet,
+    tls: Tls,
+    told: Reloaded,
+}
+
+impl Reloader {
+    pub fn new(
+        config_path: PathBuf,
+        (acting, written, read): (Config, ConfigFile, Mark),
+        shared: Arc<ArcSwap<Shared>>,
+        set_log_level: Box<dyn Fn(LogLevel) + Send + Sync>,
+    ) -> Self {
+        let done = Done { good: 0, bad: 0, last_was_good: true, good_at: SystemTime::now() };
+        let began = Arc::new(written);
+        let users = Arc::clone(&acting.admin.users);
+        let notes = Mutex::new(Notes { read, written: Arc::clone(&began), users, done });
+        Reloader { config_path, acting: tokio::sync::Mutex::new(acting), notes, began, shared, set_log_level }
+    }
+
+    /// The folder whose changes are taken up by themselves. `None`: they are not, or another process has taken over.
+    pub(crate) async fn watched(&self) -> Option<PathBuf> {
+        let rules = self.acting.lock().await.rules.clone();
+        (rules.watch && !self.shared.load().tables.has_yielded()).then_some(rules.path)
+    }
+
+    /// The rules' files as they were read last.
+    pub(crate) fn read(&self) -> Mark {
+        self.notes().read.clone()
+    }
+
+    /// rowstamp.toml at the start, and as it was put in force last.
+    pub(crate) fn written(&self) -> (Arc<ConfigFile>, Arc<ConfigFile>) {
+        (Arc::clone(&self.began), Arc::clone(&self.notes().written))
+    }
+
+    /// Who may log in to the console.
+    pub(crate) fn users(&self) -> Arc<[User]> {
+        Arc::clone(&self.notes().users)
+    }
+
+    pub(crate) fn done(&self) -> Done {
+        self.notes().done.clone()
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        // Each field is right by itself.
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads and checks everything first; what fails leaves everything as it was.
+    pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
+        let mut acting = self.acting.lock().await;
+        let reloaded = match self.next(&acting, true).await {
+            Ok(next) => self.put_in_force(next, &mut acting).await,
+            Err(error) => Err(error),
+        };
+        let done = &mut self.notes().done;
+        done.last_was_good = reloaded.is_ok();
+        if reloaded.is_ok() {
+            (done.good, done.good_at) = (done.good + 1, SystemTime::now());
+        } else {
+            done.bad += 1;
+        }
+        reloaded
+    }
+
+    /// What [`Reloader::reload`] would do, as far as the files tell; nothing is changed.
+    pub(crate) async fn dry_run(&self) -> Result<Reloaded, ReloadError> {
+        let acting = self.acting.lock().await;
+        Ok(self.next(&acting, false).await?.told)
+    }
+
+    /// `marks`: what is read counts as read.
+    async fn next(&self, acting: &Config, marks: bool) -> Result<Next, ReloadError> {
+        let (path, folder) = (self.config_path.clone(), acting.rules.path.clone());
+        let read = move || (Mark::of(&folder), crate::config::load_file(&path));
+        let (before, loaded) = tokio::task::spawn_blocking(read).await?;
+        if marks {
+            self.notes().read = loaded.as_ref().map_or(before, |loaded| loaded.mark.clone());
+        }
+        let Loaded { config, written, rules, warnings, .. } = loaded?;
+        let (config, waiting) = reloaded(acting, config);
+        let for_tls = config.proxy.clone();
+        let tls = tokio::task::spawn_blocking(move || Tls::new(&for_tls)).await??;
+        let changed = differing(&self.written().1, &written);
+        let told = Reloaded {
+            rules: rules.rules().len(),
+            generators: rules.generators().len(),
+            changes: changes(&self.shared.load().tables.rules(), &rules),
+            warnings,
+            settings: changed.into_iter().filter(|key| acts_on_reload(key)).collect(),
+            waiting,
+        };
+        Ok(Next { config, written: Arc::from(written), rules, tls, told })
+    }
+
+    async fn put_in_force(&self, next: Next, acting: &mut Config) -> Result<Reloaded, ReloadError> {
+        let Next { config, written, rules, tls, told } = next;
+        let shared = self.shared.load_full();
+        // Statements are noted in it a moment before the rest acts, or, where that fails, from now on.
+        let opened = audit::open(config.log.audit.as_deref()).await?;
+        shared.audit.note_in(opened)?;
+        shared.tables.change(Arc::new(rules)).await?;
+        // From here on nothing fails.
+        let settings = Arc::new(config.proxy.clone());
+        shared.login.seats.limit(&settings.limits);
+        let mut next = Shared::clone(&shared);
+        next.login.settings = settings;
+        next.login.tls = Arc::new(tls);
+        next.id_deadline = config.store.deadline;
+        next.verifier.mode = config.rewrite.verify;
+        self.shared.store(Arc::new(next));
+        (self.set_log_level)(config.log.level);
+        let users = Arc::clone(&config.admin.users);
+        *acting = config;
+        let mut notes = self.notes();
+        (notes.written, notes.users) = (written, users);
+        Ok(told)
+    }
+
+    /// [`Reloader::reload`], and the log says how it went; `cause` is what asked for it.
+    pub(crate) async fn reload_for(&self, cause: &str) -> Result<Reloaded, ReloadError> {
+        let reloaded = self.reload().await;
+        tell(cause, &reloaded);
+        reloaded
+    }
+
+    /// [`Reloader::reload_for`], where nobody waits for more than a word.
+    pub(crate) async fn reload_and_tell(&self, cause: &str) -> Told {
+        match self.reload_for(cause).await {
+            Ok(_) => Told::InForce,
+            Err(ReloadError::Tables(error)) if error.may_pass() => Told::TryAgain,
+            Err(_) => Told::Refused,
+        }
+    }
+}
+
+fn tell(cause: &str, reloaded: &Result<Reloaded, ReloadError>) {
+    match reloaded {
+        Ok(Reloaded { rules, generators, changes, warnings, waiting, .. }) => {
+            for warning in warnings {
+                tracing::warn!("{warning}");
+            }
+            for key in waiting {
+                tracing::warn!("{key} has changed: it keeps its value until a restart");
+            }
+            for change in changes.iter().take(CHANGES_TOLD_MAX) {
+                tracing::info!("{cause}: {change}");
+            }
+            if let Some(more @ 1..) = changes.len().checked_sub(CHANGES_TOLD_MAX) {
+                tracing::info!("{cause}: and {more} more changes of the rules");
+            }
+            tracing::info!(rules, generators, "{cause}: the files are in force");
+        }
+        Err(error) => {
+            match error {
+                ReloadError::Load(LoadError::Findings(findings)) => {
+                    for finding in findings {
+                        match finding.severity {
+                            Severity::Error => tracing::error!("{finding}"),
+                            Severity::Warning => tracing::warn!("{finding}"),
+                        }
+                    }
+                }
+                error => tracing::error!("{error}"),
+            }
+            tracing::error!("{cause}: nothing is changed, the rules and settings from before stay in force");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! `rules.watch`: changed rules are taken up without a word from anybody.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::rules::{Mark, Watch};
+use crate::serve::caught;
+use crate::serve::reload::{Reloader, Told};
+
+/// How often the folder is looked at; files that two looks find the same have come to rest.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Rules that could not be put in force, since the store or the backend was away, are tried again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Never ends.
+pub(crate) async fn watch_rules(reloader: Arc<Reloader>) {
+    let mut watch = Watch::default();
+    let mut again_at = None;
+    loop {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        let Some(folder) = reloader.watched().await else { continue };
+        let Ok(now) = tokio::task::spawn_blocking(move || Mark::of(&folder)).await else { continue };
+        let is_due = watch.is_due(now, &reloader.read());
+        if !is_due && again_at.is_none_or(|at| Instant::now() < at) {
+            continue;
+        }
+        again_at = match caught(reloader.reload_and_tell("rules.watch")).await {
+            Ok(Told::TryAgain) => Some(Instant::now() + RETRY_INTERVAL),
+            Ok(Told::InForce | Told::Refused) => None,
+            Err(_) => {
+                tracing::error!(
+                    "rules.watch: a fault of Rowstamp's own ended the reload, as told before; it is tried again when the \
+                     rules change"
+                );
+                None
+            }
+        };
+    }
+}

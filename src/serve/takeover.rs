@@ -1,0 +1,187 @@
+//! `rowstamp serve` as the process that takes over, and as the one that is taken over from.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::config::Config;
+use crate::opened;
+use crate::proxy::listener::Listener;
+use crate::proxy::settings::Settings;
+use crate::store::gate::GateStore;
+use crate::store::{Key, Store, StoreError};
+use crate::tables::InForce;
+use crate::takeover::{Desk, Heir, Offer, Offered, TakeoverError};
+
+/// What the other process let go of may be held for a moment more, by a call that was under way.
+const RELEASE_DEADLINE: Duration = Duration::from_secs(5);
+const RELEASE_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long the store may take to show that it is there.
+const STORE_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Between two attempts to open the store again.
+const TAKE_BACK_PAUSE: Duration = Duration::from_millis(200);
+
+/// Asks the process that runs for its place. `None`: none runs.
+pub(crate) async fn ask(settings: &Settings) -> Result<Option<(Offered, Listener)>, TakeoverError> {
+    let folder = &settings.state_path;
+    let Some((offered, socket)) = Offered::ask(folder, settings.listen.to_string()).await? else {
+        tracing::warn!(state.path = %folder.display(), "--takeover: no process runs with this state.path; starting as usual");
+        return Ok(None);
+    };
+    let listener = Listener::inherit(socket, &settings.listen).map_err(TakeoverError::Listener)?;
+    Ok(Some((offered, listener)))
+}
+
+/// `waits`: another process has just let go of it.
+pub(crate) async fn open_store(config: &Config, waits: bool) -> anyhow::Result<Arc<GateStore>> {
+    let end = Instant::now() + RELEASE_DEADLINE;
+    loop {
+        match opened::store::open(config).await {
+            Ok(store) => return Ok(GateStore::new(&store)),
+            Err(error) if !waits || Instant::now() > end => return Err(error),
+            Err(_) => sleep(RELEASE_PAUSE).await,
+        }
+    }
+}
+
+/// This process's place, which another may ask for.
+pub(crate) struct Place {
+    config: Config,
+    folder: PathBuf,
+    tables: Arc<InForce>,
+    store: Arc<GateStore>,
+    desk: Option<Desk>,
+    asking: mpsc::Sender<Offer>,
+    offers: mpsc::Receiver<Offer>,
+}
+
+impl Place {
+    pub(crate) fn new(config: &Config, tables: Arc<InForce>, store: Arc<GateStore>) -> Place {
+        let (asking, offers) = mpsc::channel(1);
+        let folder = config.proxy.state_path.clone();
+        Place { config: config.clone(), folder, tables, store, desk: None, asking, offers }
+    }
+
+    /// From here on another process finds this one. `offered`: the place of another, which is this process's behind `Ok`.
+    pub(crate) async fn open(&mut self, offered: Option<Offered>) -> Result<(), TakeoverError> {
+        let Some(offered) = offered else {
+            match Desk::is_taken(&self.folder).await {
+                Some(path) => tracing::warn!(
+                    path = %path.display(),
+                    "another process has this state.path: no --takeover will find this one; give each proxy its own"
+                ),
+                None => self.open_desk(),
+            }
+            return Ok(());
+        };
+        self.desk = Some(self.new_desk()?);
+        offered.ready().await?;
+        tracing::info!("taken over from the process before");
+        Ok(())
+    }
+
+    fn new_desk(&self) -> Result<Desk, TakeoverError> {
+        Desk::open(&self.folder, Arc::clone(&self.tables), self.asking.clone())
+    }
+
+    fn open_desk(&mut self) {
+        match self.new_desk() {
+            Ok(desk) => self.desk = Some(desk),
+            Err(error) => tracing::warn!(%error, "no process can take over from this one (serve --takeover)"),
+        }
+    }
+
+    /// Resolves when another process asks.
+    pub(crate) async fn offer(&mut self) -> Offer {
+        match self.offers.recv().await {
+            Some(offer) => offer,
+            // Never: `asking` is here.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether the other process has taken over. If not, this one goes on as before.
+    pub(crate) async fn hand(&mut self, mut offer: Offer, listener: &Listener) -> bool {
+        if let Some(reason) = self.reason_against(&offer).await {
+            tracing::warn!(reason, "another process asked to take over, and was refused");
+            offer.refuse(reason).await;
+            return false;
+        }
+        tracing::info!("another process takes over: closing the store");
+        let heir = Arc::new(Heir::new(&self.folder));
+        self.tables.yield_to(heir.clone()).await;
+        self.store.shut(handed(&self.config)).await;
+        match offer.hand(listener).await {
+            Ok(()) => {
+                heir.issues();
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "the process that was to take over has ended: serving on");
+                self.open_desk();
+                let (config, tables, store) =
+                    (self.config.clone(), Arc::clone(&self.tables), Arc::clone(&self.store));
+                tokio::spawn(take_back(config, tables, store, heir));
+                false
+            }
+        }
+    }
+
+    async fn reason_against(&self, offer: &Offer) -> Option<String> {
+        let address = self.config.proxy.listen.to_string();
+        if offer.address != address {
+            return Some(format!(
+                "it listens on {address}, not on {}; keep listen.address for a takeover",
+                offer.address
+            ));
+        }
+        if self.tables.has_yielded() {
+            return Some("it opens its store again behind another takeover; try again".to_owned());
+        }
+        let store: &dyn Store = &*self.store;
+        match timeout(STORE_DEADLINE, store.load(&Key::format())).await {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) => Some(format!("its reserve of ids would be lost: {error}")),
+            Err(_) => Some("its reserve of ids would be lost: the store does not answer".to_owned()),
+        }
+    }
+}
+
+/// Until it is done: the other process may hold the store for a moment, or the store be away.
+async fn take_back(config: Config, tables: Arc<InForce>, gate: Arc<GateStore>, heir: Arc<Heir>) {
+    let mut told = None;
+    loop {
+        let error = match opened::store::open(&config).await {
+            Ok(store) => {
+                gate.open(store);
+                match tables.take_back().await {
+                    Ok(()) => break,
+                    Err(error) => {
+                        gate.shut(handed(&config)).await;
+                        error.to_string()
+                    }
+                }
+            }
+            Err(error) => format!("{error:#}"),
+        };
+        if told.as_ref() != Some(&error) {
+            tracing::error!(error, "no ids are issued until the store is open again; trying again");
+            told = Some(error);
+        }
+        sleep(TAKE_BACK_PAUSE).await;
+    }
+    heir.has_ended();
+    tracing::info!("the store is open again: ids are issued");
+}
+
+fn handed(config: &Config) -> StoreError {
+    StoreError::Unavailable {
+        store: config.proxy.name.clone(),
+        reason: "it was handed to the process that takes over".to_owned(),
+    }
+}
