@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use rowstamp::address::Address;
 use rowstamp::proxy::connect::login::LoginContext;
-use rowstamp::proxy::rsa_key::KeyCell;
 use rowstamp::proxy::connect::seats::Seats;
+use rowstamp::proxy::connect::socket_users::SocketUsers;
+use rowstamp::proxy::connect::tls::Tls;
+use rowstamp::proxy::rsa_key::KeyCell;
 use rowstamp::proxy::session::Shared;
 use rowstamp::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
     SendProxy, ServerCompression, Settings, Verify,
 };
-use rowstamp::proxy::connect::socket_users::SocketUsers;
-use rowstamp::tables::InForce;
-use rowstamp::proxy::connect::tls::Tls;
 use rowstamp::proxy::verifier::Verifier;
 use rowstamp::rules::RuleSet;
 use rowstamp::schema::Primary;
 use rowstamp::store::memory::MemoryStore;
+use rowstamp::tables::InForce;
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;

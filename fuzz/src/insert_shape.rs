@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use rowstamp::sql::statement::ddl::TableChange;
 use rowstamp::sql::dialect::{Dialect, SqlMode};
-use rowstamp::sql::statement::dynamic::{self, Dynamic, Literal, Source as TextSource, Using};
 use rowstamp::sql::insert::{self, Columns, Form, Head, Query, Row, Source, Verb, Wants};
 use rowstamp::sql::lex::{Lexer, Odd, Span, Token, TokenKind};
 use rowstamp::sql::name::Path;
+use rowstamp::sql::statement::ddl::TableChange;
+use rowstamp::sql::statement::dynamic::{self, Dynamic, Literal, Source as TextSource, Using};
 use rowstamp::sql::statement::routine;
 use rowstamp::sql::statement::{self, Statement};
 use rowstamp::sql::value::IdValue;

@@ -4,9 +4,9 @@
 use rowstamp::sql::dialect::{ClientCharset, Dialect, SqlMode};
 use rowstamp::sql::glance::{Glance, glance};
 use rowstamp::sql::lex::{Lexer, Odd, Token, TokenKind};
+use rowstamp::sql::statement::routine;
 use rowstamp::sql::statement::{self, Statement};
 use rowstamp::sql::{hint, name, value};
-use rowstamp::sql::statement::routine;
 
 use crate::gap;
 use crate::input::{self, Input};

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ppp::{HeaderResult, v1, v2};
 use rowstamp::proxy::connect::proxy_protocol::{Ends, ProxyProtocolError, ends_of};
-use rowstamp::proxy::settings::{ListenProxy, ProxyProtocol};
 use rowstamp::proxy::connect::stream::Stream;
+use rowstamp::proxy::settings::{ListenProxy, ProxyProtocol};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -4,8 +4,9 @@ use rowstamp::mysql::auth::{Sides, Transport};
 use rowstamp::mysql::capabilities::Capabilities as C;
 use rowstamp::mysql::handshake::ServerVersion;
 use rowstamp::proxy::connect::login::LoggedIn;
-use rowstamp::proxy::session::{self, End, SessionError};
 use rowstamp::proxy::connect::stream::Stream;
+use rowstamp::proxy::serve;
+use rowstamp::proxy::session::{End, SessionError};
 use tokio::task::JoinHandle;
 
 use crate::bench::{Peer, idle, shared_of};
@@ -54,7 +55,7 @@ impl Served {
             address_told: None,
         };
         let here = shared.sessions.enter();
-        Served { client, server, session: tokio::spawn(session::serve(logged_in, shared, here)) }
+        Served { client, server, session: tokio::spawn(serve::serve(logged_in, shared, here)) }
     }
 
     /// Until nothing moves; the server has its say each time that something came.

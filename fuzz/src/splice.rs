@@ -4,8 +4,8 @@ use std::num::NonZeroU64;
 use std::sync::Mutex;
 
 use rowstamp::ids::range::block::IdBlock;
-use rowstamp::rewrite::plan::named::Fresh;
 use rowstamp::rewrite::plan::edit::{Numbers, Style};
+use rowstamp::rewrite::plan::named::Fresh;
 use rowstamp::rewrite::plan::{InsertPlan, Lookup, Plan, Planned, Protocol, View};
 use rowstamp::rewrite::planner::{begins_insert, plan};
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};

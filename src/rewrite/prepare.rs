@@ -27,7 +27,7 @@ impl PreparedInsert {
 }
 
 impl Plan {
-    /// The text to prepare. Only of a plan made for [`Protocol::Prepare`], which holds one insert.
+    /// The text to prepare. Only of a plan made for `Protocol::Prepare`, which holds one insert.
     pub fn prepare(&self, text: &[u8]) -> Result<PreparedText, Refusal> {
         if let Some((insert, select)) = self.select() {
             return select.prepare(text, &insert.target.spacing, insert.params);

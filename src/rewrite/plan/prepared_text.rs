@@ -26,7 +26,7 @@ pub struct HiddenParam {
     /// Among the server's parameters, counted from 0.
     pub index: u16,
     /// Row of the statement, counted from 0: ids ascend with the rows that take one. Of an INSERT ... SELECT, which
-    /// [`Number`](crate::rewrite::plan::Number) goes there.
+    /// [`Number`](crate::rewrite::plan::edit::Number) goes there.
     pub row: u32,
 }
 

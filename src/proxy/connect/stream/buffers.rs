@@ -12,17 +12,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub struct Wire(Arc<Mutex<Ends>>);
 
 #[derive(Debug, Default)]
-pub struct Ends {
-    pub input: Vec<u8>,
-    pub output: Vec<u8>,
+pub(in crate::proxy) struct Ends {
+    pub(in crate::proxy) input: Vec<u8>,
+    pub(in crate::proxy) output: Vec<u8>,
     /// So many bytes are taken by one write; 0: all.
-    pub takes: usize,
+    pub(in crate::proxy) takes: usize,
     /// How often something was read or written.
-    pub moved: usize,
+    pub(in crate::proxy) moved: usize,
 }
 
 impl Wire {
-    pub fn ends(&self) -> MutexGuard<'_, Ends> {
+    pub(in crate::proxy) fn ends(&self) -> MutexGuard<'_, Ends> {
         self.0.lock().unwrap()
     }
 }
