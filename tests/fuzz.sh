@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The fuzz targets of fuzz/ (ARCHITECTURE.md, "Tests"), each for some seconds, from the inputs in fuzz/seeds.
+# The fuzz targets of fuzz/ (docs/design/tests.md), each for some seconds, from the inputs in fuzz/seeds.
 set -euo pipefail
 called_from=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/../fuzz"

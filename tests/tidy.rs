@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const LINES_MAX: usize = 700;
+const FILES_MAX: usize = 16;
 
 /// Who may import whom. The longest row name that a module's path starts with counts; a module may always import from
 /// itself, its parent's row excepted only where it has a row of its own.
@@ -336,6 +337,39 @@ fn the_architecture_draws_the_same_table() {
     assert_eq!(drawn, meant);
 }
 
+/// The arrows that say all of the table: what a module uses by way of another one is left out, and so are the rows of a module's parts.
+fn picture() -> String {
+    let uses: BTreeMap<&str, &[&str]> = MAY_IMPORT.into_iter().collect();
+    let reaches = |from: &str, to: &str| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+        while let Some(one) = next.pop() {
+            next.extend(
+                uses.get(one).into_iter().flat_map(|used| used.iter()).filter(|used| seen.insert(**used)),
+            );
+        }
+        seen.iter().any(|seen| starts_with(to, seen))
+    };
+    let mut lines = vec!["```mermaid".to_owned(), "flowchart TD".to_owned()];
+    for (row, allowed) in MAY_IMPORT.iter().rev().filter(|(row, _)| !row.contains("::")) {
+        let is_direct =
+            |one: &&&str| !allowed.iter().any(|by| by != *one && (reaches(by, one) || starts_with(one, by)));
+        let direct: Vec<_> = allowed.iter().filter(is_direct).map(|one| one.replace("::", "_")).collect();
+        if !direct.is_empty() {
+            lines.push(format!("    {} --> {}", row.replace("::", "_"), direct.join(" & ")));
+        }
+    }
+    lines.push("```\n".to_owned());
+    lines.join("\n")
+}
+
+#[test]
+fn the_architecture_has_the_picture_of_the_table() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, rest) = text.split_once("<!-- picture: begin -->\n").unwrap();
+    let (drawn, _) = rest.split_once("<!-- picture: end -->").unwrap();
+    assert_eq!(drawn, picture());
+}
+
 #[test]
 fn the_table_is_read_as_it_is_meant() {
     for (module, text, expect) in [
@@ -360,6 +394,16 @@ fn the_table_is_read_as_it_is_meant() {
     ] {
         assert_eq!(forbidden(module, text).len(), expect, "{module}: {text}");
     }
+}
+
+#[test]
+fn folders_are_small() {
+    let mut folders: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    for file in rust_files("src").into_keys() {
+        *folders.entry(file.parent().unwrap().to_owned()).or_default() += 1;
+    }
+    folders.retain(|_, files| *files > FILES_MAX);
+    assert!(folders.is_empty(), "{FILES_MAX} files at most in a folder: {folders:?}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! A packet before and after its ids went in: the tokens of both are laid side by side, and whatever is not an id, its
-//! column's name or what ARCHITECTURE.md ("The insert id") adds for it must be the client's, blanks and comments included.
+//! column's name or what docs/design/inserts.md ("The insert id") adds for it must be the client's, blanks and comments included.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
 //! What the OK packet of a ruled INSERT must say, so that the client learns the id that a native table would have told it.
-//! ARCHITECTURE.md, "The insert id", has the rules; the differential tests hold each.
+//! docs/design/inserts.md, "The insert id", has the rules; the differential tests hold each.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How the ids of a statement are written: ARCHITECTURE.md, "The insert id".
+//! How the ids of a statement are written: docs/design/inserts.md, "The insert id".
 
 use super::{Draft, InSets, Planning, Rows, SHARED, refused};
 use crate::rewrite::meaning::Column;

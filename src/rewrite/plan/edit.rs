@@ -2,7 +2,7 @@
 
 use crate::sql::dialect::ClientCharset;
 
-/// How the ids are written, and so what the OK packet and LAST_INSERT_ID() hold afterwards (ARCHITECTURE.md, "The insert id").
+/// How the ids are written, and so what the OK packet and LAST_INSERT_ID() hold afterwards (docs/design/inserts.md, "The insert id").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// `LAST_INSERT_ID(first)` in the first generated row: OK packet and function are right.

@@ -9,7 +9,7 @@
 //! A proxy looks at all servers once in [`LOOK_AGE_MAX`], and what it was answered longer than [`LOOK_VALID`] after a look counts
 //! for nothing. So nobody writes on the server of before any more when [`CLAIM_AGE_MIN`] has passed since a claim, which is when the
 //! claimed one is used. What no look shows: a primary that is cut off from some proxies and not from others, and is not made
-//! read_only (ARCHITECTURE, "The store in a table").
+//! read_only (docs/design/decisions.md, "The store in a table").
 
 use std::time::Duration;
 

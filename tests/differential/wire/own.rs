@@ -27,7 +27,7 @@ struct Kind {
     also: fn(&Place<'_>, &Exchange) -> bool,
 }
 
-/// ARCHITECTURE.md: "What is outstanding" (Own), "INSERT ... SELECT", "Decisions".
+/// ARCHITECTURE.md: "What is outstanding" (Own); docs/design: "INSERT ... SELECT", "Decisions".
 const KINDS: [Kind; 22] = [
     Kind {
         name: "session tracking is switched on",

@@ -1,4 +1,4 @@
-//! The form of an INSERT ... SELECT, see `rewrite/plan/select` and ARCHITECTURE.md: the client's query stands in it whole, its
+//! The form of an INSERT ... SELECT, see `rewrite/plan/select` and docs/design/inserts.md: the client's query stands in it whole, its
 //! rows are counted and numbered around it. What is around is compared with the form, the rest with the client's text.
 
 use super::edits::{Ids, Known, ids_in};
