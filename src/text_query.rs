@@ -54,6 +54,7 @@ pub fn unhex(digits: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::unhex;
     use super::with_values;
 
     #[test]
@@ -67,5 +68,13 @@ mod tests {
         ] {
             assert_eq!(with_values(sql, values), expect);
         }
+    }
+
+    #[test]
+    fn hexadecimal_digits() {
+        assert_eq!(unhex(b"616263").as_deref(), Some("abc"));
+        assert_eq!(unhex(b"\x006\x001").as_deref(), Some("a"));
+        assert_eq!(unhex(b"").as_deref(), Some(""));
+        assert_eq!((unhex(b"6"), unhex(b"6g"), unhex(b"ff")), (None, None, None));
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const LINES_MAX: usize = 700;
+const LINES_MAX: usize = 500;
 const FILES_MAX: usize = 16;
 
 /// Who may import whom. The longest row name that a module's path starts with counts; a module may always import from

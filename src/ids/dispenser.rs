@@ -31,6 +31,8 @@
 //! The zone's end is a bound that the store has committed; nothing here reaches beyond it. If a panic ever poisons the
 //! mutex, all zones are given up: ids are lost, none is repeated.
 
+mod zone;
+
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +41,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
 use super::range::RUN_MAX;
+pub(super) use zone::Zone;
 
 /// Where `next` stands while the gate is shut: above every slot (`slots::ID_MAX`), so that no draw ends before a mark. Draws
 /// in flight, of [`RUN_MAX`] at most, cannot wrap `next` past it: that would take 2^31 of them at once.
@@ -54,26 +57,6 @@ pub(super) struct Dispenser {
     state: Mutex<State>,
     /// Told when the reserve runs low or somebody waits.
     refiller: Arc<Notify>,
-}
-
-/// Reserved slots, `start` the first that was not handed out (of the current zone, while the gate is open: the first
-/// that was not handed out when it opened).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Zone {
-    pub(super) start: u64,
-    pub(super) end: u64,
-}
-
-impl Zone {
-    const EMPTY: Zone = Zone { start: 0, end: 0 };
-
-    fn left(self) -> u64 {
-        self.end - self.start
-    }
-
-    fn cut_to(&mut self, start: u64) {
-        self.start = self.start.max(start).min(self.end);
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

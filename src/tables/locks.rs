@@ -10,9 +10,12 @@
 
 mod ahead;
 mod held;
+mod send_by;
 mod server;
 
 pub use held::{HeldByOther, held_by_others};
+use send_by::SENDING;
+pub use send_by::SendBy;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,10 +37,6 @@ const LEASE: Duration = Duration::from_millis(300);
 
 /// How long who takes a lock waits before it issues ids: the lease of who held it before, and what it had sent by then.
 const GRACE: Duration = Duration::from_millis(600);
-
-/// How long after the lease a statement may be sent whose ids were taken within it. What is left of the grace is the network's and the
-/// server's.
-const SENDING: Duration = Duration::from_millis(150);
 
 /// After a lapse: the grace, and the time to look at the tables.
 const BIND_TIME: Duration = Duration::from_secs(2);
@@ -140,26 +139,6 @@ struct Held {
 struct Lease {
     server: usize,
     until: Duration,
-}
-
-/// When a statement with ids may be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SendBy {
-    /// Before this moment of CLOCK_BOOTTIME.
-    Boottime(Duration),
-    /// Nobody else can issue its ids.
-    AnyTime,
-}
-
-impl SendBy {
-    pub(crate) fn is_over(self) -> bool {
-        matches!(self, SendBy::Boottime(limit) if boottime() >= limit)
-    }
-
-    /// Whether the lease that it came from is over.
-    pub(crate) fn is_near(self) -> bool {
-        matches!(self, SendBy::Boottime(limit) if boottime() + SENDING >= limit)
-    }
 }
 
 impl TableLocks {

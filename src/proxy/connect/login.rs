@@ -1,6 +1,10 @@
 //! From an accepted connection to a logged-in one: the server's greeting, TLS on either side, the client's response, the
 //! authentication exchange. The proxy knows no passwords; it relays, and patches what must differ between the sides.
 
+mod error;
+
+pub use error::LoginError;
+
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,26 +13,25 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::address::Address;
-use crate::mysql::auth::{AuthError, AuthRelay, Sides, Step, Transport};
+use crate::mysql::auth::{AuthRelay, Sides, Step, Transport};
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::change_user::ChangeUser;
-use crate::mysql::compressed::BadLevel;
-use crate::mysql::error::{Refusal, parse_err};
+use crate::mysql::error::parse_err;
 use crate::mysql::handshake::{self, ClientResponse, Greeting, ServerVersion};
 use crate::mysql::ok::{OkPacket, Told};
 use crate::mysql::reader::Malformed;
-use crate::proxy::connect::backend::{self, ConnectError};
+use crate::proxy::connect::backend::{self};
 use crate::proxy::connect::framing::Framing;
-use crate::proxy::connect::packet_io::{PAYLOAD_BYTES_MAX, ReadError, Side};
+use crate::proxy::connect::packet_io::{ReadError, Side};
 use crate::proxy::connect::proxy_protocol::{self, Ends};
 use crate::proxy::connect::seats::{Seat, Seats};
 use crate::proxy::connect::socket_users::SocketUsers;
 use crate::proxy::connect::stream::Stream;
 use crate::proxy::connect::tls::{self, ClientSide, ServerSide, Tls};
-use crate::proxy::rsa_key::{KeyCell, NoKey, RsaKey};
+use crate::proxy::rsa_key::{KeyCell, RsaKey};
 use crate::proxy::settings::{SendProxy, Settings};
 use crate::schema::Primary;
-use crate::sessions::{Login, Who};
+use crate::sessions::Who;
 
 /// What every login of this proxy needs.
 #[derive(Clone)]
@@ -83,124 +86,6 @@ impl LoggedIn {
             database: String::from_utf8_lossy(self.database.as_deref().unwrap_or_default()).into_owned(),
             connection: self.connection_id,
             is_tls: self.sides.client == Transport::Tls,
-        }
-    }
-}
-
-/// Why a login ended without a session. The client has been told, where it could be.
-#[derive(Debug, thiserror::Error)]
-pub enum LoginError {
-    #[error("the client went away during the login: {0}")]
-    Client(io::Error),
-    #[error("the server went away during the login: {0}")]
-    Server(io::Error),
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// Its ERR packet was relayed.
-    #[error("the server refused the login: {code} {message}")]
-    ServerRefused { code: u16, message: String },
-    #[error("the client's handshake: {0}")]
-    ClientMalformed(Malformed),
-    #[error("the server's handshake: {0}")]
-    ServerMalformed(Malformed),
-    #[error("the client's handshake: a packet of {0} bytes")]
-    TooBig(usize),
-    #[error("the client's handshake: packets out of order")]
-    OutOfOrder,
-    #[error("the client's handshake: {0}")]
-    ZstdLevel(#[from] BadLevel),
-    #[error("the client's TLS handshake failed: {0}")]
-    ClientTls(io::Error),
-    #[error("TLS to the server failed: {0}; see backend.tls")]
-    ServerTls(io::Error),
-    #[error(
-        "the server does not offer TLS, which backend.tls.mode wants; give the server a certificate or change the mode"
-    )]
-    ServerWithoutTls,
-    #[error("the client did not ask for TLS, which listen.tls.mode = \"required\" wants")]
-    TlsRequired,
-    #[error(
-        "a login as {0:?} over a Unix socket, where the server takes the OS user that this proxy runs as for it, and might not ask for its \
-         password"
-    )]
-    OsUser(String),
-    #[error("the user has limits.per_user connections already")]
-    TooManyOfUser,
-    #[error("{0}")]
-    Auth(#[from] AuthError),
-    #[error(transparent)]
-    OwnKey(#[from] NoKey),
-    #[error("the login was not done within limits.handshake_timeout")]
-    Timeout,
-}
-
-impl LoginError {
-    /// What the client is sent; `None`: nothing, or it was sent already. Addresses of the backend stay in the log: who
-    /// reads this is not logged in.
-    pub(in crate::proxy) fn refusal(&self) -> Option<Refusal> {
-        Some(match self {
-            LoginError::Client(_) | LoginError::ServerRefused { .. } | LoginError::ClientTls(_) => {
-                return None;
-            }
-            LoginError::Server(_) => {
-                Refusal::BackendUnreachable("it closed the connection during the login".into())
-            }
-            LoginError::Connect(_) => Refusal::BackendUnreachable("Rowstamp's log says why".into()),
-            LoginError::ClientMalformed(error) => Refusal::BadHandshake(error.to_string()),
-            LoginError::ServerMalformed(error) | LoginError::Auth(AuthError::Server(error)) => {
-                Refusal::BackendMalformed(error.to_string())
-            }
-            LoginError::TooBig(_) => Refusal::PacketTooBig { bytes_max: PAYLOAD_BYTES_MAX },
-            LoginError::OutOfOrder => Refusal::PacketsOutOfOrder,
-            LoginError::ZstdLevel(error) => Refusal::ZstdLevel(*error),
-            LoginError::ServerTls(_) => Refusal::BackendTls("Rowstamp's log says why".into()),
-            LoginError::ServerWithoutTls => Refusal::BackendTls("it does not offer TLS".into()),
-            LoginError::TlsRequired => Refusal::TlsRequired,
-            LoginError::TooManyOfUser => Refusal::TooManyUserConnections,
-            LoginError::OsUser(_) | LoginError::Auth(_) | LoginError::OwnKey(_) => {
-                Refusal::AccessDenied(self.to_string())
-            }
-            LoginError::Timeout => Refusal::Timeout,
-        })
-    }
-
-    /// Who is to blame, for the count of logins.
-    pub(in crate::proxy) fn outcome(&self) -> Login {
-        match self {
-            LoginError::ServerRefused { .. } => Login::Denied,
-            LoginError::Client(_) => Login::Gone,
-            LoginError::TooManyOfUser => Login::PerUser,
-            LoginError::TlsRequired | LoginError::ClientTls(_) => Login::Tls,
-            LoginError::Timeout => Login::Timeout,
-            LoginError::ClientMalformed(_)
-            | LoginError::TooBig(_)
-            | LoginError::OutOfOrder
-            | LoginError::ZstdLevel(_) => Login::Malformed,
-            LoginError::Connect(_) => Login::Unreachable,
-            LoginError::Server(_)
-            | LoginError::ServerMalformed(_)
-            | LoginError::ServerTls(_)
-            | LoginError::ServerWithoutTls
-            | LoginError::Auth(AuthError::Server(_)) => Login::Backend,
-            LoginError::OsUser(_) | LoginError::OwnKey(_) | LoginError::Auth(_) => Login::NotRelayed,
-        }
-    }
-
-    fn of_client(error: ReadError) -> Self {
-        match error {
-            ReadError::Ended => LoginError::Client(io::ErrorKind::UnexpectedEof.into()),
-            ReadError::Io(error) => LoginError::Client(error),
-            ReadError::TooBig(bytes) => LoginError::TooBig(bytes),
-            ReadError::OutOfOrder { .. } => LoginError::OutOfOrder,
-        }
-    }
-
-    fn of_server(error: ReadError) -> Self {
-        match error {
-            ReadError::Ended => LoginError::Server(io::ErrorKind::UnexpectedEof.into()),
-            ReadError::Io(error) => LoginError::Server(error),
-            ReadError::TooBig(_) => LoginError::ServerMalformed(Malformed::Bad("length of a packet")),
-            ReadError::OutOfOrder { .. } => LoginError::ServerMalformed(Malformed::Bad("packet number")),
         }
     }
 }

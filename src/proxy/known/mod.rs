@@ -4,11 +4,13 @@
 //! the proxy has to do when a statement is answered.
 
 pub(super) mod answered;
+mod default_database;
 pub(super) mod explicit;
 pub(super) mod inserts;
 pub(super) mod moves;
 pub(super) mod named;
 pub(super) mod need;
+pub(super) mod owed_insert_id;
 pub(super) mod prepared_unseen;
 pub(super) mod rights;
 pub(super) mod statements;

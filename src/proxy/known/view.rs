@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use crate::mysql::ok::{OkPacket, StateChange, Told, Tracking, status};
 use crate::mysql::reader::Reader;
+use crate::proxy::known::default_database::DefaultDatabase;
 use crate::proxy::known::moves::UnseenMoves;
 use crate::proxy::known::named::Names;
+use crate::proxy::known::owed_insert_id::OwedInsertId;
 use crate::proxy::known::prepared_unseen::PreparedUnseen;
 use crate::proxy::known::temporary::{Hides, TemporaryTables};
 use crate::proxy::known::tracking::Own;
@@ -64,14 +66,6 @@ enum Knowledge {
     /// The server answers nothing before the session's user has changed the password: its error. Asked for again before the next
     /// statement.
     Locked(Vec<u8>),
-}
-
-/// The default database as it is known without asking.
-#[derive(Debug)]
-enum DefaultDatabase {
-    /// Something has moved it that has not been answered, or that nothing tells of.
-    Unknown,
-    Is(Option<String>),
 }
 
 /// Which words of ruled names were in texts: a session that has named both may make such a name of pieces.
@@ -496,58 +490,3 @@ impl View {
 
 /// How many insert ids after the owed one are told apart: those of the last statements of a packet.
 const NEWER_IDS_MAX: usize = 16;
-
-impl DefaultDatabase {
-    fn at_login(database: Option<&[u8]>) -> Self {
-        let name = database.filter(|name| !name.is_empty()).map(std::str::from_utf8);
-        match name {
-            None => DefaultDatabase::Is(None),
-            Some(Ok(name)) if name.is_ascii() => DefaultDatabase::Is(Some(name.to_owned())),
-            // In whatever character set.
-            Some(_) => DefaultDatabase::Unknown,
-        }
-    }
-}
-
-/// What `LAST_INSERT_ID()` should show and the server does not know.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::proxy) struct OwedInsertId {
-    id: u64,
-    /// Insert ids that later statements of the same packet answered with, the last one first. Where the function shows one of
-    /// them, the server has generated it, and nothing is owed any more; an id that the client wrote reaches the packet only.
-    perhaps_newer: VecDeque<u64>,
-}
-
-impl OwedInsertId {
-    /// The statement that brings the function up to date.
-    pub(in crate::proxy) fn statement(&self) -> String {
-        let Self { id, perhaps_newer } = self;
-        if perhaps_newer.is_empty() {
-            return format!("SET last_insert_id={id}");
-        }
-        let newer = perhaps_newer.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
-        format!("SET last_insert_id=CAST(IF(LAST_INSERT_ID() IN({newer}),LAST_INSERT_ID(),{id})AS UNSIGNED)")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::proxy::known::view::OwedInsertId;
-    use crate::text_query::unhex;
-
-    #[test]
-    fn what_brings_the_insert_id_up_to_date() {
-        let owed = |newer: &[u64]| OwedInsertId { id: 5, perhaps_newer: newer.iter().copied().collect() };
-        assert_eq!(owed(&[]).statement(), "SET last_insert_id=5");
-        let expect = "SET last_insert_id=CAST(IF(LAST_INSERT_ID() IN(9,7),LAST_INSERT_ID(),5)AS UNSIGNED)";
-        assert_eq!(owed(&[9, 7]).statement(), expect);
-    }
-
-    #[test]
-    fn hexadecimal_digits() {
-        assert_eq!(unhex(b"616263").as_deref(), Some("abc"));
-        assert_eq!(unhex(b"\x006\x001").as_deref(), Some("a"));
-        assert_eq!(unhex(b"").as_deref(), Some(""));
-        assert_eq!((unhex(b"6"), unhex(b"6g"), unhex(b"ff")), (None, None, None));
-    }
-}

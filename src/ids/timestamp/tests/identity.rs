@@ -1,0 +1,161 @@
+//! Who makes ids as which node, and a store that went back.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn what_could_repeat_ids_is_refused() {
+    let (generator, store, clock) = rig(by("snowflake")).await;
+    first(&generator, 1).await;
+    let open = async |spec: TimestampSpec, node: u64| try_open(&store, spec, node, 0, &clock).await.err();
+    // Another epoch, other fields; also on a node that has issued nothing, since its ids could be another's.
+    for (preset, node) in [("polardbx", 3), ("js-safe", 3), ("sonyflake", 4)] {
+        let refused = open(by(preset), node).await.unwrap();
+        assert!(
+            matches!(&refused, OpenError::Store { error: StoreError::OtherLayout { .. }, .. }),
+            "{preset}: {refused}"
+        );
+    }
+    // Where the sequence starts does not change what ids mean.
+    assert_eq!(open(by("leaf"), 5).await.map(|error| error.to_string()), None);
+    let refused = open(by("snowflake"), 1024).await.unwrap().to_string();
+    assert!(refused.contains("node 1024 does not fit the layout's node of 10 bits"), "{refused}");
+    let other = crate::ids::Sequence::open(
+        store.clone(),
+        NAME,
+        "p1",
+        crate::ids::sequence::SequenceSpec::default(),
+        0,
+        u64::MAX,
+    );
+    let refused = other.await.err().unwrap();
+    assert!(matches!(&refused, OpenError::Store { error: StoreError::WrongKind { .. }, .. }), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_differ_from_the_first_id_on() {
+    let (store, clock) = (Arc::new(MemoryStore::new()), SimClock::new());
+    let mut ids = Vec::new();
+    for node in 0..8 {
+        let generator = try_open(&store, by("js-safe"), node, 0, &clock).await.unwrap();
+        ids.extend(
+            (0..100)
+                .map(|_| generator.clone())
+                .map(|generator| async move { take(&generator, 1).await.first() }),
+        );
+    }
+    let mut found = Vec::new();
+    for id in ids {
+        found.push(id.await);
+    }
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found.len(), 800);
+}
+
+/// A mistake of the operator's; the bound sorts it out.
+#[tokio::test(start_paused = true)]
+async fn two_generators_with_one_identity_share_nothing() {
+    let (a, store, clock) = rig(by("snowflake")).await;
+    let b = try_open(&store, by("snowflake"), 3, 0, &clock).await.unwrap();
+    let mut ids = Vec::new();
+    for k in 0..400_u64 {
+        let which = if k % 3 == 0 { &a } else { &b };
+        ids.extend(
+            take(which, 1 + k % 50)
+                .await
+                .runs()
+                .flat_map(|run| (0..run.count()).map(move |k| run.nth(k).unwrap())),
+        );
+        after(1_000).await;
+    }
+    a.close().await;
+    ids.extend(
+        take(&b, 5000).await.runs().flat_map(|run| (0..run.count()).map(move |k| run.nth(k).unwrap())),
+    );
+    b.close().await;
+    let c = try_open(&store, by("snowflake"), 3, 0, &clock).await.unwrap();
+    ids.push(take(&c, 1).await.first());
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sequence_may_start_at_random_in_each_tick() {
+    let (generator, ..) = rig(by("leaf")).await;
+    let mut starts = Vec::new();
+    let mut above = 0;
+    for _ in 0..200 {
+        let (id, _, sequence) = first(&generator, 1).await;
+        assert!(id > above && sequence < 100);
+        above = id;
+        starts.push(sequence);
+        after(3).await;
+    }
+    let residues =
+        |modulo: u64| starts.iter().map(|start| start % modulo).collect::<std::collections::HashSet<_>>();
+    assert_eq!(residues(8).len(), 8, "all shards get some");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_went_back_in_time_gives_no_more_time() {
+    let (generator, store, _clock) = rig(by("snowflake")).await;
+    first(&generator, 1).await;
+    let old = store.peek(&Key::slot(NAME, 3)).unwrap();
+    after(30_000).await;
+    first(&generator, 1).await;
+    after(1_000).await;
+    store.poke(&Key::slot(NAME, 3), &old);
+    let mut seconds = 0;
+    let error = loop {
+        after(1_000).await;
+        seconds += 1;
+        if let Err(error) = generator.take(n(1), SECOND).await {
+            break error;
+        }
+    };
+    assert!(matches!(&error, TakeError::StoreAway { reason, .. } if reason.contains("went back")), "{error}");
+    assert!(seconds < 20, "noticed with the next renewal, and what was reserved is given up: {seconds} s");
+}
+
+/// Panics once, in the middle of a raise.
+struct Panics {
+    inner: MemoryStore,
+    is_due: AtomicBool,
+}
+
+#[async_trait]
+impl Store for Panics {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+        self.inner.load(key).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+        self.inner.list(prefix).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<Revision>,
+        value: &[u8],
+    ) -> Result<Outcome, StoreError> {
+        let outcome = self.inner.compare_and_set(key, expected, value).await;
+        assert!(!self.is_due.swap(false, Ordering::Relaxed), "on purpose");
+        outcome
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_panics_is_not_the_last() {
+    let store = Arc::new(Panics { inner: MemoryStore::new(), is_due: AtomicBool::new(false) });
+    let clock = SimClock::new();
+    let spec = TimestampSpec { node: Node::Fixed(3), ..by("snowflake") };
+    let generator = Timestamp::open(store.clone(), NAME, "p1", spec, 0, clock.clone()).await.unwrap();
+    store.is_due.store(true, Ordering::Relaxed);
+    let runs = generator.take(n(1), 3 * SECOND).await.unwrap();
+    // The raise that panicked was done: its token stands there, so its time is ours after all.
+    let id = runs.first();
+    assert!(generator.spec().layout.decode(id).unwrap().ticks < bound(&store.inner, 3));
+}
