@@ -10,7 +10,7 @@ use crate::config::{Config, Etcd, Mysql, StoreKind};
 use crate::opened::control;
 use crate::schema::Control;
 use crate::store::embedded::EmbeddedStore;
-use crate::store::etcd::{self, EtcdDesk, EtcdSettings, EtcdStore};
+use crate::store::etcd::{self, EtcdOperator, EtcdSettings, EtcdStore};
 use crate::store::late::LateStore;
 use crate::store::mysql::{self, MysqlStore};
 use crate::store::{Key, Store, StoreError, record};
@@ -19,7 +19,7 @@ use crate::store::{Key, Store, StoreError, record};
 pub struct OperatorStore {
     pub store: Arc<dyn Store>,
     /// The same, where it is etcd: only there proxies notice by themselves that the store went back.
-    pub etcd: Option<Arc<EtcdDesk>>,
+    pub etcd: Option<Arc<EtcdOperator>>,
 }
 
 impl OperatorStore {
@@ -55,7 +55,7 @@ impl OperatorStore {
         let store: Arc<dyn Store> = match &config.store.kind {
             StoreKind::Embedded { path } => Arc::new(EmbeddedStore::open(path)?),
             StoreKind::Etcd(etcd) => {
-                let desk = Arc::new(EtcdDesk::open(&etcd_settings(config, etcd)?).await?);
+                let desk = Arc::new(EtcdOperator::open(&etcd_settings(config, etcd)?).await?);
                 return Ok(OperatorStore { store: desk.clone(), etcd: Some(desk) });
             }
             StoreKind::Mysql(mysql) => Arc::new(mysql_store(config, mysql, None).await?),

@@ -14,7 +14,7 @@ use crate::proxy::settings::Settings;
 use crate::store::gate::GateStore;
 use crate::store::{Key, Store, StoreError};
 use crate::tables::InForce;
-use crate::takeover::{Desk, Heir, Offer, Offered, TakeoverError};
+use crate::takeover::{Offer, Offered, RemoteSuccessor, TakeoverError, TakeoverServer};
 
 /// What the other process let go of may be held for a moment more, by a call that was under way.
 const RELEASE_DEADLINE: Duration = Duration::from_secs(5);
@@ -55,7 +55,7 @@ pub(crate) struct Place {
     folder: PathBuf,
     tables: Arc<InForce>,
     store: Arc<GateStore>,
-    desk: Option<Desk>,
+    server: Option<TakeoverServer>,
     asking: mpsc::Sender<Offer>,
     offers: mpsc::Receiver<Offer>,
 }
@@ -64,34 +64,34 @@ impl Place {
     pub(crate) fn new(config: &Config, tables: Arc<InForce>, store: Arc<GateStore>) -> Place {
         let (asking, offers) = mpsc::channel(1);
         let folder = config.proxy.state_path.clone();
-        Place { config: config.clone(), folder, tables, store, desk: None, asking, offers }
+        Place { config: config.clone(), folder, tables, store, server: None, asking, offers }
     }
 
     /// From here on another process finds this one. `offered`: the place of another, which is this process's behind `Ok`.
     pub(crate) async fn open(&mut self, offered: Option<Offered>) -> Result<(), TakeoverError> {
         let Some(offered) = offered else {
-            match Desk::is_taken(&self.folder).await {
+            match TakeoverServer::is_taken(&self.folder).await {
                 Some(path) => tracing::warn!(
                     path = %path.display(),
                     "another process has this state.path: no --takeover will find this one; give each proxy its own"
                 ),
-                None => self.open_desk(),
+                None => self.open_server(),
             }
             return Ok(());
         };
-        self.desk = Some(self.new_desk()?);
+        self.server = Some(self.new_server()?);
         offered.ready().await?;
         tracing::info!("taken over from the process before");
         Ok(())
     }
 
-    fn new_desk(&self) -> Result<Desk, TakeoverError> {
-        Desk::open(&self.folder, Arc::clone(&self.tables), self.asking.clone())
+    fn new_server(&self) -> Result<TakeoverServer, TakeoverError> {
+        TakeoverServer::open(&self.folder, Arc::clone(&self.tables), self.asking.clone())
     }
 
-    fn open_desk(&mut self) {
-        match self.new_desk() {
-            Ok(desk) => self.desk = Some(desk),
+    fn open_server(&mut self) {
+        match self.new_server() {
+            Ok(server) => self.server = Some(server),
             Err(error) => tracing::warn!(%error, "no process can take over from this one (serve --takeover)"),
         }
     }
@@ -113,20 +113,20 @@ impl Place {
             return false;
         }
         tracing::info!("another process takes over: closing the store");
-        let heir = Arc::new(Heir::new(&self.folder));
-        self.tables.yield_to(heir.clone()).await;
+        let successor = Arc::new(RemoteSuccessor::new(&self.folder));
+        self.tables.yield_to(successor.clone()).await;
         self.store.shut(handed(&self.config)).await;
         match offer.hand(listener).await {
             Ok(()) => {
-                heir.issues();
+                successor.issues();
                 true
             }
             Err(error) => {
                 tracing::error!(%error, "the process that was to take over has ended: serving on");
-                self.open_desk();
+                self.open_server();
                 let (config, tables, store) =
                     (self.config.clone(), Arc::clone(&self.tables), Arc::clone(&self.store));
-                tokio::spawn(take_back(config, tables, store, heir));
+                tokio::spawn(take_back(config, tables, store, successor));
                 false
             }
         }
@@ -153,7 +153,12 @@ impl Place {
 }
 
 /// Until it is done: the other process may hold the store for a moment, or the store be away.
-async fn take_back(config: Config, tables: Arc<InForce>, gate: Arc<GateStore>, heir: Arc<Heir>) {
+async fn take_back(
+    config: Config,
+    tables: Arc<InForce>,
+    gate: Arc<GateStore>,
+    successor: Arc<RemoteSuccessor>,
+) {
     let mut told = None;
     loop {
         let error = match opened::store::open(&config).await {
@@ -175,7 +180,7 @@ async fn take_back(config: Config, tables: Arc<InForce>, gate: Arc<GateStore>, h
         }
         sleep(TAKE_BACK_PAUSE).await;
     }
-    heir.has_ended();
+    successor.has_ended();
     tracing::info!("the store is open again: ids are issued");
 }
 

@@ -8,12 +8,12 @@
 //! * **A store that went back is noticed** (`witness`, `guard`): from then on nobody writes.
 //! * **One process has a proxy's name** (`name`), by a lease. Uniqueness never hangs on it.
 
-mod desk;
 mod guard;
 mod keys;
 mod marks;
 mod members;
 mod name;
+mod operator;
 mod watchdog;
 mod witness;
 
@@ -28,12 +28,12 @@ use etcd_client::{Certificate, ConnectOptions, GetOptions, GetResponse, Identity
 use tokio::sync::{Mutex, watch};
 use zeroize::Zeroizing;
 
-pub use self::desk::{EtcdDesk, QUIET};
 use self::keys::Keys;
 use self::marks::{Marks, MarksFile};
 use self::witness::Witness;
 use super::record::{check_format, encode_format};
 use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+pub use crate::store::etcd::operator::{EtcdOperator, QUIET};
 
 /// How long the first answer may take: an election of a leader takes a few seconds.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);

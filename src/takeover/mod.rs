@@ -16,11 +16,11 @@
 //! There is never more than one process that makes ids. Where the new one ends before `done`, the old one opens the store
 //! again and accepts on.
 
-mod desk;
-mod heir;
+mod server;
 mod socket;
+mod successor;
 mod wire;
 
-pub use desk::{Desk, Offer, Offered};
-pub use heir::Heir;
+pub use server::{Offer, Offered, TakeoverServer};
 pub use socket::{SOCKET, TakeoverError};
+pub use successor::RemoteSuccessor;

@@ -1,7 +1,7 @@
 //! `rowstamp store raise --settle`: the store was put back from a copy, and proxies are to go on with it.
 //!
 //! What is raised above the tables is safe only while nobody issues ids that the tables do not hold yet. So on etcd all
-//! proxies are made to give up what they have reserved first (`store/etcd/desk` has the order), and with another store
+//! proxies are made to give up what they have reserved first (`store/etcd/operator` has the order), and with another store
 //! none may live. One that is cut off from etcd hears of nothing and issues on: it must be stopped.
 
 use std::collections::BTreeMap;

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use etcd_client::{GetOptions, GetResponse};
 use serde_json::Map;
 
-use super::keys::Keys;
-use super::{EtcdSettings, stands_at, versioned};
+use crate::store::etcd::keys::Keys;
+use crate::store::etcd::{EtcdSettings, stands_at, versioned};
 use crate::store::record::{check_format, decode, encode, encode_format};
 use crate::store::{
     FORMAT, Json, Key, Outcome, Revision, Store, StoreError, SuspectRecord, Versioned, WitnessRecord,
@@ -28,7 +28,7 @@ const ATTEMPTS_MAX: u32 = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
 
-pub struct EtcdDesk(Keys);
+pub struct EtcdOperator(Keys);
 
 /// Until when a call that was surely not done is made again.
 struct Patience(Instant);
@@ -43,21 +43,21 @@ impl Patience {
     }
 }
 
-impl EtcdDesk {
+impl EtcdOperator {
     /// Of the settings `name`, `address` and `state_path` mean nothing here. Needs a Tokio runtime.
     pub async fn open(settings: &EtcdSettings) -> Result<Self, StoreError> {
         let keys = Keys::of(settings);
-        let desk = EtcdDesk(keys);
+        let operator = EtcdOperator(keys);
         let key = Key::format();
-        let found = match desk.load(&key).await? {
+        let found = match operator.load(&key).await? {
             Some(found) => Some(found),
-            None => match desk.0.write(&key, 0, &encode_format()).await? {
+            None => match operator.0.write(&key, 0, &encode_format()).await? {
                 Outcome::Written(_) => None,
                 Outcome::Conflict(found) => found,
             },
         };
         found.map_or(Ok(()), |found| check_format(&found.value))?;
-        Ok(desk)
+        Ok(operator)
     }
 
     /// From here on no proxy writes; each gives up its reserve when it sees it. Why the store is suspected: somebody may
@@ -140,7 +140,7 @@ impl EtcdDesk {
 }
 
 #[async_trait]
-impl Store for EtcdDesk {
+impl Store for EtcdOperator {
     async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
         let mut found = self.get(self.0.path(key).into_bytes(), GetOptions::new()).await?;
         Ok(found.take_kvs().pop().map(versioned))

@@ -10,15 +10,15 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::socket::{Lines, SOCKET};
-use super::wire::{Named, Passed, Reply, Request};
 use crate::ids::errors::TakeError;
 use crate::ids::generator::Advanced;
 use crate::ids::range::block::IdBlock;
 use crate::rewrite::plan::target::Target;
 use crate::tables::Successor;
+use crate::takeover::socket::{Lines, SOCKET};
+use crate::takeover::wire::{Named, Passed, Reply, Request};
 
-pub struct Heir {
+pub struct RemoteSuccessor {
     path: PathBuf,
     state: watch::Sender<State>,
     /// Connections that nobody uses just now.
@@ -34,10 +34,14 @@ enum State {
     Ended,
 }
 
-impl Heir {
+impl RemoteSuccessor {
     /// `folder`: `state.path` of both processes.
-    pub fn new(folder: &Path) -> Heir {
-        Heir { path: folder.join(SOCKET), state: watch::Sender::new(State::Opens), idle: Mutex::default() }
+    pub fn new(folder: &Path) -> RemoteSuccessor {
+        RemoteSuccessor {
+            path: folder.join(SOCKET),
+            state: watch::Sender::new(State::Opens),
+            idle: Mutex::default(),
+        }
     }
 
     /// It has the store and the tables: ids may be asked for.
@@ -55,7 +59,7 @@ impl Heir {
             |reason: String| TakeError::Successor { generator: target.rule.generator.to_string(), reason };
         let asking = async {
             let mut state = self.state.subscribe();
-            // The sender is this heir's own.
+            // The sender is this successor's own.
             let state = state.wait_for(|state| *state != State::Opens).await;
             if !state.is_ok_and(|state| *state == State::Issues) {
                 return Err("it ended before it served".to_owned());
@@ -120,7 +124,7 @@ fn odd(target: &Target) -> TakeError {
 }
 
 #[async_trait]
-impl Successor for Heir {
+impl Successor for RemoteSuccessor {
     async fn take(&self, target: &Target, n: NonZeroU64, deadline: Duration) -> Result<IdBlock, TakeError> {
         let until = Instant::now() + deadline;
         let request = Request::Take { target: named(target), n, deadline_ms: millis(deadline) };

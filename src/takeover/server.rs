@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::socket::{Lines, SOCKET, TakeoverError, is_ours, listen};
-use super::wire::{PROTOCOL, Passed, Reply, Request};
 use crate::ids::generator::Advanced;
 use crate::tables::InForce;
+use crate::takeover::socket::{Lines, SOCKET, TakeoverError, is_ours, listen};
+use crate::takeover::wire::{PROTOCOL, Passed, Reply, Request};
 
 /// How long the other process may take between two lines of a takeover. It opens the store and every ruled table, and waits some
 /// seconds for a lock that is not free yet.
@@ -74,7 +74,7 @@ impl Offered {
         }
     }
 
-    /// The store and the tables are open, and [`Desk::open`] has been called. Behind `Ok` this process serves.
+    /// The store and the tables are open, and [`TakeoverServer::open`] has been called. Behind `Ok` this process serves.
     pub async fn ready(mut self) -> Result<(), TakeoverError> {
         let told = async {
             self.0.send(&Request::Ready).await?;
@@ -88,26 +88,26 @@ impl Offered {
 }
 
 /// Answers at the socket until it is dropped.
-pub struct Desk {
+pub struct TakeoverServer {
     serving: JoinHandle<()>,
 }
 
-impl Drop for Desk {
+impl Drop for TakeoverServer {
     fn drop(&mut self) {
         self.serving.abort();
     }
 }
 
-impl Desk {
+impl TakeoverServer {
     /// Takes the place of any other process at the socket.
     pub fn open(
         folder: &Path,
         tables: Arc<InForce>,
         offers: mpsc::Sender<Offer>,
-    ) -> Result<Desk, TakeoverError> {
+    ) -> Result<TakeoverServer, TakeoverError> {
         let opened = listen(folder);
         let listener = opened.map_err(|error| TakeoverError::Socket { path: folder.join(SOCKET), error })?;
-        Ok(Desk { serving: tokio::spawn(accept(listener, tables, offers)) })
+        Ok(TakeoverServer { serving: tokio::spawn(accept(listener, tables, offers)) })
     }
 
     /// Whether a process answers at the socket of this `state.path`.
