@@ -23,7 +23,7 @@ pub(in crate::proxy) enum Verdict {
     /// An INSERT that is prepared as it came: a rule may concern it later.
     PassKept(Arc<Source>),
     Refuse(Refusal),
-    /// The server's own error: see [`locked`], and [`Planned::Fails`].
+    /// The server's own error: see `locked`, and `Planned::Fails`.
     Fail(Vec<u8>),
     /// It is judged again when this is known.
     Needs(Need),
