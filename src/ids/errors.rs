@@ -104,3 +104,27 @@ impl fmt::Display for Held {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::TakeError;
+    use std::time::Duration;
+
+    #[test]
+    fn what_the_store_said_is_for_the_log_alone() {
+        for reason in
+            ["etcd at http://10.0.0.7:2379: no leader", "/var/lib/rowstamp/ids.redb", "generators/shop.g"]
+        {
+            let away = TakeError::StoreAway {
+                generator: "shop.g".into(),
+                waited: Duration::from_secs(1),
+                reason: reason.into(),
+            };
+            assert!(away.to_string().contains(reason), "the log has it: {away}");
+            let told = away.for_client();
+            assert!(!told.contains(reason) && told.contains("the proxy's log has the reason"), "{told}");
+        }
+        let other = TakeError::NotOpen { generator: "shop.g".into() };
+        assert_eq!(other.for_client(), other.to_string());
+    }
+}
