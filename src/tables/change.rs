@@ -270,7 +270,7 @@ impl Tables {
         tables
     }
 
-    pub(super) fn retire(&self) {
+    pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::SeqCst);
     }
 

@@ -79,7 +79,7 @@ class Contest:
                 if target.proxy:
                     log.with_suffix(".proxy.log").write_bytes(target.proxy_log.read_bytes())
                 if learns:
-                    (self.logs / "tables.json").write_text(json.dumps(auto_increment_tables(target.statements()), indent=1))
+                    (self.logs / "tables.json").write_text(json.dumps(auto_increment_tables(target.statements(), getattr(suite, "MAKES_TABLES_AGAIN", False)), indent=1))
             finally:
                 target.close()
         say(f"        {self.label} {way}: {len(results)} tests in {time.monotonic() - begun:.0f} s" + (f" (again, {len(only)} asked for)" if only else ""))

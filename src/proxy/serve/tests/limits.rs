@@ -88,6 +88,18 @@ async fn a_statement_whose_rules_change_before_it_is_sent_is_planned_anew() {
     assert_eq!(sent, q("INSERT INTO s.t(a,`other`) VALUES(1,LAST_INSERT_ID(2))"));
 }
 
+#[tokio::test]
+async fn under_retired_rules_nothing_is_sent() {
+    assert_eq!(rig::text_under_retired_rules(&q(INSERT)).await, b"");
+    for execution in [
+        p(0, b"\x17\x07\x00\x00\x00\x00\x01\x00\x00\x00\x00\x01\x01\x00\x05"),
+        p(0, b"\xfa\x07\x00\x00\x00\x80\x00\x01\x00\x00\x05\x00\x06"),
+    ] {
+        let text = "INSERT INTO s.t(a) VALUES(?)";
+        assert_eq!(rig::execution_under_retired_rules(text, 2, &execution).await, b"");
+    }
+}
+
 /// The rules after it are the same ones, and ids of before may be another's by now.
 #[tokio::test]
 async fn ids_that_were_waited_for_while_tables_are_bound_again_are_not_sent() {

@@ -1,6 +1,7 @@
 //! A session whose sockets are buffers, and the ways to cut what comes in.
 
 use std::future::poll_fn;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -31,6 +32,7 @@ use crate::proxy::settings::{
     SendProxy, ServerCompression, Settings, Verify,
 };
 use crate::proxy::verifier::Verifier;
+use crate::rewrite::plan::Lookup;
 use crate::rules::RuleSet;
 use crate::schema::Primary;
 use crate::store::memory::MemoryStore;
@@ -271,6 +273,28 @@ async fn while_the_rule_changes(rig: Rig, command: &[u8], column: &str) -> Vec<u
     meanwhile(rig, command, |tables| async move { tables.change(rules).await }).await
 }
 
+/// Sends a command whose rules were retired, with ids at hand, while none are active. Returns what goes to the server.
+async fn under_retired_rules(rig: Rig, command: &[u8]) -> Vec<u8> {
+    let Rig { mut session, client, server } = rig;
+    let tables = session.shared.tables.now();
+    let target = match tables.lookup("s", "t") {
+        Lookup::Ruled(target) => target,
+        other => panic!("{other:?}"),
+    };
+    let taken = tables.take(&target, NonZeroU64::MIN, Duration::from_secs(5)).await;
+    assert!(taken.is_ok() && tables.take_at_once(&target, NonZeroU64::MIN).is_some(), "ids are at hand");
+    tables.retire();
+    client.ends().input.extend_from_slice(command);
+    let mut serving = Box::pin(session.go_on());
+    settle(&mut serving, [&client, &server]).await;
+    std::mem::take(&mut server.ends().output)
+}
+
+/// A text, as a whole packet.
+pub(super) async fn text_under_retired_rules(packet: &[u8]) -> Vec<u8> {
+    under_retired_rules(Rig::ready(Capabilities::DEPRECATE_EOF).await, packet).await
+}
+
 /// A text, as a whole packet, while all tables are bound again, as after a lapse of their locks.
 pub(super) async fn binding_again(packet: &[u8]) -> Vec<u8> {
     let rig = Rig::ready(Capabilities::DEPRECATE_EOF).await;
@@ -284,11 +308,21 @@ pub(super) async fn changing(packet: &[u8], column: &str) -> Vec<u8> {
 
 /// Executes a prepared text, by a whole packet that names statement 7.
 pub(super) async fn changing_execution(text: &str, params: u16, execution: &[u8], column: &str) -> Vec<u8> {
+    while_the_rule_changes(with_prepared(text, params).await, execution, column).await
+}
+
+/// [`changing_execution`] under rules that were retired.
+pub(super) async fn execution_under_retired_rules(text: &str, params: u16, execution: &[u8]) -> Vec<u8> {
+    under_retired_rules(with_prepared(text, params).await, execution).await
+}
+
+/// The text is prepared, as statement 7.
+async fn with_prepared(text: &str, params: u16) -> Rig {
     let mut rig = Rig::ready(Capabilities::DEPRECATE_EOF | Capabilities::MARIADB_STMT_BULK).await;
     let (tables, mut supplied) = (rig.session.shared.tables.now(), Supplied::default());
     let judged = rig.session.judge(&tables, Command::StmtPrepare, text.as_bytes(), &mut supplied);
     let Verdict::Prepare(kept) = judged else { panic!("it is prepared") };
     rig.session.relay.statements.prepare(kept.clone());
     rig.session.relay.statements.prepared(7, &kept, params);
-    while_the_rule_changes(rig, execution, column).await
+    rig
 }
