@@ -2,6 +2,7 @@
 by mysqlclient."""
 
 import os
+import re
 
 import get
 import results
@@ -46,5 +47,5 @@ def run(place, target, only):
         run_command([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--dburi={uri}", f"--junitxml={report}", "--maxfail=10000", *part],
                     target.log, SECONDS, cwd=source)  # fmt: skip
         # A test's class has the server's version in its name.
-        outcomes |= results.junit(report)
+        outcomes |= {re.sub(r"_(?:mariadb|mysql)\+mysqldb(?:_\d+)+", "", test): outcome for test, outcome in results.junit(report).items()}
     return outcomes
