@@ -37,7 +37,7 @@ pub enum TakeError {
     )]
     NoneAbove { generator: String, floor: u64, end: Moment },
     #[error(
-        "generator {generator}: {held}; mend the clock that is wrong (they are compared every second), or restart with \
+        "generator {generator}: {held}; fix the clock that is wrong (they are compared every second), or restart with \
          --trust-clock"
     )]
     Clock { generator: String, held: Held },

@@ -275,7 +275,7 @@ impl Timestamp {
         match state.watch.leap() {
             Some(leap) if !leapt_before => tracing::error!(
                 generator = %self.name, ?leap, max_forward = ?self.spec.max_forward,
-                "the clock leapt forward and is not followed: mend it, or restart"
+                "the clock leapt forward and is not followed: fix it, or restart"
             ),
             None if leapt_before => tracing::info!(generator = %self.name, "the clock is followed again"),
             _ => {}

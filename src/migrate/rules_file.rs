@@ -20,13 +20,13 @@ pub struct Addition {
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum WriteError {
-    #[error("{file} cannot be read as TOML: {why}; mend it first (`rowstamp check` says where)")]
+    #[error("{file} cannot be read as TOML: {why}; fix it first (`rowstamp check` says where)")]
     Toml { file: String, why: String },
     #[error(
         "{file} is of schema {found:?}, and the new rules are of {wanted:?}: rename that file, and run this again"
     )]
     OtherSchema { file: String, found: String, wanted: String },
-    #[error("{file}: {key} is no table; mend it first (`rowstamp check` says where)")]
+    #[error("{file}: {key} is no table; fix it first (`rowstamp check` says where)")]
     NoTable { file: String, key: &'static str },
 }
 

@@ -12,11 +12,11 @@ pub struct Entry {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum What {
-    /// The server started, or began the file anew (FLUSH LOGS, in the midst of its connections): its version, as
+    /// The server started, or began a new file (FLUSH LOGS, in the midst of its connections): its version, as
     /// `SELECT VERSION()` shows it.
     Starts {
         version: String,
-        /// A number that comes again has a login in front of it, if it is another connection's.
+        /// A number that is used again has a login before it, if it is another connection's.
         shows_logins: bool,
     },
     /// A login, or COM_CHANGE_USER: the session is a new one, with this default database.

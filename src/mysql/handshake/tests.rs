@@ -160,7 +160,7 @@ fn what_servers_take_is_taken_and_the_rest_is_not() {
 #[test]
 fn cut_anywhere_is_an_error() {
     let shown = C::RELAYED;
-    // From the plugin's name to the NUL behind it: without that NUL it counts as not given.
+    // From the plugin's name to the NUL after it: without that NUL it counts as not given.
     for (bytes, taken) in [(hex(MARIADB_CLIENT), 57..=79), (hex(MYSQL_CLIENT), 69..=91)] {
         for end in 0..bytes.len() {
             assert_eq!(response(&bytes[..end], shown).is_ok(), taken.contains(&end), "{end}");
