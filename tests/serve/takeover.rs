@@ -190,7 +190,7 @@ fn writers_through(
     })
 }
 
-/// `ROWSTAMP_TAKEOVERS` of them (tests/takeover.sh); else a few.
+/// `ROWSTAMP_TAKEOVERS` of them; else a few.
 fn times() -> usize {
     crate::support::told::number("ROWSTAMP_TAKEOVERS").unwrap_or(5)
 }
