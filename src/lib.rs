@@ -6,6 +6,7 @@
 //! * [`address`]: where a socket is, TCP or Unix.
 //! * [`meter`]: how often, and how long.
 //! * [`role`]: whether a server is the primary.
+//! * [`table_name`]: the name of a table, as written and as the server compares it.
 //! * [`text_query`]: values in the texts of our own queries.
 //! * [`audit`]: `log.audit`, a file of JSON lines that nobody waits for.
 //! * [`toml_file`]: TOML that people write, every error of a file by line and key.
@@ -52,6 +53,7 @@ pub mod serve;
 pub mod sessions;
 pub mod sql;
 pub mod store;
+pub mod table_name;
 pub mod tables;
 pub mod takeover;
 pub mod text_query;

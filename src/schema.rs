@@ -12,8 +12,9 @@ use self::account::Account;
 use crate::ids::layout::Moment;
 use crate::ids::range::block::{Spacing, Ticks};
 use crate::rules::column::Meant;
-use crate::rules::model::{ColumnShape, NameCase, Rule, TableShape};
+use crate::rules::model::{ColumnShape, Rule, TableShape};
 use crate::rules::{Ambiguous, RuleSet};
+use crate::table_name::{NameCase, TableName};
 use crate::text_query::with_values;
 
 mod account;
@@ -24,7 +25,7 @@ mod primary;
 
 pub use account::{Control, Primary, Way};
 pub use counters::{Counter, IdColumn, InsertTrigger, Session, Tally};
-pub use keys::{TableName, WholeKey};
+pub use keys::WholeKey;
 
 /// What a name is to the backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,8 +184,7 @@ impl Schema {
                 }
             }
         }
-        let names: Vec<_> =
-            unclear.iter().map(|(table, rule)| (rule.schema.clone(), table.clone())).collect();
+        let names: Vec<_> = unclear.iter().map(|(table, rule)| TableName::new(&rule.schema, table)).collect();
         for ((table, rule), live) in unclear.into_iter().zip(self.live_tables(case, &names).await?) {
             // One that is gone meanwhile has no columns.
             let columns = live.map(|live| live.shape.columns).unwrap_or_default();
@@ -231,7 +231,7 @@ impl Schema {
         schema: &str,
         table: &str,
     ) -> Result<Option<LiveTable>, SchemaError> {
-        let found = self.live_tables(case, &[(schema.to_owned(), table.to_owned())]).await?;
+        let found = self.live_tables(case, &[TableName::new(schema, table)]).await?;
         Ok(found.into_iter().next().flatten())
     }
 
@@ -239,7 +239,7 @@ impl Schema {
     pub async fn live_tables(
         &self,
         case: NameCase,
-        names: &[(String, String)],
+        names: &[TableName],
     ) -> Result<Vec<Option<LiveTable>>, SchemaError> {
         let mut found = Vec::with_capacity(names.len());
         for names in names.chunks(TABLES_PER_QUERY) {
@@ -254,7 +254,7 @@ impl Schema {
                 )
             };
             let sql = (0..names.len()).map(one).collect::<Vec<_>>().join(" UNION ALL ");
-            let params = names.iter().flat_map(|(schema, table)| [schema, table, schema, table]);
+            let params = names.iter().flat_map(|TableName { schema, table }| [schema, table, schema, table]);
             let mut rows = self.rows(&sql, params.map(mysql_async::Value::from).collect()).await?;
             let number = |row: &Row, at: usize| row.get_opt::<u64, _>(at).and_then(Result::ok);
             rows.sort_by_key(|row| (number(row, 6), number(row, 7)));
@@ -429,7 +429,7 @@ fn column(row: &Row) -> Option<ColumnShape> {
     Some(ColumnShape { in_primary_key, ..ColumnShape::of(&text(0)?, &text(1)?, &text(2)?, &text(3)?) })
 }
 
-fn live_table(case: NameCase, (schema, table): &(String, String), rows: &[&Row]) -> Option<LiveTable> {
+fn live_table(case: NameCase, TableName { schema, table }: &TableName, rows: &[&Row]) -> Option<LiveTable> {
     let text = |row: &Row, at: usize| row.get_opt::<String, _>(at)?.ok();
     // MariaDB's information_schema compares names without their case, also where `t` and `T` are two tables.
     let is_it = |row: &&Row| {

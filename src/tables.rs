@@ -19,9 +19,10 @@ use crate::ids::{Generator, OpenError, TakeError};
 use crate::rewrite::plan::target::Target;
 use crate::rules::RuleSet;
 use crate::rules::mentions::Mentions;
-use crate::rules::model::{GeneratorName, NameCase, Origin, Rule};
+use crate::rules::model::{GeneratorName, Origin, Rule};
 use crate::schema::{LiveTable, Schema, SchemaError};
 use crate::store::{Store, StoreError};
+use crate::table_name::NameCase;
 use crate::tables::locks::{LockError, TableLocks};
 use crate::tables::shadow_counts::Shadow;
 use crate::tables::views::Views;
@@ -190,8 +191,7 @@ impl Tables {
     /// `schema.table`: its key in the store, and what its lock is named after. Letter case that the backend does not tell
     /// apart makes no second lock and no second binding.
     fn bound_name(&self, rule: &Rule, table: &str) -> String {
-        let (schema, table) = self.key(&rule.schema, table);
-        format!("{schema}.{table}")
+        self.folded(&rule.schema, table).to_string()
     }
 
     async fn lock(&self, rule: &Rule, table: &str) -> Result<(), TableError> {

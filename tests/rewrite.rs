@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use rowstamp::ids::range::block::{IdBlock, Spacing};
 use rowstamp::rewrite::plan::edit::{Numbers, Style};
+use rowstamp::rewrite::plan::effects::Temporary;
 use rowstamp::rewrite::plan::named::{self, Known, NamedChange, Value};
 use rowstamp::rewrite::plan::target::Target;
 use rowstamp::rewrite::plan::{Lookup, Need, Plan, Planned, Protocol, View};
@@ -217,14 +218,20 @@ impl Setting {
                 if effects.tracking {
                     out += ", tracking";
                 }
-                for change in &effects.temporary {
-                    write!(out, ", {change:?}").unwrap();
+                for (statement, change) in &effects.temporary {
+                    match change {
+                        Temporary::Created(name) => write!(out, ", {statement} created {name}").unwrap(),
+                        Temporary::Gone(name) => write!(out, ", {statement} dropped {name}").unwrap(),
+                        Temporary::Renamed { from, to } => {
+                            write!(out, ", {statement} renamed {from} to {to}").unwrap();
+                        }
+                    }
                 }
                 out
             }
-            Planned::Needs(Need::Temporary { schema, table }) => format!("=> hidden? {schema}.{table}"),
-            Planned::Needs(Need::Table { schema, table }) => format!("=> needs {schema}.{table}"),
-            Planned::Stale { schema, table, .. } => format!("=> stale {schema}.{table}"),
+            Planned::Needs(Need::Temporary(name)) => format!("=> hidden? {name}"),
+            Planned::Needs(Need::Table(name)) => format!("=> needs {name}"),
+            Planned::Stale { table, .. } => format!("=> stale {table}"),
             Planned::Needs(Need::Value { question }) => {
                 format!("=> asks {}", String::from_utf8(question).unwrap())
             }

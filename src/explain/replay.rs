@@ -252,8 +252,8 @@ impl<'a> Replay<'a> {
             Planned::Refused(why) => Said::new(Outcome::Refused, &why.to_string()),
             Planned::Away(why) => Said::new(Outcome::Refused, why),
             Planned::Unreadable(why) | Planned::Stale { unreadable: why, .. } => server(why),
-            Planned::Needs(Need::Table { schema, table } | Need::Temporary { schema, table }) => {
-                Said::new(Outcome::ServerFirst, &format!("the server is asked about {schema}.{table}"))
+            Planned::Needs(Need::Table(name) | Need::Temporary(name)) => {
+                Said::new(Outcome::ServerFirst, &format!("the server is asked about {name}"))
             }
             Planned::Needs(Need::Value { .. }) | Planned::Fails(_) => {
                 Said::new(Outcome::ServerFirst, "the server is asked for the text in a user's variable")

@@ -9,8 +9,9 @@ use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
-use crate::rules::model::{Mode, NameCase, Rule, TableShape};
-use crate::schema::{Schema, SchemaError};
+use crate::rules::model::{Mode, Rule, TableShape};
+use crate::schema::{LiveTable, Schema, SchemaError};
+use crate::table_name::{FoldedName, NameCase, TableName};
 use crate::tables::followed::{AllFollowed, follow_all};
 
 /// Columns of the live tables and what their views mean, read before anything is planned.
@@ -19,10 +20,9 @@ pub struct LiveTables {
     /// As `SELECT VERSION()` shows it.
     pub(crate) version: String,
     case: NameCase,
-    /// By schema and name as the server compares them.
-    shapes: BTreeMap<(String, String), Arc<TableShape>>,
+    shapes: BTreeMap<FoldedName<'static>, Arc<TableShape>>,
     /// Matched by a pattern, without its column.
-    passed: BTreeSet<(String, String)>,
+    passed: BTreeSet<FoldedName<'static>>,
     views: AllFollowed,
 }
 
@@ -31,15 +31,15 @@ impl LiveTables {
     pub(crate) async fn of(schema: &Schema, rules: &RuleSet) -> Result<LiveTables, SchemaError> {
         let case = schema.name_case().await?;
         let found = schema.ruled_tables(case, rules).await?;
-        let passed = found.passed.iter().map(|(table, rule)| folded(case, &rule.schema, table)).collect();
+        let passed =
+            found.passed.iter().map(|(table, rule)| case.fold(&rule.schema, table).into_owned()).collect();
         let names: Vec<_> =
-            found.tables.into_iter().map(|(table, rule)| (rule.schema.clone(), table)).collect();
+            found.tables.into_iter().map(|(table, rule)| TableName::new(&rule.schema, table)).collect();
         let live = schema.live_tables(case, &names).await?;
-        let shapes = names
-            .iter()
-            .zip(live)
-            .filter_map(|((schema, table), live)| Some((folded(case, schema, table), Arc::new(live?.shape))));
-        let shapes = shapes.collect();
+        let shape = |(name, live): (&TableName, Option<LiveTable>)| {
+            Some((case.fold(&name.schema, &name.table).into_owned(), Arc::new(live?.shape)))
+        };
+        let shapes = names.iter().zip(live).filter_map(shape).collect();
         let version = schema.version().await?;
         let mut live = LiveTables { version, case, shapes, passed, views: AllFollowed::new() };
         let base = |schema: &str, table: &str| match ruled(rules, Some(&live), schema, table) {
@@ -50,10 +50,6 @@ impl LiveTables {
         live.views = views;
         Ok(live)
     }
-}
-
-fn folded(case: NameCase, schema: &str, table: &str) -> (String, String) {
-    (case.folded(schema).into_owned(), case.folded(table).into_owned())
 }
 
 /// Names that may mean ruled tables.
@@ -78,7 +74,7 @@ impl Tables<'_> {
 
     /// The databases in which the name is of a ruled table, or of a view of one.
     pub(crate) fn databases_of(&self, table: &str) -> Vec<&str> {
-        let views = self.live.iter().flat_map(|live| live.views.keys()).map(|(schema, _)| schema.as_str());
+        let views = self.live.iter().flat_map(|live| live.views.keys()).map(FoldedName::schema);
         let all: BTreeSet<&str> = self.rules.rules().map(|rule| rule.schema.as_str()).chain(views).collect();
         let is_ruled =
             |schema: &&str| !matches!(self.lookup(schema, table), Lookup::NotRuled | Lookup::Missing);
@@ -87,14 +83,14 @@ impl Tables<'_> {
 
     /// Whether the name is of a table in shadow mode, or of a view of one.
     pub(crate) fn is_shadow(&self, schema: &str, table: &str) -> bool {
-        let view = self.live.and_then(|live| live.views.get(&folded(live.case, schema, table)));
-        let (schema, table) = view.map_or((schema, table), |view| (&view.table.0, &view.table.1));
+        let view = self.live.and_then(|live| live.views.get(&live.case.fold(schema, table)));
+        let (schema, table) = view.map_or((schema, table), |view| (&view.table.schema, &view.table.table));
         self.rules.shadow(self.case(), schema, table).is_some()
     }
 }
 
 fn lookup(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str) -> Lookup {
-    let view = live.and_then(|live| live.views.get(&folded(live.case, schema, table)));
+    let view = live.and_then(|live| live.views.get(&live.case.fold(schema, table)));
     view.map_or_else(|| ruled(rules, live, schema, table), |view| view.lookup.clone())
 }
 
@@ -107,7 +103,7 @@ fn ruled(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str) 
         Err(two) if two.first.mode == Mode::Off && two.second.mode == Mode::Off => return Lookup::NotRuled,
         Err(ambiguous) => return Lookup::Refused(ambiguous.to_string()),
     };
-    let name = folded(case, schema, table);
+    let name = case.fold(schema, table);
     if live.is_some_and(|live| live.passed.contains(&name)) {
         return Lookup::NotRuled;
     }

@@ -9,9 +9,10 @@ use crate::ids::sequence::Seed;
 use crate::lint::store_facts::StoreFacts;
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
-use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec, NameCase, Rule};
+use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec, Rule};
 use crate::schema::facts::{ColumnFacts, Facts, Highest, TableFacts};
 use crate::sql::name::{quoted, same_column};
+use crate::table_name::{FoldedName, NameCase};
 
 /// A base table with a rule of its own or of a pattern's.
 pub(super) struct Live<'a> {
@@ -31,13 +32,13 @@ pub(super) struct Survey<'a> {
     /// Base tables that a pattern matches and does not mean: they lack its column.
     pub(super) passed: Vec<(&'a Arc<Rule>, &'a TableFacts)>,
     /// Places in `tables`, by schema and name as the server compares them.
-    places: BTreeMap<(String, String), usize>,
+    places: BTreeMap<FoldedName<'static>, usize>,
     /// The highest id in any of a generator's tables.
     highest: BTreeMap<&'a GeneratorName, u64>,
 }
 
-fn key(case: NameCase, schema: &str, table: &str) -> (String, String) {
-    (case.folded(schema).into_owned(), case.folded(table).into_owned())
+fn key(case: NameCase, schema: &str, table: &str) -> FoldedName<'static> {
+    case.fold(schema, table).into_owned()
 }
 
 impl<'a> Survey<'a> {

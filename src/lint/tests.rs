@@ -5,13 +5,14 @@ use std::fs;
 
 use super::{Code, Finding, Severity, StoreFacts, StoreKind, findings};
 use crate::ids::layout::Moment;
-use crate::rules::model::{ColumnShape, NameCase};
+use crate::rules::model::ColumnShape;
 use crate::rules::{self, RuleSet};
 use crate::schema::TableKind;
 use crate::schema::facts::{
     Body, BodyKind, ColumnFacts, Facts, ForeignKey, Highest, Index, ServerFacts, TableFacts, ViewFacts,
 };
 use crate::store::{GeneratorRecord, Key, Revision, Versioned};
+use crate::table_name::{NameCase, TableName};
 
 mod columns;
 mod names;
@@ -201,7 +202,7 @@ pub(super) fn body(kind: BodyKind, text: &str) -> Body {
 }
 
 pub(super) fn trigger(table: &str, timing: &str) -> BodyKind {
-    let table = ("shop".to_owned(), table.to_owned());
+    let table = TableName::new("shop", table);
     BodyKind::Trigger { table, timing: timing.to_owned(), event: "INSERT".to_owned() }
 }
 

@@ -5,9 +5,11 @@
 //! (errors 1833 and 3780, measured on MariaDB 10.11 and MySQL 9.7).
 
 use super::definition::Definition;
-use crate::rules::model::{ColumnShape, NameCase};
-use crate::schema::{TableName, WholeKey};
+use crate::rules::model::ColumnShape;
+use crate::schema::WholeKey;
 use crate::sql::name::same_column;
+use crate::table_name::NameCase;
+use crate::table_name::TableName;
 
 /// Columns that change together, ruled ones first, and the keys between them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,7 +71,7 @@ pub fn related(case: NameCase, roots: &[Place], all: &[WholeKey]) -> (Vec<Place>
 mod tests {
     use super::{Place, related};
     use crate::migrate::family::tests_of_families::{key, table};
-    use crate::rules::model::NameCase;
+    use crate::table_name::NameCase;
 
     #[track_caller]
     fn check(roots: &[&str], expect: &[&str], expect_keys: &[&str]) {
@@ -115,7 +117,8 @@ mod tests {
 
 #[cfg(test)]
 pub(super) mod tests_of_families {
-    use crate::schema::{TableName, WholeKey};
+    use crate::schema::WholeKey;
+    use crate::table_name::TableName;
 
     pub(in crate::migrate) fn table(name: &str) -> TableName {
         TableName { schema: "shop".into(), table: name.into() }

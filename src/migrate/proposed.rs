@@ -78,8 +78,9 @@ mod tests {
     use super::{Proposal, with};
     use crate::migrate::rules_file::{Addition, text};
     use crate::migrate::survey::Wanted;
-    use crate::rules::model::{NameCase, Origin, Rule};
+    use crate::rules::model::{Origin, Rule};
     use crate::rules::{RuleSet, load};
+    use crate::table_name::NameCase;
     use std::path::Path;
 
     /// As the file that is written is read.

@@ -4,9 +4,10 @@ use serde::Serialize;
 
 use super::interleave::Counting;
 use crate::ids::ID_MAX;
-use crate::rules::model::{Mode, NameCase};
+use crate::rules::model::Mode;
 use crate::rules::{Ambiguous, RuleSet, pattern};
 use crate::schema::Counter;
+use crate::table_name::NameCase;
 
 /// A line of `rowstamp migrate plan`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -198,8 +199,9 @@ mod tests {
     use crate::ids::ID_MAX;
     use crate::migrate::interleave::{Flavour, Increments};
     use crate::rules::RuleSet;
-    use crate::rules::model::{ColumnShape, NameCase};
+    use crate::rules::model::ColumnShape;
     use crate::schema::Counter;
+    use crate::table_name::NameCase;
 
     const EVEN: Wanted = Wanted::Sequence { is_even: true };
 

@@ -28,6 +28,7 @@ use crate::sql::statement::dynamic::{self as dynamic_sql, Dynamic};
 use crate::sql::statement::for_statement::ModeSetting;
 use crate::sql::statement::set::Settings;
 use crate::sql::statement::{self, Statement, routine};
+use crate::table_name::TableName;
 
 pub(super) fn plan(text: &[u8], view: &View<'_>, protocol: Protocol, several: bool) -> Planned {
     let Some(mut lexer) = Lexer::new(text, *view.dialect) else {
@@ -91,9 +92,9 @@ struct Walk<'a> {
     schema: Option<Cow<'a, str>>,
     schema_is_known: bool,
     /// Names that temporary tables of this packet hide or no longer hide.
-    overlay: Vec<(String, String, Hidden)>,
+    overlay: Vec<(TableName, Hidden)>,
     /// Views that this packet makes: whether of a ruled table is not known before they are there.
-    views: Vec<(String, String)>,
+    views: Vec<TableName>,
     effects: Effects,
     /// [`Effects::explains_report`], as far as the walk has come.
     explained: bool,
@@ -286,13 +287,13 @@ impl Walk<'_> {
         self.effects.opaque |= settings.opaque;
     }
 
-    fn names(&self, path: Path) -> Option<(String, String)> {
+    fn names(&self, path: Path) -> Option<TableName> {
         let table = name::decode(self.text, path.last, self.dialect.charset)?.into_owned();
         let schema = match path.qualifier {
             Some(token) => name::decode(self.text, token, self.dialect.charset)?.into_owned(),
             None => self.schema.as_deref()?.to_owned(),
         };
-        Some((schema, table))
+        Some(TableName { schema, table })
     }
 
     /// Looks a table up. `text` is what `path` points into.
@@ -330,7 +331,10 @@ impl Walk<'_> {
                 );
             }
         }
-        if self.views.iter().any(|(s, t)| name::same_column(s, &schema) && name::same_column(t, &table)) {
+        let is_it = |view: &TableName| {
+            name::same_column(&view.schema, &schema) && name::same_column(&view.table, &table)
+        };
+        if self.views.iter().any(is_it) {
             return refuse("its table is a view made in the same packet; send them in packets of their own");
         }
         match (self.view.tables)(&schema, &table) {
@@ -338,10 +342,8 @@ impl Walk<'_> {
             Lookup::Ruled(target) if target.rule.mode != Mode::On => Ok(Named::NotRuled),
             Lookup::Ruled(target) => Ok(Named::Ruled(target)),
             Lookup::Missing => Ok(Named::Missing),
-            Lookup::PerhapsHidden => {
-                needs(Need::Temporary { schema: schema.into_owned(), table: table.into_owned() })
-            }
-            Lookup::Unknown => needs(Need::Table { schema: schema.into_owned(), table: table.into_owned() }),
+            Lookup::PerhapsHidden => needs(Need::Temporary(TableName::new(schema, table))),
+            Lookup::Unknown => needs(Need::Table(TableName::new(schema, table))),
             Lookup::Refused(why) => refuse(&why),
             Lookup::Away(why) => Err(Box::new(Planned::Away(why))),
             Lookup::ServerFirst(why) => Ok(Named::ServerFirst(why)),
@@ -442,9 +444,7 @@ impl Walk<'_> {
             Stop::Stale(what) => {
                 let planned = self.unreadable(start, &what);
                 match (planned, self.names(table)) {
-                    (Planned::Unreadable(unreadable), Some((schema, table))) => {
-                        Planned::Stale { schema, table, unreadable }
-                    }
+                    (Planned::Unreadable(unreadable), Some(table)) => Planned::Stale { table, unreadable },
                     (other, _) => other,
                 }
             }

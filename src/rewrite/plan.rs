@@ -19,6 +19,7 @@ use crate::rewrite::plan::select::SelectPlan;
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::InsertId;
 use crate::sql::dialect::{Dialect, SqlMode};
+use crate::table_name::TableName;
 
 /// What a name means to the rules.
 #[derive(Debug, Clone)]
@@ -73,8 +74,7 @@ pub enum Planned {
     /// The text does not fit the table's columns as cached: refresh them once and plan again; after that, as
     /// [`Planned::Unreadable`].
     Stale {
-        schema: String,
-        table: String,
+        table: TableName,
         unreadable: Unreadable,
     },
     Refused(Refusal),
@@ -91,9 +91,9 @@ pub enum Planned {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Need {
     /// The columns of this table ([`Lookup::Unknown`]).
-    Table { schema: String, table: String },
+    Table(TableName),
     /// Whether the session has a temporary table of this name ([`Lookup::PerhapsHidden`]); the server is asked on the session.
-    Temporary { schema: String, table: String },
+    Temporary(TableName),
     /// The server's answer to this query ([`named::Session::value`]).
     Value { question: Vec<u8> },
 }

@@ -12,8 +12,7 @@ pub fn plan(text: &[u8], view: &View<'_>, protocol: Protocol) -> Planned {
 pub enum Inserts {
     /// It does not, or names no table that there could be.
     Nothing,
-    /// By schema and table.
-    Into(Box<(String, String)>),
+    Into(Box<TableName>),
     /// It cannot be read for certain.
     Unclear,
 }
@@ -49,3 +48,4 @@ use crate::rewrite::plan::View;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::named::Fresh;
 use crate::sql::dialect::Dialect;
+use crate::table_name::TableName;

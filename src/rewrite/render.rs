@@ -12,11 +12,8 @@ pub fn describe(text: &[u8], planned: &Planned) -> String {
     match planned {
         Planned::Untouched(_) => "forwarded as it came: no INSERT into a ruled table\n".to_owned(),
         Planned::Needs(need) => needed(need),
-        Planned::Stale { schema, table, unreadable } => {
-            format!(
-                "does not fit the columns of {schema}.{table} as they are known\n{}\n",
-                unreadable.refusal
-            )
+        Planned::Stale { table, unreadable } => {
+            format!("does not fit the columns of {table} as they are known\n{}\n", unreadable.refusal)
         }
         Planned::Fails(_) => "fails with the server's error\n".to_owned(),
         Planned::Away(why) => format!("no id now (1467)\n{why}\n"),
@@ -33,9 +30,9 @@ pub fn describe(text: &[u8], planned: &Planned) -> String {
 
 fn needed(need: &Need) -> String {
     match need {
-        Need::Table { schema, table } => format!("the columns of {schema}.{table} are needed\n"),
-        Need::Temporary { schema, table } => {
-            format!("the server is asked whether a temporary table hides {schema}.{table}\n")
+        Need::Table(name) => format!("the columns of {name} are needed\n"),
+        Need::Temporary(name) => {
+            format!("the server is asked whether a temporary table hides {name}\n")
         }
         Need::Value { question } => {
             format!("the server is asked first: {}\n", String::from_utf8_lossy(question))

@@ -8,6 +8,7 @@ use crate::rewrite::plan::target::{Target, Through};
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::name::same_column;
 use crate::sql::statement::view::Definition;
+use crate::table_name::TableName;
 
 /// Views of views of views.
 pub const STEPS_MAX: usize = 32;
@@ -30,8 +31,8 @@ impl Following {
         Following { columns, names: view.clone() }
     }
 
-    /// Takes the definition of the view that was come to: schema and name of what it selects from, or why it is not followed.
-    pub fn step(&mut self, definition: &str) -> Result<(String, String), &'static str> {
+    /// Takes the definition of the view that was come to: what it selects from, or why it is not followed.
+    pub fn step(&mut self, definition: &str) -> Result<TableName, &'static str> {
         if definition.is_empty() {
             return Err("the control account may not see its definition (SHOW VIEW)");
         }

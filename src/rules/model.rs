@@ -1,6 +1,5 @@
 //! Rules as they act: immutable, shared by all sessions, swapped whole on a reload.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -115,25 +114,6 @@ impl GeneratorKind {
         match self {
             GeneratorKind::Sequence(sequence) => Spacing::by(sequence.step),
             GeneratorKind::Timestamp(timestamp) => timestamp.layout.spacing(),
-        }
-    }
-}
-
-/// How the backend compares names of schemas and tables: `lower_case_table_names`, 0 or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameCase {
-    Sensitive,
-    Insensitive,
-}
-
-impl NameCase {
-    /// A name as it is compared. Called for each INSERT: allocates nothing for names in lower case or compared as they are.
-    pub fn folded(self, name: &str) -> Cow<'_, str> {
-        let is_folded =
-            |c: char| if c.is_ascii() { !c.is_ascii_uppercase() } else { c.to_lowercase().eq([c]) };
-        match self {
-            NameCase::Insensitive if !name.chars().all(is_folded) => Cow::Owned(name.to_lowercase()),
-            NameCase::Sensitive | NameCase::Insensitive => Cow::Borrowed(name),
         }
     }
 }

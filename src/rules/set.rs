@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::rules::model::{GeneratorName, GeneratorSpec, Mode, NameCase, Rule};
+use crate::rules::model::{GeneratorName, GeneratorSpec, Mode, Rule};
 use crate::rules::pattern;
+use crate::table_name::NameCase;
 
 /// A table that two rules claim, so that neither may fill it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -165,8 +166,8 @@ fn index(rules: &[Arc<Rule>], case: NameCase) -> Index {
 #[cfg(test)]
 mod tests {
     use super::RuleSet;
-    use crate::rules::model::NameCase::{self, Insensitive, Sensitive};
     use crate::rules::model::{Explicit, GeneratorName, InsertId, Mode, Origin, Rule, Unavailable};
+    use crate::table_name::NameCase::{self, Insensitive, Sensitive};
 
     fn rule(schema: &str, table: &str) -> Rule {
         Rule {

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 use super::TableKind;
 use crate::ids::layout::Moment;
-use crate::rules::model::{ColumnShape, NameCase};
+use crate::rules::model::ColumnShape;
+use crate::table_name::{NameCase, TableName};
 
 pub use server::ServerFacts;
 
@@ -102,8 +103,7 @@ pub enum BodyKind {
     /// MariaDB's PACKAGE BODY.
     Package,
     Trigger {
-        /// Schema and name.
-        table: (String, String),
+        table: TableName,
         /// BEFORE, AFTER
         timing: String,
         /// INSERT, UPDATE, DELETE

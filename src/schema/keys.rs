@@ -5,13 +5,7 @@ use std::collections::HashMap;
 use mysql_async::Row;
 
 use super::{Schema, SchemaError};
-
-/// A table, by schema and name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TableName {
-    pub schema: String,
-    pub table: String,
-}
+use crate::table_name::TableName;
 
 /// A foreign key with all its columns.
 #[derive(Debug, Clone, PartialEq, Eq)]

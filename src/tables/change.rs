@@ -264,7 +264,7 @@ impl Tables {
         tables.renew_mentions();
         let mut known = Known::clone(&self.known.load());
         for one in without.iter().filter(|one| matches!(one.fit, Fit::New { .. })) {
-            known.remove(&self.key(&one.rule.schema, &one.table));
+            known.remove(&self.folded(&one.rule.schema, &one.table).into_owned());
         }
         tables.known.store(known.into());
         tables

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::through::{Following, STEPS_MAX, TOO_MANY, unclear};
-use crate::rules::model::{NameCase, TableShape};
+use crate::rules::model::TableShape;
 use crate::schema::{Schema, SchemaError, TableKind, ViewText};
+use crate::table_name::{FoldedName, NameCase, TableName};
 use crate::tables::views::mentioning;
 
 /// What a view's name means.
 #[derive(Debug, Clone)]
 pub struct Followed {
     pub lookup: Lookup,
-    /// Schema and name of the ruled table that its rows go into; where that is not certain, its own.
-    pub table: (String, String),
+    /// The ruled table that its rows go into; where that is not certain, the view itself.
+    pub table: TableName,
 }
 
-/// By schema and name as the backend compares them.
-pub type AllFollowed = BTreeMap<(String, String), Followed>;
+pub type AllFollowed = BTreeMap<FoldedName<'static>, Followed>;
 
 /// The backend's views that mention a table of which `base` knows something: three queries and one more for each 32 of them.
 pub async fn follow_all(
@@ -28,30 +28,23 @@ pub async fn follow_all(
 ) -> Result<AllFollowed, SchemaError> {
     let views = schema.views().await?;
     let found = mentioning(case, &views, |schema, table| base(schema, table).is_some());
-    let is_found = |view: &&ViewText| {
-        let names = found.get(&*case.folded(&view.schema));
-        names.is_some_and(|names| names.contains(&*case.folded(&view.name)))
-    };
+    let is_found = |view: &&ViewText| found.contains(&case.fold(&view.schema, &view.name));
     let found: Vec<&ViewText> = views.iter().filter(is_found).collect();
-    let names: Vec<_> = found.iter().map(|view| (view.schema.clone(), view.name.clone())).collect();
+    let names: Vec<_> = found.iter().map(|view| TableName::new(&view.schema, &view.name)).collect();
     let shapes = schema.live_tables(case, &names).await?;
     let live = found.into_iter().zip(shapes).filter_map(|(view, live)| {
         let live = live.filter(|live| live.kind == TableKind::View)?;
-        Some((folded(case, &view.schema, &view.name), (view, live.shape)))
+        Some((case.fold(&view.schema, &view.name).into_owned(), (view, live.shape)))
     });
     let live: Live<'_> = live.collect();
     Ok(live.keys().filter_map(|name| Some((name.clone(), follow(name, &live, case, &base)?))).collect())
 }
 
-type Live<'a> = BTreeMap<(String, String), (&'a ViewText, TableShape)>;
-
-fn folded(case: NameCase, schema: &str, table: &str) -> (String, String) {
-    (case.folded(schema).into_owned(), case.folded(table).into_owned())
-}
+type Live<'a> = BTreeMap<FoldedName<'static>, (&'a ViewText, TableShape)>;
 
 /// `None`: its rows go into no ruled table.
 fn follow(
-    name: &(String, String),
+    name: &FoldedName<'_>,
     live: &Live<'_>,
     case: NameCase,
     base: impl Fn(&str, &str) -> Option<Lookup>,
@@ -59,7 +52,7 @@ fn follow(
     let (view, shape) = live.get(name)?;
     let own = (view.schema.as_str(), view.name.as_str());
     let ends = |lookup, (schema, table): (&str, &str)| {
-        Some(Followed { lookup, table: (schema.to_owned(), table.to_owned()) })
+        Some(Followed { lookup, table: TableName::new(schema, table) })
     };
     let mut following = Following::new(shape);
     let mut text = &view.definition;
@@ -68,17 +61,17 @@ fn follow(
             Ok(from) => from,
             Err(why) => return ends(unclear(own, why), own),
         };
-        if let Some((next, shape)) = live.get(&folded(case, &from.0, &from.1)) {
+        if let Some((next, shape)) = live.get(&case.fold(&from.schema, &from.table)) {
             following.goes_on(shape.clone());
             text = &next.definition;
             continue;
         }
-        return match base(&from.0, &from.1)? {
+        return match base(&from.schema, &from.table)? {
             Lookup::Ruled(target) => {
                 let Target { rule, table, .. } = &*target;
                 ends(following.ends((own.0, own.1, shape), &target), (&rule.schema, table))
             }
-            other => ends(other, (&from.0, &from.1)),
+            other => ends(other, (&from.schema, &from.table)),
         };
     }
     ends(unclear(own, TOO_MANY), own)
@@ -93,9 +86,10 @@ mod tests {
     use crate::ids::range::block::Spacing;
     use crate::rewrite::plan::Lookup;
     use crate::rewrite::plan::target::Target;
-    use crate::rules::model::NameCase::{Insensitive, Sensitive};
-    use crate::rules::model::{ColumnShape, NameCase, TableShape};
+    use crate::rules::model::{ColumnShape, TableShape};
     use crate::schema::ViewText;
+    use crate::table_name::NameCase;
+    use crate::table_name::NameCase::{Insensitive, Sensitive};
 
     fn shape(columns: &[&str]) -> TableShape {
         let columns = columns.iter().map(|name| ColumnShape::of(name, "bigint", "bigint(20)", ""));
@@ -127,12 +121,12 @@ mod tests {
             .collect();
         let live: BTreeMap<_, _> = texts
             .iter()
-            .map(|(text, shape)| (("s".into(), text.name.clone()), (text, shape.clone())))
+            .map(|(text, shape)| (case.fold("s", &text.name).into_owned(), (text, shape.clone())))
             .collect();
         let base = |schema: &str, table: &str| {
-            ((&*case.folded(schema), &*case.folded(table)) == ("s", "t")).then(|| Lookup::Ruled(target()))
+            (case.fold(schema, table) == case.fold("s", "t")).then(|| Lookup::Ruled(target()))
         };
-        let said = match follow(&("s".into(), views[0].0.into()), &live, case, base) {
+        let said = match follow(&case.fold("s", views[0].0), &live, case, base) {
             None => "-".to_owned(),
             Some(found) => {
                 let said = match found.lookup {
@@ -140,7 +134,7 @@ mod tests {
                     Lookup::ServerFirst(why) => why,
                     other => format!("{other:?}"),
                 };
-                format!("{}: {said}", found.table.1)
+                format!("{}: {said}", found.table.table)
             }
         };
         assert!(said.starts_with(expect), "{said}");

@@ -1,6 +1,5 @@
 //! What a name in a statement means: a ruled table's columns as they were read last, a view of one, or nothing of ours.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,6 +12,7 @@ use crate::rules::model::{Rule, TableShape};
 use crate::rules::pattern::is_pattern;
 use crate::schema::{LiveTable, SchemaError, TableKind};
 use crate::sql::name::same_column;
+use crate::table_name::FoldedName;
 use crate::tables::{TableError, Tables};
 
 /// What nobody read again in the meantime ([`Tables::refresh`]) is too old after so long.
@@ -32,9 +32,7 @@ impl Ddl {
     }
 }
 
-/// Schema and table as the backend compares them.
-pub(super) type Name<'a> = (Cow<'a, str>, Cow<'a, str>);
-pub(super) type Known = BTreeMap<Name<'static>, Entry>;
+pub(super) type Known = BTreeMap<FoldedName<'static>, Entry>;
 
 #[derive(Clone)]
 pub(super) struct Entry {
@@ -49,13 +47,8 @@ pub(super) struct Entry {
 }
 
 impl Tables {
-    pub(super) fn folded<'a>(&self, schema: &'a str, table: &'a str) -> Name<'a> {
-        (self.backend.case.folded(schema), self.backend.case.folded(table))
-    }
-
-    pub(super) fn key(&self, schema: &str, table: &str) -> Name<'static> {
-        let (schema, table) = self.folded(schema, table);
-        (schema.into_owned().into(), table.into_owned().into())
+    pub(super) fn folded<'a>(&self, schema: &'a str, table: &'a str) -> FoldedName<'a> {
+        self.backend.case.fold(schema, table)
     }
 
     /// What a name in a statement means; never waits.
@@ -77,18 +70,18 @@ impl Tables {
     }
 
     /// Of a name that nothing is known of, or not any more.
-    fn not_known(&self, schema: &str, table: &str, name: &Name<'_>) -> Lookup {
+    fn not_known(&self, schema: &str, table: &str, name: &FoldedName<'_>) -> Lookup {
         match self.rules.acting(self.backend.case, schema, table) {
             Ok(None) if !self.views.are_read_at(self.backend.ddl.seen()) => Lookup::Unknown,
-            Ok(None) if !self.views.contains(&name.0, &name.1) => Lookup::NotRuled,
+            Ok(None) if !self.views.contains(name) => Lookup::NotRuled,
             Err(ambiguous) => Lookup::Refused(ambiguous.to_string()),
             Ok(_) => self.away(name).unwrap_or(Lookup::Unknown),
         }
     }
 
     /// What a ruled name means while its table's lock is lost.
-    fn away(&self, (schema, table): &Name<'_>) -> Option<Lookup> {
-        self.backend.locks.as_ref()?.lost(|| format!("{schema}.{table}")).map(Lookup::Away)
+    fn away(&self, name: &FoldedName<'_>) -> Option<Lookup> {
+        self.backend.locks.as_ref()?.lost(|| name.to_string()).map(Lookup::Away)
     }
 
     /// No table counts as bound any more.
@@ -119,8 +112,7 @@ impl Tables {
 
     /// Whether a name without a rule is a view that mentions a table with one.
     fn is_view(&self, schema: &str, name: &str) -> bool {
-        let (schema, name) = self.folded(schema, name);
-        self.views.contains(&schema, &name)
+        self.views.contains(&self.folded(schema, name))
     }
 
     /// Reads the views afresh; those made past this proxy are seen when this is called from time to time.
@@ -209,12 +201,12 @@ impl Tables {
     pub(super) fn bound_names(&self) -> Vec<String> {
         let known = self.known.load();
         let bound = known.iter().filter(|(_, entry)| entry.is_bound);
-        bound.map(|((schema, table), _)| format!("{schema}.{table}")).collect()
+        bound.map(|(name, _)| name.to_string()).collect()
     }
 
     /// `ddl`: [`Ddl::seen`] before it was read.
     pub(super) fn put(&self, schema: &str, table: &str, lookup: Lookup, ddl: u64, is_bound: bool) {
-        let key = self.key(schema, table);
+        let key = self.folded(schema, table).into_owned();
         let is_used = Arc::default();
         let entry = Entry { lookup, read_at: Instant::now(), ddl, is_bound, is_used };
         self.known.rcu(|known| {

@@ -54,10 +54,7 @@ impl Tables {
         let shadowed = self.shadowed_views();
         let names = rules
             .map(|rule| (rule.schema.as_str(), rule.table.as_str(), true))
-            .chain(views.iter().flat_map(|(schema, names)| {
-                names.iter().map(move |name| (schema.as_str(), name.as_str(), false))
-            }))
-            .chain(shadowed.iter().map(|(schema, name)| (schema.as_str(), name.as_str(), false)));
+            .chain(views.iter().chain(&shadowed).map(|view| (view.schema(), view.table(), false)));
         self.mentions.store(Mentions::new(names).into());
     }
 }

@@ -9,8 +9,9 @@ use crate::rewrite::plan::target::Target;
 use crate::rules::column::Meant;
 use crate::rules::model::TableShape;
 use crate::schema::{SchemaError, TableKind};
+use crate::table_name::{FoldedName, TableName};
 use crate::tables::Tables;
-use crate::tables::lookup::{Known, Name};
+use crate::tables::lookup::Known;
 
 /// How often [`Tables::refresh`] is to be called.
 pub const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
@@ -32,16 +33,16 @@ impl Tables {
             }
             match &entry.lookup {
                 Lookup::Ruled(target) if target.view.is_none() => {
-                    names.push((target.rule.schema.clone(), target.table.clone()));
+                    names.push(TableName::new(&target.rule.schema, &target.table));
                 }
-                Lookup::NotRuled => names.push((key.0.clone().into_owned(), key.1.clone().into_owned())),
+                Lookup::NotRuled => names.push(TableName::new(key.schema(), key.table())),
                 _ => others.push(key.clone()),
             }
         }
         let found = schema.live_tables(self.backend.case, &names).await?;
         let mut same = Vec::new();
         for (name, live) in names.iter().zip(found) {
-            let key = self.key(&name.0, &name.1);
+            let key = self.folded(&name.schema, &name.table).into_owned();
             let live = live.filter(|live| live.kind == TableKind::Base).map(|live| live.shape);
             let known = self.known.load().get(&key).map(|entry| entry.lookup.clone());
             match known {
@@ -67,23 +68,23 @@ impl Tables {
             }
             known
         });
-        for (schema, table) in others {
-            self.fetch(&schema, &table, true).await;
+        for name in others {
+            self.fetch(name.schema(), name.table(), true).await;
         }
         Ok(())
     }
 
     /// Whether the table's name is a pattern's, and its columns are not.
-    fn passes(&self, (schema, table): &Name<'static>, shape: &TableShape) -> bool {
-        let rule = self.rules.acting(self.backend.case, schema, table).ok().flatten();
-        rule.is_some_and(|rule| rule.meant(table, shape.columns.iter()) == Meant::Passes)
+    fn passes(&self, name: &FoldedName<'_>, shape: &TableShape) -> bool {
+        let rule = self.rules.acting(self.backend.case, name.schema(), name.table()).ok().flatten();
+        rule.is_some_and(|rule| rule.meant(name.table(), shape.columns.iter()) == Meant::Passes)
     }
 
     /// The server refused a statement on this table in a way that other columns than we know would explain.
     pub(crate) fn suspect(&self, target: &Target) {
-        let base = self.key(&target.rule.schema, &target.table);
+        let base = self.folded(&target.rule.schema, &target.table).into_owned();
         let (schema, name) = target.named();
-        let named = self.key(schema, name);
+        let named = self.folded(schema, name).into_owned();
         for key in [base, named] {
             let is_old =
                 self.known.load().get(&key).is_some_and(|entry| entry.read_at.elapsed() > SUSPECT_AGE);
@@ -94,7 +95,7 @@ impl Tables {
     }
 
     /// It is read again before it is used again.
-    fn outdate(&self, key: &Name<'static>) {
+    fn outdate(&self, key: &FoldedName<'static>) {
         self.known.rcu(|known| {
             let mut known = Known::clone(known);
             if let Some(entry) = known.get_mut(key) {

@@ -9,14 +9,15 @@ use crate::rewrite::plan::Lookup;
 use crate::rules::model::{Mode, Rule};
 use crate::schema::{SchemaError, TableKind};
 use crate::sql::digest::Digest;
+use crate::table_name::{FoldedName, TableName};
 use crate::tables::followed::{AllFollowed, follow_all};
 use crate::tables::shadow_counts::{Outcome, ShadowCount};
 use crate::tables::{InForce, SHAPE_AGE_MAX, Tables};
 
-/// What was read of the tables in shadow mode, and of their views; by schema and name as the backend compares them.
+/// What was read of the tables in shadow mode, and of their views; as the backend compares their names.
 #[derive(Default)]
 pub(super) struct Shadows {
-    tables: BTreeMap<(String, String), Lookup>,
+    tables: BTreeMap<FoldedName<'static>, Lookup>,
     views: AllFollowed,
     read_at: Option<Instant>,
     /// How often DDL had been seen before they were read.
@@ -30,28 +31,23 @@ impl Tables {
     }
 
     /// The table in shadow mode that a name in a statement means: its own, or a view's of it.
-    pub(crate) fn shadowed(&self, schema: &str, table: &str) -> Option<(String, String)> {
+    pub(crate) fn shadowed(&self, schema: &str, table: &str) -> Option<TableName> {
         if !self.rehearses() {
             return None;
         }
-        if let Some(view) = self.shadows.load().views.get(&self.owned(schema, table)) {
+        if let Some(view) = self.shadows.load().views.get(&self.folded(schema, table)) {
             return Some(view.table.clone());
         }
         self.rules.shadow(self.backend.case, schema, table)?;
-        let name = self.owned(schema, table);
+        let name = self.folded(schema, table);
         // A pattern that passes the table over.
         let is_none = matches!(self.shadows.load().tables.get(&name), Some(Lookup::NotRuled));
-        (!is_none).then_some(name)
+        (!is_none).then(|| TableName::new(name.schema(), name.table()))
     }
 
-    /// Views of such tables, by schema and name.
-    pub(super) fn shadowed_views(&self) -> Vec<(String, String)> {
+    /// Views of such tables.
+    pub(super) fn shadowed_views(&self) -> Vec<FoldedName<'static>> {
         self.shadows.load().views.keys().cloned().collect()
-    }
-
-    fn owned(&self, schema: &str, table: &str) -> (String, String) {
-        let (schema, table) = self.folded(schema, table);
-        (schema.into_owned(), table.into_owned())
     }
 
     /// As [`Tables::lookup`], with tables in shadow mode ruled as if they were on. [`Lookup::Unknown`] of such tables only: what
@@ -59,7 +55,7 @@ impl Tables {
     pub(crate) fn rehearsed(&self, schema: &str, table: &str) -> Lookup {
         let shadows = self.shadows.load();
         let found = self.rules.shadow(self.backend.case, schema, table);
-        let name = self.owned(schema, table);
+        let name = self.folded(schema, table);
         let Some(rule) = found.filter(|_| !shadows.views.contains_key(&name)) else {
             let on_its_way = if self.has_rules() { self.lookup(schema, table) } else { Lookup::NotRuled };
             return match on_its_way {
@@ -84,7 +80,7 @@ impl Tables {
         digest: &dyn Fn() -> Digest,
     ) {
         let name = name.map(|(schema, table)| self.folded(schema, table));
-        let name = name.as_ref().map(|(schema, table)| (&**schema, &**table));
+        let name = name.as_ref().map(|name| (name.schema(), name.table()));
         self.backend.shadow.count(name, outcome, asks, digest);
     }
 
@@ -116,16 +112,16 @@ impl Tables {
             .chain(found.passed)
             .filter(|(_, rule)| rule.mode == Mode::Shadow)
             .collect();
-        let names: Vec<_> = mine.iter().map(|(table, rule)| (rule.schema.clone(), table.clone())).collect();
+        let names: Vec<_> = mine.iter().map(|(table, rule)| TableName::new(&rule.schema, table)).collect();
         let live = schema.live_tables(self.backend.case, &names).await?;
         for ((table, rule), live) in mine.iter().zip(live) {
             let Some(live) = live.filter(|live| live.kind == TableKind::Base) else { continue };
             let meaning = self.meaning(&as_if_on(rule), table, Some(Arc::new(live.shape)));
-            shadows.tables.insert(self.owned(&rule.schema, table), meaning);
+            shadows.tables.insert(self.folded(&rule.schema, table).into_owned(), meaning);
         }
         let is_ruled = |lookup: &&Lookup| !matches!(lookup, Lookup::NotRuled);
         let base = |schema: &str, table: &str| {
-            shadows.tables.get(&self.owned(schema, table)).filter(is_ruled).cloned()
+            shadows.tables.get(&self.folded(schema, table)).filter(is_ruled).cloned()
         };
         shadows.views = follow_all(schema, self.backend.case, base).await?;
         Ok(shadows)

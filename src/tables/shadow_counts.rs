@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::sql::digest::Digest;
+use crate::table_name::TableName;
 
 /// How often the log gets what was counted.
 pub const TELL_INTERVAL: std::time::Duration = std::time::Duration::from_mins(1);
@@ -75,7 +76,8 @@ impl ShadowCount {
 /// What all versions of the rules count into.
 #[derive(Debug, Default)]
 pub(crate) struct Shadow {
-    tables: RwLock<BTreeMap<(String, String), Arc<Counts>>>,
+    tables: RwLock<BTreeMap<TableName, Arc<Counts>>>,
+    /// Tables, each with the digest of a statement.
     told: Mutex<BTreeSet<(String, String)>>,
 }
 
@@ -115,14 +117,14 @@ impl Shadow {
     }
 
     fn of(&self, schema: &str, table: &str) -> Arc<Counts> {
-        let name = (schema.to_owned(), table.to_owned());
+        let name = TableName::new(schema, table);
         let known = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(counts) = known.get(&name) {
             return counts.clone();
         }
         drop(known);
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        let name = if tables.len() < TABLES_MAX { name } else { (schema.to_owned(), "(others)".to_owned()) };
+        let name = if tables.len() < TABLES_MAX { name } else { TableName::new(schema, "(others)") };
         tables.entry(name).or_default().clone()
     }
 
@@ -142,7 +144,7 @@ impl Shadow {
     pub(crate) fn counted(&self) -> Vec<ShadowCount> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let one = |((schema, table), counts): (&(String, String), &Arc<Counts>)| ShadowCount {
+        let one = |(TableName { schema, table }, counts): (&TableName, &Arc<Counts>)| ShadowCount {
             schema: schema.clone(),
             table: table.clone(),
             rewritten: get(&counts.rewritten),

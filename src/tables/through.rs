@@ -4,6 +4,7 @@ use crate::rewrite::plan::Lookup;
 use crate::rewrite::through::{Following, STEPS_MAX, TOO_MANY, unclear};
 use crate::rules::model::TableShape;
 use crate::schema::{LiveTable, TableKind};
+use crate::table_name::TableName;
 use crate::tables::{TableError, Tables};
 
 /// What lies behind a view.
@@ -45,17 +46,17 @@ impl Tables {
     async fn behind(&self, schema: &str, view: &str, shape: &TableShape) -> Result<Behind, TableError> {
         let Some(live) = &self.backend.schema else { return Ok(Behind::Missing) };
         let mut following = Following::new(shape);
-        let mut at = (schema.to_owned(), view.to_owned());
+        let mut at = TableName::new(schema, view);
         for _ in 0..STEPS_MAX {
-            let from = match following.step(&live.view_definition(&at.0, &at.1).await?) {
+            let from = match following.step(&live.view_definition(&at.schema, &at.table).await?) {
                 Ok(from) => from,
                 Err(why) => return Ok(Behind::Unclear(why)),
             };
-            let Some(found) = self.live_table(&from.0, &from.1).await? else {
+            let Some(found) = self.live_table(&from.schema, &from.table).await? else {
                 return Ok(Behind::Missing);
             };
             match found.kind {
-                TableKind::Base => return Ok(Behind::Base { schema: from.0, live: found, following }),
+                TableKind::Base => return Ok(Behind::Base { schema: from.schema, live: found, following }),
                 TableKind::View => {
                     following.goes_on(found.shape);
                     at = from;

@@ -1,18 +1,18 @@
 //! Views of ruled tables: an INSERT through one reaches the table.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 
 use crate::rules::RuleSet;
-use crate::rules::model::NameCase;
 use crate::schema::ViewText;
 use crate::sql::statement::view::names_in;
+use crate::table_name::{FoldedName, NameCase, TableName};
 
-/// The views that mention a ruled table, directly or by another view, or may do so; by schema and name as the backend
-/// compares them.
+/// The views that mention a ruled table, directly or by another view, or may do so; as the backend
+/// compares their names.
 #[derive(Debug, Default)]
 pub(crate) struct Views {
     ruled: ArcSwap<Mentioning>,
@@ -31,8 +31,8 @@ impl Clone for Views {
 
 impl Views {
     /// Whether the name is such a view, as far as was read.
-    pub(crate) fn contains(&self, schema: &str, name: &str) -> bool {
-        self.ruled.load().get(schema).is_some_and(|names| names.contains(name))
+    pub(crate) fn contains(&self, name: &FoldedName<'_>) -> bool {
+        self.ruled.load().contains(name)
     }
 
     /// Whether they were read after DDL was seen for the `ddl`-th time.
@@ -65,8 +65,7 @@ fn ruled(rules: &RuleSet, case: NameCase, views: &[ViewText]) -> Mentioning {
     mentioning(case, views, |schema, table| !matches!(rules.acting(case, schema, table), Ok(None)))
 }
 
-/// Names of views by their schemas, both as the backend compares them.
-pub(crate) type Mentioning = BTreeMap<String, BTreeSet<String>>;
+pub(crate) type Mentioning = BTreeSet<FoldedName<'static>>;
 
 /// The views that mention a table that `is_ruled`, directly or by another view, or may do so.
 pub(crate) fn mentioning(
@@ -77,22 +76,18 @@ pub(crate) fn mentioning(
     let mut found = Mentioning::new();
     // A view of a view of a table takes one more round for each step.
     loop {
-        let before: usize = found.values().map(BTreeSet::len).sum();
+        let before = found.len();
         for view in views {
             // Without SHOW VIEW the definition is empty: it may be of any table.
             let mentions = view.definition.is_empty()
-                || names_in(&view.definition).iter().any(|(schema, table)| {
-                    is_ruled(schema, table)
-                        || found
-                            .get(&*case.folded(schema))
-                            .is_some_and(|names| names.contains(&*case.folded(table)))
+                || names_in(&view.definition).iter().any(|TableName { schema, table }| {
+                    is_ruled(schema, table) || found.contains(&case.fold(schema, table))
                 });
             if mentions {
-                let schema = case.folded(&view.schema).into_owned();
-                found.entry(schema).or_default().insert(case.folded(&view.name).into_owned());
+                found.insert(case.fold(&view.schema, &view.name).into_owned());
             }
         }
-        if found.values().map(BTreeSet::len).sum::<usize>() == before {
+        if found.len() == before {
             return found;
         }
     }

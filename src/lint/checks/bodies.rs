@@ -66,9 +66,7 @@ fn kind(body: &Body) -> String {
         BodyKind::Function => "function".to_owned(),
         BodyKind::Event => "event".to_owned(),
         BodyKind::Package => "package".to_owned(),
-        BodyKind::Trigger { table: (schema, table), timing, event } => {
-            format!("trigger {timing} {event} on {schema}.{table}")
-        }
+        BodyKind::Trigger { table, timing, event } => format!("trigger {timing} {event} on {table}"),
     }
 }
 
@@ -83,8 +81,8 @@ fn of_scan(survey: &Survey<'_>, body: &Body, scan: &Scan, found: &mut Vec<Findin
         ruled = Some(live);
         found.push(inserts(survey, body, live, insert));
     }
-    if let BodyKind::Trigger { table: (schema, table), timing, event } = &body.kind
-        && let Some(live) = survey.ruled(schema, table)
+    if let BodyKind::Trigger { table, timing, event } = &body.kind
+        && let Some(live) = survey.ruled(&table.schema, &table.table)
     {
         let is_before = timing.eq_ignore_ascii_case("BEFORE") && event.eq_ignore_ascii_case("INSERT");
         if is_before && scan.sets_new.iter().any(|name| same_column(name, &live.rule.column)) {

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use crate::lint::checks::grants::Grants;
 use crate::lint::finding::{Code, Finding, Where};
 use crate::lint::survey::Survey;
-use crate::rules::model::{NameCase, Rule};
+use crate::rules::model::Rule;
 use crate::rules::pattern;
 use crate::schema::TableKind;
 use crate::schema::facts::TableFacts;
+use crate::table_name::{FoldedName, NameCase};
 
 pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     for rule in survey.rules.rules() {
@@ -124,10 +125,10 @@ fn same_but_case(survey: &Survey<'_>) -> Vec<Finding> {
     if case == NameCase::Sensitive {
         return Vec::new();
     }
-    let mut by_name: BTreeMap<(String, String), &Rule> = BTreeMap::new();
+    let mut by_name: BTreeMap<FoldedName<'_>, &Rule> = BTreeMap::new();
     let mut found = Vec::new();
     for rule in survey.rules.rules() {
-        let name = (case.folded(&rule.schema).into_owned(), case.folded(&rule.table).into_owned());
+        let name = case.fold(&rule.schema, &rule.table);
         let Some(first) = by_name.insert(name, rule) else { continue };
         let why = format!(
             "{}.{} ({}) is the same to this server (lower_case_table_names = {}): the table's INSERTs are refused",

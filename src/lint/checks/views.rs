@@ -7,6 +7,7 @@ use crate::lint::survey::{Live, Survey};
 use crate::schema::facts::ViewFacts;
 use crate::sql::name::{quoted, same_column};
 use crate::sql::statement::view::{Definition, names_in};
+use crate::table_name::TableName;
 
 /// Views of views of views, as the proxy follows them.
 const STEPS_MAX: usize = 32;
@@ -54,14 +55,14 @@ fn view_of<'a>(survey: &Survey<'a>, schema: &str, name: &str) -> Option<&'a View
 
 /// A ruled table that the view names, or a view of its. Each view is read once, however many lead to it.
 fn mentioned<'s>(survey: &'s Survey<'_>, view: &ViewFacts) -> Option<&'s Live<'s>> {
-    let mut seen = BTreeSet::from([(view.schema.clone(), view.name.clone())]);
+    let mut seen = BTreeSet::from([TableName::new(&view.schema, &view.name)]);
     let mut ahead = vec![names_in(&view.definition)];
     while let Some(names) = ahead.pop() {
-        if let Some(live) = names.iter().find_map(|(schema, table)| survey.ruled(schema, table)) {
+        if let Some(live) = names.iter().find_map(|name| survey.ruled(&name.schema, &name.table)) {
             return Some(live);
         }
-        let views = names.iter().filter_map(|(schema, name)| view_of(survey, schema, name));
-        let new = views.filter(|other| seen.insert((other.schema.clone(), other.name.clone())));
+        let views = names.iter().filter_map(|name| view_of(survey, &name.schema, &name.table));
+        let new = views.filter(|other| seen.insert(TableName::new(&other.schema, &other.name)));
         ahead.extend(new.map(|other| names_in(&other.definition)));
     }
     None
@@ -80,7 +81,7 @@ fn follow<'s>(
     }
     let view = view_of(survey, schema, name)?;
     let definition = Definition::parse(&view.definition)?;
-    let (from_schema, from) = &definition.from;
+    let TableName { schema: from_schema, table: from } = &definition.from;
     let (live, behind) = follow(survey, from_schema, from, steps.checked_sub(1)?)?;
     let names: Vec<&String> = match view_of(survey, from_schema, from) {
         Some(below) if survey.ruled(from_schema, from).is_none() => below.columns.iter().collect(),

@@ -7,8 +7,9 @@ use super::{Sql, Step};
 use crate::migrate::definition::Definition;
 use crate::migrate::family::{Family, Member};
 use crate::migrate::interleave::Flavour;
-use crate::schema::{TableName, WholeKey};
+use crate::schema::WholeKey;
 use crate::sql::name::{quoted, same_column};
+use crate::table_name::TableName;
 
 /// MySQL 8.4 and later keep a key that refers to columns that are not unique, but add none, and drop none beside it (1553).
 const OLD_KEYS: &str =

@@ -9,6 +9,7 @@ use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::statements::Kept;
 use crate::rewrite::plan;
 use crate::rewrite::plan::target::Target;
+use crate::table_name::TableName;
 use crate::tables::Tables;
 
 #[derive(Debug)]
@@ -18,9 +19,9 @@ pub(in crate::proxy) enum Need {
     /// The views of ruled tables, after DDL.
     Views,
     /// The columns of a table; `again`: also where they are known.
-    Table { schema: String, table: String, again: bool },
+    Table { name: TableName, again: bool },
     /// Whether the session has a temporary table of this name.
-    Temporary { schema: String, table: String },
+    Temporary(TableName),
     /// The server's answer to this query.
     Value { question: Vec<u8> },
     /// Whether the session's user may insert into this.
@@ -38,8 +39,8 @@ pub(in crate::proxy) enum Need {
 impl From<plan::Need> for Need {
     fn from(need: plan::Need) -> Self {
         match need {
-            plan::Need::Table { schema, table } => Need::Table { schema, table, again: false },
-            plan::Need::Temporary { schema, table } => Need::Temporary { schema, table },
+            plan::Need::Table(name) => Need::Table { name, again: false },
+            plan::Need::Temporary(name) => Need::Temporary(name),
             plan::Need::Value { question } => Need::Value { question },
         }
     }

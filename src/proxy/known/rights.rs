@@ -16,6 +16,7 @@ use memchr::memchr_iter;
 use crate::proxy::known::answered::Answered;
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, Plan};
+use crate::table_name::TableName;
 
 /// Users and tables that are remembered; where there are more, all are asked about again.
 const REMEMBERED_MAX: usize = 100_000;
@@ -26,23 +27,21 @@ const UNASKED_IDS_MAX: u32 = 16;
 
 /// What tells accounts apart: the user's name, and the address where the proxy tells it to the server.
 type Account = (Vec<u8>, Option<IpAddr>);
-/// Schema and name, as the statement goes by them.
-type Named = (String, String);
 
 /// Who may insert into what, in all sessions of the proxy.
 #[derive(Debug, Default)]
-pub struct Allowed(Mutex<HashMap<Account, HashSet<Named>>>);
+pub struct Allowed(Mutex<HashMap<Account, HashSet<TableName>>>);
 
 impl Allowed {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Account, HashSet<Named>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Account, HashSet<TableName>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn has(&self, account: &Account, named: &Named) -> bool {
+    fn has(&self, account: &Account, named: &TableName) -> bool {
         self.lock().get(account).is_some_and(|tables| tables.contains(named))
     }
 
-    pub fn note(&self, account: &(Vec<u8>, Option<IpAddr>), named: (String, String)) {
+    pub fn note(&self, account: &Account, named: TableName) {
         let mut all = self.lock();
         if all.values().map(HashSet::len).sum::<usize>() >= REMEMBERED_MAX {
             all.clear();
@@ -50,7 +49,7 @@ impl Allowed {
         all.entry(account.clone()).or_default().insert(named);
     }
 
-    fn forget(&self, account: &Account, named: &Named) {
+    fn forget(&self, account: &Account, named: &TableName) {
         if let Some(tables) = self.lock().get_mut(account) {
             tables.remove(named);
         }
@@ -80,12 +79,13 @@ pub(in crate::proxy) struct Rights {
     account: Account,
     all: Arc<Allowed>,
     own: Vec<Arc<Target>>,
-    answers: Vec<(Named, Answer)>,
+    answers: Vec<(TableName, Answer)>,
 }
 
-fn named(target: &Target) -> Named {
+/// Its name as the statement goes by it.
+fn named(target: &Target) -> TableName {
     let (schema, name) = target.named();
-    (schema.to_owned(), name.to_owned())
+    TableName::new(schema, name)
 }
 
 /// Whether an error says that the account lacks a right: to a database, table or column, to what it may do there, to what a view
@@ -191,6 +191,7 @@ fn reads_counts(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Allowed, denies, reads_counts};
+    use crate::table_name::TableName;
 
     #[test]
     fn texts_that_read_counts() {
@@ -209,7 +210,7 @@ mod tests {
     fn accounts_are_told_apart() {
         let all = Allowed::default();
         let here = Some("10.0.0.1".parse().unwrap());
-        let table = |name: &str| ("s".to_owned(), name.to_owned());
+        let table = |name: &str| TableName::new("s", name);
         all.note(&(b"u".to_vec(), None), table("t"));
         assert!(all.has(&(b"u".to_vec(), None), &table("t")));
         for (account, name) in

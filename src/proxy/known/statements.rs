@@ -9,6 +9,7 @@ use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::prepare::PreparedInsert;
 use crate::sql::dialect::Dialect;
+use crate::table_name::TableName;
 
 /// Texts of a session are kept up to so many bytes; a client that prepares more has some of them to prepare again by itself
 /// where rules change.
@@ -23,8 +24,8 @@ pub(in crate::proxy) struct Source {
     /// The text reads the same under every sql_mode and character set: `dialect` is one of those that the session may have had.
     pub(in crate::proxy) reads_alike: bool,
     pub(in crate::proxy) database: Option<String>,
-    /// What it inserts into, by schema and table.
-    pub(in crate::proxy) named: (String, String),
+    /// What it inserts into.
+    pub(in crate::proxy) named: TableName,
 }
 
 /// What was prepared for a client's INSERT.
@@ -292,6 +293,7 @@ mod tests {
     use super::{KEPT_BYTES_MAX, Kept, Replaced, Source, Statements};
     use crate::mysql::prepared::LAST_PREPARED;
     use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+    use crate::table_name::TableName;
     use std::sync::Arc;
 
     fn source(text: &str) -> Arc<Source> {
@@ -302,7 +304,7 @@ mod tests {
             dialect: Dialect { server, sql_mode: SqlMode::parse(""), charset },
             reads_alike: false,
             database: None,
-            named: ("s".into(), "t".into()),
+            named: TableName::new("s", "t"),
         })
     }
 

@@ -6,6 +6,7 @@
 
 use crate::rewrite::plan::effects::{Effects, Temporary};
 use crate::sql::name::quoted;
+use crate::table_name::TableName;
 
 /// Whether a temporary table hides a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +19,7 @@ pub(in crate::proxy) enum Hides {
 
 #[derive(Debug, Default)]
 pub(in crate::proxy) struct TemporaryTables {
-    /// Schema, name, and what is known.
-    names: Vec<(String, String, Hides)>,
+    names: Vec<(TableName, Hides)>,
     /// Any other name may be hidden too.
     others_unsure: bool,
 }
@@ -32,9 +32,10 @@ impl TemporaryTables {
         table: &str,
         is_same: impl Fn(&str, &str) -> bool,
     ) -> Hides {
-        let known = self.names.iter().find(|(s, t, _)| is_same(s, schema) && is_same(t, table));
+        let known =
+            self.names.iter().find(|(name, _)| is_same(&name.schema, schema) && is_same(&name.table, table));
         match known {
-            Some((_, _, hides)) => *hides,
+            Some((_, hides)) => *hides,
             None if self.others_unsure => Hides::Unsure,
             None => Hides::No,
         }
@@ -47,9 +48,9 @@ impl TemporaryTables {
         hides: Hides,
         is_same: impl Fn(&str, &str) -> bool,
     ) {
-        self.names.retain(|(s, t, _)| !(is_same(s, schema) && is_same(t, table)));
+        self.names.retain(|(name, _)| !(is_same(&name.schema, schema) && is_same(&name.table, table)));
         if hides != Hides::No || self.others_unsure {
-            self.names.push((schema.to_owned(), table.to_owned(), hides));
+            self.names.push((TableName::new(schema, table), hides));
         }
     }
 
@@ -61,7 +62,7 @@ impl TemporaryTables {
 
     /// What ran is not seen, but made none: those that there were may be gone.
     fn perhaps_gone(&mut self) {
-        for (_, _, hides) in &mut self.names {
+        for (_, hides) in &mut self.names {
             if *hides == Hides::Yes {
                 *hides = Hides::Unsure;
             }
@@ -82,19 +83,19 @@ impl TemporaryTables {
         for (statement, change) in &effects.temporary {
             // Behind one that answers several times or not at all it is not known which failed.
             let ran = succeeded || !effects.opaque && *statement < answered;
-            let hides = |name: &(String, String)| self.hides(&name.0, &name.1, is_same);
+            let hides = |name: &TableName| self.hides(&name.schema, &name.table, is_same);
             match change {
                 Temporary::Created(name) => {
                     let to = if ran { Hides::Yes } else { Hides::Unsure };
-                    self.note(&name.0, &name.1, to, is_same);
+                    self.note(&name.schema, &name.table, to, is_same);
                 }
                 Temporary::Gone(name) if hides(name) != Hides::No => {
                     let to = if ran { Hides::No } else { Hides::Unsure };
-                    self.note(&name.0, &name.1, to, is_same);
+                    self.note(&name.schema, &name.table, to, is_same);
                 }
                 Temporary::Renamed { from, to } if hides(from) != Hides::No || hides(to) != Hides::No => {
                     for name in [from, to] {
-                        self.note(&name.0, &name.1, Hides::Unsure, is_same);
+                        self.note(&name.schema, &name.table, Hides::Unsure, is_same);
                     }
                 }
                 Temporary::Gone(_) | Temporary::Renamed { .. } => {}
@@ -104,8 +105,8 @@ impl TemporaryTables {
 }
 
 /// What the server is asked.
-pub(in crate::proxy) fn question(schema: &str, table: &str) -> String {
-    format!("SHOW CREATE TABLE {}.{}", quoted(schema), quoted(table))
+pub(in crate::proxy) fn question(name: &TableName) -> String {
+    format!("SHOW CREATE TABLE {}.{}", quoted(&name.schema), quoted(&name.table))
 }
 
 /// The answer's row: the name, and a text that begins with `CREATE TEMPORARY TABLE`. No row, where there is no table or no
@@ -126,9 +127,10 @@ pub(in crate::proxy) fn answer(row: Option<&[u8]>) -> Hides {
 mod tests {
     use super::{Hides, TemporaryTables, answer};
     use crate::rewrite::plan::effects::{Effects, Temporary};
+    use crate::table_name::TableName;
 
     fn created(statement: usize, table: &str) -> (usize, Temporary) {
-        (statement, Temporary::Created(("s".into(), table.into())))
+        (statement, Temporary::Created(TableName::new("s", table)))
     }
 
     #[track_caller]

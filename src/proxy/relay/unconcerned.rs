@@ -20,6 +20,7 @@ use crate::rules::mentions::DefaultSchema;
 use crate::sql::dialect::SqlMode;
 use crate::sql::glance::{has_word, may_execute_name};
 use crate::sql::last_result::{GLANCE_BYTES_MAX, first_word};
+use crate::table_name::TableName;
 use crate::tables::{Tables, is_concerning};
 
 /// Whether a rule may concern a command that was read whole.
@@ -63,7 +64,7 @@ impl Relay {
         if !matches!(command, Command::Query | Command::StmtPrepare) {
             let kept = arrived.statement.and_then(|id| self.statements.get(id)).map(|one| &one.kept);
             let Some(kept) = kept.filter(|kept| kept.prepared.is_none()) else { return Unconcerned::No };
-            let (schema, table) = &kept.source.named;
+            let TableName { schema, table } = &kept.source.named;
             return match tables.lookup(schema, table) {
                 Lookup::Unknown if tables.misses_views() => Unconcerned::ViewsFirst,
                 found if kept.is_current(&found) && tables.shadowed(schema, table).is_none() => {
@@ -147,7 +148,7 @@ impl Relay {
         };
         let dialect = self.view.presumed_dialect();
         let named = match planner::inserts_into(text, &dialect, database) {
-            Inserts::Into(named) if named.0 != UNKNOWN => *named,
+            Inserts::Into(named) if named.schema != UNKNOWN => *named,
             Inserts::Nothing => return Keeping::Nothing,
             Inserts::Into(_) | Inserts::Unclear => return Keeping::Unclear,
         };

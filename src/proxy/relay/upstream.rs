@@ -278,7 +278,7 @@ impl Relay {
     fn execution(&self, id: u32, statement: &Statement, header: Header) -> Result<Treatment, Step> {
         let Kept { source, prepared } = &*statement.kept;
         let is_current = || {
-            let lookup = self.view.tables.now().lookup(&source.named.0, &source.named.1);
+            let lookup = self.view.tables.now().lookup(&source.named.schema, &source.named.table);
             statement.kept.is_current(&lookup)
         };
         let is_the_servers_last = || is_current() && !self.statements.is_displaced();
@@ -298,7 +298,7 @@ impl Relay {
     fn is_rehearsed(&self, source: &Source, header: Header) -> bool {
         !header.continues()
             && header.payload_bytes <= self.statement_bytes_max
-            && self.view.tables.now().shadowed(&source.named.0, &source.named.1).is_some()
+            && self.view.tables.now().shadowed(&source.named.schema, &source.named.table).is_some()
     }
 
     /// Writes the server's id of a statement in place of the client's, at the front of the window.

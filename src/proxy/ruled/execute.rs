@@ -24,6 +24,7 @@ use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::prepare::PreparedInsert;
+use crate::table_name::TableName;
 use crate::tables::{Tables, id_shape};
 
 /// What becomes of an execution.
@@ -270,15 +271,14 @@ impl Session {
         supplied: &mut Supplied,
     ) -> Result<Arc<Kept>, Unfilled> {
         let source = &kept.source;
-        let (schema, table) = (source.named.0.as_str(), source.named.1.as_str());
-        let not_now = || Refusal::NoId(format!("table {schema}.{table} cannot be looked up"));
-        match tables.lookup(schema, table) {
+        let name = &source.named;
+        let not_now = || Refusal::NoId(format!("table {name} cannot be looked up"));
+        match tables.lookup(&name.schema, &name.table) {
             lookup if kept.is_current(&lookup) => return Ok(kept),
             // The server's word.
             Lookup::Missing => return Ok(kept),
             Lookup::Unknown if supplied.may_look() => {
-                let (schema, table) = (schema.to_owned(), table.to_owned());
-                return Err(Unfilled::Needs(Need::Table { schema, table, again: false }));
+                return Err(Unfilled::Needs(Need::Table { name: name.clone(), again: false }));
             }
             Lookup::Unknown | Lookup::PerhapsHidden => return Err(not_now().into()),
             Lookup::Away(why) => return Err(Refusal::NoId(why).into()),
@@ -295,7 +295,7 @@ impl Session {
             (source.reads_alike || now.dialect == source.dialect) && now.database == source.database
         });
         let Some(text) = source.text.as_deref().filter(|_| is_as_then) else {
-            return Err(cannot_prepare_again(schema, table, is_as_then).into());
+            return Err(cannot_prepare_again(name, is_as_then).into());
         };
         let prepared = match self.judge(tables, Command::StmtPrepare, text, supplied) {
             Verdict::Prepare(kept) | Verdict::PrepareSelect(kept) => kept.prepared.clone(),
@@ -356,13 +356,13 @@ impl Relay {
     }
 }
 
-fn cannot_prepare_again(schema: &str, table: &str, is_as_then: bool) -> Refusal {
+fn cannot_prepare_again(name: &TableName, is_as_then: bool) -> Refusal {
     let why = if is_as_then {
         "its text was too long to be kept"
     } else {
         "under another default database, sql_mode or character set"
     };
     Refusal::Statement(format!(
-        "rowstamp: the rules or the columns of {schema}.{table} have changed since this was prepared, {why}; prepare it again"
+        "rowstamp: the rules or the columns of {name} have changed since this was prepared, {why}; prepare it again"
     ))
 }

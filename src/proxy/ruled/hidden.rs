@@ -11,6 +11,7 @@ use crate::proxy::relay::outstanding::Note;
 use crate::proxy::ruled::verdict::state_unknown;
 use crate::proxy::session::{Question, Session, Stop};
 use crate::sql::last_result::may_read_insert_id;
+use crate::table_name::TableName;
 
 /// What becomes of an execution.
 pub(in crate::proxy) enum Execution {
@@ -27,17 +28,15 @@ impl Session {
     pub(in crate::proxy) async fn ask_temporary(
         &mut self,
         command: Command,
-        schema: &str,
-        table: &str,
+        name: &TableName,
     ) -> Result<(), Stop> {
         let state = self.relay.view.state().ok_or_else(state_unknown)?;
         let refused = |why: &str| {
-            let why = format!(
-                "rowstamp: a temporary table may hide {schema}.{table}, and the server cannot be asked {why}"
-            );
+            let why =
+                format!("rowstamp: a temporary table may hide {name}, and the server cannot be asked {why}");
             Err(Refusal::Statement(why).into())
         };
-        let sql = question(schema, table);
+        let sql = question(name);
         let Some(sql) = state.dialect.charset.written(&sql).map(std::borrow::Cow::into_owned) else {
             return refused("about this name in this character set; connect with utf8mb4");
         };
@@ -51,7 +50,7 @@ impl Session {
             Err(error) if matches!(error.code, 1317 | 3024) => {}
             answered => {
                 let row = answered.ok().and_then(|answered| answered.row);
-                self.relay.view.take_temporary(schema, table, answer(row.as_deref()));
+                self.relay.view.take_temporary(&name.schema, &name.table, answer(row.as_deref()));
             }
         }
         Ok(())
@@ -76,13 +75,14 @@ impl Session {
         let (name, was_hidden) = match self.relay.statements.get(id) {
             Some(statement) => {
                 let (kept, name) = (&statement.kept, &statement.kept.source.named);
-                if self.relay.view.hides(&name.0, &name.1) == Hides::No {
+                if self.relay.view.hides(&name.schema, &name.table) == Hides::No {
                     return Execution::Ruled;
                 }
                 if kept.prepared.is_none() {
                     // Planned again where a rule has come, by what hides the name then.
-                    let is_ruled = !kept.is_current(&self.relay.view.tables.now().lookup(&name.0, &name.1));
-                    if !is_ruled || self.relay.view.hides(&name.0, &name.1) != Hides::Unsure {
+                    let is_ruled =
+                        !kept.is_current(&self.relay.view.tables.now().lookup(&name.schema, &name.table));
+                    if !is_ruled || self.relay.view.hides(&name.schema, &name.table) != Hides::Unsure {
                         return Execution::Ruled;
                     }
                 }
@@ -96,14 +96,13 @@ impl Session {
         if self.relay.view.is_untouched() {
             return Execution::Needs(Need::State { must_ask: true });
         }
-        match (self.relay.view.hides(&name.0, &name.1), was_hidden) {
-            (Hides::Unsure, _) => Execution::Needs(Need::Temporary { schema: name.0, table: name.1 }),
+        match (self.relay.view.hides(&name.schema, &name.table), was_hidden) {
+            (Hides::Unsure, _) => Execution::Needs(Need::Temporary(name)),
             (Hides::No, false) => Execution::Ruled,
             (Hides::Yes, true) => Execution::Passes,
             (Hides::Yes, false) | (Hides::No, true) => Execution::Refused(Refusal::Statement(format!(
-                "rowstamp: {}.{} is not the table any more that this was prepared for: a temporary table has come or gone; \
-                 prepare it again",
-                name.0, name.1
+                "rowstamp: {name} is not the table any more that this was prepared for: a temporary table has come or gone; \
+                 prepare it again"
             ))),
         }
     }

@@ -19,6 +19,7 @@ use crate::rewrite::prepare::PreparedInsert;
 use crate::rewrite::{bulk, execution, planner};
 use crate::sql::dialect::Dialect;
 use crate::sql::digest::{Digest, digest};
+use crate::table_name::TableName;
 use crate::tables::Tables;
 use crate::tables::shadow_counts::Outcome;
 
@@ -54,16 +55,16 @@ struct Rehearsed {
     asks: bool,
 }
 
-/// A table in shadow mode; each with schema and name.
+/// A table in shadow mode.
 struct LookedAt {
     /// As the statement has it: maybe a view's.
-    named: (String, String),
-    table: (String, String),
+    named: TableName,
+    table: TableName,
 }
 
 impl LookedAt {
     fn table(&self) -> (&str, &str) {
-        (&self.table.0, &self.table.1)
+        (&self.table.schema, &self.table.table)
     }
 }
 
@@ -147,11 +148,12 @@ impl Session {
             return;
         }
         let source = &kept.source;
-        let Some(name) = tables.shadowed(&source.named.0, &source.named.1).filter(|_| !tables.is_retired())
+        let Some(name) =
+            tables.shadowed(&source.named.schema, &source.named.table).filter(|_| !tables.is_retired())
         else {
             return;
         };
-        let name = Some((name.0.as_str(), name.1.as_str()));
+        let name = Some((name.schema.as_str(), name.table.as_str()));
         let Some(text) = &source.text else {
             let nothing = || Digest { text: String::new(), hash: "not-kept".to_owned() };
             let outcome = Outcome::Unknown("the statement's text");
@@ -212,7 +214,7 @@ impl Session {
         let lookup = |schema: &str, table: &str| {
             if let Some(found) = tables.shadowed(schema, table) {
                 let mut looked_at = looked_at.lock().unwrap_or_else(PoisonError::into_inner);
-                looked_at.0.push(LookedAt { named: (schema.to_owned(), table.to_owned()), table: found });
+                looked_at.0.push(LookedAt { named: TableName::new(schema, table), table: found });
                 // Counted as if it hid nothing, which is what the server would say of most.
                 looked_at.1 |= view.hides(schema, table) == Hides::Unsure;
             }
@@ -242,8 +244,8 @@ impl Rehearsed {
     fn table_of(&self, insert: &InsertPlan) -> Option<(&str, &str)> {
         let (schema, table) = insert.target.named();
         let is_it = |looked_at: &&LookedAt| {
-            let (s, t) = &looked_at.named;
-            s.eq_ignore_ascii_case(schema) && t.eq_ignore_ascii_case(table)
+            let named = &looked_at.named;
+            named.schema.eq_ignore_ascii_case(schema) && named.table.eq_ignore_ascii_case(table)
         };
         self.tables.iter().find(is_it).map(LookedAt::table)
     }
@@ -257,8 +259,8 @@ impl Rehearsed {
             Planned::Unreadable(why) | Planned::Stale { unreadable: why, .. } => {
                 (last, Outcome::ServerFirst(why.refusal.to_string()))
             }
-            Planned::Needs(Need::Table { schema, table }) => {
-                (Some((schema.as_str(), table.as_str())), Outcome::Unknown("the table's columns"))
+            Planned::Needs(Need::Table(name)) => {
+                (Some((name.schema.as_str(), name.table.as_str())), Outcome::Unknown("the table's columns"))
             }
             Planned::Needs(Need::Value { .. }) => {
                 asks = true;
@@ -267,7 +269,7 @@ impl Rehearsed {
             // Only tables with rules that are on can be away or asked about, and then the statement does not go on.
             Planned::Away(_)
             | Planned::Fails(_)
-            | Planned::Needs(Need::Temporary { .. })
+            | Planned::Needs(Need::Temporary(_))
             | Planned::Untouched(_)
             | Planned::Rewrite(_) => return,
         };

@@ -29,6 +29,7 @@ use crate::rewrite::prepare::PreparedInsert;
 use crate::rewrite::verify::Written;
 use crate::rules::model::ColumnShape;
 use crate::sessions::Count;
+use crate::table_name::TableName;
 use crate::tables::{Tables, id_shape};
 
 impl Session {
@@ -148,7 +149,7 @@ impl Session {
             dialect: state.dialect,
             reads_alike: false,
             database: state.database.clone(),
-            named: (schema.to_owned(), table.to_owned()),
+            named: TableName::new(schema, table),
         }))
     }
 
@@ -172,14 +173,13 @@ impl Session {
         match &planned {
             Planned::Untouched(_) | Planned::Rewrite(_) => {}
             // DDL seen while a table is read has it read again.
-            Planned::Needs(plan::Need::Table { .. }) if supplied.may_look() => {}
-            Planned::Stale { schema, table, .. } if !supplied.has_read_again => {
+            Planned::Needs(plan::Need::Table(_)) if supplied.may_look() => {}
+            Planned::Stale { table, .. } if !supplied.has_read_again => {
                 supplied.has_read_again = true;
-                let (schema, table) = (schema.clone(), table.clone());
-                return Verdict::Needs(Need::Table { schema, table, again: true });
+                return Verdict::Needs(Need::Table { name: table.clone(), again: true });
             }
-            Planned::Needs(plan::Need::Table { schema, table }) => {
-                return Verdict::Refuse(Refusal::NoId(format!("table {schema}.{table} cannot be looked up")));
+            Planned::Needs(plan::Need::Table(name)) => {
+                return Verdict::Refuse(Refusal::NoId(format!("table {name} cannot be looked up")));
             }
             // Whether the text may name a view is asked below.
             _ if tables.misses_views() && supplied.may_look() => return Verdict::Needs(Need::Views),
@@ -213,7 +213,7 @@ impl Session {
             return Verdict::PassActing(effects);
         }
         let named = effects.inserts_into.as_ref();
-        match named.and_then(|named| self.source(text, (&named.0, &named.1))) {
+        match named.and_then(|named| self.source(text, (&named.schema, &named.table))) {
             Some(source) => Verdict::PassKept(source),
             None => Verdict::Pass(effects),
         }
@@ -316,7 +316,7 @@ impl Session {
         let tables = self.relay.view.tables.now();
         let planned = if begins_insert { self.planned(&tables, protocol, text).ok() } else { None };
         match planned {
-            Some(Planned::Needs(need @ plan::Need::Table { .. })) if self.supplied.may_look() => {
+            Some(Planned::Needs(need @ plan::Need::Table(_))) if self.supplied.may_look() => {
                 return Some(need.into());
             }
             Some(Planned::Untouched(_)) => {

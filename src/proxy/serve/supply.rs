@@ -92,11 +92,11 @@ impl Session {
                 let tables = self.relay.view.tables.now();
                 self.meanwhile(tables.know_views()).await?;
             }
-            Need::Table { schema, table, again } => {
+            Need::Table { name, again } => {
                 let tables = self.relay.view.tables.now();
-                self.meanwhile(tables.fetch(&schema, &table, again)).await?;
+                self.meanwhile(tables.fetch(&name.schema, &name.table, again)).await?;
             }
-            Need::Temporary { schema, table } => self.ask_temporary(command, &schema, &table).await?,
+            Need::Temporary(name) => self.ask_temporary(command, &name).await?,
             Need::Value { question } => {
                 let answer = self.ask(Question::Query(&question)).await?;
                 self.relay.view.names.answered(question, answer);

@@ -232,7 +232,7 @@ impl Walk<'_> {
     fn outside(&self, planned: Planned, text: &[u8], place: Place) -> Planned {
         let (unreadable, stale) = match planned {
             Planned::Unreadable(unreadable) => (unreadable, None),
-            Planned::Stale { schema, table, unreadable } => (unreadable, Some((schema, table))),
+            Planned::Stale { table, unreadable } => (unreadable, Some(table)),
             other => return other,
         };
         let Planned::Unreadable(outer) = self.unreadable(place.start, "") else {
@@ -241,7 +241,7 @@ impl Walk<'_> {
         let inner = Some(unreadable.inner.unwrap_or_else(|| text.to_vec()));
         let unreadable = Unreadable { statement: outer.statement, inner, refusal: unreadable.refusal };
         match stale {
-            Some((schema, table)) => Planned::Stale { schema, table, unreadable },
+            Some(table) => Planned::Stale { table, unreadable },
             None => Planned::Unreadable(unreadable),
         }
     }

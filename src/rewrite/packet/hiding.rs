@@ -5,6 +5,7 @@ use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::effects::Temporary;
 use crate::sql::name::{self, Path};
 use crate::sql::statement::ddl::TableChange;
+use crate::table_name::TableName;
 
 /// Whether a temporary table stands before a ruled one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +38,8 @@ impl Walk<'_> {
                 TableChange::Renamed { from, to } => {
                     let (Some(from), Some(to)) = (self.names(from), self.names(to)) else { continue };
                     // MariaDB's RENAME TABLE renames the temporary table, MySQL's the one behind it.
-                    if [&from, &to].iter().any(|name| self.is_hidden(&name.0, &name.1) != Hidden::No) {
+                    if [&from, &to].iter().any(|name| self.is_hidden(&name.schema, &name.table) != Hidden::No)
+                    {
                         self.hide(&from, Hidden::Perhaps);
                         self.hide(&to, Hidden::Perhaps);
                     }
@@ -47,18 +49,18 @@ impl Walk<'_> {
         }
     }
 
-    fn hide(&mut self, name: &(String, String), hidden: Hidden) {
-        self.overlay.push((name.0.clone(), name.1.clone(), hidden));
+    fn hide(&mut self, name: &TableName, hidden: Hidden) {
+        self.overlay.push((name.clone(), hidden));
     }
 
     pub(super) fn is_hidden(&self, schema: &str, table: &str) -> Hidden {
-        let alike = |entry: &&(String, String, Hidden)| {
-            name::same_column(&entry.0, schema) && name::same_column(&entry.1, table)
+        let alike = |(name, _): &&(TableName, Hidden)| {
+            name::same_column(&name.schema, schema) && name::same_column(&name.table, table)
         };
         match self.overlay.iter().rev().find(alike) {
-            Some((made_in, made, hidden)) if made_in == schema && made == table => *hidden,
+            Some((made, hidden)) if made.schema == schema && made.table == table => *hidden,
             // Whether letter case counts is the server's setting.
-            Some((_, _, Hidden::Yes | Hidden::Perhaps)) => Hidden::Perhaps,
+            Some((_, Hidden::Yes | Hidden::Perhaps)) => Hidden::Perhaps,
             other if (self.view.hidden)(schema, table) => other.map_or(Hidden::Yes, |_| Hidden::Perhaps),
             _ => Hidden::No,
         }
@@ -69,9 +71,9 @@ impl Walk<'_> {
         if self.effects.hidden_insert.is_some() {
             return;
         }
-        let Some((schema, table)) = self.names(path) else { return };
-        if !matches!((self.view.tables)(&schema, &table), Lookup::NotRuled) {
-            self.effects.hidden_insert = Some(Box::new((schema, table)));
+        let Some(name) = self.names(path) else { return };
+        if !matches!((self.view.tables)(&name.schema, &name.table), Lookup::NotRuled) {
+            self.effects.hidden_insert = Some(Box::new(name));
         }
     }
 }

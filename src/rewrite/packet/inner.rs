@@ -4,12 +4,13 @@ use super::{Halt, Place};
 use crate::rewrite::packet::hiding::Hidden;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::refusal::Refusal;
+use crate::table_name::TableName;
 
 /// What a text leaves behind when it runs.
 pub(super) struct Ran {
     pub(super) effects: Effects,
-    pub(super) overlay: Vec<(String, String, Hidden)>,
-    pub(super) views: Vec<(String, String)>,
+    pub(super) overlay: Vec<(TableName, Hidden)>,
+    pub(super) views: Vec<TableName>,
 }
 
 /// What a text within a statement turned out to be.

@@ -2,6 +2,7 @@
 
 use crate::rewrite::plan::named::NamedChange;
 use crate::sql::dialect::{ClientCharset, SqlMode};
+use crate::table_name::TableName;
 
 /// All of it is to be applied when the server has answered the packet without an error; where it failed half-way, the
 /// session's own tracking tells.
@@ -27,13 +28,13 @@ pub struct Effects {
     /// says nothing new.
     pub explains_report: bool,
     /// An INSERT that is left alone because a temporary table hides this name of a ruled one.
-    pub hidden_insert: Option<Box<(String, String)>>,
+    pub hidden_insert: Option<Box<TableName>>,
     /// A routine or a compound statement ran: it may have prepared other statements under the session's names.
     pub routine: bool,
     /// What PREPARE and DEALLOCATE did to the session's names, in the order of the text, each with its statement's number in the packet.
     pub named: Vec<(usize, NamedChange)>,
-    /// By schema and table: what the single INSERT of a text that is prepared goes into, where no rule concerns it.
-    pub inserts_into: Option<Box<(String, String)>>,
+    /// What the single INSERT of a text that is prepared goes into, where no rule concerns it.
+    pub inserts_into: Option<Box<TableName>>,
 }
 
 impl Effects {
@@ -63,12 +64,11 @@ impl Effects {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Temporary {
-    /// Schema and name.
-    Created((String, String)),
+    Created(TableName),
     /// Dropped: a temporary table goes before one that it hides.
-    Gone((String, String)),
+    Gone(TableName),
     Renamed {
-        from: (String, String),
-        to: (String, String),
+        from: TableName,
+        to: TableName,
     },
 }

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use super::{link, load};
 use crate::ids::layout::Moment;
-use crate::rules::model::{Explicit, GeneratorKind, NameCase};
+use crate::rules::model::{Explicit, GeneratorKind};
 use crate::rules::{RuleSet, short_lived};
+use crate::table_name::NameCase;
 use crate::toml_file::{self, Findings, UtcTime};
 
 /// What is found in files a.toml, b.toml, ..., a line each.

@@ -12,8 +12,9 @@ use super::{
 use crate::ids::layout::Moment;
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
-use crate::rules::model::{ColumnShape, NameCase, Rule};
+use crate::rules::model::{ColumnShape, Rule};
 use crate::schema::{Schema, SchemaError, TableKind, holds_text};
+use crate::table_name::{NameCase, TableName};
 use crate::text_query::with_values;
 
 /// Information_schema opens every table of a schema.
@@ -205,7 +206,7 @@ impl Reader {
         let rows = self.rows(&sql, &[]).await?;
         let trigger = |row: &Row| {
             let kind = BodyKind::Trigger {
-                table: (text(row, 4)?, text(row, 5)?),
+                table: TableName::new(text(row, 4)?, text(row, 5)?),
                 timing: text(row, 6)?,
                 event: text(row, 7)?,
             };
@@ -260,10 +261,10 @@ impl Reader {
             })
         };
         let mut views: Vec<ViewFacts> = rows.iter().filter_map(view).collect();
-        let places: HashMap<(String, String), usize> = views
+        let places: HashMap<TableName, usize> = views
             .iter()
             .enumerate()
-            .map(|(at, view)| ((view.schema.clone(), view.name.clone()), at))
+            .map(|(at, view)| (TableName::new(&view.schema, &view.name), at))
             .collect();
         let schemas: BTreeSet<String> = views.iter().map(|view| view.schema.clone()).collect();
         let sql = "SELECT table_schema, table_name, column_name FROM information_schema.columns \
@@ -273,7 +274,9 @@ impl Reader {
         for schema in schemas {
             for row in self.rows(sql, &[&schema, &schema]).await? {
                 let (Some(of), Some(name)) = (text(&row, 0), text(&row, 1)) else { continue };
-                if let Some(view) = places.get(&(of, name)).and_then(|at| views.get_mut(*at)) {
+                if let Some(view) =
+                    places.get(&TableName { schema: of, table: name }).and_then(|at| views.get_mut(*at))
+                {
                     view.columns.extend(text(&row, 2));
                 }
             }

@@ -1,10 +1,12 @@
 //! A view's definition as information_schema writes it: every name between backticks, `*` spelled out.
 
+use crate::table_name::TableName;
+
 /// A view of one table or view; anything else may be insertable too, and is not followed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Schema and name of what it selects from.
-    pub from: (String, String),
+    /// What it selects from.
+    pub from: TableName,
     /// For each of its columns the column behind it; `None`: an expression.
     pub columns: Vec<Option<String>>,
 }
@@ -40,7 +42,7 @@ impl Definition {
             tail => tail,
         };
         let is_one = matches!(tail.first(), None | Some(Token::Word("where" | "order")));
-        is_one.then(|| Definition { from: (schema.clone(), table.clone()), columns })
+        is_one.then(|| Definition { from: TableName::new(schema, table), columns })
     }
 }
 
@@ -97,10 +99,10 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
 }
 
 /// Every `` `a`.`b` `` of a definition; a column's `` `a`.`b`.`c` `` counts twice.
-pub fn names_in(definition: &str) -> Vec<(String, String)> {
+pub fn names_in(definition: &str) -> Vec<TableName> {
     let tokens = tokens(definition).unwrap_or_default();
     let pair = |three: &[Token<'_>]| match three {
-        [Token::Name(a), Token::Other('.'), Token::Name(b)] => Some((a.clone(), b.clone())),
+        [Token::Name(a), Token::Other('.'), Token::Name(b)] => Some(TableName::new(a, b)),
         _ => None,
     };
     tokens.windows(3).filter_map(pair).collect()
@@ -134,7 +136,8 @@ mod tests {
     #[track_caller]
     fn check_names(definition: &str, expect: &[(&str, &str)]) {
         let names = names_in(definition);
-        let names: Vec<(&str, &str)> = names.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        let names: Vec<(&str, &str)> =
+            names.iter().map(|name| (name.schema.as_str(), name.table.as_str())).collect();
         assert_eq!(names, expect, "{definition}");
     }
 
@@ -155,7 +158,7 @@ mod tests {
     fn check(definition: &str, expect: &str) {
         let shown = Definition::parse(definition).map(|view| {
             let columns = view.columns.iter().map(|c| c.as_deref().unwrap_or("-")).collect::<Vec<_>>();
-            format!("{}.{}: {}", view.from.0, view.from.1, columns.join(" "))
+            format!("{}: {}", view.from, columns.join(" "))
         });
         assert_eq!(shown.unwrap_or_default(), expect, "{definition}");
     }

@@ -4,8 +4,9 @@ use anyhow::{Context, bail};
 
 use super::{Shard, Subject, column};
 use crate::migrate::family::{Family, Member, Place, is_narrow, related};
-use crate::schema::{IdColumn, TableName};
+use crate::schema::IdColumn;
 use crate::sql::name::quoted;
+use crate::table_name::TableName;
 
 /// The narrow columns of these tables, and all that must be widened with them.
 pub(super) async fn read(shard: &Shard, subjects: &[Subject]) -> anyhow::Result<Family> {

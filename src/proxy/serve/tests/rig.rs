@@ -36,6 +36,7 @@ use crate::rewrite::plan::Lookup;
 use crate::rules::RuleSet;
 use crate::schema::Primary;
 use crate::store::memory::MemoryStore;
+use crate::table_name::TableName;
 use crate::tables::{InForce, TableError};
 
 const RULES: &str = r#"
@@ -141,7 +142,7 @@ impl Rig {
             address_told: None,
         };
         let allowed = Allowed::default();
-        allowed.note(&(b"u".to_vec(), None), ("s".into(), "t".into()));
+        allowed.note(&(b"u".to_vec(), None), TableName::new("s", "t"));
         let shared = Shared {
             login,
             tables: Arc::new(tables),
