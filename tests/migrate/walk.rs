@@ -7,12 +7,12 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::bench::Bench;
-use crate::guide::{self, Part, alike, last_number};
+use crate::migrate::bench::Bench;
+use crate::migrate::guide::{self, Part, alike, last_number};
+use crate::migrate::writers::{Load, Place, WRITERS, with_ids};
 use crate::support::servers::{ServerOptions, announce};
 use crate::support::told::{self, StopOnDrop, judge, seed};
 use crate::support::{Kind, Proxy, Server};
-use crate::writers::{Load, Place, WRITERS, with_ids};
 
 const RELOAD_DEADLINE: Duration = Duration::from_secs(20);
 

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::clock::{self, Clock};
 use crate::fleet::{client, config, moved};
 use crate::reload::rules as sequences;
 use crate::rig::{Rig, code, each_with, insert_id, make, message, rows, server};
+use crate::support::clock::{self, Clock};
 use crate::support::etcd::Version;
 use crate::support::machine::announce;
 use crate::support::raw::{Client, Param};

@@ -2,6 +2,7 @@
 //!
 //! * [`keeper`]: a process that ends when the test does, however the test ends.
 //! * [`machine`]: programs, folders and ports of this machine.
+//! * [`clock`]: a process's time of day, put wrong.
 //! * [`gate`]: a relay whose target moves.
 //! * [`etcd`]: private etcd clusters.
 //! * [`servers`]: private MariaDB and MySQL 9 servers.
@@ -14,6 +15,7 @@
 #![allow(clippy::indexing_slicing, clippy::missing_panics_doc, reason = "a panic is how a test fails")]
 #![allow(clippy::many_single_char_names, reason = "the bytes of two numbers")]
 
+pub mod clock;
 pub mod etcd;
 pub mod gate;
 pub mod keeper;

@@ -4,12 +4,6 @@
 //! somebody kills the connections that hold the table's lock. No id may come twice; the table has no unique key that would hide
 //! that. `tests/guards.sh` runs it for long.
 
-// Helpers outside of #[test] are tests too: a panic is how they fail.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -18,13 +12,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::etcd::Version;
+use crate::support::machine::announce;
+use crate::support::raw::{CLIENT_MULTI_STATEMENTS, Client, Options};
+use crate::support::{Etcd, Kind, Proxy, Server, proxy, told};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
-use support::etcd::Version;
-use support::machine::announce;
-use support::raw::{CLIENT_MULTI_STATEMENTS, Client, Options};
-use support::{Etcd, Kind, Proxy, Server, proxy, told};
 
 const DB: &str = "guards";
 

@@ -1,16 +1,13 @@
 //! Promise 15: what a session costs that is silent. `ROWSTAMP_IDLE` says how many there are at once (default 300; 9500 is what
 //! 20,000 file descriptors are enough for).
-#![allow(clippy::indexing_slicing, reason = "a panic is how a test fails")]
-
-mod support;
 
 use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use support::raw::{Client, Options};
-use support::servers::{ServerOptions, announce};
-use support::{Kind, Proxy, Server, proxy, told};
+use crate::support::raw::{Client, Options};
+use crate::support::servers::{ServerOptions, announce};
+use crate::support::{Kind, Proxy, Server, proxy, told};
 
 const RULES: &str = "schema = \"idle\"\n[generators.t]\nkind = \"sequence\"\n[tables.t]\ncolumn = \"id\"\ngenerator = \"t\"\n";
 /// Of the proxy's memory; its first sessions, that make what all share, not counted.
