@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::raw::{DEPRECATE_EOF, Raw, packet};
-use crate::rig::Console;
+use crate::console::raw::{DEPRECATE_EOF, Raw, packet};
+use crate::console::rig::Console;
 
 const QUERIES: usize = 3_000;
 

@@ -4,11 +4,6 @@
 //!
 //! `ROWSTAMP_ORACLE_PROBES` (20,000 on each server) and `ROWSTAMP_ORACLE_SEED` (0) may be given.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // A panic is how a test fails.
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod letters;
 mod pieces;
 
@@ -17,6 +12,8 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::support::raw::{Client, Prepared};
+use crate::support::servers::{Kind, Server, announce};
 use pieces::{COLUMNS, Random};
 use rowstamp::ids::range::block::Spacing;
 use rowstamp::rewrite::plan::named::Fresh;
@@ -29,8 +26,6 @@ use rowstamp::rules::model::{
 };
 use rowstamp::sql::dialect::{self, ClientCharset, Dialect, SqlMode};
 use rowstamp::sql::lex::{Lexer, TokenKind};
-use support::raw::{Client, Prepared};
-use support::servers::{Kind, Server, announce};
 
 /// Those that decide how a text is cut, those that stand for several, and some that should not matter.
 const MODES: &[&str] = &[

@@ -1,8 +1,6 @@
 //! What is written about Rowstamp is as the code is: examples, schemas, references, alert rules, the dashboard.
 //!
-//! `ROWSTAMP_UPDATE=1 cargo test --test docs` writes what of it is generated.
-
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // A panic is how a test fails.
+//! `ROWSTAMP_UPDATE=1 cargo test --test library docs::` writes what of it is generated.
 
 mod codes;
 mod config;
@@ -28,7 +26,7 @@ fn check_generated(path: &str, expect: &str) {
     let found = fs::read_to_string(at(path)).unwrap_or_default();
     assert!(
         found == expect,
-        "{path} is not what the code says: run ROWSTAMP_UPDATE=1 cargo test --test docs"
+        "{path} is not what the code says: run ROWSTAMP_UPDATE=1 cargo test --test library docs::"
     );
 }
 

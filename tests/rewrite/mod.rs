@@ -4,8 +4,6 @@
 //! ...; they hold until they are set again), and cases: the statement, then `=>` and what is sent. In front of `=>` stand
 //! the style, if it is not `wrapped`, and what else is worth saying. Ids start at 7. `\` at a line's end joins lines.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // A panic is how a test fails.
-
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::num::NonZeroU64;
@@ -24,9 +22,7 @@ use rowstamp::rules::model::{
 };
 use rowstamp::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
 
-#[path = "rewrite/properties.rs"]
 mod properties;
-#[path = "rewrite/verify.rs"]
 mod verify;
 
 const FIRST_ID: u64 = 7;
