@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
     cat <<'TEXT'
-tests/crash.sh [--crashes N] [--seed N]: runs tests/crash.rs with a release build
+tests/crash.sh [--crashes N] [--seed N]: runs tests/crash with a release build
 
   --crashes N   kills of the proxy, on each server (default 300)
   --seed N      repeats the times of an earlier run, which it printed
@@ -25,4 +25,4 @@ done
 
 export ROWSTAMP_CRASHES=$crashes
 [ -z "$seed" ] || export ROWSTAMP_SEED=$seed
-exec cargo test --release --locked --test crash -- --test-threads=1
+exec cargo test --release --locked --test e2e crash:: -- --test-threads=1

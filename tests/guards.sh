@@ -33,4 +33,4 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 
-exec cargo test --locked --test guards -- --nocapture no_id_comes_twice
+exec cargo test --locked --test e2e guards:: -- --nocapture

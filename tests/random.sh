@@ -5,4 +5,4 @@ set -eu
 cd "$(dirname "$0")/.."
 export ROWSTAMP_RANDOM_STATEMENTS="${1:-200000}"
 [ $# -lt 2 ] || export ROWSTAMP_RANDOM_SEED="$2"
-exec nice -n 15 cargo test --test random drawn -- --nocapture
+exec nice -n 15 cargo test --test e2e random::drawn -- --nocapture

@@ -3,14 +3,14 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::bounds::bounds;
-use crate::fleet::Fleet;
-use crate::history::History;
-use crate::judge::{Judge, Losses, Row};
-use crate::lanes::Campaign;
+use crate::chaos::bounds::bounds;
+use crate::chaos::fleet::Fleet;
+use crate::chaos::history::History;
+use crate::chaos::judge::{Judge, Losses, Row};
+use crate::chaos::lanes::Campaign;
+use crate::chaos::tables::{DATABASE, TABLES, Table};
 use crate::support::raw::Client;
 use crate::support::told::wait_until_quiet;
-use crate::tables::{DATABASE, TABLES, Table};
 
 /// Rows that are read at once.
 const CHUNK: u64 = 50_000;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::findings::Findings;
-use crate::fleet::Fleet;
+use crate::chaos::findings::Findings;
+use crate::chaos::fleet::Fleet;
+use crate::chaos::tables::{TABLES, Table};
 use crate::support::etcd::Console;
 use crate::support::raw::Client;
-use crate::tables::{TABLES, Table};
 
 /// etcdctl gives up after 5 s, where the member that it asked was killed.
 const ATTEMPTS_MAX: u32 = 5;

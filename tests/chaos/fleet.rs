@@ -4,16 +4,16 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use crate::clock::{self, Clock};
-use crate::network;
-use crate::plan::{MEMBERS, PROXIES};
-use crate::recovery::Calm;
+use crate::chaos::network;
+use crate::chaos::plan::{MEMBERS, PROXIES};
+use crate::chaos::recovery::Calm;
+use crate::chaos::tables::{DATABASE, TABLES, rules};
+use crate::support::clock::{self, Clock};
 use crate::support::etcd::{Console, Version};
 use crate::support::machine::announce;
 use crate::support::raw::{Client, Options};
 use crate::support::servers::ServerOptions;
 use crate::support::{Etcd, Kind, Proxy, Server};
-use crate::tables::{DATABASE, TABLES, rules};
 
 const LAST_WORDS_BYTES: usize = 4_000;
 

@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::bounds::bound_in;
+use crate::chaos::bounds::bound_in;
+use crate::chaos::tables::TABLES;
 use crate::support::etcd::Console;
-use crate::tables::TABLES;
 
 /// Put behind all else: who reads it has read all.
 const END: &str = "/rowstamp:end";

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::findings::Findings;
-use crate::fleet::Ended;
-use crate::history::Range;
-use crate::ledger::Told;
-use crate::tables::{Ids, Table};
+use crate::chaos::findings::Findings;
+use crate::chaos::fleet::Ended;
+use crate::chaos::history::Range;
+use crate::chaos::ledger::Told;
+use crate::chaos::tables::{Ids, Table};
 
 /// What a kill may lose.
 const RANGES_LOST_MAX: usize = 2;
@@ -173,11 +173,11 @@ impl<'a> Judge<'a> {
 #[cfg(test)]
 mod tests {
     use super::{Judge, Losses, Row};
-    use crate::findings::Findings;
-    use crate::fleet::Ended;
-    use crate::history::Range;
-    use crate::ledger::Told;
-    use crate::tables::{Ids, Table};
+    use crate::chaos::findings::Findings;
+    use crate::chaos::fleet::Ended;
+    use crate::chaos::history::Range;
+    use crate::chaos::ledger::Told;
+    use crate::chaos::tables::{Ids, Table};
 
     const fn table(ids: Ids) -> Table {
         Table { name: "t", generator: "g", ids, rows_max: 2, writers: 1, pause: None }

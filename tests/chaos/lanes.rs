@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::bounds::Bounds;
-use crate::findings::Findings;
-use crate::fleet::{Fleet, Member};
-use crate::ledger::Ledger;
-use crate::network;
-use crate::plan::{Fault, Kind, Lane, LeaderKill, Plan};
-use crate::recovery::{Recoveries, Serves};
+use crate::chaos::bounds::Bounds;
+use crate::chaos::findings::Findings;
+use crate::chaos::fleet::{Fleet, Member};
+use crate::chaos::ledger::Ledger;
+use crate::chaos::network;
+use crate::chaos::plan::{Fault, Kind, Lane, LeaderKill, Plan};
+use crate::chaos::recovery::{Recoveries, Serves};
 use crate::support::told::StopOnDrop;
 
 /// INSERTs work again at every proxy so soon after a fault ended.

@@ -16,7 +16,7 @@ pub(crate) struct Told {
 #[derive(Default)]
 pub(crate) struct Ledger {
     /// Of each table.
-    told: [Mutex<Vec<Told>>; crate::tables::TABLES.len()],
+    told: [Mutex<Vec<Told>>; crate::chaos::tables::TABLES.len()],
     rows: AtomicU64,
     /// Rows when half of the faults were done; 0: not yet.
     rows_at_half: AtomicU64,

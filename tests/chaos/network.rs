@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::plan::Loses;
+use crate::chaos::plan::Loses;
 
 const TABLE: &str = "
 table inet chaos {

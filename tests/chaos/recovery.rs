@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::plan::Kind;
-use crate::tables::TABLES;
+use crate::chaos::plan::Kind;
+use crate::chaos::tables::TABLES;
 
 /// Faults that concern a proxy, and the INSERTs that it answered last.
 pub(crate) struct Calm(Mutex<State>);

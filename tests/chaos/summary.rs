@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::audit::Audit;
-use crate::fleet::Fleet;
-use crate::history::History;
-use crate::judge::Losses;
-use crate::lanes::Campaign;
-use crate::plan::Kind;
-use crate::tables::{Ids, TABLES};
+use crate::chaos::audit::Audit;
+use crate::chaos::fleet::Fleet;
+use crate::chaos::history::History;
+use crate::chaos::judge::Losses;
+use crate::chaos::lanes::Campaign;
+use crate::chaos::plan::Kind;
+use crate::chaos::tables::{Ids, TABLES};
 
 pub(crate) fn text(
     fleet: &Fleet,

@@ -8,11 +8,11 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::fleet::Member;
-use crate::lanes::Campaign;
-use crate::ledger::Told;
+use crate::chaos::fleet::Member;
+use crate::chaos::lanes::Campaign;
+use crate::chaos::ledger::Told;
+use crate::chaos::tables::{TABLES, Table};
 use crate::support::raw::{Client, Outcome, Param, Prepared};
-use crate::tables::{TABLES, Table};
 
 /// Before a client tries again.
 const PAUSE: Duration = Duration::from_millis(5);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::rig::{Console, TlsMode};
+use crate::console::rig::{Console, TlsMode};
 use crate::support::machine::{announce, find_program, sid_command, sid_root};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! What GUIs and drivers send when they connect, from their public sources: each statement with the repository and file that has it.
 //! None may fail, and those whose answer the program goes by have the columns that it looks for.
 
-use crate::raw::Raw;
-use crate::rig::Console;
+use crate::console::raw::Raw;
+use crate::console::rig::Console;
 
 /// A statement, and columns that its answer must have; none: an OK is enough.
 type Opening = (&'static str, &'static [&'static str]);

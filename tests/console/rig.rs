@@ -10,7 +10,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-use crate::fake::FakeDesk;
+use crate::console::fake::FakeDesk;
 
 pub(crate) struct Console {
     pub(crate) port: u16,

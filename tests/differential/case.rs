@@ -20,10 +20,10 @@
 use std::fs;
 use std::path::Path;
 
-use crate::run::Protocol;
+use crate::differential::run::Protocol;
+use crate::differential::tally::Combination;
 use crate::support::Kind;
 use crate::support::raw::Param;
-use crate::tally::Combination;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Case {

@@ -1,9 +1,9 @@
 //! The facts of two runs -> a verdict.
 
-use crate::case::{Case, Refusal};
-use crate::declared::Difference;
-use crate::run::{Fact, Record};
-use crate::tally::Combination;
+use crate::differential::case::{Case, Refusal};
+use crate::differential::declared::Difference;
+use crate::differential::run::{Fact, Record};
+use crate::differential::tally::Combination;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -152,7 +152,7 @@ fn shorten(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Protocol, Variant};
+    use crate::differential::run::{Protocol, Variant};
     use crate::support::Kind;
 
     const COMBINATION: Combination =

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::case::{self, Case};
-use crate::run::Protocol;
+use crate::differential::case::{self, Case};
+use crate::differential::run::Protocol;
 
 const CASES_A_TOPIC: usize = 3;
 const CASES_IN_ALL_COMBINATIONS: usize = 400;

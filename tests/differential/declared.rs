@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::case::Case;
-use crate::run::Fact;
-use crate::tally::Combination;
+use crate::differential::case::Case;
+use crate::differential::run::Fact;
+use crate::differential::tally::Combination;
 
 #[derive(Debug, Default)]
 pub(crate) struct Declared {

@@ -3,10 +3,10 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use crate::run::{FIRST_ID, Record};
+use crate::differential::run::{FIRST_ID, Record};
+use crate::differential::wire::{Rules, Wire};
 use crate::support::tap::Tap;
 use crate::support::{Kind, Proxy, Server, proxy, raw};
-use crate::wire::{Rules, Wire};
 
 /// The sequence starts where the native tables' counters do: numbers below are explicit in every run.
 pub(crate) const RULES: &str = r#"

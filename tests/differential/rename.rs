@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::run::{FIRST_ID, SERVERS_OWN_FIRST_ID};
+use crate::differential::run::{FIRST_ID, SERVERS_OWN_FIRST_ID};
 
 #[derive(Debug, Default)]
 pub(crate) struct Renamer {

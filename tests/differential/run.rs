@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::io;
 
-use crate::case::{Case, Flag, Statement};
-use crate::interpolate::interpolate;
-use crate::rename::Renamer;
+use crate::differential::case::{Case, Flag, Statement};
+use crate::differential::interpolate::interpolate;
+use crate::differential::rename::Renamer;
 use crate::support::raw::{
     CLIENT_DEPRECATE_EOF, CLIENT_FOUND_ROWS, CLIENT_MULTI_STATEMENTS, CLIENT_SESSION_TRACK, Client,
     ErrPacket, Options, Outcome, Prepared, Value,
@@ -111,7 +111,6 @@ pub(crate) fn run(
 }
 
 /// The same on tables that are there, in a session of its own.
-#[allow(dead_code, reason = "tests/random has it")]
 pub(crate) fn run_on_tables(
     case: &Case,
     observer: &mut Client,

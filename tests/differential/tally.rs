@@ -5,9 +5,9 @@ use std::fmt::{self, Display, Write};
 use std::fs;
 use std::path::Path;
 
-use crate::case::Case;
-use crate::compare::Verdict;
-use crate::run::{Protocol, Variant};
+use crate::differential::case::Case;
+use crate::differential::compare::Verdict;
+use crate::differential::run::{Protocol, Variant};
 use crate::support::Kind;
 
 const COMPLAINTS_SHOWN: usize = 60;

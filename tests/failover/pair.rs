@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::load::Table;
+use crate::failover::load::Table;
 use crate::support::raw::{CLIENT_MULTI_STATEMENTS, Client, Options};
 use crate::support::servers::ServerOptions;
 use crate::support::told::{self, Row};

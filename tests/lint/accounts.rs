@@ -1,6 +1,6 @@
 //! What a control account may not see is said.
 
-use crate::rig::{Folder, Found, RULES, TABLE, client};
+use crate::lint::rig::{Folder, Found, RULES, TABLE, client};
 use crate::support::raw::Client;
 use crate::support::{Kind, Server};
 

@@ -1,12 +1,12 @@
 //! A row for each code that a schema shows by itself; all of them are checked in one run on each server.
 
-use crate::rig::{Folder, Found, ROOT, RULES, TABLE, client, server};
+use crate::lint::rig::{Folder, Found, ROOT, RULES, TABLE, client, server};
 use crate::support::Kind;
 use crate::support::raw::Client;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Row {
-    pub(crate) code: &'static str,
+struct Row {
+    code: &'static str,
     /// What the database that shows it has; empty: it is not there.
     shows: &'static str,
     /// That of the one that does not.
@@ -52,7 +52,7 @@ const PATTERNS: &str = "[generators.g]\nkind = 'sequence'\n[tables.'t*']\ncolumn
 const PATTERN: &str = "[generators.g]\nkind = 'sequence'\n[tables.'t_*']\ncolumn = 'id'\ngenerator = 'g'\n";
 
 /// Both servers have all of it.
-pub(crate) const ROWS: &[Row] = &[
+const ROWS: &[Row] = &[
     row("schema-missing", "", TABLE),
     row("table-missing", "CREATE TABLE u (id BIGINT NOT NULL PRIMARY KEY)", TABLE),
     row("name-case", "CREATE TABLE T (id BIGINT NOT NULL PRIMARY KEY)", TABLE),
@@ -269,4 +269,19 @@ fn check(kind: Kind, nth: usize, row: &Row, found: &Found) {
     let (of_shows, of_not) = (found.of(&shows), found.of(&not));
     assert!(of_shows.contains(&row.code), "{} {shows}: {of_shows:?}\n{:#}", kind.name(), found.0);
     assert!(!of_not.contains(&row.code), "{} {not}: {of_not:?}\n{:#}", kind.name(), found.0);
+}
+
+/// Those that docs/check.md lists, which tests/docs compares with the code.
+#[test]
+fn every_code_is_shown_by_a_real_server() {
+    let page = include_str!("../../docs/check.md");
+    let (_, rest) = page.split_once("<!-- codes: begin -->\n").unwrap();
+    let (list, _) = rest.split_once("<!-- codes: end -->\n").unwrap();
+    let codes: Vec<_> = list.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert!(!codes.is_empty());
+    let others = [include_str!("servers.rs"), include_str!("accounts.rs"), include_str!("text.rs")];
+    for code in codes {
+        let is_named = others.iter().any(|text| text.contains(&format!("\"{code}\"")));
+        assert!(is_named || ROWS.iter().any(|row| row.code == code), "{code}");
+    }
 }

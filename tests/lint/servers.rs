@@ -4,7 +4,7 @@ use std::fs;
 
 use sha2::{Digest, Sha256};
 
-use crate::rig::{Folder, Found, ROOT, RULES, TABLE, client};
+use crate::lint::rig::{Folder, Found, ROOT, RULES, TABLE, client};
 use crate::support::etcd::Version;
 use crate::support::raw::{Client, Options};
 use crate::support::router::Router;
@@ -137,7 +137,7 @@ fn rules_that_differ_in_case_only() {
 #[test]
 fn a_lock_that_another_holds() {
     for kind in Kind::ALL {
-        let Some(server) = crate::rig::server(kind) else { continue };
+        let Some(server) = crate::lint::rig::server(kind) else { continue };
         let mut direct = client(server);
         direct.run(format!(
             "CREATE DATABASE held; USE held; {TABLE} CREATE USER held_eve{}",
@@ -209,7 +209,7 @@ fn peculiarities() {
         ),
     ];
     for kind in Kind::ALL {
-        let Some(server) = crate::rig::server(kind) else { continue };
+        let Some(server) = crate::lint::rig::server(kind) else { continue };
         let folder = Folder::new(server, ROOT);
         let mine = || rows.iter().enumerate().filter(|(_, row)| row.0 == kind);
         for (nth, (_, _, _, sql)) in mine() {
@@ -228,7 +228,7 @@ fn peculiarities() {
 /// An etcd that is away takes nothing from the rest.
 #[test]
 fn a_store_in_etcd() {
-    let Some(server) = crate::rig::server(Kind::MariaDb) else { return };
+    let Some(server) = crate::lint::rig::server(Kind::MariaDb) else { return };
     let Some(mut etcd) = Etcd::start(Version::Debian, 1) else { return };
     client(server).run("CREATE DATABASE in_etcd; USE in_etcd; CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY); INSERT INTO t VALUES (70)");
     let folder = Folder::new(server, ROOT);

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::rig::{Folder, ROOT, RULES, client, server};
+use crate::lint::rig::{Folder, ROOT, RULES, client, server};
 use crate::support::{Kind, Server};
 
 /// Exit code, standard output and what is said beside.

@@ -1,6 +1,6 @@
 //! What the servers say to the clauses that `migrate sql` prints, and to stricter ones: a server that learns more shows here.
 
-use crate::bench::{Bench, folder};
+use crate::migrate::bench::{Bench, folder};
 use crate::support::raw::Client;
 use crate::support::{Kind, Server};
 
@@ -105,7 +105,7 @@ fn the_counter_is_made_odd_for_sessions_to_come() {
         id(&mut old);
         let text =
             bench.check(&folder, "rowstamp migrate sql --step interleave | mysql", 0, &["sessions_up_to"]);
-        let up_to = crate::guide::last_number(&text).unwrap();
+        let up_to = crate::migrate::guide::last_number(&text).unwrap();
         assert!(up_to >= u64::from(old.connection_id), "{text}");
         // Who is connected goes on as before; who comes takes odd ids, whatever is inserted in between.
         let mut new = server.client();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::bench::Bench;
+use crate::migrate::bench::Bench;
 use crate::support::etcd::Version;
 use crate::support::raw::Client;
 use crate::support::{Etcd, Kind, Proxy, Server, proxy};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::bench::{Bench, folder};
+use crate::migrate::bench::{Bench, folder};
 use crate::support::raw::Client;
 use crate::support::{Kind, Server};
 

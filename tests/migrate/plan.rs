@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::bench::{Bench, folder};
+use crate::migrate::bench::{Bench, folder};
 use crate::support::{Kind, Server};
 
 const TABLES: [&str; 6] = [

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::bench::{Bench, folder};
+use crate::migrate::bench::{Bench, folder};
 use crate::support::raw::Client;
 use crate::support::{Kind, Proxy, Server, proxy};
 

@@ -19,9 +19,9 @@ pub(crate) struct Production {
 /// `group!(NAME, "group": "first" 10, "second" 5 when MYSQL, ...)`; the first is the plainest and always possible.
 macro_rules! group {
     ($id:ident, $group:literal: $($name:literal $weight:literal $(when $when:expr)?),+ $(,)?) => {
-        pub(crate) const $id: crate::choices::Group = crate::choices::Group {
+        pub(crate) const $id: crate::random::choices::Group = crate::random::choices::Group {
             name: $group,
-            productions: &[$(crate::choices::Production {
+            productions: &[$(crate::random::choices::Production {
                 name: $name,
                 weight: $weight,
                 when: 0 $(| $when)?,

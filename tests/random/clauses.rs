@@ -1,14 +1,14 @@
 //! What may follow the values: an alias, ON DUPLICATE KEY UPDATE, RETURNING, the end.
 
-use crate::choices::{Group, group};
-use crate::insert::Draft;
-use crate::support::raw::Param;
-use crate::tables::Kind;
-use crate::when::{
+use crate::random::choices::{Group, group};
+use crate::random::insert::Draft;
+use crate::random::tables::Kind;
+use crate::random::when::{
     ALIASED, ALONE, HAS_INT, HAS_PARENT, INSERT, KNOWN, LISTED, MARIADB, MYSQL, NUMBER_ID, PARAMS,
     PLAIN_ROWS, RULED,
 };
-use crate::writer::Writer;
+use crate::random::writer::Writer;
+use crate::support::raw::Param;
 
 group!(ALIAS, "alias":
     "none" 85,

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::case::Case;
-use crate::marks;
-use crate::run::Record;
-use crate::session::{self, Drawn};
-use crate::tally::Combination;
+use crate::differential::case::Case;
+use crate::differential::run::Record;
+use crate::differential::tally::Combination;
+use crate::random::marks;
+use crate::random::session::{self, Drawn};
 
 const UNKNOWN_STATEMENT: &str = "1243 ";
 

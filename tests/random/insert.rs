@@ -1,13 +1,13 @@
 //! An INSERT or REPLACE, from its verb to its last clause.
 
-use crate::choices::{Group, group};
-use crate::tables::{Kind, Table, by_name};
-use crate::values::Row;
-use crate::when::{
+use crate::random::choices::{Group, group};
+use crate::random::tables::{Kind, Table, by_name};
+use crate::random::values::Row;
+use crate::random::when::{
     ANSI, HAS_INT, HAS_PARENT, ID_GIVEN, INSERT, LISTED, MARIADB, MYSQL, NO_PARAMS, NUMBER_ID, ONE_ROW,
     PARAMS, PARTITIONED, PLAIN_ROWS, RULED,
 };
-use crate::writer::Writer;
+use crate::random::writer::Writer;
 
 group!(TABLE, "table":
     "t" 30,
@@ -129,7 +129,7 @@ impl Writer {
         let table = by_name(self.pick(&TABLE, 0));
         self.uses(table.name);
         table.also.iter().for_each(|other| self.uses(other));
-        self.style = self.pick(&crate::writer::STYLE, 0);
+        self.style = self.pick(&crate::random::writer::STYLE, 0);
         let number_id = if table.name == "tstr" { 0 } else { NUMBER_ID };
         let ruled = if table.is_ruled { RULED } else { 0 };
         let has_int = table.columns.iter().any(|(_, kind)| *kind == Kind::Int);

@@ -1,9 +1,9 @@
 //! What may be refused: the rows of the README's table that the grammar draws, and differences in which rows are stored.
 
-use crate::run::Record;
-use crate::session::Drawn;
+use crate::differential::run::Record;
+use crate::differential::tally::Combination;
+use crate::random::session::Drawn;
 use crate::support::Kind;
-use crate::tally::Combination;
 
 /// A production of which a statement may be refused, with a part of the message.
 pub(crate) struct Mark {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::case::{Case, Flag, Statement};
+use crate::differential::case::{Case, Flag, Statement};
 use crate::support::raw::Param;
 
 pub(crate) fn case(case: &Case) -> String {

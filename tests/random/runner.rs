@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::case::{Case, Refusal};
-use crate::compare::{Verdict, compare};
-use crate::declared::Declared;
-use crate::histogram::Histogram;
-use crate::lab::Lab;
-use crate::marks;
-use crate::run::{self, Fact, Protocol, Record, Role, Variant};
-use crate::session::{self, Drawn};
-use crate::shrink;
+use crate::differential::case::{Case, Refusal};
+use crate::differential::compare::{Verdict, compare};
+use crate::differential::declared::Declared;
+use crate::differential::lab::Lab;
+use crate::differential::run::{self, Fact, Protocol, Record, Role, Variant};
+use crate::differential::tally::Combination;
+use crate::random::histogram::Histogram;
+use crate::random::marks;
+use crate::random::session::{self, Drawn};
+use crate::random::shrink;
+use crate::random::tables::TABLES;
 use crate::support::raw::Client;
-use crate::tables::TABLES;
-use crate::tally::Combination;
 
 /// Cases for which the tables are made once.
 const CASES_AT_ONCE: usize = 250;
@@ -108,7 +108,7 @@ fn run_some(
                         outcome.differences.push(format!(
                             "{} {here}: the proxied run broke off: {error}\n{}",
                             drawn.case.name,
-                            crate::print::case(&drawn.case)
+                            crate::random::print::case(&drawn.case)
                         ));
                     }
                 }

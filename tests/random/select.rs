@@ -1,10 +1,10 @@
 //! INSERT ... SELECT.
 
-use crate::choices::group;
-use crate::insert::Draft;
-use crate::tables::Kind;
-use crate::when::{MYSQL, NO_PARAMS};
-use crate::writer::Writer;
+use crate::random::choices::group;
+use crate::random::insert::Draft;
+use crate::random::tables::Kind;
+use crate::random::when::{MYSQL, NO_PARAMS};
+use crate::random::writer::Writer;
 
 group!(SELECT, "select":
     "constant" 10,
@@ -28,7 +28,7 @@ group!(SELECT_ID, "id in a select":
     "number" 14,
 );
 
-pub(crate) const GROUPS: &[crate::choices::Group] = &[SELECT, SELECT_ID];
+pub(crate) const GROUPS: &[crate::random::choices::Group] = &[SELECT, SELECT_ID];
 
 impl Writer {
     pub(crate) fn select_form(&mut self, draft: &mut Draft) {

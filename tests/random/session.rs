@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::case::{Case, Flag};
-use crate::choices::{Choices, Group, group};
+use crate::differential::case::{Case, Flag};
+use crate::random::choices::{Choices, Group, group};
+use crate::random::tables::{Table, by_name};
+use crate::random::when::{ALONE, KNOWN, MARIADB, MULTI, MYSQL, NO_PARAMS};
+use crate::random::writer::{Mode, State, Writer};
 use crate::support::Kind as Server;
-use crate::tables::{Table, by_name};
-use crate::when::{ALONE, KNOWN, MARIADB, MULTI, MYSQL, NO_PARAMS};
-use crate::writer::{Mode, State, Writer};
 
 group!(FLAGS, "session":
     "plain" 60,
@@ -128,7 +128,7 @@ fn assemble(
     for choices in statements {
         let mut writer = Writer::new(choices, state);
         writer.statement();
-        if let Some(apart) = crate::marks::apart(server, writer.choices.drawn()) {
+        if let Some(apart) = crate::random::marks::apart(server, writer.choices.drawn()) {
             left_out.push(apart);
             continue;
         }
@@ -144,7 +144,7 @@ fn assemble(
         productions.extend(drawn.into_iter().map(|one| (case.statements.len(), one)));
         case.statements.extend(writer.done);
     }
-    tables.sort_by_key(|name| crate::tables::number_of(name));
+    tables.sort_by_key(|name| crate::random::tables::number_of(name));
     let used: Vec<&Table> = tables.into_iter().map(by_name).collect();
     case.tables = used.iter().map(|table| table.made.to_owned()).collect();
     if case.tables.iter().any(|table| table.contains("{text_id}")) {
@@ -358,11 +358,11 @@ impl Writer {
 pub(crate) fn all_productions() -> BTreeMap<(&'static str, &'static str), u64> {
     let pages = [
         GROUPS,
-        crate::insert::GROUPS,
-        crate::clauses::GROUPS,
-        crate::select::GROUPS,
-        crate::values::GROUPS,
-        crate::writer::GROUPS,
+        crate::random::insert::GROUPS,
+        crate::random::clauses::GROUPS,
+        crate::random::select::GROUPS,
+        crate::random::values::GROUPS,
+        crate::random::writer::GROUPS,
     ];
     let groups = pages.into_iter().flatten();
     groups.flat_map(|group| group.productions.iter().map(|one| ((group.name, one.name), 0))).collect()

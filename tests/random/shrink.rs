@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::declared::Declared;
-use crate::lab::Lab;
-use crate::run::{self, Role, Variant};
-use crate::runner;
-use crate::session::{self, Drawn, Recipe};
+use crate::differential::declared::Declared;
+use crate::differential::lab::Lab;
+use crate::differential::run::{self, Role, Variant};
+use crate::differential::tally::Combination;
+use crate::random::runner;
+use crate::random::session::{self, Drawn, Recipe};
 use crate::support::raw::Client;
-use crate::tally::Combination;
 
 /// Runs of the reduced case, at most.
 const TRIALS: usize = 400;
@@ -33,7 +33,7 @@ pub(crate) fn report(
         format!("(not alone, so not reduced)\n    {}", complaints.join("\n    "))
     };
     let case = session::replay(&smallest).case;
-    format!("{} {here}\n    {told}\n{}", drawn.case.name, crate::print::case(&case))
+    format!("{} {here}\n    {told}\n{}", drawn.case.name, crate::random::print::case(&case))
 }
 
 /// "step 3 insert_id: ..." -> "insert_id": a smaller case must be wrong in the same way.
@@ -61,7 +61,7 @@ impl Trial<'_> {
         }
         let Combination { protocol, variant, .. } = self.here;
         let lab = self.lab;
-        let mut run = |case: &crate::case::Case| {
+        let mut run = |case: &crate::differential::case::Case| {
             lab.with_bytes(run::run(case, self.observer, lab.proxied(), protocol, variant, Role::Proxied))
         };
         let proxied = runner::run_refusing(&drawn.case, &mut run);

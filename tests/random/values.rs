@@ -1,12 +1,12 @@
 //! What stands in a row.
 
-use crate::choices::group;
-use crate::support::raw::Param;
-use crate::tables::Kind;
-use crate::when::{
+use crate::random::choices::group;
+use crate::random::tables::Kind;
+use crate::random::when::{
     ESCAPES, HAS_EARLIER, KNOWN, LISTED, MARIADB, NO_ESCAPES, NO_PARAMS, NOT_ANSI, NUMBER_ID, PARAMS, PARENT,
 };
-use crate::writer::Writer;
+use crate::random::writer::Writer;
+use crate::support::raw::Param;
 
 group!(INT, "int":
     "number" 40,
@@ -375,5 +375,5 @@ impl Writer {
 }
 
 /// Groups of this page, for the histogram.
-pub(crate) const GROUPS: &[crate::choices::Group] =
+pub(crate) const GROUPS: &[crate::random::choices::Group] =
     &[INT, TEXT, KEY, ID, EXPLICIT, BOUND_ID, EXPRESSION_ID, BOUND, BOUND_TEXT];

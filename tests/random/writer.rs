@@ -1,10 +1,10 @@
 //! A statement while it is being written.
 
-use crate::case::Statement;
-use crate::choices::{Choices, group};
+use crate::differential::case::Statement;
+use crate::random::choices::{Choices, group};
+use crate::random::when;
 use crate::support::Kind as Server;
 use crate::support::raw::Param;
-use crate::when;
 
 group!(STYLE, "style":
     "spaced" 60,
@@ -33,7 +33,7 @@ group!(GAP, "gap":
     "comment_stars" 3,
 );
 
-pub(crate) const GROUPS: &[crate::choices::Group] = &[STYLE, GAP];
+pub(crate) const GROUPS: &[crate::random::choices::Group] = &[STYLE, GAP];
 
 /// sql_mode, as far as it changes what a text means.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Writer {
             | either(self.state.multi, when::MULTI, 0)
     }
 
-    pub(crate) fn pick(&mut self, group: &crate::choices::Group, more: u32) -> &'static str {
+    pub(crate) fn pick(&mut self, group: &crate::random::choices::Group, more: u32) -> &'static str {
         let when = self.when() | more;
         self.choices.pick(group, when)
     }

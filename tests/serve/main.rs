@@ -6,9 +6,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-#[path = "../chaos/clock.rs"]
-mod clock;
-
 mod attributes;
 mod audit;
 mod bodies;

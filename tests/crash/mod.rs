@@ -3,9 +3,6 @@
 //! Writers insert rows through the proxy, each row with a token that only it has, into a table whose id has no unique key: an id
 //! issued twice shows as two rows instead of an error. The proxy is killed at random times and restarted on its store.
 //! `ROWSTAMP_CRASHES` says how often (tests/crash.sh: 300), `ROWSTAMP_SEED` repeats the times of an earlier run.
-#![allow(clippy::indexing_slicing, reason = "a panic is how a test fails")]
-
-mod support;
 
 use std::io;
 use std::sync::Mutex;
@@ -13,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::raw::{Client, Options, Outcome};
+use crate::support::servers::announce;
+use crate::support::told::{Batch, Inserts, Row, StopOnDrop, judge, number, seed};
+use crate::support::{Kind, Proxy, Server, proxy, told};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use support::raw::{Client, Options, Outcome};
-use support::servers::announce;
-use support::told::{Batch, Inserts, Row, StopOnDrop, judge, number, seed};
-use support::{Kind, Proxy, Server, proxy, told};
 
 const WRITERS: u64 = 8;
 /// Longer than any restart; a proxy that serves nobody for so long is broken.

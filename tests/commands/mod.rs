@@ -1,14 +1,10 @@
 //! The commands as an operator meets them: what they print where, and how they end.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // A panic is how a test fails.
-
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use support::Proxy;
+use crate::support::Proxy;
 
 const GOOD: &str = "backend.address = 'db:3306'\n";
 const RULES: &str = "schema = 'shop'\n[generators.ids]\nkind = 'sequence'\nseed = 'none'\n\

@@ -19,32 +19,28 @@
 //! ROWSTAMP_JUDGE_FILTER=text,text runs the cases whose name holds one of them; ROWSTAMP_JUDGE_SHOW=1 prints what native runs
 //! gave. ROWSTAMP_JUDGE_SERVER=host:port together with
 //! ROWSTAMP_JUDGE_PROXY=host:port judges a proxy that already runs (its rules: `lab::RULES`) before that server.
-#![allow(clippy::indexing_slicing, reason = "a panic is how a test fails")]
 
-#[path = "../support/mod.rs"]
-mod support;
-
-mod case;
-mod compare;
-#[cfg(test)]
+pub(crate) mod case;
+pub(crate) mod compare;
 mod coverage;
-mod declared;
+pub(crate) mod declared;
 mod interpolate;
-mod lab;
+pub(crate) mod lab;
 mod rename;
-mod run;
-mod tally;
+pub(crate) mod run;
+pub(crate) mod tally;
 mod wire;
 
 use std::collections::BTreeSet;
 use std::thread;
 
+use crate::support::Kind;
+use crate::support::servers::announce;
 use case::Case;
 use compare::Verdict;
 use declared::Declared;
 use lab::Lab;
 use run::{Protocol, Role, Variant};
-use support::servers::announce;
 use tally::{Combination, Tally};
 
 const WITHOUT_FILTER_AT_LEAST: usize = 220;
@@ -99,7 +95,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// All cases in all combinations, a thread for each server.
-fn judge_all(open: fn(support::Kind) -> Option<Lab>, role: Role, variants: &[Variant]) -> Tally {
+fn judge_all(open: fn(Kind) -> Option<Lab>, role: Role, variants: &[Variant]) -> Tally {
     let mut cases = cases();
     let declared = Declared::load();
     declared.check_tags(&cases);
@@ -112,7 +108,7 @@ fn judge_all(open: fn(support::Kind) -> Option<Lab>, role: Role, variants: &[Var
     }
     let mut tally = Tally::default();
     thread::scope(|scope| {
-        let threads: Vec<_> = support::Kind::ALL
+        let threads: Vec<_> = Kind::ALL
             .map(|kind| {
                 let (cases, declared) = (&cases, &declared);
                 scope.spawn(move || match open(kind) {

@@ -12,10 +12,6 @@
 //!
 //! * [`pair`]: two servers, replication, and what an operator does.
 //! * [`load`]: the writers.
-#![allow(clippy::indexing_slicing, reason = "a panic is how a test fails")]
-
-#[path = "../support/mod.rs"]
-mod support;
 
 mod load;
 mod pair;
@@ -25,14 +21,14 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::etcd::Version;
+use crate::support::servers::announce;
+use crate::support::told::{self, StopOnDrop};
+use crate::support::{Etcd, Gate, Proxy, proxy};
 use load::{Load, Table};
 use pair::{Behind, LoadedBack, Pair};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use support::etcd::Version;
-use support::servers::announce;
-use support::told::{self, StopOnDrop};
-use support::{Etcd, Gate, Proxy, proxy};
 
 const WRITERS: usize = 4;
 

@@ -9,21 +9,17 @@
 //! does not. ROWSTAMP_AWAY_SECONDS is the length of the run that counts etcd's writes at `batch = "auto"`.
 //!
 //! * [`load`]: the writers and what they measured.
-#![allow(clippy::indexing_slicing, reason = "a panic is how a test fails")]
-
-#[path = "../support/mod.rs"]
-mod support;
 
 mod load;
 
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::etcd::Version;
+use crate::support::servers::announce;
+use crate::support::told::{self, StopOnDrop};
+use crate::support::{Etcd, Kind, Proxy, Server, proxy};
 use load::{Kind as Work, Load};
-use support::etcd::Version;
-use support::servers::announce;
-use support::told::{self, StopOnDrop};
-use support::{Etcd, Kind, Proxy, Server, proxy};
 
 /// Behind etcd's return, until the reserve is full again and the machine is calm.
 const SETTLE: Duration = Duration::from_millis(1_500);

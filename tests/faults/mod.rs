@@ -3,10 +3,7 @@
 //! Each visit logs in, inserts in several forms, and goes. Whatever a wire does to it: no statement runs twice, what was
 //! acknowledged is there by the id that was told, what was refused is not, and the proxy gives back all that the visit
 //! took. `ROWSTAMP_FAULTS` says how many faults are drawn (tests/faults.sh: 1000), `ROWSTAMP_SEED` repeats them.
-#![allow(clippy::indexing_slicing, reason = "a panic is how a test fails")]
 
-#[path = "../support/mod.rs"]
-mod support;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -16,12 +13,12 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::raw::{Client, Options, Outcome};
+use crate::support::servers::announce;
+use crate::support::told::{Batch, Inserts, Row, judge, number, seed};
+use crate::support::{Kind, Proxy, Server, proxy, told};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use support::raw::{Client, Options, Outcome};
-use support::servers::announce;
-use support::told::{Batch, Inserts, Row, judge, number, seed};
-use support::{Kind, Proxy, Server, proxy, told};
 use wire::{DIRECTIONS, Direction, Fault, Harm, Wire};
 
 const RULES: &str = "schema = \"faults\"\n[generators.t]\nkind = \"sequence\"\nbatch = 200\n\

@@ -1,37 +1,21 @@
 //! Documentation, alert rules and dashboard name metrics as they are: all is held to the catalogue.
-//!
-//! `ROWSTAMP_UPDATE=1 cargo test --test dashboard` writes the tables of docs/metrics.md anew.
-
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // A panic is how a test fails.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use rowstamp::admin::MetricKind;
 use rowstamp::admin::metrics::{ALL, Entry, Values};
 use serde_json::Value;
 use yaml_rust2::{Yaml, YamlLoader};
 
-fn at(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-fn read(path: &str) -> String {
-    fs::read_to_string(at(path)).unwrap()
-}
-
-fn sample_name(entry: &Entry) -> String {
-    entry.sample_name()
-}
+use super::{check_part, read};
 
 fn metrics_table() -> String {
     let mut table = "| metric | kind | labels | what |\n|---|---|---|---|\n".to_owned();
     for entry in ALL {
         let labels: Vec<_> = entry.labels.iter().map(|label| format!("`{}`", label.name)).collect();
         let kind = format!("{:?}", entry.kind).to_lowercase();
-        writeln!(table, "| `{}` | {kind} | {} | {} |", sample_name(entry), labels.join(", "), entry.help)
+        writeln!(table, "| `{}` | {kind} | {} | {} |", entry.sample_name(), labels.join(", "), entry.help)
             .unwrap();
     }
     table
@@ -40,7 +24,7 @@ fn metrics_table() -> String {
 fn words_table() -> String {
     let mut table = "| metric | label | value | what |\n|---|---|---|---|\n".to_owned();
     for (entry, label) in ALL.iter().flat_map(|entry| entry.labels.iter().map(move |label| (entry, label))) {
-        let name = sample_name(entry);
+        let name = entry.sample_name();
         match label.values {
             Values::Names(what) => writeln!(table, "| `{name}` | `{}` | any | {what} |", label.name).unwrap(),
             Values::Words(words) => {
@@ -55,19 +39,8 @@ fn words_table() -> String {
 
 #[test]
 fn the_documentation_has_the_catalogue() {
-    let mut text = read("docs/metrics.md");
-    for (name, table) in [("metrics", metrics_table()), ("words", words_table())] {
-        let (begin, end) = (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->\n"));
-        let (head, rest) = text.split_once(&begin).unwrap();
-        let (found, tail) = rest.split_once(&end).unwrap();
-        let is_right = found == table;
-        text = format!("{head}{begin}{table}{end}{tail}");
-        if std::env::var_os("ROWSTAMP_UPDATE").is_some() {
-            fs::write(at("docs/metrics.md"), &text).unwrap();
-        } else {
-            assert!(is_right, "docs/metrics.md: run ROWSTAMP_UPDATE=1 cargo test --test dashboard");
-        }
-    }
+    check_part("docs/metrics.md", "metrics", &metrics_table());
+    check_part("docs/metrics.md", "words", &words_table());
 }
 
 const WORDS: [&str; 29] = [

@@ -4,12 +4,6 @@
 //! somebody kills the connections that hold the table's lock. No id may come twice; the table has no unique key that would hide
 //! that. `tests/guards.sh` runs it for long.
 
-// Helpers outside of #[test] are tests too: a panic is how they fail.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -18,13 +12,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::etcd::Version;
+use crate::support::machine::announce;
+use crate::support::raw::{CLIENT_MULTI_STATEMENTS, Client, Options};
+use crate::support::{Etcd, Kind, Proxy, Server, proxy, told};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
-use support::etcd::Version;
-use support::machine::announce;
-use support::raw::{CLIENT_MULTI_STATEMENTS, Client, Options};
-use support::{Etcd, Kind, Proxy, Server, proxy, told};
 
 const DB: &str = "guards";
 
@@ -56,7 +50,7 @@ impl Tally {
     /// A machine that does other things too takes more steps until everything has been tried.
     fn is_done(&self) -> bool {
         let told = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let wanted = number("ROWSTAMP_GUARDS_STEPS").unwrap_or(STEPS);
+        let wanted = told::number("ROWSTAMP_GUARDS_STEPS").unwrap_or(STEPS);
         let tried = [&self.started, &self.kept_off, &self.rows, &self.locks_killed];
         self.is_over.load(Ordering::Relaxed)
             || told(&self.steps) >= wanted && tried.into_iter().all(|count| told(count) > 0)
@@ -64,13 +58,9 @@ impl Tally {
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 #[test]
 fn no_id_comes_twice_whatever_becomes_of_the_guards() {
-    let seed = number("ROWSTAMP_GUARDS_SEED").unwrap_or_else(|| rand::thread_rng().r#gen());
+    let seed = told::number("ROWSTAMP_GUARDS_SEED").unwrap_or_else(|| rand::thread_rng().r#gen());
     let chosen = std::env::var("ROWSTAMP_GUARDS_SERVER").ok();
     let is_known = |name: &String| Kind::ALL.iter().any(|kind| kind.name() == name);
     assert!(chosen.as_ref().is_none_or(is_known), "ROWSTAMP_GUARDS_SERVER wants mariadb or mysql9");

@@ -1,5 +1,5 @@
 //! The judge on statements that nobody wrote: a grammar of INSERT draws them, and all that a client can see is
-//! compared natively and through the proxy as in tests/differential, whose machinery this is.
+//! compared natively and through the proxy as in tests/differential, whose machinery it uses.
 //!
 //! * [`choices`]: what chance decides, as numbers that can be decided again.
 //! * [`tables`]: where statements go.
@@ -12,35 +12,6 @@
 //! ROWSTAMP_RANDOM_STATEMENTS=200000 runs so many INSERTs over the eight combinations (and then demands that every
 //! production was drawn often); ROWSTAMP_RANDOM_SEED=n begins from that seed,
 //! and ROWSTAMP_RANDOM_CASE=n runs that one of its cases. tests/random.sh does the long run.
-#![allow(clippy::indexing_slicing, reason = "a panic is how a test fails")]
-
-#[path = "../support/mod.rs"]
-mod support;
-
-#[allow(dead_code, reason = "the judge's own, of which a part is used")]
-#[path = "../differential/case.rs"]
-mod case;
-#[path = "../differential/compare.rs"]
-mod compare;
-#[allow(dead_code, reason = "the judge's own, of which a part is used")]
-#[path = "../differential/declared.rs"]
-mod declared;
-#[path = "../differential/interpolate.rs"]
-mod interpolate;
-#[allow(dead_code, reason = "the judge's own, of which a part is used")]
-#[path = "../differential/lab.rs"]
-mod lab;
-#[allow(dead_code, reason = "the judge's own, of which a part is used")]
-#[path = "../differential/rename.rs"]
-mod rename;
-#[allow(dead_code, reason = "the judge's own, of which a part is used")]
-#[path = "../differential/run.rs"]
-mod run;
-#[allow(dead_code, reason = "the judge's own, of which a part is used")]
-#[path = "../differential/tally.rs"]
-mod tally;
-#[path = "../differential/wire/mod.rs"]
-mod wire;
 
 mod choices;
 mod clauses;
@@ -59,10 +30,10 @@ mod writer;
 
 use std::thread;
 
+use crate::differential::lab::Lab;
+use crate::support::servers::announce;
+use crate::support::{Kind, told};
 use histogram::Histogram;
-use lab::Lab;
-use support::Kind;
-use support::servers::announce;
 
 /// In `cargo test`: over both servers, half of them from a seed that is always the same.
 const STATEMENTS_IN_SHORT: u64 = 4000;
@@ -75,10 +46,9 @@ const FIXED_SEED: u64 = 20_251_120;
 
 #[test]
 fn drawn_statements_do_what_native_ones_do() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
-    let statements = number("ROWSTAMP_RANDOM_STATEMENTS").unwrap_or(STATEMENTS_IN_SHORT);
-    let only = number("ROWSTAMP_RANDOM_CASE");
-    let seeds = match number("ROWSTAMP_RANDOM_SEED") {
+    let statements = told::number("ROWSTAMP_RANDOM_STATEMENTS").unwrap_or(STATEMENTS_IN_SHORT);
+    let only = told::number("ROWSTAMP_RANDOM_CASE");
+    let seeds = match told::number("ROWSTAMP_RANDOM_SEED") {
         Some(seed) => vec![seed],
         None => vec![FIXED_SEED, u64::from(rand::random::<u32>())],
     };

@@ -1,11 +1,9 @@
 //! The harness itself: servers start, are told apart and end; the raw client reads what both servers send.
 
-mod support;
-
-use support::raw::{
+use crate::support::raw::{
     CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS, CLIENT_SESSION_TRACK, Client, Options, Param, Value,
 };
-use support::{Kind, Server};
+use crate::support::{Kind, Server};
 
 #[test]
 fn the_raw_client_speaks_text_and_binary_to_both_servers() {

@@ -3,26 +3,26 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub(crate) struct Clock {
+pub struct Clock {
     file: PathBuf,
 }
 
 impl Clock {
-    pub(crate) fn new(file: PathBuf) -> Clock {
+    pub fn new(file: PathBuf) -> Clock {
         let clock = Clock { file };
         clock.set(0);
         clock
     }
 
     /// Off by so many seconds from here on.
-    pub(crate) fn set(&self, by_seconds: i64) {
+    pub fn set(&self, by_seconds: i64) {
         let unfinished = self.file.with_extension("new");
         fs::write(&unfinished, format!("{by_seconds:+}\n")).expect("the clock's file is written");
         fs::rename(&unfinished, &self.file).expect("the clock's file is put in place");
     }
 
     /// The words in front of a program that is to have this clock. Monotonic time stays as it is.
-    pub(crate) fn under(&self, library: &Path) -> Vec<String> {
+    pub fn under(&self, library: &Path) -> Vec<String> {
         vec![
             "env".to_owned(),
             format!("LD_PRELOAD={}", library.display()),
@@ -34,7 +34,7 @@ impl Clock {
 }
 
 /// Debian's libfaketime for programs of several threads.
-pub(crate) fn library() -> Option<PathBuf> {
+pub fn library() -> Option<PathBuf> {
     let folders = fs::read_dir("/usr/lib").ok()?;
     folders
         .filter_map(|folder| Some(folder.ok()?.path().join("faketime/libfaketimeMT.so.1")))

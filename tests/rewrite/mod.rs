@@ -4,8 +4,6 @@
 //! ...; they hold until they are set again), and cases: the statement, then `=>` and what is sent. In front of `=>` stand
 //! the style, if it is not `wrapped`, and what else is worth saying. Ids start at 7. `\` at a line's end joins lines.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // A panic is how a test fails.
-
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::num::NonZeroU64;
@@ -25,9 +23,7 @@ use rowstamp::rules::model::{
 };
 use rowstamp::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
 
-#[path = "rewrite/properties.rs"]
 mod properties;
-#[path = "rewrite/verify.rs"]
 mod verify;
 
 const FIRST_ID: u64 = 7;
@@ -63,6 +59,21 @@ impl named::Session for Session {
     }
 }
 
+/// Of the column `id`, in mode on; ids that a client gives are kept.
+pub(crate) fn rule(schema: &str, table: &str, generator: &str) -> Rule {
+    Rule {
+        schema: schema.to_owned(),
+        table: table.to_owned(),
+        column: "id".to_owned(),
+        generator: GeneratorName { schema: schema.to_owned(), name: generator.to_owned() },
+        explicit: Explicit::Keep,
+        insert_id: InsertId::Session,
+        mode: Mode::On,
+        unavailable: Unavailable::Refuse,
+        origin: Origin { file: PathBuf::new(), line: 1 },
+    }
+}
+
 impl Setting {
     fn new() -> Self {
         let server = Server { kind: ServerKind::MariaDb, version: 101_119 };
@@ -72,17 +83,7 @@ impl Setting {
             several: false,
             schema: Some("shop".to_owned()),
             tables: HashMap::new(),
-            rule: Rule {
-                schema: "shop".to_owned(),
-                table: String::new(),
-                column: "id".to_owned(),
-                generator: GeneratorName { schema: "shop".to_owned(), name: "orders".to_owned() },
-                explicit: Explicit::Keep,
-                insert_id: InsertId::Session,
-                mode: Mode::On,
-                unavailable: Unavailable::Refuse,
-                origin: Origin { file: PathBuf::new(), line: 1 },
-            },
+            rule: rule("shop", "", "orders"),
             step: 1,
             session: Session::default(),
         }

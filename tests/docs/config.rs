@@ -1,33 +1,14 @@
-//! What is written about the configuration (examples, schemas, the reference of rules files) holds for the types that read it.
-//!
-//! `ROWSTAMP_UPDATE=1 cargo test --test config` writes the generated ones anew.
-
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // A panic is how a test fails.
+//! The configuration and the rules: the example, the schemas and the reference are those of the types that read them.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rowstamp::config::keys::ConfigFile;
 use rowstamp::rules::keys::RulesFile;
 use rowstamp::toml_file::{self, Findings, join};
 use serde_json::Value;
 
-fn at(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-/// The file's text, or with `ROWSTAMP_UPDATE` set, the new one that it then has.
-#[track_caller]
-fn check_generated(path: &str, expect: &str) {
-    if std::env::var_os("ROWSTAMP_UPDATE").is_some() {
-        fs::write(at(path), expect).unwrap();
-    }
-    let found = fs::read_to_string(at(path)).unwrap_or_default();
-    assert!(
-        found == expect,
-        "{path} is not what the types say: run ROWSTAMP_UPDATE=1 cargo test --test config"
-    );
-}
+use super::{at, check_generated, check_part, read};
 
 fn config_schema() -> Value {
     toml_file::schema_of::<ConfigFile>().to_value()
@@ -109,7 +90,7 @@ where
 
 #[test]
 fn the_example_parses_to_the_defaults() {
-    let text = fs::read_to_string(at("examples/rowstamp.toml")).unwrap();
+    let text = read("examples/rowstamp.toml");
     assert!(text.starts_with("#:schema ../schemas/rowstamp.schema.json\n"));
     let mut keys = parse::<ConfigFile>("rowstamp.toml", &text).keys;
     assert!(keys.backend.address.take().is_some(), "the one key that has no default is there");
@@ -118,7 +99,7 @@ fn the_example_parses_to_the_defaults() {
 
 #[test]
 fn the_example_names_every_key_with_its_default() {
-    let text = fs::read_to_string(at("examples/rowstamp.toml")).unwrap();
+    let text = read("examples/rowstamp.toml");
     let in_force = |line: &str| match line.strip_prefix('#') {
         Some(key) if key.starts_with(|c: char| c == '[' || c.is_ascii_lowercase()) => format!("{key}\n"),
         _ => format!("{line}\n"),
@@ -146,14 +127,10 @@ fn row(key: &Key<'_>) -> String {
 
 #[test]
 fn the_reference_of_rules_files_is_that_of_the_types() {
-    let (begin, end) = ("<!-- keys: begin -->\n", "<!-- keys: end -->\n");
-    let text = fs::read_to_string(at("rules/README.md")).unwrap();
-    let (head, rest) = text.split_once(begin).unwrap();
-    let (_, tail) = rest.split_once(end).unwrap();
     let schema = rules_schema();
     let rows: String = keys_of(&schema).iter().map(row).collect();
     let table = format!("| key | value | default | example | meaning |\n|---|---|---|---|---|\n{rows}");
-    check_generated("rules/README.md", &format!("{head}{begin}{table}{end}{tail}"));
+    check_part("rules/README.md", "keys", &table);
 }
 
 #[test]
@@ -171,7 +148,7 @@ fn every_key_has_a_comment_and_a_default_or_an_example() {
 fn the_samples_are_rules() {
     let (rules, warnings) = rowstamp::rules::load(&at("rules")).unwrap();
     assert_eq!((warnings.to_string(), rules.rules().len()), (String::new(), 2));
-    let readme = fs::read_to_string(at("rules/README.md")).unwrap();
+    let readme = read("rules/README.md");
     let samples: Vec<_> =
         readme.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert_eq!(samples.len(), 2);
@@ -184,7 +161,7 @@ fn the_samples_are_rules() {
 
 #[test]
 fn the_systemd_unit_leaves_room_for_the_defaults() {
-    let unit = fs::read_to_string(at("examples/rowstamp.service")).unwrap();
+    let unit = read("examples/rowstamp.service");
     let number = |key: &str| -> u64 {
         let line = unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
         line.trim_end_matches('s').parse().unwrap()

@@ -6,15 +6,8 @@
 //!
 //! `tests/chaos.sh` runs it, in a network namespace of its own: partitions are packets that nft drops there.
 
-// Helpers outside of #[test] are tests too: a panic is how they fail.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod audit;
 mod bounds;
-mod clock;
 mod findings;
 mod fleet;
 mod history;
@@ -31,10 +24,10 @@ mod writers;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::machine::announce;
 use fleet::Fleet;
 use lanes::Campaign;
 use plan::Plan;
-use support::machine::announce;
 
 /// One line of progress in so much time.
 const PROGRESS_INTERVAL: Duration = Duration::from_mins(1);

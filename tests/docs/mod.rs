@@ -1,0 +1,41 @@
+//! What is written about Rowstamp is as the code is: examples, schemas, references, alert rules, the dashboard.
+//!
+//! `ROWSTAMP_UPDATE=1 cargo test --test library docs::` writes what of it is generated.
+
+mod codes;
+mod config;
+mod dashboard;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn at(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(at(path)).unwrap()
+}
+
+/// The file is as generated; with `ROWSTAMP_UPDATE` set it is written first.
+#[track_caller]
+fn check_generated(path: &str, expect: &str) {
+    if std::env::var_os("ROWSTAMP_UPDATE").is_some() {
+        fs::write(at(path), expect).unwrap();
+    }
+    let found = fs::read_to_string(at(path)).unwrap_or_default();
+    assert!(
+        found == expect,
+        "{path} is not what the code says: run ROWSTAMP_UPDATE=1 cargo test --test library docs::"
+    );
+}
+
+/// The same for the part of a page that stands between the comments `name: begin` and `name: end`.
+#[track_caller]
+fn check_part(path: &str, name: &str, expect: &str) {
+    let (begin, end) = (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->\n"));
+    let text = read(path);
+    let (head, rest) = text.split_once(&begin).unwrap();
+    let (_, tail) = rest.split_once(&end).unwrap();
+    check_generated(path, &format!("{head}{begin}{expect}{end}{tail}"));
+}
