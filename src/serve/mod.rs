@@ -24,6 +24,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::address::listener::Listener;
 use crate::admin::http;
 use crate::audit::{self, Audit};
 use crate::config::keys::ConfigFile;
@@ -33,7 +34,7 @@ use crate::proxy::connect::login::LoginContext;
 use crate::proxy::connect::seats::Seats;
 use crate::proxy::connect::socket_users::SocketUsers;
 use crate::proxy::connect::tls::Tls;
-use crate::proxy::listener::{Listener, Server};
+use crate::proxy::listener::{self, Server};
 use crate::proxy::rsa_key::KeyCell;
 use crate::proxy::session::Shared;
 use crate::proxy::settings::Verify;
@@ -93,11 +94,10 @@ pub async fn run(
     let tables = tables(&config, schema.clone(), Arc::clone(&metered), rules, start.trusts_clock).await?;
     let tables = Arc::new(tables);
     background::watch(&tables, &*store);
-    let listen = settings.listen.clone();
     let console = console::place(&config.admin, offered.is_some()).await?;
     let (mut listener, offered) = match offered {
         Some((offered, listener)) => (listener, Some(offered)),
-        None => (Listener::bind(&settings.listen, settings.listen_is_written).await?, None),
+        None => (listener::bind(&settings.listen, settings.listen_is_written).await?, None),
     };
     let (draining, drain) = watch::channel(false);
     let socket_users = SocketUsers::watch(&settings.backend.addresses, schema.clone()).await;
@@ -105,7 +105,7 @@ pub async fn run(
     let shared = Arc::new(ArcSwap::from_pointee(shared));
     let mut place = Place::new(&config, tables.clone(), store.clone());
     place.open(offered).await?;
-    listener.adopt(&listen);
+    listener.adopt();
     let acting = (config.clone(), written, mark);
     let reloader = Arc::new(Reloader::new(start.config_path, acting, shared.clone(), set_log_level));
     let mut reloads = JoinSet::new();

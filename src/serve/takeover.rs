@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::address::listener::Listener;
 use crate::config::Config;
 use crate::opened;
-use crate::proxy::listener::Listener;
 use crate::proxy::settings::Settings;
 use crate::store::gate::GateStore;
 use crate::store::{Key, Store, StoreError};
