@@ -1,4 +1,6 @@
-//! Where a socket is: `host:port` or `unix:/path`.
+//! Where a socket is: `host:port` or `unix:/path`; and listening there.
+
+pub mod listener;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -6,7 +6,6 @@ mod fleet;
 mod guard;
 mod rates;
 mod site;
-mod socket;
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::desk::Desk;
 use crate::address::Address;
-use socket::Socket;
+use crate::address::listener::Listener;
 
 /// Between two attempts to have an address that another process has.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
@@ -54,7 +53,7 @@ impl HttpError {
 pub struct Listening {
     address: Address,
     /// `None`: not yet.
-    socket: Option<Socket>,
+    listener: Option<Listener>,
 }
 
 /// A server that runs. Dropped, it gives its address free at once.
@@ -67,8 +66,8 @@ pub struct Http {
 /// is about to give it up (`waits`), it is a warning, and tried again until it is there.
 pub async fn listen(settings: &HttpSettings, waits: bool) -> Result<Listening, HttpError> {
     let address = settings.address.clone();
-    let error = match Socket::bind(&address).await {
-        Ok(socket) => return Ok(Listening { address, socket: Some(socket) }),
+    let error = match Listener::bind(&address).await {
+        Ok(listener) => return Ok(Listening { address, listener: Some(listener) }),
         Err(error) => error,
     };
     let is_taken = error.kind() == io::ErrorKind::AddrInUse;
@@ -80,31 +79,42 @@ pub async fn listen(settings: &HttpSettings, waits: bool) -> Result<Listening, H
     } else {
         tracing::warn!("{error}; trying again, and serving no metrics meanwhile");
     }
-    Ok(Listening { address, socket: None })
+    Ok(Listening { address, listener: None })
 }
 
 impl Listening {
     pub fn serve(self, desk: Arc<dyn Desk>) -> Http {
-        let Listening { address, socket } = self;
+        let Listening { address, listener } = self;
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            let socket = match socket {
-                Some(socket) => socket,
+            let listener = match listener {
+                Some(listener) => listener,
                 None => bind_in_time(&address).await,
             };
-            tracing::info!("metrics and the page: {}", socket.shown());
-            site::run(socket, &address, desk).await;
+            tracing::info!("metrics and the page: {}", shown(&listener));
+            site::run(listener, &address, desk).await;
         });
         Http { _tasks: tasks }
     }
 }
 
-async fn bind_in_time(address: &Address) -> Socket {
+async fn bind_in_time(address: &Address) -> Listener {
     loop {
         tokio::time::sleep(RETRY_PAUSE).await;
-        if let Ok(socket) = Socket::bind(address).await {
-            return socket;
+        if let Ok(listener) = Listener::bind(address).await {
+            return listener;
         }
+    }
+}
+
+/// For people: where to go, with the port as it came out.
+fn shown(listener: &Listener) -> String {
+    match listener {
+        Listener::Tcp(tcp) => match tcp.local_addr() {
+            Ok(address) => format!("http://{address}/"),
+            Err(error) => format!("http, at an address that cannot be told: {error}"),
+        },
+        Listener::Unix { .. } => listener.address(),
     }
 }
 

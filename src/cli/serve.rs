@@ -36,7 +36,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let start =
         Start { config_path: path.to_owned(), trusts_clock: args.trust_clock, takes_over: args.takeover };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(serve::run(start, (config, *written, mark), rules, set_log_level));
+    let served = runtime.block_on(serve::start(start, (config, *written, mark), rules, set_log_level));
     // Files that a reload reads may lie on a disk that hangs.
     runtime.shutdown_timeout(END_DEADLINE);
     served?;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use crate::rewrite::plan::refusal::PREFIX;
 use crate::sql::digest::Digest;
 
 /// Digests that are told apart; all others are one.
@@ -48,7 +49,7 @@ pub(crate) struct Said {
 impl Said {
     /// `refusal`: "why; what to write instead", or nothing.
     pub(crate) fn new(outcome: Outcome, refusal: &str) -> Said {
-        let refusal = refusal.strip_prefix("rowstamp: ").unwrap_or(refusal);
+        let refusal = refusal.strip_prefix(PREFIX).unwrap_or(refusal);
         let (why, remedy) = refusal.rsplit_once("; ").unwrap_or((refusal, ""));
         Said { outcome, ids: 0, why: printable(why), remedy: printable(remedy) }
     }
@@ -267,7 +268,7 @@ mod tests {
             for _ in 0..times {
                 tally.executed(
                     digest(hash),
-                    Said { ids: 2, ..Said::new(outcome, "rowstamp: why; do it") },
+                    Said { ids: 2, ..Said::new(outcome, "why; do it") },
                     at,
                 );
             }

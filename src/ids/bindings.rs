@@ -169,11 +169,8 @@ mod tests {
     use crate::ids::timestamp::Timestamp;
     use crate::ids::timestamp::clock::SystemClock;
     use crate::ids::timestamp::spec::TimestampSpec;
-    use crate::store::memory::{Faults, MemoryStore};
-    use crate::store::{
-        BindingRecord, GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned, record,
-    };
-    use async_trait::async_trait;
+    use crate::store::memory::{Faults, MemoryStore, Moment};
+    use crate::store::{BindingRecord, GeneratorRecord, Key, Store, StoreError, record};
     use std::num::NonZeroU64;
     use std::sync::Arc;
     use std::time::Duration;
@@ -261,53 +258,24 @@ mod tests {
         assert_eq!(stands(&store, "shop.orders").await.generator, "shop.a");
     }
 
-    /// Something happens around the write of a binding.
-    struct Meddled {
-        memory: MemoryStore,
-        /// Before it.
-        old_is_raised_to: Option<u64>,
-        /// Behind it nobody answers any more.
-        is_last: bool,
-    }
-
-    #[async_trait]
-    impl Store for Meddled {
-        async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
-            self.memory.load(key).await
-        }
-
-        async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
-            self.memory.list(prefix).await
-        }
-
-        async fn compare_and_set(
-            &self,
-            key: &Key,
-            expected: Option<Revision>,
-            value: &[u8],
-        ) -> Result<Outcome, StoreError> {
+    /// `old_is_raised_to`: in front of the write of a binding; `is_last`: behind it nobody answers any more.
+    async fn meddled(old_is_raised_to: Option<u64>, is_last: bool) -> (Arc<MemoryStore>, Arc<dyn Store>) {
+        let store = Arc::new(MemoryStore::with_hook(move |store, moment, key| {
             let is_binding = key.as_str().starts_with(Key::BINDINGS);
             let old = Key::generator("shop.a");
-            if is_binding
-                && let Some(bound) = self.old_is_raised_to
-                && let Some(found) = self.memory.peek(&old)
-            {
-                let found: GeneratorRecord = record::decode(&old, &found)?;
-                self.memory.poke(&old, &record::encode(&GeneratorRecord { bound, ..found }));
+            match moment {
+                Moment::BeforeWrite if is_binding => {
+                    if let (Some(bound), Some(found)) = (old_is_raised_to, store.peek(&old)) {
+                        let found: GeneratorRecord = record::decode(&old, &found).unwrap();
+                        store.poke(&old, &record::encode(&GeneratorRecord { bound, ..found }));
+                    }
+                }
+                Moment::AfterWrite if is_binding && is_last => store.set_away(true),
+                _ => {}
             }
-            let outcome = self.memory.compare_and_set(key, expected, value).await;
-            if is_binding && self.is_last {
-                self.memory.set_away(true);
-            }
-            outcome
-        }
-    }
-
-    async fn meddled(old_is_raised_to: Option<u64>, is_last: bool) -> (Arc<Meddled>, Arc<dyn Store>) {
-        let memory = MemoryStore::new();
-        let store = Arc::new(Meddled { memory, old_is_raised_to, is_last });
+        }));
         let shared: Arc<dyn Store> = store.clone();
-        store.memory.poke(&Key::binding("shop.orders"), br#"{"v":1,"generator":"shop.a","floor":0}"#);
+        store.poke(&Key::binding("shop.orders"), br#"{"v":1,"generator":"shop.a","floor":0}"#);
         raise_bound(shared.clone(), "shop.a", "p1", 300).await.unwrap();
         (store, shared)
     }
@@ -316,13 +284,13 @@ mod tests {
     async fn a_crash_right_behind_the_change_leaves_the_new_generator_above_the_old() {
         let (store, shared) = meddled(None, true).await;
         bind(&shared, "shop.orders", "shop.b", true, "p1", 10).await.unwrap_err();
-        store.memory.set_away(false);
+        store.set_away(false);
         assert_eq!(stands(&shared, "shop.orders").await.generator, "shop.b");
         assert_eq!(bound_of(&*shared, "shop.b").await.unwrap(), 300);
 
         let (store, shared) = meddled(None, true).await;
         bind(&shared, "shop.orders", "shop.times", false, "p1", 10).await.unwrap_err();
-        store.memory.set_away(false);
+        store.set_away(false);
         assert_eq!(stands(&shared, "shop.orders").await.floor, 299);
     }
 

@@ -3,6 +3,9 @@
 
 use super::compressed::BadLevel;
 
+/// What the texts of errors begin with that no server has.
+pub const PREFIX: &str = "rowstamp: ";
+
 /// Why the proxy itself answers with an error. The text is what the client reads, so it names the remedy and no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -25,8 +28,8 @@ pub enum Refusal {
     ZstdLevel(BadLevel),
     #[error("Got a packet bigger than {bytes_max} bytes")]
     PacketTooBig { bytes_max: usize },
-    /// Its text begins with "rowstamp: ".
-    #[error("{0}")]
+    /// "why; what to write instead".
+    #[error("{PREFIX}{0}")]
     Statement(String),
     /// As MySQL says it of a COM_QUERY whose attributes it cannot read.
     #[error("Malformed communication packet.")]
@@ -40,7 +43,7 @@ pub enum Refusal {
     #[error("Unknown prepared statement handler ({0}) given to EXECUTE")]
     UnknownStatement(u32),
     /// Nothing of the statement was sent.
-    #[error("rowstamp: no id for this statement: {0}")]
+    #[error("{PREFIX}no id for this statement: {0}")]
     NoId(String),
     #[error("Server shutdown in progress")]
     Draining,

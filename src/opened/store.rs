@@ -11,7 +11,7 @@ use crate::opened::control;
 use crate::schema::Control;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::etcd::{self, EtcdOperator, EtcdSettings, EtcdStore};
-use crate::store::late::LateStore;
+use crate::store::gate::GateStore;
 use crate::store::mysql::{self, MysqlStore};
 use crate::store::{Key, Store, StoreError, record};
 
@@ -97,7 +97,7 @@ async fn open_kind(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
             Err(error) if error.passes() => {
                 tracing::error!(%error, "the proxy relays; ruled INSERTs are answered with 1467 until the store is there");
                 let (config, etcd) = (config.clone(), etcd.clone());
-                Ok(LateStore::new(error, move || {
+                Ok(GateStore::late(error, move || {
                     let settings = etcd_settings(&config, &etcd);
                     async move {
                         let settings = settings.map_err(|error| StoreError::Unavailable {

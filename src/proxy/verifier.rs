@@ -67,7 +67,7 @@ impl Verifier {
                      parser: please report it"
                 );
                 return Err(Refusal::Statement(format!(
-                    "rowstamp: rewrite.verify does not let this INSERT pass: {difference}; write it more plainly"
+                    "rewrite.verify does not let this INSERT pass: {difference}; write it more plainly"
                 )));
             }
         };

@@ -134,7 +134,7 @@ impl<'a> Draft<'a> {
             }
             if values().any(|value| value > i128::from(i64::MAX)) {
                 return Err(Refusal::Statement(
-                    "rowstamp: ids below zero and above 9223372036854775807 in one bulk execution; send them apart".into(),
+                    "ids below zero and above 9223372036854775807 in one bulk execution; send them apart".into(),
                 ));
             }
             Ok(IdKind::Integer(ParamType { flags: 0, ..ParamType::ID }))
@@ -246,7 +246,7 @@ impl IdsOf<'_> {
 /// All ids of a bulk execution have one type.
 fn warned_in_bulk() -> Refusal {
     Refusal::Statement(
-        "rowstamp: what is bound to the id in a bulk execution is no number, or below zero in an unsigned column; bind an \
+        "what is bound to the id in a bulk execution is no number, or below zero in an unsigned column; bind an \
          integer or NULL"
             .to_owned(),
     )

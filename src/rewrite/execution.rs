@@ -89,13 +89,13 @@ pub(super) fn bound_to_id(
     let target = &prepared.insert.target;
     let bound = param.and_then(|param| meaning.bound_in(param, row)).ok_or_else(|| {
         Refusal::Statement(format!(
-            "rowstamp: what is bound to {} does not show whether it is zero; bind an integer or NULL",
+            "what is bound to {} does not show whether it is zero; bind an integer or NULL",
             target.id_column()
         ))
     })?;
     if matches!(bound, Bound::Explicit(_)) && target.rule.explicit == Explicit::Reject {
         return Err(Refusal::Statement(format!(
-            "rowstamp: the rule of {}.{} rejects ids that the client writes; bind NULL to {}",
+            "the rule of {}.{} rejects ids that the client writes; bind NULL to {}",
             target.rule.schema, target.table, target.rule.column
         )));
     }

@@ -30,7 +30,7 @@ pub enum Lookup {
     Missing,
     /// Not known yet: the caller fetches it and plans again.
     Unknown,
-    /// Ruled in a way that cannot be served: why, and what to write instead, without "rowstamp: ".
+    /// Ruled in a way that cannot be served: why, and what to write instead, without the prefix.
     Refused(String),
     /// Ruled, and not to be served just now: why (error 1467).
     Away(String),

@@ -6,8 +6,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use crate::address::Address;
+use crate::address::listener::{ListenError, Listener};
 use crate::admin::Desk;
-use crate::admin::console::{self, ListenError, Listener, Tls};
+use crate::admin::console::{self, Tls};
 use crate::config::AdminSettings;
 use crate::proxy::session::Shared;
 
@@ -27,7 +28,7 @@ pub(super) enum Place {
 /// `takes_over`: from a process that listens there until it has handed over.
 pub(super) async fn place(settings: &AdminSettings, takes_over: bool) -> Result<Place, ListenError> {
     let Some(address) = &settings.address else { return Ok(Place::Nowhere) };
-    match Listener::bind(address).await {
+    match bind(address).await {
         Ok(listener) => Ok(Place::Here(listener)),
         Err(error) if error.is_taken() && takes_over => Ok(Place::Later(address.clone())),
         Err(error) if error.is_taken() && !settings.is_written => {
@@ -36,6 +37,12 @@ pub(super) async fn place(settings: &AdminSettings, takes_over: bool) -> Result<
         }
         Err(error) => Err(error),
     }
+}
+
+async fn bind(address: &Address) -> Result<Listener, ListenError> {
+    Listener::bind(address)
+        .await
+        .map_err(|error| ListenError::new("the console ", "admin.address", address, error))
 }
 
 /// Serves the console for as long as it is polled.
@@ -57,7 +64,7 @@ pub(super) async fn serve(place: Place, desk: Arc<dyn Desk>, shared: Arc<ArcSwap
 async fn wait_for(address: &Address) -> Listener {
     let mut told = None;
     loop {
-        match Listener::bind(address).await {
+        match bind(address).await {
             Ok(listener) => return listener,
             Err(error) => {
                 let text = error.to_string();

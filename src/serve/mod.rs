@@ -24,7 +24,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::admin::http;
+use crate::address::listener::Listener;
+use crate::admin::http::{self, Listening};
 use crate::audit::{self, Audit};
 use crate::config::keys::ConfigFile;
 use crate::config::{Config, StoreKind};
@@ -33,7 +34,7 @@ use crate::proxy::connect::login::LoginContext;
 use crate::proxy::connect::seats::Seats;
 use crate::proxy::connect::socket_users::SocketUsers;
 use crate::proxy::connect::tls::Tls;
-use crate::proxy::listener::{Listener, Server};
+use crate::proxy::listener::{self, Server};
 use crate::proxy::rsa_key::KeyCell;
 use crate::proxy::session::Shared;
 use crate::proxy::settings::Verify;
@@ -45,9 +46,11 @@ use crate::serve::operator::{Parts, ProxyDesk};
 use crate::serve::reload::Reloader;
 use crate::store::Store;
 use crate::store::embedded::file_name;
+use crate::store::gate::GateStore;
 use crate::store::metered::{MeteredStore, StoreMeter};
 use crate::tables::locks::{Sharing, TableLocks};
 use crate::tables::{InForce, shadow_counts};
+use crate::takeover::Offered;
 
 /// How the process was started.
 #[derive(Debug)]
@@ -59,84 +62,110 @@ pub struct Start {
     pub takes_over: bool,
 }
 
+/// A proxy that has all it needs but the listener.
+pub struct Opened {
+    parts: Parts,
+    store: Arc<GateStore>,
+    draining: watch::Sender<bool>,
+    console: console::Place,
+    http: Option<Listening>,
+    place: Place,
+    hangup: Signal,
+}
+
 /// Serves until a signal or an operator ends it, or another process has taken over.
-pub async fn run(
+pub async fn start(
     start: Start,
-    (config, written, mark): (Config, ConfigFile, Mark),
+    files: (Config, ConfigFile, Mark),
     rules: RuleSet,
     set_log_level: SetLogLevel,
 ) -> anyhow::Result<()> {
     // Before anything is opened: a signal that comes now must end the process cleanly too.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let hangup = signal(SignalKind::hangup())?;
-    let settings = Arc::new(config.proxy.clone());
-    folders::be_ours("state.path", &settings.state_path)?;
-    if let StoreKind::Embedded { path } = &config.store.kind {
-        folders::be_ours("store.path", &folders::of_file(path))?;
-    }
-    let tls = Arc::new(Tls::new(&settings)?);
-    // All that can fail before the other process gives its place.
-    let schema = match opened::control(&config) {
-        Some(control) => Some(Schema::connect(&control).await?),
-        None => None,
-    };
-    let http = match &config.http {
-        Some(settings) => Some(http::listen(settings, start.takes_over).await?),
-        None => None,
-    };
-    let primary = schema.as_ref().map(|schema| schema.primary().clone()).unwrap_or_default();
-    let offered = if start.takes_over { takeover::ask(&settings).await? } else { None };
-    let store = takeover::open_store(&config, offered.is_some()).await?;
-    let meter = Arc::new(StoreMeter::default());
-    let metered: Arc<dyn Store> = Arc::new(MeteredStore::new(store.clone(), Arc::clone(&meter)));
-    let tables = tables(&config, schema.clone(), Arc::clone(&metered), rules, start.trusts_clock).await?;
-    let tables = Arc::new(tables);
-    background::watch(&tables, &*store);
-    let listen = settings.listen.clone();
-    let console = console::place(&config.admin, offered.is_some()).await?;
+    let (mut opened, offered) = Opened::open(start, files, rules, set_log_level).await?;
+    let settings = &opened.parts.config.proxy;
     let (mut listener, offered) = match offered {
         Some((offered, listener)) => (listener, Some(offered)),
-        None => (Listener::bind(&settings.listen, settings.listen_is_written).await?, None),
+        None => (listener::bind(&settings.listen, settings.listen_is_written).await?, None),
     };
-    let (draining, drain) = watch::channel(false);
-    let socket_users = SocketUsers::watch(&settings.backend.addresses, schema.clone()).await;
-    let shared = shared(&config, tls, (primary, socket_users), tables.clone(), drain.clone()).await?;
-    let shared = Arc::new(ArcSwap::from_pointee(shared));
-    let mut place = Place::new(&config, tables.clone(), store.clone());
-    place.open(offered).await?;
-    listener.adopt(&listen);
-    let acting = (config.clone(), written, mark);
-    let reloader = Arc::new(Reloader::new(start.config_path, acting, shared.clone(), set_log_level));
+    opened.place.open(offered).await?;
+    listener.adopt();
+    let stop = async || {
+        tokio::select! { _ = terminate.recv() => "SIGTERM", _ = interrupt.recv() => "SIGINT" }
+    };
+    run(listener, opened, stop, second_signal()).await;
+    Ok(())
+}
+
+impl Opened {
+    /// With it comes the place of the process that runs, where this one is to take over and there is one.
+    pub async fn open(
+        start: Start,
+        (config, written, mark): (Config, ConfigFile, Mark),
+        rules: RuleSet,
+        set_log_level: SetLogLevel,
+    ) -> anyhow::Result<(Opened, Option<(Offered, Listener)>)> {
+        let hangup = signal(SignalKind::hangup())?;
+        let settings = Arc::new(config.proxy.clone());
+        folders::be_ours("state.path", &settings.state_path)?;
+        if let StoreKind::Embedded { path } = &config.store.kind {
+            folders::be_ours("store.path", &folders::of_file(path))?;
+        }
+        let tls = Arc::new(Tls::new(&settings)?);
+        // All that can fail before the other process gives its place.
+        let schema = match opened::control(&config) {
+            Some(control) => Some(Schema::connect(&control).await?),
+            None => None,
+        };
+        let http = match &config.http {
+            Some(settings) => Some(http::listen(settings, start.takes_over).await?),
+            None => None,
+        };
+        let primary = schema.as_ref().map(|schema| schema.primary().clone()).unwrap_or_default();
+        let offered = if start.takes_over { takeover::ask(&settings).await? } else { None };
+        let store = takeover::open_store(&config, offered.is_some()).await?;
+        let meter = Arc::new(StoreMeter::default());
+        let metered: Arc<dyn Store> = Arc::new(MeteredStore::new(store.clone(), Arc::clone(&meter)));
+        let tables =
+            Arc::new(tables(&config, schema.clone(), Arc::clone(&metered), rules, start.trusts_clock).await?);
+        background::watch(&tables, &*store);
+        let console = console::place(&config.admin, offered.is_some()).await?;
+        let (draining, drain) = watch::channel(false);
+        let socket_users = SocketUsers::watch(&settings.backend.addresses, schema.clone()).await;
+        let shared = shared(&config, tls, (primary, socket_users), tables.clone(), drain.clone()).await?;
+        let shared = Arc::new(ArcSwap::from_pointee(shared));
+        let place = Place::new(&config, tables.clone(), store.clone());
+        let acting = (config.clone(), written, mark);
+        let reloader = Arc::new(Reloader::new(start.config_path, acting, shared.clone(), set_log_level));
+        let parts = Parts { config, shared, tables, schema, store: metered, meter, reloader, draining: drain };
+        Ok((Opened { parts, store, draining, console, http, place, hangup }, offered))
+    }
+}
+
+/// Serves who comes to `listener`, until `stop` says why no more are to come, an operator does, or another process has taken over; then
+/// until its sessions have ended or `hurry` resolves.
+pub async fn run(
+    listener: Listener,
+    opened: Opened,
+    mut stop: impl AsyncFnMut() -> &'static str,
+    hurry: impl Future<Output = ()>,
+) {
+    let Opened { parts, store, draining, console, http, mut place, hangup } = opened;
+    let (shared, tables, reloader) = (parts.shared.clone(), parts.tables.clone(), parts.reloader.clone());
     let mut reloads = JoinSet::new();
     reloads.spawn(reload_at(hangup, reloader.clone()));
-    reloads.spawn(rules_watch::watch_rules(reloader.clone()));
-    let for_console = shared.clone();
-    let desk = ProxyDesk::new(Parts {
-        listen: listener.address(),
-        config,
-        shared: shared.clone(),
-        tables: tables.clone(),
-        schema,
-        store: metered,
-        meter,
-        reloader,
-        draining: drain,
-    });
+    reloads.spawn(rules_watch::watch_rules(reloader));
+    let desk = ProxyDesk::new(listener.address(), parts);
     let http = http.map(|listening| listening.serve(desk.clone()));
     let mut consoles = JoinSet::new();
-    consoles.spawn(console::serve(console, desk.clone(), for_console));
+    consoles.spawn(console::serve(console, desk.clone(), shared.clone()));
     tracing::info!("listening on {}", listener.address());
     let mut stop = async || {
-        let name = tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-            () = desk.drain_asked() => "DRAIN",
-        };
+        let name = tokio::select! { name = stop() => name, () = desk.drain_asked() => "DRAIN" };
         tracing::info!("{name}: no new clients");
     };
-    let shared_at_end = shared.clone();
-    let mut server = Server::new(listener, shared, draining);
+    let mut server = Server::new(listener, shared.clone(), draining);
     let is_handed = loop {
         let offer = server
             .accept(async {
@@ -154,20 +183,19 @@ pub async fn run(
         drop(http);
         // The other process has its own, at this address.
         consoles.shutdown().await;
-        server.outlive(stop(), second_signal()).await;
+        server.outlive(stop(), hurry).await;
     } else {
-        server.drain(second_signal()).await;
+        server.drain(hurry).await;
     }
     consoles.shutdown().await;
     // A reload that is cut off leaves nothing open but generators that have issued nothing.
     reloads.shutdown().await;
-    tell_opinions(&shared_at_end.load().verifier);
+    tell_opinions(&shared.load().verifier);
     shadow_counts::tell(tables.shadow(), &mut Vec::new());
     for generator in tables.generators() {
         generator.close().await;
     }
     store.close().await;
-    Ok(())
 }
 
 /// At the end.

@@ -39,8 +39,6 @@ use crate::tables::InForce;
 
 /// What the desk stands on.
 pub(crate) struct Parts {
-    /// Where applications connect to, as it came out.
-    pub(crate) listen: String,
     pub(crate) config: Config,
     pub(crate) shared: Arc<ArcSwap<Shared>>,
     pub(crate) tables: Arc<InForce>,
@@ -52,6 +50,8 @@ pub(crate) struct Parts {
 }
 
 pub(crate) struct ProxyDesk {
+    /// Where applications connect to, as it came out.
+    listen: String,
     parts: Parts,
     sessions: Arc<Sessions>,
     since: SystemTime,
@@ -62,10 +62,11 @@ pub(crate) struct ProxyDesk {
 
 impl ProxyDesk {
     /// Needs a Tokio runtime, in which it looks at the generators, and asks the backend and the store, while it lives.
-    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+    pub(crate) fn new(listen: String, parts: Parts) -> Arc<Self> {
         let sessions = Arc::clone(&parts.shared.load().sessions);
         let (rates, pulse, drains) = (Rates::default(), Pulse::default(), Arc::default());
-        let desk = Arc::new(ProxyDesk { parts, sessions, since: SystemTime::now(), rates, pulse, drains });
+        let since = SystemTime::now();
+        let desk = Arc::new(ProxyDesk { listen, parts, sessions, since, rates, pulse, drains });
         tokio::spawn(rates::sample(Arc::downgrade(&desk)));
         tokio::spawn(pulse::feel(Arc::downgrade(&desk)));
         desk
@@ -92,11 +93,11 @@ impl ProxyDesk {
 #[async_trait]
 impl Desk for ProxyDesk {
     fn about(&self) -> About {
-        let Parts { config, listen, draining, .. } = &self.parts;
+        let Parts { config, draining, .. } = &self.parts;
         About {
             version: env!("CARGO_PKG_VERSION"),
             name: config.proxy.name.clone(),
-            listen: listen.clone(),
+            listen: self.listen.clone(),
             backends: config.proxy.backend.addresses.iter().map(ToString::to_string).collect(),
             store: match config.store.kind {
                 StoreKind::Embedded { .. } => "embedded",

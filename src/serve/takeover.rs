@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::address::listener::Listener;
 use crate::config::Config;
 use crate::opened;
-use crate::proxy::listener::Listener;
 use crate::proxy::settings::Settings;
 use crate::store::gate::GateStore;
 use crate::store::{Key, Store, StoreError};
@@ -42,7 +42,7 @@ pub(crate) async fn open_store(config: &Config, waits: bool) -> anyhow::Result<A
     let end = Instant::now() + RELEASE_DEADLINE;
     loop {
         match opened::store::open(config).await {
-            Ok(store) => return Ok(GateStore::new(&store)),
+            Ok(store) => return Ok(GateStore::new(store)),
             Err(error) if !waits || Instant::now() > end => return Err(error),
             Err(_) => sleep(RELEASE_PAUSE).await,
         }

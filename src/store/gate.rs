@@ -1,7 +1,10 @@
-//! A store that can be given up while its users go on, and be opened again: what it holds (a file's lock, a proxy's name) passes
-//! to the process that takes over.
+//! A store that its users keep while it is not there.
+//!
+//! One that does not answer when the proxy starts is tried until it does. One that is given up (a file's lock, a proxy's name) passes
+//! to the process that takes over, and may be opened again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -9,8 +12,11 @@ use tokio::sync::{RwLock, watch};
 
 use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
 
+/// Between two attempts to open a store that did not answer.
+const PAUSE: Duration = Duration::from_secs(1);
+
 pub struct GateStore {
-    /// `Err`: given up, and why.
+    /// `Err`: why nothing can be read or written.
     inner: ArcSwap<Result<Arc<dyn Store>, StoreError>>,
     /// Read by each call while it is under way.
     calls: RwLock<()>,
@@ -20,14 +26,48 @@ pub struct GateStore {
 
 impl GateStore {
     /// Needs a Tokio runtime.
-    pub fn new(store: &Arc<dyn Store>) -> Arc<GateStore> {
-        let gate = Arc::new(GateStore {
-            inner: ArcSwap::from_pointee(Ok(Arc::clone(store))),
-            calls: RwLock::default(),
-            recalls: watch::Sender::new(0),
-        });
-        gate.pass_recalls_on(store);
+    pub fn new(store: Arc<dyn Store>) -> Arc<GateStore> {
+        let gate = Self::with(Ok(Arc::clone(&store)));
+        gate.pass_recalls_on(&store);
         gate
+    }
+
+    /// `reason`: why the store was not opened. `open` is called until it succeeds or the gate is dropped.
+    pub fn late<F>(reason: StoreError, open: impl Fn() -> F + Send + 'static) -> Arc<GateStore>
+    where
+        F: Future<Output = Result<Arc<dyn Store>, StoreError>> + Send,
+    {
+        let gate = Self::with(Err(reason));
+        let weak = Arc::downgrade(&gate);
+        tokio::spawn(async move {
+            let mut told = None;
+            let store = loop {
+                tokio::time::sleep(PAUSE).await;
+                if weak.strong_count() == 0 {
+                    return;
+                }
+                match open().await {
+                    Ok(store) => break store,
+                    Err(error) if error.passes() => {}
+                    // It may be put right while the proxy relays.
+                    Err(error) => {
+                        if told.replace(error.to_string()) != Some(error.to_string()) {
+                            tracing::error!(%error, "the store cannot be opened; trying again");
+                        }
+                    }
+                }
+            };
+            match weak.upgrade() {
+                Some(gate) => gate.open(store),
+                None => store.close().await,
+            }
+        });
+        gate
+    }
+
+    fn with(inner: Result<Arc<dyn Store>, StoreError>) -> Arc<GateStore> {
+        let (calls, recalls) = (RwLock::default(), watch::Sender::new(0));
+        Arc::new(GateStore { inner: ArcSwap::from_pointee(inner), calls, recalls })
     }
 
     /// Waits for the calls that are under way, then closes the store and lets go of it. From here on every call is answered
@@ -101,6 +141,8 @@ impl Store for GateStore {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
 
     use super::GateStore;
     use crate::store::memory::MemoryStore;
@@ -109,7 +151,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_given_up_is_let_go_of_and_another_takes_its_place() {
         let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let gate = GateStore::new(&memory);
+        let gate = GateStore::new(Arc::clone(&memory));
         let written = gate.compare_and_set(&Key::format(), None, b"{}").await;
         assert!(matches!(written, Ok(Outcome::Written(_))));
 
@@ -121,5 +163,24 @@ mod tests {
 
         gate.open(Arc::clone(&memory));
         assert!(gate.load(&Key::format()).await.is_ok_and(|found| found.is_some()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_serves_as_soon_as_it_opens() {
+        let away = StoreError::Unavailable { store: "etcd".to_owned(), reason: "refused".to_owned() };
+        let (tries, error) = (Arc::new(AtomicU32::new(0)), away.clone());
+        let counted = Arc::clone(&tries);
+        let late = GateStore::late(away.clone(), move || {
+            let (nth, error) = (counted.fetch_add(1, Ordering::Relaxed), error.clone());
+            async move { if nth < 3 { Err(error) } else { Ok(Arc::new(MemoryStore::new()) as Arc<dyn Store>) } }
+        });
+        assert_eq!(late.load(&Key::format()).await, Err(away.clone()));
+        tokio::time::sleep(Duration::from_millis(3_500)).await;
+        assert_eq!((late.load(&Key::format()).await, late.era()), (Err(away), 0));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(late.load(&Key::format()).await, Ok(None));
+        drop(late);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(tries.load(Ordering::Relaxed), 4);
     }
 }

@@ -47,7 +47,18 @@ impl Faults {
 
 pub struct MemoryStore {
     shared: Arc<Mutex<Shared>>,
+    hook: Option<Hook>,
 }
+
+/// Where a call is when it comes to the test's hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    BeforeLoad,
+    BeforeWrite,
+    AfterWrite,
+}
+
+type Hook = Box<dyn Fn(&MemoryStore, Moment, &Key) + Send + Sync>;
 
 /// See [`MemoryStore::copy`].
 pub struct StoreCopy {
@@ -101,7 +112,13 @@ impl MemoryStore {
                 away_calls: 0,
                 era: 0,
             })),
+            hook: None,
         }
+    }
+
+    /// `hook` is called at these moments of each call, and may panic.
+    pub fn with_hook(hook: impl Fn(&MemoryStore, Moment, &Key) + Send + Sync + 'static) -> Self {
+        MemoryStore { hook: Some(Box::new(hook)), ..Self::new() }
     }
 
     /// While away, every call fails at once.
@@ -147,6 +164,12 @@ impl MemoryStore {
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn call_hook(&self, moment: Moment, key: &Key) {
+        if let Some(hook) = &self.hook {
+            hook(self, moment, key);
+        }
     }
 
     /// Delays before and after a call; an error if the store is away.
@@ -221,6 +244,7 @@ impl Shared {
 #[async_trait]
 impl Store for MemoryStore {
     async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+        self.call_hook(Moment::BeforeLoad, key);
         let (before, after) = self.admit()?;
         pause(before).await;
         let found = self.lock().records.get(key).cloned();
@@ -249,6 +273,7 @@ impl Store for MemoryStore {
         expected: Option<Revision>,
         value: &[u8],
     ) -> Result<Outcome, StoreError> {
+        self.call_hook(Moment::BeforeWrite, key);
         let (before, after) = self.admit()?;
         pause(before).await;
         let unknown = Err(StoreError::UnknownOutcome {
@@ -279,6 +304,7 @@ impl Store for MemoryStore {
             Fate::FalseConflict => Ok(Outcome::Conflict(self.lock().records.get(key).cloned())),
         };
         pause(after).await;
+        self.call_hook(Moment::AfterWrite, key);
         answer
     }
 

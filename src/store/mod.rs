@@ -9,7 +9,6 @@ pub(crate) mod conformance;
 pub mod embedded;
 pub mod etcd;
 pub mod gate;
-pub mod late;
 pub mod memory;
 pub mod metered;
 pub mod mysql;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use crate::rewrite::plan::refusal::PREFIX;
 use crate::sql::digest::Digest;
 use crate::table_name::TableName;
 
@@ -136,7 +137,7 @@ impl Shadow {
             return;
         }
         drop(told);
-        let why = why.strip_prefix("rowstamp: ").unwrap_or(why);
+        let why = why.strip_prefix(PREFIX).unwrap_or(why);
         tracing::info!(table, digest = hash, statement = text, why, "shadow mode: it would be refused");
     }
 

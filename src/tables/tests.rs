@@ -6,13 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use crate::ids::{Generator, TakeError};
 use crate::rewrite::plan::Lookup;
 use crate::rules::RuleSet;
-use crate::store::memory::MemoryStore;
-use crate::store::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+use crate::store::memory::{MemoryStore, Moment};
 use crate::tables::change::Next;
 use crate::tables::{InForce, Tables};
 
@@ -143,42 +140,19 @@ async fn tables_are_opened_once_the_store_answers_again() {
     assert!(Arc::ptr_eq(&version, &in_force.now()), "all are open");
 }
 
-/// A store that panics when it is asked to write.
-struct Panics {
-    store: Arc<MemoryStore>,
-    is_on: AtomicBool,
-}
-
-#[async_trait]
-impl Store for Panics {
-    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
-        self.store.load(key).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
-        self.store.list(prefix).await
-    }
-
-    async fn compare_and_set(
-        &self,
-        key: &Key,
-        expected: Option<Revision>,
-        value: &[u8],
-    ) -> Result<Outcome, StoreError> {
-        assert!(!self.is_on.load(Ordering::SeqCst), "the store panics on purpose");
-        self.store.compare_and_set(key, expected, value).await
-    }
-}
-
 /// Table t moves from g to h; that fails behind the retirement as `fail` has it. The old rules go on, or the new, and
 /// the next change succeeds.
 #[track_caller]
-fn check_handover(keys: &str, to: &str, is_bound: bool, fail: impl Fn(&MemoryStore, &Panics), goes_on: &str) {
+fn check_handover(keys: &str, to: &str, is_bound: bool, fail: impl Fn(&MemoryStore, &AtomicBool), goes_on: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = Arc::new(MemoryStore::new());
-        let panics = Arc::new(Panics { store: store.clone(), is_on: AtomicBool::default() });
-        let opened = InForce::open(rules("", "g"), None, panics.clone(), None, "me".into(), false).await;
+        let panics = Arc::new(AtomicBool::default());
+        let is_on = panics.clone();
+        let store = Arc::new(MemoryStore::with_hook(move |_, moment, _| {
+            let panics = moment == Moment::BeforeWrite && is_on.load(Ordering::SeqCst);
+            assert!(!panics, "the store panics on purpose");
+        }));
+        let opened = InForce::open(rules("", "g"), None, store.clone(), None, "me".into(), false).await;
         let in_force = Arc::new(opened.unwrap());
         let old = in_force.now();
         let (_, last) = take(&generator(&old, "t").await, 7).await.unwrap();
@@ -192,7 +166,7 @@ fn check_handover(keys: &str, to: &str, is_bound: bool, fail: impl Fn(&MemorySto
         assert!(!matches!(changed, Ok(Ok(()))), "it fails");
         assert!(old.is_retired());
         store.set_away(false);
-        panics.is_on.store(false, Ordering::SeqCst);
+        panics.store(false, Ordering::SeqCst);
         let now = in_force.after(&old, Duration::from_secs(1)).await.expect("a version is active");
         assert!(!now.is_retired());
         now.fetch("s", "t", false).await;
@@ -213,7 +187,7 @@ fn a_change_that_fails_behind_the_retirement() {
 
 #[test]
 fn a_change_that_panics_behind_the_retirement() {
-    check_handover("", "h", true, |_, panics| panics.is_on.store(true, Ordering::SeqCst), "g");
+    check_handover("", "h", true, |_, panics| panics.store(true, Ordering::SeqCst), "g");
     // Everything is bound: a generator that is closed hands back what it has not issued.
-    check_handover("step = 5", "g", false, |_, panics| panics.is_on.store(true, Ordering::SeqCst), "g");
+    check_handover("step = 5", "g", false, |_, panics| panics.store(true, Ordering::SeqCst), "g");
 }

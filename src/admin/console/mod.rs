@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use super::desk::Desk;
 
-pub use listener::{ListenError, Listener};
+pub use crate::address::listener::Listener;
 pub use protocol::login::Tls;
 
 /// What the greeting says: drivers and GUIs go by the number, and MySQL 8.0's is the one that all of them know.

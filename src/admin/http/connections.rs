@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
 use super::super::lobby::{Lobby, Place};
-use super::socket::{Peer, Socket};
+use crate::address::listener::{self, Accepted, Listener, Trouble};
 
 /// Beyond these who came first makes room (`lobby`).
 const CONNECTIONS_MAX: usize = 64;
@@ -27,32 +27,25 @@ const HEADERS_MAX: usize = 64;
 const CONNECTION_AGE_MAX: Duration = Duration::from_mins(1);
 /// In which that answer must have been taken.
 const GOODBYE: Duration = Duration::from_secs(5);
-/// After a failed accept (out of file descriptors, most often).
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Until it is dropped, and all connections with it.
-pub(super) async fn accept(socket: &Socket, router: &Router) {
+pub(super) async fn accept(listener: &Listener, router: &Router) {
     let lobby = Lobby::new(CONNECTIONS_MAX);
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = socket.accept() => match accepted {
-                Ok((peer, from)) => {
-                    let place = lobby.enter(from);
-                    let nth = place.nth();
-                    lobby.is_of(nth, connections.spawn(talk(peer, place, router.clone())));
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "an HTTP client could not be accepted");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            },
-            Some(_) = connections.join_next() => {}
+    let welcome = |connections: &mut JoinSet<()>, client, from| {
+        let place = lobby.enter(from);
+        let nth = place.nth();
+        lobby.is_of(nth, connections.spawn(talk(client, place, router.clone())));
+        Ok(())
+    };
+    let tell = |trouble| {
+        if let Trouble::Accept(error) = trouble {
+            tracing::debug!(%error, "an HTTP client could not be accepted");
         }
-    }
+    };
+    match listener::accept(listener, &mut JoinSet::new(), welcome, tell).await {}
 }
 
-async fn talk(peer: Peer, place: Place, router: Router) {
+async fn talk(client: Accepted, place: Place, router: Router) {
     let place = Arc::new(place);
     let noted = Arc::clone(&place);
     let router = router.layer(from_fn(move |request: Request, next: Next| {
@@ -64,9 +57,9 @@ async fn talk(peer: Peer, place: Place, router: Router) {
             answer
         }
     }));
-    match peer {
-        Peer::Tcp(stream) => talk_over(stream, router).await,
-        Peer::Unix(stream) => talk_over(stream, router).await,
+    match client {
+        Accepted::Tcp(stream) => talk_over(stream, router).await,
+        Accepted::Unix(stream) => talk_over(stream, router).await,
     }
 }
 

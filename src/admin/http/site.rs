@@ -15,8 +15,8 @@ use super::connections::accept;
 use super::fleet::Fleet;
 use super::guard::{Hosts, guard, text};
 use super::rates::{LOOK_INTERVAL, Looks};
-use super::socket::Socket;
 use crate::address::Address;
+use crate::address::listener::Listener;
 use crate::admin::desk::Desk;
 use crate::admin::metrics::text::{Format, encode};
 use crate::admin::status::{CheckStatus, Status, is_ready};
@@ -41,10 +41,10 @@ struct Site {
 }
 
 /// Until it is dropped.
-pub(super) async fn run(socket: Socket, address: &Address, desk: Arc<dyn Desk>) {
+pub(super) async fn run(listener: Listener, address: &Address, desk: Arc<dyn Desk>) {
     let site = Arc::new(Site { desk, fleet: Fleet::default(), looks: Looks::default() });
     let router = router(site.clone(), Hosts::of(address));
-    tokio::join!(look_on(&site), accept(&socket, &router));
+    tokio::join!(look_on(&site), accept(&listener, &router));
 }
 
 async fn look_on(site: &Site) {

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 
-use super::socket::Socket;
+use crate::address::listener::Listener;
 use super::{Http, HttpSettings, listen, site};
 use crate::address::Address;
 use crate::admin::fake::FakeDesk;
@@ -27,9 +27,9 @@ impl Drop for Rig {
 
 async fn rig(desk: FakeDesk) -> Rig {
     let address: Address = "127.0.0.1:0".parse().unwrap();
-    let socket = Socket::bind(&address).await.unwrap();
-    let port = socket.shown().rsplit_once(':').unwrap().1.trim_end_matches('/').parse().unwrap();
-    let task = tokio::spawn(async move { site::run(socket, &address, Arc::new(desk)).await });
+    let listener = Listener::bind(&address).await.unwrap();
+    let port = listener.address().rsplit_once(':').unwrap().1.parse().unwrap();
+    let task = tokio::spawn(async move { site::run(listener, &address, Arc::new(desk)).await });
     Rig { port, task }
 }
 

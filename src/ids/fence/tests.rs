@@ -3,11 +3,9 @@ mod etcd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use async_trait::async_trait;
-
 use super::{Fence, Raise, Subject, raise_bound};
-use crate::store::memory::{Faults, MemoryStore};
-use crate::store::{GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned, record};
+use crate::store::memory::{Faults, MemoryStore, Moment};
+use crate::store::{GeneratorRecord, Key, StoreError, record};
 
 const NAME: &str = "shop.orders";
 const ALWAYS: u32 = 1000;
@@ -132,62 +130,30 @@ async fn a_new_era_begins_with_what_stands() {
     assert_eq!(record_of(&store).bound, 21);
 }
 
-/// The first write is done and not answered; the load that is to settle it is answered by a store that was put back and raised.
-struct Turning {
-    inner: MemoryStore,
-    copy: Vec<u8>,
-    turns: AtomicBool,
-}
-
-#[async_trait]
-impl Store for Turning {
-    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
-        if self.turns.swap(false, Ordering::Relaxed) {
-            self.inner.poke(key, &self.copy);
-            self.inner.set_era(1);
-        }
-        self.inner.load(key).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
-        self.inner.list(prefix).await
-    }
-
-    async fn compare_and_set(
-        &self,
-        key: &Key,
-        expected: Option<Revision>,
-        value: &[u8],
-    ) -> Result<Outcome, StoreError> {
-        let done = self.inner.compare_and_set(key, expected, value).await;
-        if !self.turns.load(Ordering::Relaxed) {
-            return done;
-        }
-        Err(StoreError::UnknownOutcome {
-            store: "memory".to_owned(),
-            key: key.clone(),
-            reason: String::new(),
-        })
-    }
-
-    fn era(&self) -> u64 {
-        self.inner.era()
-    }
-}
-
+/// A write is done and not answered; the load that is to settle it is answered by a store that was put back and raised.
 #[tokio::test(start_paused = true)]
 async fn a_doubt_ends_with_its_era() {
-    let (key, inner) = (Key::generator(NAME), MemoryStore::new());
+    let key = Key::generator(NAME);
     let mut first = GeneratorRecord { bound: 5, ..sample() };
-    inner.poke(&key, &record::encode(&first));
+    let stands = record::encode(&first);
     first.token = "raised by an operator".to_owned();
     let copy = record::encode(&first);
-    let store = Arc::new(Turning { inner, copy, turns: AtomicBool::new(false) });
+    let turns = Arc::new(AtomicBool::new(false));
+    let turning = turns.clone();
+    let store = Arc::new(MemoryStore::with_hook(move |store, moment, key| {
+        if moment == Moment::BeforeLoad && turning.swap(false, Ordering::Relaxed) {
+            store.poke(key, &copy);
+            store.set_era(1);
+            store.set_faults(Faults::default());
+        }
+    }));
+    store.poke(&key, &stands);
     let mut a = Fence::open(store.clone(), NAME, "p1", 1).await.unwrap();
     assert_eq!(ten(&mut a).await, Ok(Raise::Raised { from: 5, to: 15 }));
-    store.turns.store(true, Ordering::Relaxed);
+    store.set_faults(Faults { lost_reply: ALWAYS, ..Faults::default() });
+    turns.store(true, Ordering::Relaxed);
     assert_eq!(ten(&mut a).await, Ok(Raise::Raised { from: 5, to: 15 }), "of the new era");
-    assert_eq!(record_of(&store.inner).bound, 15);
+    assert_eq!(record_of(&store).bound, 15);
 }
 
 fn sample() -> GeneratorRecord {

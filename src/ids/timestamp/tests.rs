@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::Timestamp;
@@ -16,8 +15,8 @@ use crate::ids::layout::{Field, Layout, Moment, Part};
 use crate::ids::nodes::Node;
 use crate::ids::range::block::IdBlock;
 use crate::ids::timestamp::spec::TimestampSpec;
-use crate::store::memory::{Faults, MemoryStore};
-use crate::store::{GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned, record};
+use crate::store::memory::{self, Faults, MemoryStore};
+use crate::store::{GeneratorRecord, Key, StoreError, record};
 
 mod simulation;
 mod threads;

@@ -170,7 +170,7 @@ impl Relay {
 /// What both of them show cannot be had in one statement: the one is brought up to date by a statement that spoils the other.
 fn reads_both() -> Refusal {
     Refusal::Statement(
-        "rowstamp: it reads LAST_INSERT_ID() together with ROW_COUNT(), FOUND_ROWS() or the number of warnings, after an \
+        "it reads LAST_INSERT_ID() together with ROW_COUNT(), FOUND_ROWS() or the number of warnings, after an \
          INSERT whose id the session learns only now; read them in statements of their own, LAST_INSERT_ID() last"
             .to_owned(),
     )

@@ -51,7 +51,7 @@ impl Session {
             });
         };
         if prepared.insert.select.is_some() {
-            let why = "rowstamp: MariaDB's bulk execution of an INSERT ... SELECT; execute it once for each set of parameters";
+            let why = "MariaDB's bulk execution of an INSERT ... SELECT; execute it once for each set of parameters";
             return Err(Refusal::Statement(why.into()).into());
         }
         if !statement.long_data.is_empty() {
@@ -64,7 +64,7 @@ impl Session {
         let draft = Draft::new(prepared, &bulk, meaning)?;
         if let Some(why) = prepared.insert.one_set_only.filter(|_| draft.sets > 1) {
             let why =
-                format!("rowstamp: a bulk execution of several rows, and {why}; execute the rows one by one");
+                format!("a bulk execution of several rows, and {why}; execute the rows one by one");
             return Err(Refusal::Statement(why).into());
         }
         let explicit = Explicit::expect(tables, &prepared.insert.target, 0, &draft.explicit);

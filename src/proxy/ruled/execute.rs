@@ -170,7 +170,7 @@ impl Session {
             // What its query needs to be asked first was asked when it was prepared.
             if kept.selects() {
                 return Err(Unfilled::Refused(Refusal::Statement(
-                    "rowstamp: the rules or the columns of the INSERT ... SELECT's table have changed since it was prepared; \
+                    "the rules or the columns of the INSERT ... SELECT's table have changed since it was prepared; \
                      prepare it again"
                         .into(),
                 )));
@@ -283,7 +283,7 @@ impl Session {
             Lookup::Unknown | Lookup::PerhapsHidden => return Err(not_now().into()),
             Lookup::Away(why) => return Err(Refusal::NoId(why).into()),
             Lookup::Refused(why) | Lookup::ServerFirst(why) => {
-                return Err(Refusal::Statement(format!("rowstamp: {why}")).into());
+                return Err(Refusal::Statement(why).into());
             }
             Lookup::Ruled(_) | Lookup::NotRuled => {}
         }
@@ -317,14 +317,14 @@ impl Session {
         let meaning = Meaning::new(&state.dialect, id_shape(&insert.target));
         if insert.zero_meant.is_some_and(|zero_was_value| zero_was_value != meaning.zero_is_value) {
             return Err(Refusal::Statement(
-                "rowstamp: sql_mode's NO_AUTO_VALUE_ON_ZERO has changed since this was prepared, which decides what its zeros \
+                "sql_mode's NO_AUTO_VALUE_ON_ZERO has changed since this was prepared, which decides what its zeros \
                  mean; prepare it again"
                     .into(),
             ));
         }
         if insert.strict_meant.is_some_and(|strictness| strictness != meaning.strictness()) {
             return Err(Refusal::Statement(
-                "rowstamp: sql_mode's strictness has changed since this was prepared, which decides whether its id is an error; \
+                "sql_mode's strictness has changed since this was prepared, which decides whether its id is an error; \
                  prepare it again"
                     .into(),
             ));
@@ -335,7 +335,7 @@ impl Session {
 
 fn lost_long_data() -> Refusal {
     Refusal::Statement(
-        "rowstamp: the rules have changed since a parameter was sent ahead; send it and execute again"
+        "the rules have changed since a parameter was sent ahead; send it and execute again"
             .to_owned(),
     )
 }
@@ -363,6 +363,6 @@ fn cannot_prepare_again(name: &TableName, is_as_then: bool) -> Refusal {
         "under another default database, sql_mode or character set"
     };
     Refusal::Statement(format!(
-        "rowstamp: the rules or the columns of {name} have changed since this was prepared, {why}; prepare it again"
+        "the rules or the columns of {name} have changed since this was prepared, {why}; prepare it again"
     ))
 }

@@ -33,7 +33,7 @@ impl Session {
         let state = self.relay.view.state().ok_or_else(state_unknown)?;
         let refused = |why: &str| {
             let why =
-                format!("rowstamp: a temporary table may hide {name}, and the server cannot be asked {why}");
+                format!("a temporary table may hide {name}, and the server cannot be asked {why}");
             Err(Refusal::Statement(why).into())
         };
         let sql = question(name);
@@ -101,7 +101,7 @@ impl Session {
             (Hides::No, false) => Execution::Ruled,
             (Hides::Yes, true) => Execution::Passes,
             (Hides::Yes, false) | (Hides::No, true) => Execution::Refused(Refusal::Statement(format!(
-                "rowstamp: {name} is not the table any more that this was prepared for: a temporary table has come or gone; \
+                "{name} is not the table any more that this was prepared for: a temporary table has come or gone; \
                  prepare it again"
             ))),
         }

@@ -104,7 +104,7 @@ impl Shown {
     pub(in crate::proxy) fn new(unreadable: Unreadable, text: &[u8]) -> Self {
         let Unreadable { statement, inner, refusal } = unreadable;
         let text = inner.unwrap_or_else(|| text.get(statement).unwrap_or(text).to_vec());
-        Shown { text, refusal: Refusal::Statement(refusal.to_string()) }
+        Shown { text, refusal: refusal.into() }
     }
 }
 

@@ -85,7 +85,7 @@ impl Session {
         job.before_first = before_first;
         if let Some(columns) = &columns {
             let said = select.check_columns(columns, insert.target.rule.explicit);
-            said.map_err(|refusal| Refusal::Statement(refusal.to_string()))?;
+            said.map_err(Refusal::from)?;
             if select.may_hide_digits_in_views(columns) {
                 self.ask_for_views(select).await?;
             }
@@ -442,7 +442,7 @@ fn numbers(insert: &InsertPlan, range: &IdBlock, before_first: u64) -> Numbers {
 }
 
 fn statement(why: &str) -> Refusal {
-    Refusal::Statement(format!("rowstamp: {why}"))
+    Refusal::Statement(why.to_owned())
 }
 
 fn not_within(code: u16, text: &str) -> Refusal {

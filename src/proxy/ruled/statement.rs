@@ -190,7 +190,7 @@ impl Session {
             Planned::Needs(need) => Verdict::Needs(need.into()),
             Planned::Away(why) => Verdict::Refuse(Refusal::NoId(why)),
             Planned::Fails(error) => Verdict::Fail(error),
-            Planned::Refused(refusal) => Verdict::Refuse(Refusal::Statement(refusal.to_string())),
+            Planned::Refused(refusal) => Verdict::Refuse(refusal.into()),
             Planned::Unreadable(unreadable) | Planned::Stale { unreadable, .. } => {
                 Verdict::Show(Shown::new(unreadable, text))
             }
@@ -230,7 +230,7 @@ impl Session {
         if protocol == Protocol::Prepare {
             return match plan.prepare(text) {
                 Ok(prepared) => self.prepared(text, plan, prepared),
-                Err(refusal) => Verdict::Refuse(Refusal::Statement(refusal.to_string())),
+                Err(refusal) => Verdict::Refuse(refusal.into()),
             };
         }
         if plan.select().is_some() {

@@ -77,12 +77,12 @@ pub(in crate::proxy) fn no_id(error: &TakeError) -> Refusal {
 /// Nothing that depends on it is guessed.
 pub(in crate::proxy) fn state_unknown() -> Refusal {
     Refusal::Statement(
-        "rowstamp: the session's sql_mode and character set could not be read, so no statement can be read for certain; \
+        "the session's sql_mode and character set could not be read, so no statement can be read for certain; \
          try again"
             .to_owned(),
     )
 }
 
 pub(in crate::proxy) fn malformed(error: Malformed) -> Refusal {
-    Refusal::Statement(format!("rowstamp: the execution's parameters cannot be read: {error}"))
+    Refusal::Statement(format!("the execution's parameters cannot be read: {error}"))
 }

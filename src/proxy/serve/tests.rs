@@ -311,7 +311,7 @@ async fn the_last_prepared_is_not_the_servers_where_ours_was_refused() {
         q("SELECT 2"),
     ]);
     let unknown = err_packet(&Refusal::UnknownStatement(u32::MAX), 1);
-    let why = "rowstamp: the value for id does not show whether it is NULL or zero; write a number, NULL, or leave the \
+    let why = "the value for id does not show whether it is NULL or zero; write a number, NULL, or leave the \
                column out";
     let refusal = err_packet(&Refusal::Statement(why.into()), 1);
     let answers = all(&[prepared(CLASSIC, 5, 0, 0), ok(1, 0, 0, 2)]);
@@ -333,7 +333,7 @@ async fn the_last_prepared_is_not_the_servers_where_ours_was_refused() {
 async fn the_last_prepared_is_not_the_probe() {
     let [track, told] = learns(CLASSIC);
     let sql = "INSERT INTO s.t(a) VALUES(1) garbage";
-    let why = "rowstamp: an INSERT that may need an id, but what follows its table cannot be read for certain; write it \
+    let why = "an INSERT that may need an id, but what follows its table cannot be read for certain; write it \
                more plainly";
     let refusal = err_packet(&Refusal::Statement(why.into()), 1);
     let script = [
@@ -366,7 +366,7 @@ async fn what_was_sent_ahead_ends_with_a_refused_execution() {
         7,
         &[&[0, 1, 0, 0, 0, 0, 1, 0xFC, 0, 0x08, 0x80, 1, b'y'][..], &1u64.to_le_bytes()].concat(),
     );
-    let why = "rowstamp: what is bound to id does not show whether it is zero; bind an integer or NULL";
+    let why = "what is bound to id does not show whether it is zero; bind an integer or NULL";
     let script = [
         Client(prepare("INSERT INTO s.t(a,id) VALUES(?,?)")),
         track,

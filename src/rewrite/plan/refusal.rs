@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use crate::mysql::error;
+pub use crate::mysql::error::PREFIX;
+
 /// Error 1235 (42000). Displays as "rowstamp: why; what to write instead".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal(String);
@@ -15,6 +18,12 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rowstamp: {}", self.0)
+        write!(f, "{PREFIX}{}", self.0)
+    }
+}
+
+impl From<Refusal> for error::Refusal {
+    fn from(refusal: Refusal) -> Self {
+        error::Refusal::Statement(refusal.0)
     }
 }
