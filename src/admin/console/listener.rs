@@ -109,11 +109,7 @@ async fn bind_unix(path: &Path) -> io::Result<Listener> {
 }
 
 /// Accepts for as long as it is polled; connections end with it. So many may log in at once, and so many be logged in. `tls` is asked at each login.
-pub(in crate::admin::console) async fn accept(
-    listener: Listener,
-    doorman: Doorman,
-    tls: impl Fn() -> Tls + Send + Sync,
-) {
+pub(crate) async fn accept(listener: Listener, doorman: Doorman, tls: impl Fn() -> Tls + Send + Sync) {
     let doorman = Arc::new(doorman);
     let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let lobby = Lobby::new(CONNECTIONS_MAX);

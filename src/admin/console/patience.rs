@@ -8,18 +8,18 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// How long a peer may keep us waiting.
-pub(in crate::admin::console) struct Patience {
+pub(crate) struct Patience {
     limit: Duration,
     end: Option<Pin<Box<Sleep>>>,
 }
 
 impl Patience {
-    pub(in crate::admin::console) fn new(limit: Duration) -> Self {
+    pub(crate) fn new(limit: Duration) -> Self {
         Patience { limit, end: None }
     }
 
     /// What came of asking; an error where it has been waited for too long.
-    pub(in crate::admin::console) fn poll<T>(
+    pub(crate) fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
         polled: Poll<io::Result<T>>,

@@ -3,10 +3,10 @@
 //! Source: MySQL manual, "SHOW Statements".
 
 /// SHOW statements that name no object: their words, their columns, and the rows that there are in spite of all.
-pub(in crate::admin::console) struct Shown {
-    pub(in crate::admin::console) words: &'static [&'static str],
-    pub(in crate::admin::console) columns: &'static [&'static str],
-    pub(in crate::admin::console) rows: &'static [&'static [&'static str]],
+pub(crate) struct Shown {
+    pub(crate) words: &'static [&'static str],
+    pub(crate) columns: &'static [&'static str],
+    pub(crate) rows: &'static [&'static [&'static str]],
 }
 
 const fn none(words: &'static [&'static str], columns: &'static [&'static str]) -> Shown {
@@ -50,7 +50,7 @@ const WARNING_COLUMNS: &[&str] = &["Level", "Code", "Message"];
 const BINLOG_COLUMNS: &[&str] =
     &["File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB", "Executed_Gtid_Set"];
 
-pub(in crate::admin::console) const SHOWN: [Shown; 28] = [
+pub(crate) const SHOWN: [Shown; 28] = [
     none(&["BINARY", "LOG", "STATUS"], BINLOG_COLUMNS),
     none(&["BINARY", "LOGS"], &["Log_name", "File_size", "Encrypted"]),
     Shown { words: &["CHARACTER", "SET"], columns: CHARSET_COLUMNS, rows: CHARSETS },

@@ -12,7 +12,7 @@ use crate::admin::console::syntax::SyntaxError;
 use crate::admin::console::words::{Word, Words};
 
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::admin::console) enum Reply {
+pub(crate) enum Reply {
     /// OK, and nothing is done: there is nothing that it could change.
     Done,
     /// OK, and this is the default database.
@@ -21,10 +21,7 @@ pub(in crate::admin::console) enum Reply {
 }
 
 /// `None`: not of these, so it is the console's own language or nothing.
-pub(in crate::admin::console) fn answer(
-    statement: &str,
-    guest: &Guest<'_>,
-) -> Option<Result<Reply, Failure>> {
+pub(crate) fn answer(statement: &str, guest: &Guest<'_>) -> Option<Result<Reply, Failure>> {
     let mut words = Words::new(statement);
     // What cannot be cut into words is the console's language to complain of.
     let first = words.next().ok()?;

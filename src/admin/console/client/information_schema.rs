@@ -2,7 +2,7 @@
 //! Source: MySQL manual, "INFORMATION_SCHEMA Tables".
 
 /// The columns of a table of information_schema, for `SELECT *`; `None` where they are not known here.
-pub(in crate::admin::console) fn columns(table: &str) -> Option<&'static [&'static str]> {
+pub(crate) fn columns(table: &str) -> Option<&'static [&'static str]> {
     TABLES.iter().find(|(name, _)| name.eq_ignore_ascii_case(table)).map(|(_, columns)| *columns)
 }
 

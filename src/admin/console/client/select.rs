@@ -27,7 +27,7 @@ const COLUMNS_MAX: usize = 4_096;
 /// The databases that a server has for itself.
 const SYSTEM: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
 
-pub(in crate::admin::console) fn answer(statement: &str, guest: &Guest<'_>) -> Result<Table, Failure> {
+pub(crate) fn answer(statement: &str, guest: &Guest<'_>) -> Result<Table, Failure> {
     let select = parse(statement)?;
     let is_dual = |table: &TableWithJoins| {
         table.joins.is_empty() && relation_name(&table.relation).is_some_and(|name| name == ["dual"])

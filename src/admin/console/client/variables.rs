@@ -59,7 +59,7 @@ const VARIABLES: [(&str, &str); 50] = [
 ];
 
 /// In the order of their names.
-pub(in crate::admin::console) fn all() -> Vec<(&'static str, String)> {
+pub(crate) fn all() -> Vec<(&'static str, String)> {
     let of_ours = [
         ("max_allowed_packet", PACKET_BYTES_MAX.to_string()),
         ("version", SERVER_VERSION.to_owned()),
@@ -73,7 +73,7 @@ pub(in crate::admin::console) fn all() -> Vec<(&'static str, String)> {
 }
 
 /// The variable of this name, whatever its case, in a type that a driver can go on with: `max_allowed_packet` is a number.
-pub(in crate::admin::console) fn value(name: &str) -> Option<Value> {
+pub(crate) fn value(name: &str) -> Option<Value> {
     let (_, text) = all().into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
     Some(text.parse().map_or(Value::Text(text), Value::Unsigned))
 }

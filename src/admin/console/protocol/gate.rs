@@ -35,23 +35,23 @@ const COM_RESET_CONNECTION: u8 = 0x1F;
 const EXECUTE_BYTES_MIN: usize = 10;
 /// What the gate and the session know together.
 #[derive(Debug, Default)]
-pub(in crate::admin::console) struct Between {
+pub(crate) struct Between {
     /// The answer to the query that comes next.
-    pub(in crate::admin::console) refusal: Option<Refusal>,
+    pub(crate) refusal: Option<Refusal>,
     /// The texts of prepared statements.
-    pub(in crate::admin::console) prepared: BTreeMap<u32, String>,
-    pub(in crate::admin::console) database: Option<String>,
+    pub(crate) prepared: BTreeMap<u32, String>,
+    pub(crate) database: Option<String>,
 }
 
-pub(in crate::admin::console) type Shared = Arc<Mutex<Between>>;
+pub(crate) type Shared = Arc<Mutex<Between>>;
 
-pub(in crate::admin::console) fn lock(shared: &Shared) -> MutexGuard<'_, Between> {
+pub(crate) fn lock(shared: &Shared) -> MutexGuard<'_, Between> {
     // Each change is whole by itself.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the client sends, packet by packet.
-pub(in crate::admin::console) struct Gate<R> {
+pub(crate) struct Gate<R> {
     client: R,
     shared: Shared,
     patience: Patience,
@@ -77,12 +77,7 @@ enum Passed {
 
 impl<R> Gate<R> {
     /// First comes a login of a form, with what the client can do.
-    pub(in crate::admin::console) fn new(
-        client: R,
-        shared: Shared,
-        capabilities: Capabilities,
-        idle: Duration,
-    ) -> Self {
+    pub(crate) fn new(client: R, shared: Shared, capabilities: Capabilities, idle: Duration) -> Self {
         Gate {
             client,
             shared,

@@ -52,23 +52,23 @@ pub struct Tls {
 }
 
 /// What all logins have in common.
-pub(in crate::admin::console) struct Doorman {
-    pub(in crate::admin::console) desk: Arc<dyn Desk>,
-    pub(in crate::admin::console) throttle: Throttle,
+pub(crate) struct Doorman {
+    pub(crate) desk: Arc<dyn Desk>,
+    pub(crate) throttle: Throttle,
 }
 
-pub(in crate::admin::console) struct LoggedIn {
-    pub(in crate::admin::console) stream: Box<dyn Stream>,
-    pub(in crate::admin::console) user: User,
-    pub(in crate::admin::console) database: Option<String>,
-    pub(in crate::admin::console) capabilities: Capabilities,
-    pub(in crate::admin::console) nonce: [u8; NONCE_BYTES],
-    pub(in crate::admin::console) is_tls: bool,
+pub(crate) struct LoggedIn {
+    pub(crate) stream: Box<dyn Stream>,
+    pub(crate) user: User,
+    pub(crate) database: Option<String>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) nonce: [u8; NONCE_BYTES],
+    pub(crate) is_tls: bool,
 }
 
 /// Why there is no login.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::admin::console) enum LoginError {
+pub(crate) enum LoginError {
     #[error("{0}")]
     Wire(#[from] WireError),
     /// The client is to be told.
@@ -96,7 +96,7 @@ impl From<Malformed> for LoginError {
 
 impl LoginError {
     /// What the client reads of it; `None`: there is nobody to read it.
-    pub(in crate::admin::console) fn told(&self) -> Option<Vec<u8>> {
+    pub(crate) fn told(&self) -> Option<Vec<u8>> {
         match self {
             LoginError::Wire(WireError::Io(_)) | LoginError::Tls(_) => None,
             LoginError::Wire(WireError::TooBig(_)) => {
@@ -114,7 +114,7 @@ fn offered() -> Capabilities {
 }
 
 /// Bytes that no client takes for an end: MySQL's own nonces have neither NUL nor `$`.
-pub(in crate::admin::console) fn nonce() -> [u8; NONCE_BYTES] {
+pub(crate) fn nonce() -> [u8; NONCE_BYTES] {
     std::array::from_fn(|_| {
         let byte = OsRng.gen_range(1..=126);
         if byte == b'$' { 127 } else { byte }
@@ -143,7 +143,7 @@ fn greeting(connection_id: u32, nonce: &[u8; NONCE_BYTES], offered: Capabilities
 
 impl Doorman {
     /// The whole login, on a wire where nothing was said. On an error the wire is left for the last word.
-    pub(in crate::admin::console) async fn login(
+    pub(crate) async fn login(
         &self,
         wire: &mut Wire,
         from: &mut Origin,

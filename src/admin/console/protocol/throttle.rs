@@ -23,7 +23,7 @@ const KEYS_MAX: usize = 4_096;
 const NAME_BYTES_MAX: usize = 64;
 
 #[derive(Debug, Default)]
-pub(in crate::admin::console) struct Throttle {
+pub(crate) struct Throttle {
     wrong: Mutex<HashMap<Key, Wrong>>,
 }
 
@@ -35,7 +35,7 @@ enum Key {
 
 /// Where tries come from. Of IPv6 the network, for one machine has as many addresses in it as it likes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::admin::console) enum Peer {
+pub(crate) enum Peer {
     Ip(IpAddr),
     Unix,
 }
@@ -48,7 +48,7 @@ struct Wrong {
 
 /// What came of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::admin::console) enum Verdict<T> {
+pub(crate) enum Verdict<T> {
     Right(T),
     Wrong,
     /// Not looked at: the next one will be behind this time.
@@ -75,7 +75,7 @@ impl Wrong {
 
 impl Throttle {
     /// `look` says whether the password is right. One try of a user's at a time: many at once are no way around.
-    pub(in crate::admin::console) fn attempt<T>(
+    pub(crate) fn attempt<T>(
         &self,
         peer: Peer,
         user: &[u8],

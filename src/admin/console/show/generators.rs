@@ -10,7 +10,7 @@ const STORED_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The rules' generators, and those that the store alone knows. What is not open has its bound by the store, where that answers:
 /// who looks for what is wrong with it is not to wait for it.
-pub(in crate::admin::console) async fn with_stored(desk: &dyn Desk) -> Vec<GeneratorRow> {
+pub(crate) async fn with_stored(desk: &dyn Desk) -> Vec<GeneratorRow> {
     let mut rows = desk.generators();
     let stored = tokio::time::timeout(STORED_PATIENCE, desk.stored()).await;
     for StoredRow { generator, kind, bound } in stored.ok().and_then(Result::ok).unwrap_or_default() {
@@ -23,7 +23,7 @@ pub(in crate::admin::console) async fn with_stored(desk: &dyn Desk) -> Vec<Gener
     rows
 }
 
-pub(in crate::admin::console) fn generators(generators: &[GeneratorRow]) -> Rows {
+pub(crate) fn generators(generators: &[GeneratorRow]) -> Rows {
     let row = |row: &GeneratorRow| {
         let kind = match row.kind {
             Kind::Sequence => "sequence",

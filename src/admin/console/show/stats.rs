@@ -3,7 +3,7 @@
 use crate::admin::console::show::table::{Rows, sorted};
 use crate::admin::desk::{Metric, MetricKind, Sample, Unit};
 
-pub(in crate::admin::console) fn stats(metrics: &[Metric]) -> Rows {
+pub(crate) fn stats(metrics: &[Metric]) -> Rows {
     sorted(metrics.iter().flat_map(|metric| metric.samples.iter().flat_map(|s| sample(metric, s))).collect())
 }
 

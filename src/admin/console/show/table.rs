@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// Of a column; clients align numbers to the right and calculate with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::admin::console) enum Type {
+pub(crate) enum Type {
     Text,
     /// BIGINT UNSIGNED
     Unsigned,
@@ -13,13 +13,13 @@ pub(in crate::admin::console) enum Type {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::admin::console) struct Column {
-    pub(in crate::admin::console) name: Cow<'static, str>,
-    pub(in crate::admin::console) kind: Type,
+pub(crate) struct Column {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) kind: Type,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::admin::console) enum Value {
+pub(crate) enum Value {
     Null,
     Text(String),
     Unsigned(u64),
@@ -28,23 +28,23 @@ pub(in crate::admin::console) enum Value {
 
 /// Each row has as many values as there are columns, each of its column's type or NULL.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::admin::console) struct Table {
-    pub(in crate::admin::console) columns: Vec<Column>,
-    pub(in crate::admin::console) rows: Vec<Vec<Value>>,
+pub(crate) struct Table {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Vec<Value>>,
 }
 
 impl Column {
-    pub(in crate::admin::console) fn new(name: impl Into<Cow<'static, str>>, kind: Type) -> Self {
+    pub(crate) fn new(name: impl Into<Cow<'static, str>>, kind: Type) -> Self {
         Column { name: name.into(), kind }
     }
 
-    pub(in crate::admin::console) fn text(name: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn text(name: impl Into<Cow<'static, str>>) -> Self {
         Column::new(name, Type::Text)
     }
 }
 
 /// Columns of text, none of which has a row.
-pub(in crate::admin::console) fn texts(names: &[&'static str]) -> Vec<Column> {
+pub(crate) fn texts(names: &[&'static str]) -> Vec<Column> {
     names.iter().map(|name| Column::text(*name)).collect()
 }
 
@@ -89,19 +89,19 @@ where
 }
 
 impl Table {
-    pub(in crate::admin::console) fn empty(columns: Vec<Column>) -> Self {
+    pub(crate) fn empty(columns: Vec<Column>) -> Self {
         Table { columns, rows: Vec::new() }
     }
 
     /// Leaves the rows whose value of this column is like the pattern.
-    pub(in crate::admin::console) fn keep_like(&mut self, column: usize, pattern: &str) {
+    pub(crate) fn keep_like(&mut self, column: usize, pattern: &str) {
         // Once for all rows: a pattern may be as long as a statement.
         let pattern = parts(&pattern.to_lowercase());
         self.rows.retain(|row| matches!(row.get(column), Some(Value::Text(text)) if is_like(text, &pattern)));
     }
 
     /// Leaves the rows whose first column is one of these, whatever their case.
-    pub(in crate::admin::console) fn keep_named(&mut self, names: &[String]) {
+    pub(crate) fn keep_named(&mut self, names: &[String]) {
         let is_named = |text: &String| names.iter().any(|name| name.eq_ignore_ascii_case(text));
         self.rows.retain(|row| matches!(row.first(), Some(Value::Text(text)) if is_named(text)));
     }
@@ -151,10 +151,10 @@ fn parts(pattern: &str) -> Vec<Part> {
     parts
 }
 
-pub(in crate::admin::console) type Rows = Vec<Vec<Value>>;
+pub(crate) type Rows = Vec<Vec<Value>>;
 
 /// By the first column; rows of one name stay in their order.
-pub(in crate::admin::console) fn sorted(mut rows: Rows) -> Rows {
+pub(crate) fn sorted(mut rows: Rows) -> Rows {
     let name = |row: &Vec<Value>| match row.first() {
         Some(Value::Text(name)) => name.clone(),
         _ => String::new(),
