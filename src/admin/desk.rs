@@ -1,9 +1,11 @@
 //! One running proxy, as the console and the HTTP server see it and act on it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 /// Rows are as they are now; nothing in them is a secret, a literal of a statement or a bound value.
@@ -93,11 +95,12 @@ pub struct About {
 }
 
 /// One thing that must be so for new clients to be served.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// A word: "listener", "backend", "store", "generators".
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// `Some`: it is not so, and this is why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
 
@@ -118,13 +121,14 @@ pub struct RuleRow {
     pub origin: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kind {
+    #[default]
     Sequence,
     Timestamp,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum GeneratorState {
     /// Issues ids.
     Open,
@@ -135,10 +139,12 @@ pub enum GeneratorState {
     /// Issues none: why.
     Stopped(String),
     /// No rule that acts names it, so it is not open here.
+    #[default]
     Unused,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+/// The default is one that nothing here draws from.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct GeneratorRow {
     /// `schema.name`
     pub name: String,
@@ -170,25 +176,23 @@ pub struct GeneratorRow {
     pub rules: usize,
 }
 
-impl GeneratorRow {
-    /// One that nothing here draws from.
-    pub fn unused(name: String, kind: Kind) -> GeneratorRow {
-        GeneratorRow {
-            name,
-            kind,
-            state: GeneratorState::Unused,
-            issued: 0,
-            per_second: 0.0,
-            reserved_ids: None,
-            reserved_for: None,
-            bound: None,
-            max: None,
-            headroom: None,
-            used: 0.0,
-            node: None,
-            ahead: None,
-            leap: None,
-            rules: 0,
+impl Kind {
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Sequence => "sequence",
+            Kind::Timestamp => "timestamp",
+        }
+    }
+}
+
+impl GeneratorState {
+    pub fn word(&self) -> &'static str {
+        match self {
+            GeneratorState::Open => "open",
+            GeneratorState::Paused => "paused",
+            GeneratorState::Troubled(_) => "troubled",
+            GeneratorState::Stopped(_) => "stopped",
+            GeneratorState::Unused => "unused",
         }
     }
 }
@@ -201,6 +205,16 @@ pub enum SessionState {
     Idle,
     /// The backend's.
     Busy,
+}
+
+impl SessionState {
+    pub fn word(self) -> &'static str {
+        match self {
+            SessionState::Login => "login",
+            SessionState::Idle => "idle",
+            SessionState::Busy => "busy",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -229,7 +243,7 @@ pub struct SessionRow {
     pub bytes_to_client: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProxyRow {
     pub name: String,
     pub address: String,
@@ -237,6 +251,7 @@ pub struct ProxyRow {
     /// As the store has it, in UTC.
     pub since: String,
     /// This one.
+    #[serde(rename = "self")]
     pub is_self: bool,
 }
 

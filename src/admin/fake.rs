@@ -73,7 +73,7 @@ impl Desk for FakeDesk {
 
     fn checks(&self) -> Vec<Check> {
         let trouble = self.is_away.then(|| "it does not answer".to_owned());
-        vec![Check { name: "listener", trouble: None }, Check { name: "store", trouble }]
+        vec![Check { name: "listener".into(), trouble: None }, Check { name: "store".into(), trouble }]
     }
 
     fn rules(&self) -> Vec<RuleRow> {

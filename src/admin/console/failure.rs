@@ -3,7 +3,7 @@
 use opensrv_mysql::ErrorKind;
 
 use super::syntax::SyntaxError;
-use super::words::Unclosed;
+use super::tokens::Unclosed;
 use crate::admin::desk::DeskError;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -6,8 +6,10 @@
 //! is answered by `greetings` (`select`, `variables`, `catalog`, `information_schema`), the rest is a `command`, cut into `words`, or
 //! `syntax` says why it is none; what it shows are `tables` (`generators`, `stats`).
 
+mod answer;
 mod client;
 mod command;
+mod context;
 mod failure;
 mod help;
 mod listener;
@@ -17,8 +19,8 @@ mod run;
 mod session;
 mod show;
 mod syntax;
+mod tokens;
 mod voice;
-mod words;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,15 +11,16 @@ use opensrv_mysql::{
 };
 use tokio::io::{AsyncWrite, BufWriter};
 
+use super::answer::{Answer, Column, Type, Value};
+use super::context::{Caller, Context};
 use super::failure::Failure;
-use super::run::{self, Answer, Caller};
+use super::run;
 use super::voice::Voice;
 use super::{IDLE_TIMEOUT, SERVER_VERSION, WRITE_TIMEOUT};
 use crate::admin::console::protocol::gate::{Gate, Shared, lock};
 use crate::admin::console::protocol::login::LoggedIn;
 use crate::admin::console::protocol::scramble::NONCE_BYTES;
 use crate::admin::console::protocol::wire::part;
-use crate::admin::console::show::table::{Column, Type, Value};
 use crate::admin::desk::Desk;
 
 /// Prepared statements of one connection, and their texts' length.
@@ -58,9 +59,14 @@ struct Shell {
 }
 
 impl Shell {
+    fn context<'a>(&'a self, database: Option<&'a str>) -> Context<'a> {
+        Context { desk: &*self.desk, caller: &self.caller, database }
+    }
+
     async fn answer(&self, statement: &str) -> Result<Answer, Failure> {
         let database = lock(&self.shared).database.clone();
-        let answer = run::run(&*self.desk, &self.caller, database.as_deref(), statement).await?;
+        let context = self.context(database.as_deref());
+        let answer = run::run(&context, statement).await?;
         if let Answer::Use(database) = &answer {
             lock(&self.shared).database = Some(database.clone());
         }
@@ -97,7 +103,7 @@ impl Shell {
     /// The number of a statement and its columns.
     fn prepare(&mut self, statement: &str) -> Result<(u32, Vec<WireColumn>), Failure> {
         let database = lock(&self.shared).database.clone();
-        let columns = run::columns(&*self.desk, &self.caller, database.as_deref(), statement)?;
+        let columns = run::columns(&self.context(database.as_deref()), statement)?;
         let mut between = lock(&self.shared);
         let bytes: usize = between.prepared.values().map(String::len).sum();
         if between.prepared.len() >= PREPARED_MAX || bytes + statement.len() > PREPARED_BYTES_MAX {

@@ -1,6 +1,6 @@
 //! What is none of the console's statements: what is wrong with it, and the word that was meant.
 
-use super::words::{Unclosed, Word};
+use super::tokens::{Token, Unclosed};
 
 /// Words nearer than this to a known one are taken for it, misspelt.
 const TYPOS_MAX: usize = 2;
@@ -28,22 +28,22 @@ fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default()
 }
 
-pub(super) fn wrong(found: Option<&Word<'_>>, wanted: &'static str, form: &'static str) -> SyntaxError {
+pub(super) fn wrong(found: Option<&Token<'_>>, wanted: &'static str, form: &'static str) -> SyntaxError {
     SyntaxError::Wrong { found: shown(found), wanted, form }
 }
 
 /// A word that is none of these, which stand behind `before`.
-pub(super) fn unknown(word: Option<&Word<'_>>, known: &[&str], before: &str) -> SyntaxError {
-    let Some(word) = word else {
+pub(super) fn unknown(token: Option<&Token<'_>>, known: &[&str], before: &str) -> SyntaxError {
+    let Some(token) = token else {
         let found =
             if before.is_empty() { "empty statement".to_owned() } else { format!("{before}of nothing") };
         return SyntaxError::Unknown { found, nearest: None };
     };
-    let nearest = match word {
-        Word::Plain(text) => nearest(text, known).map(|nearest| format!("{before}{nearest}")),
+    let nearest = match token {
+        Token::Word(text) => nearest(text, known).map(|nearest| format!("{before}{nearest}")),
         _ => None,
     };
-    SyntaxError::Unknown { found: format!("{before}{}", shown(Some(word))), nearest }
+    SyntaxError::Unknown { found: format!("{before}{}", shown(Some(token))), nearest }
 }
 
 fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
@@ -60,16 +60,16 @@ fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 }
 
 /// As an error shows it: short, and never a text in quotes, which may be a literal of somebody's statement.
-pub(super) fn shown(word: Option<&Word<'_>>) -> String {
+pub(super) fn shown(token: Option<&Token<'_>>) -> String {
     let cut = |text: &str| match text.char_indices().nth(32) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     };
-    match word {
+    match token {
         None => "the end".to_owned(),
-        Some(Word::Plain(text)) => cut(text),
-        Some(Word::Name(text)) => format!("`{}`", cut(text)),
-        Some(Word::Text(_)) => "a text in quotes".to_owned(),
-        Some(Word::Sign(sign)) => sign.escape_debug().to_string(),
+        Some(Token::Word(text)) => cut(text),
+        Some(Token::Name(text)) => format!("`{}`", cut(text)),
+        Some(Token::Text(_)) => "a text in quotes".to_owned(),
+        Some(Token::Sign(sign)) => sign.escape_debug().to_string(),
     }
 }

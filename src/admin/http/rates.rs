@@ -14,6 +14,7 @@ const LOOKS_MAX: usize = 11;
 #[derive(Debug, Default)]
 pub(super) struct Looks(Mutex<VecDeque<(Instant, Counts)>>);
 
+/// By metric and the value of its first label.
 type Counts = BTreeMap<(&'static str, String), f64>;
 
 impl Looks {

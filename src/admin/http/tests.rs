@@ -339,7 +339,7 @@ async fn the_shape_of_the_status_is_documented() {
         counted.insert("x".into(), crate::admin::status::Counted::default());
     }
     status.store.insert("x".into(), crate::admin::status::Timed::default());
-    status.fleet.proxies.push(crate::admin::status::ProxyStatus {
+    status.fleet.proxies.push(crate::admin::ProxyRow {
         name: "x".into(),
         address: "x".into(),
         version: "x".into(),

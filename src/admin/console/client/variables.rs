@@ -1,7 +1,7 @@
 //! The server variables that clients ask for when they connect. Most say what a fresh MySQL 8.0 says, since a client goes on by
 //! them; none can be set.
 
-use crate::admin::console::show::table::Value;
+use crate::admin::console::answer::Value;
 use crate::admin::console::{PACKET_BYTES_MAX, SERVER_VERSION};
 
 /// What does not need a number to be calculated with is text, as `SHOW VARIABLES` has it anyway.
@@ -81,7 +81,7 @@ pub(crate) fn value(name: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::{all, value};
-    use crate::admin::console::show::table::Value;
+    use crate::admin::console::answer::Value;
 
     #[test]
     fn values() {

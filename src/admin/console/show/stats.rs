@@ -1,9 +1,16 @@
 //! SHOW STATS: a row for each sample, four for a histogram.
 
-use crate::admin::console::show::table::{Rows, sorted};
+use crate::admin::console::answer::Type::{Real, Text};
+use crate::admin::console::answer::{Column, Rows, sorted};
 use crate::admin::desk::{Metric, MetricKind, Sample, Unit};
 
-pub(crate) fn stats(metrics: &[Metric]) -> Rows {
+pub(super) fn columns() -> Vec<Column> {
+    [("name", Text), ("labels", Text), ("value", Real), ("unit", Text), ("meaning", Text)]
+        .map(|(name, kind)| Column::new(name, kind))
+        .into()
+}
+
+pub(super) fn stats(metrics: &[Metric]) -> Rows {
     sorted(metrics.iter().flat_map(|metric| metric.samples.iter().flat_map(|s| sample(metric, s))).collect())
 }
 
@@ -50,18 +57,8 @@ fn quantile(sample: &Sample, share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{quantile, stats};
-    use crate::admin::console::show::table::Value;
+    use crate::admin::console::answer::printed;
     use crate::admin::desk::{Metric, MetricKind, Sample, Unit};
-
-    /// As a client would print it.
-    fn printed(row: &[Value]) -> String {
-        let text = |value: &Value| match value {
-            Value::Text(text) => text.clone(),
-            Value::Real(number) => number.to_string(),
-            other => format!("{other:?}"),
-        };
-        row.iter().map(text).collect::<Vec<_>>().join("|")
-    }
 
     #[test]
     fn histograms() {

@@ -1,6 +1,15 @@
-//! What a statement answers with: columns and rows, before they are written for a client.
+//! What a statement is answered, before it is written for a client.
 
 use std::borrow::Cow;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Answer {
+    /// OK, with a word of what was done.
+    Done(&'static str),
+    /// OK, and this is the default database.
+    Use(String),
+    Table(Table),
+}
 
 /// Of a column; clients align numbers to the right and calculate with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +39,10 @@ pub(crate) enum Value {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
-    pub(crate) rows: Vec<Vec<Value>>,
+    pub(crate) rows: Rows,
 }
+
+pub(crate) type Rows = Vec<Vec<Value>>;
 
 impl Column {
     pub(crate) fn new(name: impl Into<Cow<'static, str>>, kind: Type) -> Self {
@@ -43,9 +54,9 @@ impl Column {
     }
 }
 
-/// Columns of text, none of which has a row.
-pub(crate) fn texts(names: &[&'static str]) -> Vec<Column> {
-    names.iter().map(|name| Column::text(*name)).collect()
+/// Columns of text.
+pub(crate) fn texts(names: impl IntoIterator<Item = &'static str>) -> Vec<Column> {
+    names.into_iter().map(Column::text).collect()
 }
 
 impl From<&str> for Value {
@@ -101,7 +112,7 @@ impl Table {
     }
 
     /// Leaves the rows whose first column is one of these, whatever their case.
-    pub(crate) fn keep_named(&mut self, names: &[String]) {
+    pub(crate) fn keep_names(&mut self, names: &[String]) {
         let is_named = |text: &String| names.iter().any(|name| name.eq_ignore_ascii_case(text));
         self.rows.retain(|row| matches!(row.first(), Some(Value::Text(text)) if is_named(text)));
     }
@@ -151,8 +162,6 @@ fn parts(pattern: &str) -> Vec<Part> {
     parts
 }
 
-pub(crate) type Rows = Vec<Vec<Value>>;
-
 /// By the first column; rows of one name stay in their order.
 pub(crate) fn sorted(mut rows: Rows) -> Rows {
     let name = |row: &Vec<Value>| match row.first() {
@@ -161,6 +170,18 @@ pub(crate) fn sorted(mut rows: Rows) -> Rows {
     };
     rows.sort_by_cached_key(name);
     rows
+}
+
+/// A row as a client would print it.
+#[cfg(test)]
+pub(crate) fn printed(row: &[Value]) -> String {
+    let text = |value: &Value| match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Text(text) => text.clone(),
+        Value::Unsigned(number) => number.to_string(),
+        Value::Real(number) => number.to_string(),
+    };
+    row.iter().map(text).collect::<Vec<_>>().join("|")
 }
 
 #[cfg(test)]
@@ -216,7 +237,7 @@ mod tests {
         let table = || Table { columns: vec![Column::text("a"), Column::text("b")], rows: rows() };
         let (mut like, mut named) = (table(), table());
         like.keep_like(0, "ssl%");
-        named.keep_named(&["ssl_cipher".to_owned(), "other".to_owned()]);
+        named.keep_names(&["ssl_cipher".to_owned(), "other".to_owned()]);
         assert_eq!((&like.rows, &named.rows), (&rows()[..1].to_vec(), &rows()[..1].to_vec()));
     }
 
