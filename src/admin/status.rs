@@ -203,7 +203,7 @@ impl Counts<'_> {
         self.metrics.iter().find(|metric| metric.name == family.name())
     }
 
-    /// Over all labels. `None`: there is nothing to be told of it.
+    /// Over all labels. `None`: there is no value.
     fn sum<const LABELS: usize>(&self, family: &Family<LABELS>) -> Option<f64> {
         let samples = &self.of(family)?.samples;
         (!samples.is_empty()).then(|| samples.iter().map(|sample| sample.value).sum())

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Answer {
-    /// OK, with a word of what was done.
+    /// OK, and a text that says what was done.
     Done(&'static str),
     /// OK, and this is the default database.
     Use(String),
     Table(Table),
 }
 
-/// Of a column; clients align numbers to the right and calculate with them.
+/// Of a column. Clients align numbers to the right and calculate with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Type {
     Text,
@@ -78,7 +78,7 @@ impl From<u64> for Value {
 }
 
 impl From<f64> for Value {
-    /// What is no number has no text that clients would read.
+    /// Infinity and NaN have no form that clients can read.
     fn from(number: f64) -> Self {
         if number.is_finite() { Value::Real(number) } else { Value::Null }
     }
@@ -104,25 +104,26 @@ impl Table {
         Table { columns, rows: Vec::new() }
     }
 
-    /// Leaves the rows whose value of this column is like the pattern.
+    /// Keeps the rows whose value of this column is like the pattern.
     pub(crate) fn keep_like(&mut self, column: usize, pattern: &str) {
         // Once for all rows: a pattern may be as long as a statement.
         let pattern = parts(&pattern.to_lowercase());
         self.rows.retain(|row| matches!(row.get(column), Some(Value::Text(text)) if is_like(text, &pattern)));
     }
 
-    /// Leaves the rows whose first column is one of these, whatever their case.
+    /// Keeps the rows whose first column is one of these, whatever their case.
     pub(crate) fn keep_names(&mut self, names: &[String]) {
         let is_named = |text: &String| names.iter().any(|name| name.eq_ignore_ascii_case(text));
         self.rows.retain(|row| matches!(row.first(), Some(Value::Text(text)) if is_named(text)));
     }
 }
 
-/// As LIKE compares under a collation without case: `%` any text, `_` one character, `\` before either means itself.
+/// As LIKE compares under a collation without case: `%` is any text, `_` one character, and `\` in front of
+/// either makes it mean itself.
 /// Source: MySQL manual, "String Comparison Functions and Operators".
 fn is_like(text: &str, pattern: &[Part]) -> bool {
     let text: Vec<char> = text.to_lowercase().chars().collect();
-    // Where to go on from when a character does not fit: behind the last `%`, one character of the text later.
+    // Where to go on if a character does not fit: after the last `%`, one character of the text later.
     let (mut at, mut part_at, mut retry) = (0, 0, None);
     while let Some(character) = text.get(at) {
         match pattern.get(part_at) {

@@ -12,7 +12,7 @@ pub(super) struct Caller {
     pub(super) is_tls: bool,
 }
 
-/// Of one statement.
+/// What a statement may look at.
 pub(super) struct Context<'a> {
     pub(super) desk: &'a dyn Desk,
     pub(super) caller: &'a Caller,

@@ -1,4 +1,4 @@
-//! Why a statement was not done: what the client reads, and MySQL's code for it.
+//! Why a statement was not done: the text that the client reads, and MySQL's code for it.
 
 use opensrv_mysql::ErrorKind;
 
@@ -10,7 +10,7 @@ use crate::admin::desk::DeskError;
 pub(super) enum Failure {
     #[error(transparent)]
     Syntax(#[from] SyntaxError),
-    /// As MySQL begins it.
+    /// It begins as MySQL's own text does.
     #[error(
         "Access denied; you need role = \"write\" for {0}, and yours is \"read\": an operator may change it in admin.users"
     )]

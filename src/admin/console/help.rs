@@ -1,5 +1,6 @@
-//! HELP: each command with its form, its role and an example, in the columns that the command-line clients know from a server's HELP.
-//! Source: MySQL manual, "HELP Statement"; the clients print a topic where there is one row of three columns.
+//! HELP: each command with its form, its role and an example, in the columns of a server's HELP. The
+//! command-line clients print one row of three columns as a topic.
+//! Source: MySQL manual, "HELP Statement".
 
 use super::answer::{Table, Value, texts};
 use crate::admin::desk::Role;
@@ -111,7 +112,7 @@ pub(super) const TOPICS: [Topic; 17] = [
     ),
 ];
 
-/// `None`, or "contents", which the clients ask for: all of them. Else those whose name has the words.
+/// All topics for `None` and for "contents", which the clients ask for; else those that have it in their name.
 pub(super) fn help(topic: Option<&str>) -> Table {
     let wanted = topic.unwrap_or("contents").to_uppercase();
     if wanted == "CONTENTS" {

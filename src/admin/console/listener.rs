@@ -1,39 +1,31 @@
 //! Where the console listens, and who may come in.
 
 use std::io;
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::address::Address;
-use crate::admin::console::protocol::login::{Doorman, LoggedIn, LoginError, Tls};
-use crate::admin::console::protocol::wire::{Origin, Stream, Wire, part};
-use crate::admin::console::{CONNECTIONS_MAX, LOGIN_TIMEOUT, session};
+use crate::admin::console::protocol::login::{Authenticator, LoggedIn, LoginError, Tls};
+use crate::admin::console::protocol::wire::{Wire, close};
+use crate::admin::console::{CONNECTIONS_MAX, LOGIN_TIMEOUT, shim};
 use crate::admin::lobby::Lobby;
+use crate::admin::socket::Socket;
 use crate::mysql::error::Refusal;
 
 /// After a failed accept (out of file descriptors, most often): long enough for a connection to end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Connections to the console are numbered from here on, and the proxy's sessions from 1: a client that ends its own query at Ctrl-C
-/// (KILL QUERY, with its own number) must not hit an application.
+/// Connections to the console are numbered from here on, and the proxy's sessions from 1. At Ctrl-C a
+/// client sends KILL QUERY with its own number, which must not hit an application's session.
 const CONNECTION_ID_MIN: u32 = 0x8000_0000;
 
 /// The console's socket.
 #[derive(Debug)]
-pub enum Listener {
-    Tcp(TcpListener),
-    Unix {
-        listener: UnixListener,
-        /// Removed when it is dropped.
-        path: PathBuf,
-    },
-}
+pub struct Listener(Socket);
 
 #[derive(Debug, thiserror::Error)]
 #[error("the console cannot listen on {address}: {error}; {remedy}")]
@@ -52,11 +44,7 @@ impl ListenError {
 
 impl Listener {
     pub async fn bind(address: &Address) -> Result<Listener, ListenError> {
-        let bound = match address {
-            Address::Tcp { host, port } => TcpListener::bind((host.as_str(), *port)).await.map(Listener::Tcp),
-            Address::Unix(path) => bind_unix(path).await,
-        };
-        bound.map_err(|error| {
+        Socket::bind(address).await.map(Listener).map_err(|error| {
             let remedy = match error.kind() {
                 io::ErrorKind::AddrInUse => "stop what listens there, or set another admin.address",
                 io::ErrorKind::PermissionDenied => {
@@ -70,69 +58,36 @@ impl Listener {
 
     /// The address as it came out: with its port where any was asked for.
     pub fn address(&self) -> String {
-        match self {
-            Listener::Tcp(listener) => listener.local_addr().map(|a| a.to_string()).unwrap_or_default(),
-            Listener::Unix { path, .. } => format!("unix:{}", path.display()),
-        }
-    }
-
-    async fn accept(&self) -> io::Result<(Box<dyn Stream>, Origin)> {
-        match self {
-            Listener::Tcp(listener) => {
-                let (stream, from) = listener.accept().await?;
-                // Without it an answer waits for the delayed ACK.
-                stream.set_nodelay(true)?;
-                Ok((Box::new(stream), Origin { address: Some(from.ip()), is_tls: false }))
-            }
-            Listener::Unix { listener, .. } => {
-                Ok((Box::new(listener.accept().await?.0), Origin { address: None, is_tls: false }))
-            }
-        }
+        self.0.address().unwrap_or_default()
     }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Listener::Unix { path, .. } = self {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-/// A socket file that nobody answers on was left behind by a process that was killed.
-async fn bind_unix(path: &Path) -> io::Result<Listener> {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    if is_socket && tokio::net::UnixStream::connect(path).await.is_err() {
-        std::fs::remove_file(path)?;
-    }
-    Ok(Listener::Unix { listener: UnixListener::bind(path)?, path: path.to_owned() })
-}
-
-/// Accepts for as long as it is polled; connections end with it. So many may log in at once, and so many be logged in. `tls` is asked at each login.
-pub(crate) async fn accept(listener: Listener, doorman: Doorman, tls: impl Fn() -> Tls + Send + Sync) {
-    let doorman = Arc::new(doorman);
+/// Accepts for as long as it is polled; connections end with it.
+pub(crate) async fn accept(
+    listener: Listener,
+    authenticator: Authenticator,
+    tls: impl Fn() -> Tls + Send + Sync,
+) {
+    let authenticator = Arc::new(authenticator);
     let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let lobby = Lobby::new(CONNECTIONS_MAX);
     let ids = AtomicU32::new(CONNECTION_ID_MIN);
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, mut origin)) => {
+            accepted = listener.0.accept() => match accepted {
+                Ok((stream, from)) => {
                     let wire = Wire { stream, packet_nr: 0 };
-                    // Behind 2^31 of them they begin again.
+                    // After 2^31 of them they begin again.
                     let id = ids.fetch_add(1, Ordering::Relaxed) | CONNECTION_ID_MIN;
-                    let (doorman, tls) = (doorman.clone(), tls());
-                    let (place, seats) = (lobby.enter(origin.address), seats.clone());
-                    let nth = place.nth();
-                    let task = connections.spawn(async move {
-                        if let Some(login) = welcome(&doorman, wire, &mut origin, id, &tls, &seats).await {
-                            // Nobody who has not said who they are takes the seat of one who has.
+                    let (authenticator, tls, seats) = (authenticator.clone(), tls(), seats.clone());
+                    lobby.serve(&mut connections, from, move |place| async move {
+                        if let Some(login) = log_in(&authenticator, wire, from, id, &tls, &seats).await {
+                            // Who is logged in has a seat, and cannot be made to leave it.
                             drop(place);
-                            serve(&doorman, login, origin, id).await;
+                            serve(&authenticator, login, from, id).await;
                         }
                     });
-                    lobby.is_of(nth, task);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the console could not accept a client");
@@ -148,23 +103,23 @@ pub(crate) async fn accept(listener: Listener, doorman: Doorman, tls: impl Fn() 
     }
 }
 
-async fn refuse(mut wire: Wire, told: Vec<u8>) {
-    let said = tokio::time::timeout(ACCEPT_PAUSE, wire.write(&told)).await;
-    if matches!(said, Ok(Ok(()))) {
-        part(wire.stream).await;
+async fn refuse(mut wire: Wire, payload: Vec<u8>) {
+    let written = tokio::time::timeout(ACCEPT_PAUSE, wire.write(&payload)).await;
+    if matches!(written, Ok(Ok(()))) {
+        close(wire.stream).await;
     }
 }
 
-/// Who has said who they are, with their seat.
-async fn welcome(
-    doorman: &Doorman,
+/// A client that has logged in, with its seat.
+async fn log_in(
+    authenticator: &Authenticator,
     mut wire: Wire,
-    origin: &mut Origin,
+    from: Option<IpAddr>,
     id: u32,
     tls: &Tls,
     seats: &Arc<Semaphore>,
 ) -> Option<(LoggedIn, OwnedSemaphorePermit)> {
-    let login = doorman.login(&mut wire, origin, id, tls);
+    let login = authenticator.login(&mut wire, from, id, tls);
     let Ok(login) = tokio::time::timeout(LOGIN_TIMEOUT, login).await else {
         refuse(wire, Refusal::Timeout.payload()).await;
         return None;
@@ -178,31 +133,36 @@ async fn welcome(
             refuse(wire, Refusal::TooManyConnections.payload()).await;
         }
         Err(error) => {
-            let client = client_of(*origin);
+            let client = client_of(from);
             if matches!(error, LoginError::Wrong { .. }) {
                 tracing::warn!(client, "the console: {error}");
             } else {
-                // Port scans come and go, and who has to wait was told of.
+                // Port scans come and go, and who has to wait was logged before.
                 tracing::debug!(client, "the console: no login: {error}");
             }
-            if let Some(told) = error.told() {
-                refuse(wire, told).await;
+            if let Some(payload) = error.payload() {
+                refuse(wire, payload).await;
             }
         }
     }
     None
 }
 
-async fn serve(doorman: &Doorman, (login, _seat): (LoggedIn, OwnedSemaphorePermit), origin: Origin, id: u32) {
-    let client = client_of(origin);
+async fn serve(
+    authenticator: &Authenticator,
+    (login, _seat): (LoggedIn, OwnedSemaphorePermit),
+    from: Option<IpAddr>,
+    id: u32,
+) {
+    let client = client_of(from);
     tracing::info!(user = login.user.name, client, tls = login.is_tls, "the console: logged in");
-    if let Err(error) = session::serve(doorman.desk.clone(), login, client, id).await {
+    if let Err(error) = shim::serve(authenticator.desk.clone(), login, client, id).await {
         tracing::debug!(%error, "the console: a connection ended");
     }
 }
 
-fn client_of(origin: Origin) -> String {
-    origin.address.map_or_else(|| "localhost".to_owned(), |address| address.to_string())
+fn client_of(from: Option<IpAddr>) -> String {
+    from.map_or_else(|| "localhost".to_owned(), |address| address.to_string())
 }
 
 #[cfg(test)]

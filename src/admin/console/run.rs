@@ -23,7 +23,7 @@ pub(super) async fn run(context: &Context<'_>, statement: &str) -> Result<Answer
         if role < Role::Write {
             return Err(Failure::NeedsWrite(what));
         }
-        // What operators do is the log's to remember; EXPLAIN, which holds literals, is not among it.
+        // The log has what operators do. EXPLAIN, whose statement has literals, needs no "write".
         let caller = context.caller;
         tracing::info!(user = caller.user.name, client = caller.client, "the console: {command}");
     }
@@ -61,7 +61,7 @@ async fn act(context: &Context<'_>, command: Command) -> Result<Answer, Failure>
         Command::Explain { statement, database } => {
             let database = database.as_deref().or(context.database);
             let text = desk.explain(statement.as_bytes(), database).await?;
-            // `lines` would take a carriage return for a line's end, where it is one of a literal.
+            // Not `lines`: a carriage return at a line's end may be one of a literal.
             text.strip_suffix('\n').unwrap_or(&text).split('\n').map(|line| vec![line.into()]).collect()
         }
         Command::Reload { is_dry_run } => reloaded(&desk.reload(is_dry_run).await?),

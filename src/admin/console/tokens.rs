@@ -1,4 +1,4 @@
-//! The console's statements cut into tokens. Comments are blanks: drivers put their names into them.
+//! The console's statements cut into tokens. Comments count as blanks: drivers put their names into them.
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token<'a> {
@@ -16,7 +16,7 @@ pub(super) enum Token<'a> {
 #[error("{0} is not closed")]
 pub(super) struct Unclosed(&'static str);
 
-/// A statement from some place on.
+/// What is left of a statement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tokens<'a> {
     rest: &'a str,
@@ -30,7 +30,7 @@ impl Token<'_> {
 }
 
 impl<'a> Tokens<'a> {
-    /// Without what ends a statement: blanks, `;`, and the `\G` of the command-line clients.
+    /// Leaves out what ends a statement: blanks, `;`, and the `\G` of the command-line clients.
     pub(super) fn new(statement: &'a str) -> Self {
         let mut rest = statement;
         loop {
@@ -85,7 +85,7 @@ impl<'a> Tokens<'a> {
 
     /// All that is left, as it is written.
     pub(super) fn rest(mut self) -> &'a str {
-        // A comment that is not closed is a matter of whoever reads it.
+        // Whoever reads the rest finds a comment that is not closed.
         let _ = self.skip_blanks();
         self.rest
     }
@@ -104,14 +104,14 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// A doubled quote is one of the text; `\` hides what is behind it, but for a name.
+    /// A doubled quote is one of the text. In a text, but not in a name, `\` escapes the next character.
     fn quoted(&mut self, quote: char, what: &'static str) -> Result<String, Unclosed> {
         let mut text = String::new();
         let mut characters = self.rest.char_indices().skip(1).peekable();
         while let Some((at, character)) = characters.next() {
             if character == '\\' && quote != '`' {
                 match characters.next() {
-                    // LIKE's own escapes stay for it.
+                    // These are LIKE's own escapes, which it reads itself.
                     Some((_, c @ ('%' | '_'))) => text.extend(['\\', c]),
                     Some((_, hidden)) => text.push(hidden),
                     None => return Err(Unclosed(what)),

@@ -1,4 +1,4 @@
-//! The proxies of a store, asked for now and then, however many pages are open.
+//! The proxies of a store. The store is asked for them every few seconds, however many pages are open.
 
 use std::time::Duration;
 

@@ -15,10 +15,10 @@ use super::connections::accept;
 use super::fleet::Fleet;
 use super::guard::{Hosts, guard, text};
 use super::rates::{LOOK_INTERVAL, Looks};
-use super::socket::Socket;
 use crate::address::Address;
 use crate::admin::desk::{Check, Desk};
 use crate::admin::metrics::text::{Format, encode};
+use crate::admin::socket::Socket;
 use crate::admin::status::{Status, is_ready};
 
 const PAGE: &str = include_str!("../page/index.html");
@@ -40,7 +40,7 @@ struct Site {
     looks: Looks,
 }
 
-/// Until it is dropped.
+/// Serves until it is dropped.
 pub(super) async fn run(socket: Socket, address: &Address, desk: Arc<dyn Desk>) {
     let site = Arc::new(Site { desk, fleet: Fleet::default(), looks: Looks::default() });
     let router = router(site.clone(), Hosts::of(address));

@@ -33,7 +33,7 @@ pub fn of_checks(checks: &[Check]) -> Vec<Metric> {
     ]
 }
 
-/// Of those that are not used there is nothing to watch.
+/// Those that no rule uses are left out.
 pub fn of_generators(rows: &[GeneratorRow]) -> Vec<Metric> {
     let rows: Vec<_> = rows.iter().filter(|row| row.state != GeneratorState::Unused).collect();
     let each = |value: fn(&GeneratorRow) -> Option<f64>| {

@@ -1,4 +1,4 @@
-//! SELECTs of variables and of a few functions, and of a catalogue that is empty.
+//! SELECTs of variables and of a few functions, and from a server's own tables, which are empty here.
 
 use sqlparser::ast::{
     Expr, Ident, ObjectNamePart, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
@@ -16,13 +16,14 @@ use crate::admin::console::context::Context;
 use crate::admin::console::failure::Failure;
 use crate::admin::console::syntax::SyntaxError;
 
-/// No client's opening statement is near to it. The parser makes `1+1+1` a tree as deep as it is long, and whoever drops it
-/// recurses.
+/// No client's setup query is nearly as long. The parser makes of `1+1+1` a tree as deep as the text is
+/// long, and dropping such a tree recurses.
 const STATEMENT_BYTES_MAX: usize = 16 * 1024;
-/// Words JOIN. Where they bring no condition the parser recurses at each, without a limit of its own: 500 end the process. MySQL joins
-/// 61 tables at the most.
+/// How often the word JOIN may stand in it. At a JOIN without a condition the parser recurses, without a
+/// limit of its own: 500 end the process. MySQL joins 61 tables at the most.
 const JOINS_MAX: usize = 61;
-/// As in MySQL's tables. Each `*` brings the columns of all tables, so a short text may ask for millions.
+/// As in MySQL's tables. Each `*` stands for the columns of all tables, so a short text may ask for
+/// millions.
 const COLUMNS_MAX: usize = 4_096;
 /// The databases that a server has for itself.
 const SYSTEM: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
@@ -39,7 +40,7 @@ fn parse(statement: &str) -> Result<Select, Failure> {
     if statement.len() > STATEMENT_BYTES_MAX {
         return Err(no_tables());
     }
-    // The parser's own words for it would quote the statement.
+    // The parser's own error would quote the statement.
     let unreadable = || {
         Failure::Syntax(SyntaxError::Wrong {
             found: "this SELECT".to_owned(),
@@ -62,7 +63,7 @@ fn parse(statement: &str) -> Result<Select, Failure> {
     loop {
         body = match body {
             SetExpr::Select(select) => return Ok(*select),
-            // A union has its first part's columns, and what is in parentheses its own.
+            // A union has the columns of its first part.
             SetExpr::SetOperation { left, .. } => *left,
             SetExpr::Query(query) => *query.body,
             _ => return Err(unreadable()),
@@ -70,7 +71,7 @@ fn parse(statement: &str) -> Result<Select, Failure> {
     }
 }
 
-/// One row, of what needs no table.
+/// The one row of a SELECT that needs no table.
 fn row(select: &Select, context: &Context<'_>) -> Result<Table, Failure> {
     let mut table = Table { columns: Vec::new(), rows: Vec::new() };
     let mut row = Vec::new();
@@ -139,7 +140,7 @@ fn function_value(function: &str, context: &Context<'_>) -> Result<Value, Failur
     }
 }
 
-/// `@@name`, `@@session.name`; a user's variable has not been set.
+/// `@@name`, `@@session.name`. A user's variable, `@name`, is NULL.
 fn variable(names: &[Ident]) -> Result<Value, Failure> {
     let [first, rest @ ..] = names else { return Err(computes_nothing()) };
     let Some(name) = first.value.strip_prefix("@@") else {
@@ -149,12 +150,12 @@ fn variable(names: &[Ident]) -> Result<Value, Failure> {
     variables::value(name).ok_or_else(|| Failure::UnknownVariable(name.to_owned()))
 }
 
-/// No row, with the columns that there would be, where it is of a server's own tables.
+/// No row, with the columns that there would be. An error if it is not from a server's own tables.
 fn nothing(select: &Select) -> Result<Table, Failure> {
     let mut tables = Vec::new();
     for table in &select.from {
         let joined = table.joins.iter().map(|join| &join.relation);
-        // A subquery has columns that we need not know unless they are all asked for.
+        // The columns of a subquery need not be known, unless all of them are asked for.
         let subquery = || vec![SYSTEM[0].to_owned(), String::new()];
         tables.extend(
             std::iter::once(&table.relation)
@@ -190,7 +191,7 @@ fn all_columns(tables: &[Vec<String>]) -> Result<Vec<Column>, Failure> {
         let known = table.last().and_then(|name| catalog::columns(name));
         columns.extend(known.ok_or_else(|| Failure::UnknownTable(table.join(".")))?.map(Column::text));
     }
-    // At most some ten thousand, by the statement's length.
+    // By the statement's length, at most some ten thousand.
     Ok(columns)
 }
 

@@ -13,7 +13,7 @@ use crate::admin::console::failure::Failure;
 use crate::admin::console::syntax::SyntaxError;
 use crate::admin::console::tokens::{Token, Tokens};
 
-/// `None`: not of these, so it is the console's own language or nothing.
+/// `None`: it is no client setup query, so it is one of the console's own statements or nothing.
 pub(crate) fn answer(statement: &str, context: &Context<'_>) -> Option<Result<Answer, Failure>> {
     let mut tokens = Tokens::new(statement);
     // What cannot be cut into tokens is for the console's own language to complain of.
@@ -167,7 +167,8 @@ fn of_catalog(tokens: &mut Tokens<'_>) -> Result<Option<Listed>, Failure> {
     Ok(None)
 }
 
-/// `LIKE 'pattern'`; and a WHERE as clients write it, which names what they look for: a row stays if its name is one of the texts.
+/// `LIKE 'pattern'`, or a WHERE as clients write it, with the names that they look for: a row stays if its
+/// name is one of the texts.
 fn filter(table: &mut Table, mut tokens: Tokens<'_>) -> Result<(), Failure> {
     let mut is_where = false;
     let mut texts = Vec::new();
@@ -180,7 +181,7 @@ fn filter(table: &mut Table, mut tokens: Tokens<'_>) -> Result<(), Failure> {
             }
             word if word.is("WHERE") => is_where = true,
             Token::Text(text) if is_where => texts.push(text),
-            // FROM a table, and whatever else says which of the tables that are not there.
+            // FROM a table, and the like: there are no tables.
             _ => {}
         }
     }

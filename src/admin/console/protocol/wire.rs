@@ -1,32 +1,20 @@
-//! Packets of the login, one at a time and not a byte further: TLS begins behind one of them.
+//! Packets of the login. They are read one at a time and not a byte further, since TLS begins after one of
+//! them.
 
 use std::io;
-use std::net::IpAddr;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use zeroize::Zeroizing;
 
+use crate::admin::socket::Stream;
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 
 /// Of a packet before the login is done.
-const PAYLOAD_BYTES_MAX: usize = 16 * 1024;
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 16 * 1024;
 
-/// How long a client may take to read the last word.
-const GOODBYE: Duration = Duration::from_millis(500);
-
-/// A connection, whatever carries it.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-
-/// What a connection comes from and by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Origin {
-    /// `None`: a Unix socket.
-    pub(crate) address: Option<IpAddr>,
-    pub(crate) is_tls: bool,
-}
+/// How long a client may take to read an error that ends the connection.
+const LINGER: Duration = Duration::from_millis(500);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WireError {
@@ -69,15 +57,15 @@ impl Wire {
     }
 }
 
-/// Ends a connection so that the client can read what was written last: what it still sends is read and dropped for a moment, since
-/// closing on it would reset the connection.
-pub(crate) async fn part(mut stream: impl Stream) {
-    let goodbye = async {
+/// A lingering close: what the client still sends is read and dropped for a moment. Without that, the
+/// connection would be reset, and what was written last might be lost.
+pub(crate) async fn close(mut stream: impl Stream) {
+    let lingering = async {
         stream.shutdown().await?;
         let mut dropped = [0; 4096];
         while stream.read(&mut dropped).await? > 0 {}
         io::Result::Ok(())
     };
     // Either way it is over.
-    let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+    let _ = tokio::time::timeout(LINGER, lingering).await;
 }

@@ -1,4 +1,4 @@
-//! SHOW GENERATORS: what the desk knows of them, and of those that are not open here the store.
+//! SHOW GENERATORS: what the desk knows of them, and what the store knows of those that are not open here.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::admin::console::answer::Type::{Real, Text, Unsigned};
 use crate::admin::console::answer::Value;
 use crate::admin::desk::{Desk, GeneratorRow, GeneratorState, StoredRow};
 
-/// For what SHOW GENERATORS asks the store.
+/// For the store's answer.
 const STORE_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) const FIELDS: [Field<GeneratorRow>; 15] = [
@@ -52,7 +52,7 @@ fn seconds(duration: Duration) -> f64 {
     rounded(duration.as_secs_f64(), 3)
 }
 
-/// For reading: what is behind these decimals is noise.
+/// For people: more decimals would be noise.
 fn rounded(number: f64, decimals: i32) -> f64 {
     let scale = 10_f64.powi(decimals);
     (number * scale).round() / scale

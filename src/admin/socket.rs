@@ -1,32 +1,32 @@
-//! A listening socket, TCP or Unix.
+//! A listening socket, TCP or Unix, of the console or of the HTTP server.
 
 use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use crate::address::Address;
 
 #[derive(Debug)]
-pub(super) enum Socket {
+pub(crate) enum Socket {
     Tcp(TcpListener),
     Unix(OfFile),
 }
 
 /// Its file goes before it stops listening: one that another process makes in its place is not touched.
 #[derive(Debug)]
-pub(super) struct OfFile {
+pub(crate) struct OfFile {
     path: PathBuf,
     listener: UnixListener,
 }
 
-#[derive(Debug)]
-pub(super) enum Peer {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
+/// A connection, whatever carries it.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Socket {
     pub(super) async fn bind(address: &Address) -> io::Result<Socket> {
@@ -40,30 +40,29 @@ impl Socket {
         }
     }
 
-    /// And where it comes from.
-    pub(super) async fn accept(&self) -> io::Result<(Peer, Option<IpAddr>)> {
-        Ok(match self {
+    /// And where it comes from. `None`: over a Unix socket.
+    pub(super) async fn accept(&self) -> io::Result<(Box<dyn Stream>, Option<IpAddr>)> {
+        match self {
             Socket::Tcp(listener) => {
                 let (stream, from) = listener.accept().await?;
-                (Peer::Tcp(stream), Some(from.ip()))
+                // Without it an answer waits for the delayed ACK.
+                stream.set_nodelay(true)?;
+                Ok((Box::new(stream), Some(from.ip())))
             }
-            Socket::Unix(of_file) => (Peer::Unix(of_file.listener.accept().await?.0), None),
-        })
+            Socket::Unix(of_file) => Ok((Box::new(of_file.listener.accept().await?.0), None)),
+        }
     }
 
-    /// For people: where to go, with the port as it came out.
-    pub(super) fn shown(&self) -> String {
+    /// The address as it came out: with its port where any was asked for.
+    pub(super) fn address(&self) -> io::Result<String> {
         match self {
-            Socket::Tcp(listener) => match listener.local_addr() {
-                Ok(address) => format!("http://{address}/"),
-                Err(error) => format!("http, at an address that cannot be told: {error}"),
-            },
-            Socket::Unix(of_file) => format!("unix:{}", of_file.path.display()),
+            Socket::Tcp(listener) => Ok(listener.local_addr()?.to_string()),
+            Socket::Unix(of_file) => Ok(format!("unix:{}", of_file.path.display())),
         }
     }
 }
 
-/// A socket file that nobody answers on is a killed process's.
+/// A socket file that nobody answers on was left behind by a process that was killed.
 async fn remove_left_behind(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     if is_socket && UnixStream::connect(path).await.is_err() {
