@@ -1,9 +1,11 @@
 //! One running proxy, as the console and the HTTP server see it and act on it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 /// Rows are as they are now; nothing in them is a secret, a literal of a statement or a bound value.
@@ -29,7 +31,8 @@ pub trait Desk: Send + Sync + 'static {
     /// The nodes of timestamp generators, by generator and number. Asks the store.
     async fn slots(&self) -> Result<Vec<SlotRow>, DeskError>;
 
-    /// The generators that the store has a record of, by name, whether anything here draws from them or not. Asks the store.
+    /// The generators that the store has a record of, by name, whether they are used here or not. Asks the
+    /// store.
     async fn stored(&self) -> Result<Vec<StoredRow>, DeskError>;
 
     /// What `rowstamp check --online` finds. Asks the backend.
@@ -47,12 +50,13 @@ pub trait Desk: Send + Sync + 'static {
     /// Reads the files again; `dry_run`: all is checked and nothing changed.
     async fn reload(&self, dry_run: bool) -> Result<Reload, DeskError>;
 
-    /// Ids that a sequence issues here from now on are at least `to`, as is what any proxy reserves. What another has reserved
-    /// already, below the bound before, it issues yet.
-    /// One that looks like a typing error needs `is_meant`.
+    /// Makes the ids that a sequence issues here at least `to`, and so what any proxy reserves from now on.
+    /// What another proxy has reserved before, below the old bound, it still issues. A number that looks
+    /// like a typing error needs `is_meant`.
     async fn raise(&self, generator: &str, to: u64, is_meant: bool) -> Result<Raised, DeskError>;
 
-    /// On this proxy no ids are taken of the generator (1467) until it goes on. `false`: so it was already.
+    /// Whether this proxy takes no ids of the generator; statements that need one are refused (1467).
+    /// Returns `false` if it was so already.
     fn pause(&self, generator: &str, is_paused: bool) -> Result<bool, DeskError>;
 
     /// As SIGTERM does.
@@ -68,10 +72,10 @@ pub trait Desk: Send + Sync + 'static {
 /// Why something was not done or cannot be shown: the culprit and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeskError {
-    /// What was asked for is not there, or not possible.
+    /// What was asked for does not exist, or is not possible.
     #[error("{0}")]
     Wrong(String),
-    /// The store, the backend or a file was not to be had, or is not as it should be.
+    /// The store or the backend did not answer, or a file could not be read or has errors.
     #[error("{0}")]
     Failed(String),
 }
@@ -93,11 +97,12 @@ pub struct About {
 }
 
 /// One thing that must be so for new clients to be served.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// A word: "listener", "backend", "store", "generators".
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// `Some`: it is not so, and this is why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
 
@@ -118,27 +123,30 @@ pub struct RuleRow {
     pub origin: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kind {
+    #[default]
     Sequence,
     Timestamp,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum GeneratorState {
     /// Issues ids.
     Open,
     /// By an operator.
     Paused,
-    /// Its reserve lasts, but the store does not answer, or the like: why.
+    /// Issues ids of its reserve, but the store does not answer, or the like: why.
     Troubled(String),
     /// Issues none: why.
     Stopped(String),
     /// No rule that acts names it, so it is not open here.
+    #[default]
     Unused,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+/// The default is one that nothing here draws from.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct GeneratorRow {
     /// `schema.name`
     pub name: String,
@@ -170,25 +178,23 @@ pub struct GeneratorRow {
     pub rules: usize,
 }
 
-impl GeneratorRow {
-    /// One that nothing here draws from.
-    pub fn unused(name: String, kind: Kind) -> GeneratorRow {
-        GeneratorRow {
-            name,
-            kind,
-            state: GeneratorState::Unused,
-            issued: 0,
-            per_second: 0.0,
-            reserved_ids: None,
-            reserved_for: None,
-            bound: None,
-            max: None,
-            headroom: None,
-            used: 0.0,
-            node: None,
-            ahead: None,
-            leap: None,
-            rules: 0,
+impl Kind {
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Sequence => "sequence",
+            Kind::Timestamp => "timestamp",
+        }
+    }
+}
+
+impl GeneratorState {
+    pub fn word(&self) -> &'static str {
+        match self {
+            GeneratorState::Open => "open",
+            GeneratorState::Paused => "paused",
+            GeneratorState::Troubled(_) => "troubled",
+            GeneratorState::Stopped(_) => "stopped",
+            GeneratorState::Unused => "unused",
         }
     }
 }
@@ -197,10 +203,20 @@ impl GeneratorRow {
 pub enum SessionState {
     /// Not logged in yet.
     Login,
-    /// The next word is the client's.
+    /// The client has to send the next command.
     Idle,
-    /// The backend's.
+    /// The backend has to answer.
     Busy,
+}
+
+impl SessionState {
+    pub fn word(self) -> &'static str {
+        match self {
+            SessionState::Login => "login",
+            SessionState::Idle => "idle",
+            SessionState::Busy => "busy",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -229,7 +245,7 @@ pub struct SessionRow {
     pub bytes_to_client: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProxyRow {
     pub name: String,
     pub address: String,
@@ -237,6 +253,7 @@ pub struct ProxyRow {
     /// As the store has it, in UTC.
     pub since: String,
     /// This one.
+    #[serde(rename = "self")]
     pub is_self: bool,
 }
 
@@ -305,12 +322,13 @@ pub enum Unit {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
-    /// As Prometheus has it, without the `_total` of counters and the `_bucket` of histograms: "rowstamp_ids_issued".
+    /// As Prometheus has it, without the `_total` of counters and the `_bucket` of histograms:
+    /// "rowstamp_ids_issued".
     pub name: &'static str,
     pub help: &'static str,
     pub kind: MetricKind,
     pub unit: Unit,
-    /// None: there is nothing to be told of it now.
+    /// Empty while there is no value.
     pub samples: Vec<Sample>,
 }
 
@@ -319,7 +337,7 @@ pub struct Sample {
     pub labels: Vec<(&'static str, String)>,
     /// Of a histogram the sum.
     pub value: f64,
-    /// Of a histogram: each bucket's upper end, the last one infinite, and how many were at most that.
+    /// Of a histogram: each bucket's upper end, and how many were at most that. The last end is infinite.
     pub buckets: Vec<(f64, u64)>,
 }
 
@@ -341,9 +359,9 @@ pub struct Reload {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raised {
     pub generator: String,
-    /// The bound in the store before: ids below may be issued yet, by whoever has reserved them.
+    /// The bound in the store before. Ids below it may still be issued by a proxy that has reserved them.
     pub from: u64,
-    /// And now.
+    /// The bound now.
     pub to: u64,
 }
 

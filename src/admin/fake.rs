@@ -1,4 +1,5 @@
-//! A desk without a proxy, for tests of what stands before it: unit tests, and tests/console, which has this file as its own.
+//! A desk without a proxy, for tests of what uses a desk: unit tests, and tests/console, which has this
+//! file as its own.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -73,7 +74,7 @@ impl Desk for FakeDesk {
 
     fn checks(&self) -> Vec<Check> {
         let trouble = self.is_away.then(|| "it does not answer".to_owned());
-        vec![Check { name: "listener", trouble: None }, Check { name: "store", trouble }]
+        vec![Check { name: "listener".into(), trouble: None }, Check { name: "store".into(), trouble }]
     }
 
     fn rules(&self) -> Vec<RuleRow> {

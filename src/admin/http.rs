@@ -1,5 +1,5 @@
-//! The HTTP server: metrics, health, and the page. It only shows: there is nothing that GET and HEAD do not read, and no
-//! request changes anything.
+//! The HTTP server: metrics, health, and the page. It takes GET and HEAD only, and no request changes
+//! anything.
 
 mod connections;
 mod fleet;
@@ -17,13 +17,13 @@ use super::desk::Desk;
 use crate::address::Address;
 use crate::address::listener::Listener;
 
-/// Between two attempts to have an address that another process has.
+/// Between two attempts to bind an address that another process has.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpSettings {
     pub address: Address,
-    /// It stands in the configuration, so it must be had.
+    /// It stands in the configuration, so it is an error if it cannot be bound.
     pub is_written: bool,
 }
 
@@ -48,7 +48,7 @@ impl HttpError {
     }
 }
 
-/// An address that this process has, or is to have.
+/// An address that this process listens on, or will.
 #[derive(Debug)]
 pub struct Listening {
     address: Address,
@@ -56,14 +56,15 @@ pub struct Listening {
     listener: Option<Listener>,
 }
 
-/// A server that runs. Dropped, it gives its address free at once.
+/// A server that runs. Dropped, it frees its address at once.
 #[derive(Debug)]
 pub struct Http {
     _tasks: JoinSet<()>,
 }
 
-/// Takes the address. One that cannot be had is an error where it `is_written`; else, or where it is taken and another process
-/// is about to give it up (`waits`), it is a warning, and tried again until it is there.
+/// Binds the address. If that fails, and the address `is_written`, it is an error. Else it is a warning,
+/// and the address is tried again until it is free. The latter is also done for an address that the
+/// process before this one is about to free (`waits`).
 pub async fn listen(settings: &HttpSettings, waits: bool) -> Result<Listening, HttpError> {
     let address = settings.address.clone();
     let error = match Listener::bind(&address).await {

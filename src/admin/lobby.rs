@@ -1,11 +1,12 @@
-//! Who may come in where there are few places, and nobody has said yet who they are. Nobody is kept out by others who sit and wait: where
-//! all places are taken, the one who has been there longest, of the address that has most of them, makes room.
+//! Places for clients who have not said yet who they are. There are few, and nobody is kept out by
+//! clients who only wait. Where all places are taken, one client is disconnected: of the address that has
+//! the most places, the client that came first.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 
 #[derive(Debug)]
 pub(super) struct Lobby {
@@ -41,8 +42,23 @@ impl Lobby {
         Arc::new(Lobby { places, guests: Mutex::default() })
     }
 
-    /// A place in any case. [`Lobby::is_of`] must say whose it is before the next one enters.
-    pub(super) fn enter(self: &Arc<Self>, from: Option<IpAddr>) -> Place {
+    /// Serves a guest in a task of its own. The task is aborted if the guest has to make room.
+    pub(super) fn serve<F: Future<Output = ()> + Send + 'static>(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<()>,
+        from: Option<IpAddr>,
+        serve: impl FnOnce(Place) -> F,
+    ) {
+        let place = self.enter(from);
+        let nth = place.nth;
+        let task = tasks.spawn(serve(place));
+        if let Some(guest) = self.guests().all.iter_mut().find(|guest| guest.nth == nth) {
+            guest.task = Some(task);
+        }
+    }
+
+    /// Always finds a place.
+    fn enter(self: &Arc<Self>, from: Option<IpAddr>) -> Place {
         let mut guests = self.guests();
         if guests.all.len() >= self.places
             && let Some(at) = guests.who_goes()
@@ -61,17 +77,10 @@ impl Lobby {
     fn guests(&self) -> MutexGuard<'_, Guests> {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// The task that ends where the guest of this number must make room.
-    pub(super) fn is_of(&self, nth: u64, task: AbortHandle) {
-        if let Some(guest) = self.guests().all.iter_mut().find(|guest| guest.nth == nth) {
-            guest.task = Some(task);
-        }
-    }
 }
 
 impl Guests {
-    /// Who is being served goes last: it will be done soon.
+    /// Guests that are being served go last: they will be done soon.
     fn who_goes(&self) -> Option<usize> {
         let mut of: HashMap<(bool, Option<IpAddr>), usize> = HashMap::new();
         for guest in &self.all {
@@ -84,11 +93,7 @@ impl Guests {
 }
 
 impl Place {
-    pub(super) fn nth(&self) -> u64 {
-        self.nth
-    }
-
-    /// Whether the guest is being served, not waited for.
+    /// Says whether the guest is being served, or is waited for.
     pub(super) fn serves(&self, is_served: bool) {
         if let Some(guest) = self.lobby.guests().all.iter_mut().find(|guest| guest.nth == self.nth) {
             guest.is_served = is_served;
@@ -102,8 +107,8 @@ impl Drop for Place {
     }
 }
 
-/// Of IPv6 the network: one machine has as many addresses in it as it likes.
-fn network(address: IpAddr) -> IpAddr {
+/// An IPv4 address itself, of an IPv6 address the /64 network: one machine may use all addresses in it.
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
         v4 @ IpAddr::V4(_) => v4,

@@ -9,7 +9,6 @@
 mod rows;
 pub(crate) mod text;
 
-pub(crate) use rows::word_of;
 pub use rows::{of_about, of_checks, of_generators};
 
 use super::desk::{Metric, MetricKind, Sample, Unit};

@@ -1,6 +1,7 @@
-//! What operators see and do while a proxy runs: the console (a MySQL-protocol port) and the HTTP server, both over [`Desk`].
+//! What operators see and do while a proxy runs: the console (a MySQL-protocol port) and the HTTP server,
+//! both over [`Desk`].
 //!
-//! Neither knows the proxy: `cli` makes the desk of the parts that run, and tests make one of their own.
+//! Neither knows the proxy: `serve` makes a desk of the parts that run, and tests make one of their own.
 
 pub mod console;
 mod desk;
@@ -9,6 +10,7 @@ pub(crate) mod fake;
 pub mod http;
 mod lobby;
 pub mod metrics;
+mod socket;
 pub mod status;
 
 pub use desk::{

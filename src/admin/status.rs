@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::desk::{Check, Desk, GeneratorRow, GeneratorState, Kind, Metric, ProxyRow, SessionState};
+use super::desk::{Check, Desk, GeneratorRow, GeneratorState, Metric, ProxyRow, Sample, SessionState};
 use super::metrics::{
     BYTES, Family, ID_WAIT, LOGINS_REFUSED, RELOAD_GOOD, RELOAD_TIME, REWRITE_TIME, SESSIONS_OPENED,
-    SESSIONS_REFUSED, STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES, STORE_TIME, word_of,
+    SESSIONS_REFUSED, STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES, STORE_TIME,
 };
 
 pub const FORMAT: u32 = 1;
@@ -22,7 +22,7 @@ pub struct Status {
     pub now: f64,
     pub ready: bool,
     pub about: AboutStatus,
-    pub checks: Vec<CheckStatus>,
+    pub checks: Vec<Check>,
     pub generators: Vec<GeneratorStatus>,
     pub sessions: SessionsStatus,
     /// By outcome, since the start.
@@ -52,14 +52,6 @@ pub struct AboutStatus {
     /// Seconds since 1970.
     pub since: f64,
     pub draining: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CheckStatus {
-    pub name: String,
-    /// Absent: it is fine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -125,21 +117,9 @@ pub struct RulesStatus {
 /// The proxies of this store, or why they are not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetStatus {
-    pub proxies: Vec<ProxyStatus>,
+    pub proxies: Vec<ProxyRow>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProxyStatus {
-    pub name: String,
-    pub address: String,
-    pub version: String,
-    /// As the store has it, in UTC.
-    pub since: String,
-    /// The one that answers.
-    #[serde(rename = "self")]
-    pub is_self: bool,
 }
 
 /// A second, over the last ten, by metric and the value of its first label.
@@ -154,7 +134,7 @@ impl Status {
             now: seconds_since_1970(SystemTime::now()),
             ready: is_ready(&checks),
             about: about(desk),
-            checks: checks.into_iter().map(CheckStatus::from).collect(),
+            checks,
             generators: desk.generators().into_iter().map(GeneratorStatus::from).collect(),
             sessions: sessions(desk, &counts),
             statements: counts.by_label(&STATEMENTS),
@@ -223,7 +203,7 @@ impl Counts<'_> {
         self.metrics.iter().find(|metric| metric.name == family.name())
     }
 
-    /// Over all labels. `None`: there is nothing to be told of it.
+    /// Over all labels. `None`: there is no value.
     fn sum<const LABELS: usize>(&self, family: &Family<LABELS>) -> Option<f64> {
         let samples = &self.of(family)?.samples;
         (!samples.is_empty()).then(|| samples.iter().map(|sample| sample.value).sum())
@@ -249,8 +229,8 @@ impl Counts<'_> {
     }
 }
 
-impl From<&super::desk::Sample> for Timed {
-    fn from(sample: &super::desk::Sample) -> Self {
+impl From<&Sample> for Timed {
+    fn from(sample: &Sample) -> Self {
         Timed {
             count: sample.buckets.last().map_or(0, |(_, count)| *count),
             seconds: sample.value,
@@ -260,23 +240,12 @@ impl From<&super::desk::Sample> for Timed {
     }
 }
 
-impl From<Check> for CheckStatus {
-    fn from(check: Check) -> Self {
-        CheckStatus { name: check.name.to_owned(), trouble: check.trouble }
-    }
-}
-
 impl From<GeneratorRow> for GeneratorStatus {
     fn from(row: GeneratorRow) -> Self {
         let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
-        let state = word_of(&row.state).to_owned();
         GeneratorStatus {
-            kind: match row.kind {
-                Kind::Sequence => "sequence",
-                Kind::Timestamp => "timestamp",
-            }
-            .to_owned(),
-            state,
+            kind: row.kind.word().to_owned(),
+            state: row.state.word().to_owned(),
             headroom_ids: row.headroom.map(|ids| ids.to_string()),
             issued: row.issued,
             per_second: row.per_second,
@@ -294,18 +263,6 @@ impl From<GeneratorRow> for GeneratorStatus {
                 GeneratorState::Troubled(why) | GeneratorState::Stopped(why) => Some(why),
             },
             name: row.name,
-        }
-    }
-}
-
-impl From<ProxyRow> for ProxyStatus {
-    fn from(row: ProxyRow) -> Self {
-        ProxyStatus {
-            name: row.name,
-            address: row.address,
-            version: row.version,
-            since: row.since,
-            is_self: row.is_self,
         }
     }
 }

@@ -138,7 +138,8 @@ impl Opened {
         let place = Place::new(&config, tables.clone(), store.clone());
         let acting = (config.clone(), written, mark);
         let reloader = Arc::new(Reloader::new(start.config_path, acting, shared.clone(), set_log_level));
-        let parts = Parts { config, shared, tables, schema, store: metered, meter, reloader, draining: drain };
+        let parts =
+            Parts { config, shared, tables, schema, store: metered, meter, reloader, draining: drain };
         Ok((Opened { parts, store, draining, console, http, place, hangup }, offered))
     }
 }

@@ -122,10 +122,10 @@ impl Desk for ProxyDesk {
         });
         let store = self.parts.meter.is_away().then(|| "it did not answer what it was asked last".to_owned());
         vec![
-            Check { name: "listener", trouble: listener },
-            Check { name: "backend", trouble: self.pulse.backend().trouble },
-            Check { name: "store", trouble: store },
-            Check { name: "generators", trouble: joined(stopped) },
+            Check { name: "listener".into(), trouble: listener },
+            Check { name: "backend".into(), trouble: self.pulse.backend().trouble },
+            Check { name: "store".into(), trouble: store },
+            Check { name: "generators".into(), trouble: joined(stopped) },
         ]
     }
 

@@ -143,7 +143,13 @@ async fn tables_are_opened_once_the_store_answers_again() {
 /// Table t moves from g to h; that fails behind the retirement as `fail` has it. The old rules go on, or the new, and
 /// the next change succeeds.
 #[track_caller]
-fn check_handover(keys: &str, to: &str, is_bound: bool, fail: impl Fn(&MemoryStore, &AtomicBool), goes_on: &str) {
+fn check_handover(
+    keys: &str,
+    to: &str,
+    is_bound: bool,
+    fail: impl Fn(&MemoryStore, &AtomicBool),
+    goes_on: &str,
+) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
         let panics = Arc::new(AtomicBool::default());

@@ -1,4 +1,5 @@
-//! opensrv-mysql 0.7.0 reads freed memory where more than one packet is in its buffer, and scrambles with one and the same salt.
+//! opensrv-mysql 0.7.0 reads freed memory if more than one packet is in its buffer, and has the same salt for all
+//! connections. The adapter in front of it (src/admin/console/protocol/opensrv.rs) has all that is wrong in it.
 
 use std::collections::BTreeSet;
 

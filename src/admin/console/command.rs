@@ -3,19 +3,38 @@
 use std::fmt;
 
 use super::syntax::{SyntaxError, shown, unknown, wrong};
-use super::words::{Word, Words};
+use super::tokens::{Token, Tokens};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
-    Show { what: What, like: Option<String> },
-    Explain { statement: String, database: Option<String> },
-    Reload { is_dry_run: bool },
-    Raise { generator: String, to: u64, is_meant: bool },
-    Pause { generator: String },
-    Resume { generator: String },
+    Show {
+        what: What,
+        like: Option<String>,
+    },
+    Explain {
+        statement: String,
+        database: Option<String>,
+    },
+    Reload {
+        is_dry_run: bool,
+    },
+    Raise {
+        generator: String,
+        to: u64,
+        is_meant: bool,
+    },
+    /// PAUSE, or RESUME.
+    Pause {
+        generator: String,
+        is_paused: bool,
+    },
     Drain,
-    Kill { session: u64 },
-    Help { topic: Option<String> },
+    Kill {
+        session: u64,
+    },
+    Help {
+        topic: Option<String>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +65,21 @@ pub(super) const SHOWN: [(&str, What); 9] = [
     ("STATS", What::Stats),
     ("VERSION", What::Version),
 ];
-/// The words that statements begin with.
-const BEGINNINGS: [&str; 9] =
-    ["DRAIN", "EXPLAIN", "HELP", "KILL", "PAUSE", "RAISE", "RELOAD", "RESUME", "SHOW"];
+
+type Parsed = Result<Command, SyntaxError>;
+
+/// The words that statements begin with, and what reads the rest.
+const STATEMENTS: [(&str, fn(Tokens<'_>) -> Parsed); 9] = [
+    ("DRAIN", |tokens| end(tokens, Command::Drain, "DRAIN")),
+    ("EXPLAIN", explain),
+    ("HELP", help),
+    ("KILL", kill),
+    ("PAUSE", |tokens| pause(tokens, true, "PAUSE GENERATOR schema.name")),
+    ("RAISE", raise),
+    ("RELOAD", reload),
+    ("RESUME", |tokens| pause(tokens, false, "RESUME GENERATOR schema.name")),
+    ("SHOW", show),
+];
 
 /// As the log has it: what is explained stays out of it, for its literals.
 impl fmt::Display for Command {
@@ -65,8 +96,8 @@ impl fmt::Display for Command {
                 let yes = if *is_meant { " YES" } else { "" };
                 write!(f, "RAISE GENERATOR {generator:?} TO {to}{yes}")
             }
-            Command::Pause { generator } => write!(f, "PAUSE GENERATOR {generator:?}"),
-            Command::Resume { generator } => write!(f, "RESUME GENERATOR {generator:?}"),
+            Command::Pause { generator, is_paused: true } => write!(f, "PAUSE GENERATOR {generator:?}"),
+            Command::Pause { generator, is_paused: false } => write!(f, "RESUME GENERATOR {generator:?}"),
             Command::Drain => f.write_str("DRAIN"),
             Command::Kill { session } => write!(f, "KILL {session}"),
             Command::Help { .. } => f.write_str("HELP"),
@@ -75,165 +106,152 @@ impl fmt::Display for Command {
 }
 
 /// Reads one statement.
-pub(super) fn parse(statement: &str) -> Result<Command, SyntaxError> {
-    let mut words = Words::new(statement);
-    let first = words.next()?;
-    let beginning = BEGINNINGS.into_iter().find(|word| first.as_ref().is_some_and(|first| first.is(word)));
-    match beginning {
-        Some("SHOW") => show(words),
-        Some("EXPLAIN") => explain(words),
-        Some("RELOAD") => reload(words),
-        Some("RAISE") => raise(words),
-        Some("PAUSE") => {
-            let generator = named_generator(&mut words, "PAUSE GENERATOR schema.name")?;
-            end(&words, Command::Pause { generator }, "PAUSE GENERATOR schema.name")
-        }
-        Some("RESUME") => {
-            let generator = named_generator(&mut words, "RESUME GENERATOR schema.name")?;
-            end(&words, Command::Resume { generator }, "RESUME GENERATOR schema.name")
-        }
-        Some("DRAIN") => end(&words, Command::Drain, "DRAIN"),
-        Some("KILL") => kill(words),
-        Some("HELP") => Ok(help(words)),
-        _ => Err(unknown(first.as_ref(), &BEGINNINGS, "")),
+pub(super) fn parse(statement: &str) -> Parsed {
+    let mut tokens = Tokens::new(statement);
+    let first = tokens.next()?;
+    match find(first.as_ref(), &STATEMENTS) {
+        Some(parse) => parse(tokens),
+        None => Err(unknown(first.as_ref(), &STATEMENTS.map(|(word, _)| word), "")),
     }
 }
 
-fn show(mut words: Words<'_>) -> Result<Command, SyntaxError> {
-    // Clients' words in front of what they ask for.
-    let _ = words.take("FULL")? || words.take("GLOBAL")? || words.take("SESSION")?;
-    let word = words.next()?;
-    // What a DBA's fingers know.
+fn find<T: Copy>(token: Option<&Token<'_>>, of: &[(&str, T)]) -> Option<T> {
+    let token = token?;
+    of.iter().find(|(word, _)| token.is(word)).map(|(_, found)| *found)
+}
+
+fn show(mut tokens: Tokens<'_>) -> Parsed {
+    // Clients put these in front of what they ask for.
+    let _ = tokens.take("FULL")? || tokens.take("GLOBAL")? || tokens.take("SESSION")?;
+    let word = tokens.next()?;
+    // PROCESSLIST is what a DBA's fingers know.
     let is_processlist = word.as_ref().is_some_and(|word| word.is("PROCESSLIST"));
-    let what = SHOWN.into_iter().find(|(name, _)| word.as_ref().is_some_and(|word| word.is(name)));
-    let what = match what {
-        Some((_, what)) => what,
-        None if is_processlist => What::Sessions,
-        None => return Err(unknown(word.as_ref(), &SHOWN.map(|(name, _)| name), "SHOW ")),
-    };
-    let like = like(&mut words)?;
-    end(&words, Command::Show { what, like }, "SHOW ... [LIKE 'pattern']")
+    let what = find(word.as_ref(), &SHOWN).or(is_processlist.then_some(What::Sessions));
+    let what = what.ok_or_else(|| unknown(word.as_ref(), &SHOWN.map(|(name, _)| name), "SHOW "))?;
+    let like = like(&mut tokens)?;
+    end(tokens, Command::Show { what, like }, "SHOW ... [LIKE 'pattern']")
 }
 
 /// `LIKE 'pattern'`, if it is there.
-pub(super) fn like(words: &mut Words<'_>) -> Result<Option<String>, SyntaxError> {
-    if words.peek()?.is_some_and(|word| word.is("WHERE")) {
+fn like(tokens: &mut Tokens<'_>) -> Result<Option<String>, SyntaxError> {
+    if tokens.peek()?.is_some_and(|word| word.is("WHERE")) {
         return Err(SyntaxError::Where);
     }
-    if !words.take("LIKE")? {
+    if !tokens.take("LIKE")? {
         return Ok(None);
     }
-    match words.next()? {
-        Some(Word::Text(pattern)) => Ok(Some(pattern)),
+    match tokens.next()? {
+        Some(Token::Text(pattern)) => Ok(Some(pattern)),
         other => Err(wrong(other.as_ref(), "a pattern in quotes", "LIKE 'pattern'")),
     }
 }
 
-fn explain(mut words: Words<'_>) -> Result<Command, SyntaxError> {
+fn explain(mut tokens: Tokens<'_>) -> Parsed {
     const FORM: &str = "EXPLAIN REWRITE [IN database] INSERT ...";
-    if !words.take("REWRITE")? {
-        return Err(wrong(words.next()?.as_ref(), "REWRITE", FORM));
-    }
-    let database = if words.take("IN")? { Some(name(&mut words, "a database", FORM)?) } else { None };
-    let statement = words.rest();
+    expect(&mut tokens, "REWRITE", FORM)?;
+    let database = if tokens.take("IN")? { Some(name(&mut tokens, "a database", FORM)?) } else { None };
+    let statement = tokens.rest();
     if statement.is_empty() {
         return Err(wrong(None, "a statement", FORM));
     }
     Ok(Command::Explain { statement: statement.to_owned(), database })
 }
 
-fn reload(mut words: Words<'_>) -> Result<Command, SyntaxError> {
+fn reload(mut tokens: Tokens<'_>) -> Parsed {
     const FORM: &str = "RELOAD RULES [DRY RUN]";
-    if !words.take("RULES")? {
-        return Err(wrong(words.next()?.as_ref(), "RULES", FORM));
+    expect(&mut tokens, "RULES", FORM)?;
+    let is_dry_run = tokens.take("DRY")?;
+    if is_dry_run {
+        expect(&mut tokens, "RUN", FORM)?;
     }
-    let is_dry_run = words.take("DRY")?;
-    if is_dry_run && !words.take("RUN")? {
-        return Err(wrong(words.next()?.as_ref(), "RUN", FORM));
-    }
-    end(&words, Command::Reload { is_dry_run }, FORM)
+    end(tokens, Command::Reload { is_dry_run }, FORM)
 }
 
-fn raise(mut words: Words<'_>) -> Result<Command, SyntaxError> {
+fn raise(mut tokens: Tokens<'_>) -> Parsed {
     const FORM: &str = "RAISE GENERATOR schema.name TO number [YES]";
-    let generator = named_generator(&mut words, FORM)?;
-    if !words.take("TO")? {
-        return Err(wrong(words.next()?.as_ref(), "TO", FORM));
-    }
-    let to = number(&mut words, FORM)?;
-    let is_meant = words.take("YES")?;
-    end(&words, Command::Raise { generator, to, is_meant }, FORM)
+    let generator = generator(&mut tokens, FORM)?;
+    expect(&mut tokens, "TO", FORM)?;
+    let to = number(&mut tokens, FORM)?;
+    let is_meant = tokens.take("YES")?;
+    end(tokens, Command::Raise { generator, to, is_meant }, FORM)
 }
 
-fn kill(mut words: Words<'_>) -> Result<Command, SyntaxError> {
+fn pause(mut tokens: Tokens<'_>, is_paused: bool, form: &'static str) -> Parsed {
+    let generator = generator(&mut tokens, form)?;
+    end(tokens, Command::Pause { generator, is_paused }, form)
+}
+
+fn kill(mut tokens: Tokens<'_>) -> Parsed {
     const FORM: &str = "KILL number, of SHOW SESSIONS";
-    if words.take("QUERY")? {
+    if tokens.take("QUERY")? {
         // Command-line clients send it at Ctrl-C, with the id of their connection to the console.
         return Err(SyntaxError::KillQuery);
     }
-    let _ = words.take("CONNECTION")? || words.take("SESSION")?;
-    let session = number(&mut words, FORM)?;
-    end(&words, Command::Kill { session }, FORM)
+    let _ = tokens.take("CONNECTION")? || tokens.take("SESSION")?;
+    let session = number(&mut tokens, FORM)?;
+    end(tokens, Command::Kill { session }, FORM)
 }
 
-/// All words behind it are one topic; the command-line clients put it in quotes.
-fn help(mut words: Words<'_>) -> Command {
-    let rest = words.rest();
-    let topic = match words.next() {
-        Ok(Some(Word::Text(topic))) => topic,
+/// All words that follow are one topic; the command-line clients put it in quotes.
+fn help(mut tokens: Tokens<'_>) -> Parsed {
+    let rest = tokens.rest();
+    let topic = match tokens.next() {
+        Ok(Some(Token::Text(topic))) => topic,
         _ => rest.to_owned(),
     };
     let topic = topic.split_whitespace().collect::<Vec<_>>().join(" ");
-    Command::Help { topic: Some(topic).filter(|topic| !topic.is_empty()) }
+    Ok(Command::Help { topic: Some(topic).filter(|topic| !topic.is_empty()) })
 }
 
-fn named_generator(words: &mut Words<'_>, form: &'static str) -> Result<String, SyntaxError> {
-    if !words.take("GENERATOR")? {
-        return Err(wrong(words.next()?.as_ref(), "GENERATOR", form));
-    }
-    let name = name(words, "a generator's name", form)?;
+fn expect(tokens: &mut Tokens<'_>, word: &'static str, form: &'static str) -> Result<(), SyntaxError> {
+    if tokens.take(word)? { Ok(()) } else { Err(wrong(tokens.next()?.as_ref(), word, form)) }
+}
+
+fn generator(tokens: &mut Tokens<'_>, form: &'static str) -> Result<String, SyntaxError> {
+    expect(tokens, "GENERATOR", form)?;
+    let name = name(tokens, "a generator's name", form)?;
     if name.chars().count() > GENERATOR_CHARACTERS_MAX {
-        return Err(wrong(Some(&Word::Plain(&name)), "a generator's name", form));
+        return Err(wrong(Some(&Token::Word(&name)), "a generator's name", form));
     }
     Ok(name)
 }
 
 /// A name, or several with dots between, in any quotes or none.
 pub(super) fn name(
-    words: &mut Words<'_>,
+    tokens: &mut Tokens<'_>,
     wanted: &'static str,
     form: &'static str,
 ) -> Result<String, SyntaxError> {
     let mut name = String::new();
     loop {
-        match words.next()? {
-            Some(Word::Plain(word)) => name.push_str(word),
-            Some(Word::Name(word) | Word::Text(word)) => name.push_str(&word),
+        match tokens.next()? {
+            Some(Token::Word(word)) => name.push_str(word),
+            Some(Token::Name(word) | Token::Text(word)) => name.push_str(&word),
             other => return Err(wrong(other.as_ref(), wanted, form)),
         }
-        // Names may have it without quotes: `my-shop.orders`.
-        match words.peek()? {
-            Some(Word::Sign(sign @ ('.' | '-'))) => name.push(sign),
+        // Names may have a minus without quotes: `my-shop.orders`.
+        match tokens.peek()? {
+            Some(Token::Sign(sign @ ('.' | '-'))) => name.push(sign),
             _ => return Ok(name),
         }
-        words.next()?;
+        tokens.next()?;
     }
 }
 
-fn number(words: &mut Words<'_>, form: &'static str) -> Result<u64, SyntaxError> {
-    let word = words.next()?;
-    let number = match &word {
-        Some(Word::Plain(digits)) => digits.parse().ok(),
-        Some(Word::Text(digits)) => digits.parse().ok(),
+fn number(tokens: &mut Tokens<'_>, form: &'static str) -> Result<u64, SyntaxError> {
+    let token = tokens.next()?;
+    let number = match &token {
+        Some(Token::Word(digits)) => digits.parse().ok(),
+        Some(Token::Text(digits)) => digits.parse().ok(),
         _ => None,
     };
-    number.ok_or_else(|| wrong(word.as_ref(), "a number of at most 18446744073709551615", form))
+    number.ok_or_else(|| wrong(token.as_ref(), "a number of at most 18446744073709551615", form))
 }
 
-fn end(words: &Words<'_>, command: Command, form: &'static str) -> Result<Command, SyntaxError> {
-    match words.peek()? {
+fn end(tokens: Tokens<'_>, command: Command, form: &'static str) -> Parsed {
+    match tokens.peek()? {
         None => Ok(command),
-        Some(word) => Err(SyntaxError::More { found: shown(Some(&word)), form }),
+        Some(token) => Err(SyntaxError::More { found: shown(Some(&token)), form }),
     }
 }
 
@@ -291,8 +309,9 @@ mod tests {
         check("RAISE GENERATOR shop.orders TO 5000", raise(5000));
         check("RAISE GENERATOR `shop`.`orders` TO 18446744073709551615", raise(u64::MAX));
         check("RAISE GENERATOR 'shop.orders' TO '7'", raise(7));
-        check("PAUSE GENERATOR my-shop.orders", Command::Pause { generator: "my-shop.orders".into() });
-        check("RESUME GENERATOR \"shop\".orders", Command::Resume { generator: "shop.orders".into() });
+        let pause = |name: &str, is_paused| Command::Pause { generator: name.into(), is_paused };
+        check("PAUSE GENERATOR my-shop.orders", pause("my-shop.orders", true));
+        check("RESUME GENERATOR \"shop\".orders", pause("shop.orders", false));
         check("DRAIN", Command::Drain);
         check("KILL 7", Command::Kill { session: 7 });
         check("kill connection 7", Command::Kill { session: 7 });

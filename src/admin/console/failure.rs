@@ -1,16 +1,16 @@
-//! Why a statement was not done: what the client reads, and MySQL's code for it.
+//! Why a statement was not done: the text that the client reads, and MySQL's code for it.
 
 use opensrv_mysql::ErrorKind;
 
 use super::syntax::SyntaxError;
-use super::words::Unclosed;
+use super::tokens::Unclosed;
 use crate::admin::desk::DeskError;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
     #[error(transparent)]
     Syntax(#[from] SyntaxError),
-    /// As MySQL begins it.
+    /// It begins as MySQL's own text does.
     #[error(
         "Access denied; you need role = \"write\" for {0}, and yours is \"read\": an operator may change it in admin.users"
     )]

@@ -1,55 +1,46 @@
 //! Who may come in.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
-use crate::address::listener::{self, ACCEPT_PAUSE, Accepted, Listener, Trouble};
-use crate::admin::console::protocol::login::{Doorman, LoggedIn, LoginError, Tls};
-use crate::admin::console::protocol::wire::{Origin, Stream, Wire, part};
-use crate::admin::console::{CONNECTIONS_MAX, LOGIN_TIMEOUT, session};
+use crate::address::listener::{self, ACCEPT_PAUSE, Listener, Trouble};
+use crate::admin::console::protocol::login::{Authenticator, LoggedIn, LoginError, Tls};
+use crate::admin::console::protocol::wire::{Wire, close};
+use crate::admin::console::{CONNECTIONS_MAX, LOGIN_TIMEOUT, shim};
 use crate::admin::lobby::Lobby;
+use crate::admin::socket::stream;
 use crate::mysql::error::Refusal;
 
-/// Connections to the console are numbered from here on, and the proxy's sessions from 1: a client that ends its own query at Ctrl-C
-/// (KILL QUERY, with its own number) must not hit an application.
+/// Connections to the console are numbered from here on, and the proxy's sessions from 1. At Ctrl-C a
+/// client sends KILL QUERY with its own number, which must not hit an application's session.
 const CONNECTION_ID_MIN: u32 = 0x8000_0000;
 
-/// Accepts for as long as it is polled; connections end with it. So many may log in at once, and so many be logged in. `tls` is asked at each login.
-pub(in crate::admin::console) async fn accept(
+/// Accepts for as long as it is polled; connections end with it.
+pub(crate) async fn accept(
     listener: Listener,
-    doorman: Doorman,
+    authenticator: Authenticator,
     tls: impl Fn() -> Tls + Send + Sync,
 ) {
-    let doorman = Arc::new(doorman);
+    let authenticator = Arc::new(authenticator);
     let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let lobby = Lobby::new(CONNECTIONS_MAX);
     let ids = AtomicU32::new(CONNECTION_ID_MIN);
-    let welcome = |connections: &mut JoinSet<()>, client, address| {
-        let stream: Box<dyn Stream> = match client {
-            Accepted::Tcp(stream) => {
-                // Without it an answer waits for the delayed ACK.
-                stream.set_nodelay(true)?;
-                Box::new(stream)
-            }
-            Accepted::Unix(stream) => Box::new(stream),
-        };
-        let (wire, mut origin) = (Wire { stream, packet_nr: 0 }, Origin { address, is_tls: false });
-        // Behind 2^31 of them they begin again.
+    let welcome = |connections: &mut JoinSet<()>, client, from| {
+        let wire = Wire { stream: stream(client)?, packet_nr: 0 };
+        // After 2^31 of them they begin again.
         let id = ids.fetch_add(1, Ordering::Relaxed) | CONNECTION_ID_MIN;
-        let (doorman, tls) = (doorman.clone(), tls());
-        let (place, seats) = (lobby.enter(address), seats.clone());
-        let nth = place.nth();
-        let task = connections.spawn(async move {
-            if let Some(login) = welcome(&doorman, wire, &mut origin, id, &tls, &seats).await {
-                // Nobody who has not said who they are takes the seat of one who has.
+        let (authenticator, tls, seats) = (authenticator.clone(), tls(), seats.clone());
+        lobby.serve(connections, from, move |place| async move {
+            if let Some(login) = log_in(&authenticator, wire, from, id, &tls, &seats).await {
+                // Who is logged in has a seat, and cannot be made to leave it.
                 drop(place);
-                serve(&doorman, login, origin, id).await;
+                serve(&authenticator, login, from, id).await;
             }
         });
-        lobby.is_of(nth, task);
         Ok(())
     };
     let tell = |trouble| match trouble {
@@ -61,23 +52,23 @@ pub(in crate::admin::console) async fn accept(
     match listener::accept(&listener, &mut JoinSet::new(), welcome, tell).await {}
 }
 
-async fn refuse(mut wire: Wire, told: Vec<u8>) {
-    let said = tokio::time::timeout(ACCEPT_PAUSE, wire.write(&told)).await;
-    if matches!(said, Ok(Ok(()))) {
-        part(wire.stream).await;
+async fn refuse(mut wire: Wire, payload: Vec<u8>) {
+    let written = tokio::time::timeout(ACCEPT_PAUSE, wire.write(&payload)).await;
+    if matches!(written, Ok(Ok(()))) {
+        close(wire.stream).await;
     }
 }
 
-/// Who has said who they are, with their seat.
-async fn welcome(
-    doorman: &Doorman,
+/// A client that has logged in, with its seat.
+async fn log_in(
+    authenticator: &Authenticator,
     mut wire: Wire,
-    origin: &mut Origin,
+    from: Option<IpAddr>,
     id: u32,
     tls: &Tls,
     seats: &Arc<Semaphore>,
 ) -> Option<(LoggedIn, OwnedSemaphorePermit)> {
-    let login = doorman.login(&mut wire, origin, id, tls);
+    let login = authenticator.login(&mut wire, from, id, tls);
     let Ok(login) = tokio::time::timeout(LOGIN_TIMEOUT, login).await else {
         refuse(wire, Refusal::Timeout.payload()).await;
         return None;
@@ -91,29 +82,34 @@ async fn welcome(
             refuse(wire, Refusal::TooManyConnections.payload()).await;
         }
         Err(error) => {
-            let client = client_of(*origin);
+            let client = client_of(from);
             if matches!(error, LoginError::Wrong { .. }) {
                 tracing::warn!(client, "the console: {error}");
             } else {
-                // Port scans come and go, and who has to wait was told of.
+                // Port scans come and go, and who has to wait was logged before.
                 tracing::debug!(client, "the console: no login: {error}");
             }
-            if let Some(told) = error.told() {
-                refuse(wire, told).await;
+            if let Some(payload) = error.payload() {
+                refuse(wire, payload).await;
             }
         }
     }
     None
 }
 
-async fn serve(doorman: &Doorman, (login, _seat): (LoggedIn, OwnedSemaphorePermit), origin: Origin, id: u32) {
-    let client = client_of(origin);
+async fn serve(
+    authenticator: &Authenticator,
+    (login, _seat): (LoggedIn, OwnedSemaphorePermit),
+    from: Option<IpAddr>,
+    id: u32,
+) {
+    let client = client_of(from);
     tracing::info!(user = login.user.name, client, tls = login.is_tls, "the console: logged in");
-    if let Err(error) = session::serve(doorman.desk.clone(), login, client, id).await {
+    if let Err(error) = shim::serve(authenticator.desk.clone(), login, client, id).await {
         tracing::debug!(%error, "the console: a connection ended");
     }
 }
 
-fn client_of(origin: Origin) -> String {
-    origin.address.map_or_else(|| "localhost".to_owned(), |address| address.to_string())
+fn client_of(from: Option<IpAddr>) -> String {
+    from.map_or_else(|| "localhost".to_owned(), |address| address.to_string())
 }

@@ -2,164 +2,124 @@
 
 mod generators;
 mod stats;
-pub(super) mod table;
 
 use std::time::SystemTime;
 
-use crate::admin::console::command::What;
-use crate::admin::console::show::generators::{generators, with_stored};
-use crate::admin::console::show::stats::stats;
-use crate::admin::console::show::table::{Column, Rows, Table, Type, sorted, texts};
+use super::answer::Type::{self, Text, Unsigned};
+use super::answer::{Column, Rows, Table, Value, sorted, texts};
+use super::command::What;
 use crate::admin::desk::{
-    About, Check, ConfigRow, Desk, DeskError, FindingRow, ProxyRow, RuleRow, SessionRow, SessionState,
-    SlotRow,
+    About, Check, ConfigRow, Desk, DeskError, FindingRow, ProxyRow, RuleRow, SessionRow, SlotRow,
 };
+
+/// A column of a SHOW: its name, its type, and its value in a row.
+type Field<T> = (&'static str, Type, fn(&T) -> Value);
+
+const RULES: [Field<RuleRow>; 8] = [
+    ("table", Text, |rule| format!("{}.{}", rule.schema, rule.table).into()),
+    ("column", Text, |rule| (&*rule.column).into()),
+    ("generator", Text, |rule| (&*rule.generator).into()),
+    ("explicit", Text, |rule| (&*rule.explicit).into()),
+    ("insert_id", Text, |rule| (&*rule.insert_id).into()),
+    ("mode", Text, |rule| (&*rule.mode).into()),
+    ("unavailable", Text, |rule| (&*rule.unavailable).into()),
+    ("origin", Text, |rule| (&*rule.origin).into()),
+];
+
+const PROXIES: [Field<ProxyRow>; 5] = [
+    ("proxy", Text, |proxy| (&*proxy.name).into()),
+    ("address", Text, |proxy| (&*proxy.address).into()),
+    ("version", Text, |proxy| (&*proxy.version).into()),
+    ("since_utc", Text, |proxy| (&*proxy.since).into()),
+    ("self", Text, |proxy| proxy.is_self.into()),
+];
+
+const SLOTS: [Field<SlotRow>; 5] = [
+    ("generator", Text, |slot| (&*slot.generator).into()),
+    ("node", Unsigned, |slot| slot.node.into()),
+    ("proxy", Text, |slot| (&*slot.owner).into()),
+    ("live", Text, |slot| slot.is_live.into()),
+    ("reserved_until_utc", Text, |slot| (&*slot.reserved).into()),
+];
+
+const SESSIONS: [Field<SessionRow>; 14] = [
+    ("id", Unsigned, |session| session.id.into()),
+    ("state", Text, |session| session.state.word().into()),
+    ("user", Text, |session| (&*session.user).into()),
+    ("client", Text, |session| (&*session.client).into()),
+    ("database", Text, |session| (&*session.database).into()),
+    ("server_connection", Unsigned, |session| u64::from(session.connection).into()),
+    ("tls", Text, |session| session.is_tls.into()),
+    ("age_seconds", Unsigned, |session| session.age.as_secs().into()),
+    ("statements", Unsigned, |session| session.statements.into()),
+    ("rewritten", Unsigned, |session| session.rewritten.into()),
+    ("refused", Unsigned, |session| session.refused.into()),
+    ("ids", Unsigned, |session| session.ids.into()),
+    ("bytes_in", Unsigned, |session| session.bytes_from_client.into()),
+    ("bytes_out", Unsigned, |session| session.bytes_to_client.into()),
+];
+
+const FINDINGS: [Field<FindingRow>; 5] = [
+    ("severity", Text, |finding| finding.severity.into()),
+    ("code", Text, |finding| (&*finding.code).into()),
+    ("place", Text, |finding| (&*finding.place).into()),
+    ("why", Text, |finding| (&*finding.why).into()),
+    ("remedy", Text, |finding| (&*finding.remedy).into()),
+];
+
+const CONFIG: [Field<ConfigRow>; 4] = [
+    ("key", Text, |row| (&*row.key).into()),
+    ("value", Text, |row| (&*row.value).into()),
+    ("default", Text, |row| (&*row.default).into()),
+    ("takes_effect", Text, |row| if row.is_reloaded { "on a reload" } else { "on a restart" }.into()),
+];
+
+fn heads<T>(fields: &[Field<T>]) -> Vec<Column> {
+    fields.iter().map(|(name, kind, _)| Column::new(*name, *kind)).collect()
+}
+
+fn rows<T>(fields: &[Field<T>], items: &[T]) -> Rows {
+    items.iter().map(|item| fields.iter().map(|(_, _, value)| value(item)).collect()).collect()
+}
 
 /// The columns of a SHOW, which are the same whatever there is.
 pub(super) fn columns(what: What) -> Vec<Column> {
-    use Type::{Real, Text, Unsigned};
-    let of = |columns: &[(&'static str, Type)]| {
-        columns.iter().map(|(name, kind)| Column::new(*name, *kind)).collect()
-    };
     match what {
-        What::Rules => {
-            texts(&["table", "column", "generator", "explicit", "insert_id", "mode", "unavailable", "origin"])
-        }
-        What::Generators => of(&[
-            ("generator", Text),
-            ("kind", Text),
-            ("state", Text),
-            ("issued_ids", Unsigned),
-            ("ids_per_second", Real),
-            ("reserve_ids", Unsigned),
-            ("reserve_seconds", Real),
-            ("bound", Unsigned),
-            ("max_id", Unsigned),
-            ("used_percent", Real),
-            ("node", Unsigned),
-            ("ahead_seconds", Real),
-            ("leap_seconds", Real),
-            ("rules", Unsigned),
-            ("why", Text),
-        ]),
-        What::Proxies => texts(&["proxy", "address", "version", "since_utc", "self"]),
-        What::Slots => of(&[
-            ("generator", Text),
-            ("node", Unsigned),
-            ("proxy", Text),
-            ("live", Text),
-            ("reserved_until_utc", Text),
-        ]),
-        What::Sessions => of(&[
-            ("id", Unsigned),
-            ("state", Text),
-            ("user", Text),
-            ("client", Text),
-            ("database", Text),
-            ("server_connection", Unsigned),
-            ("tls", Text),
-            ("age_seconds", Unsigned),
-            ("statements", Unsigned),
-            ("rewritten", Unsigned),
-            ("refused", Unsigned),
-            ("ids", Unsigned),
-            ("bytes_in", Unsigned),
-            ("bytes_out", Unsigned),
-        ]),
-        What::Stats => {
-            of(&[("name", Text), ("labels", Text), ("value", Real), ("unit", Text), ("meaning", Text)])
-        }
-        What::Findings => texts(&["severity", "code", "place", "why", "remedy"]),
-        What::Config => texts(&["key", "value", "default", "takes_effect"]),
-        What::Version => texts(&["name", "value"]),
+        What::Rules => heads(&RULES),
+        What::Generators => heads(&generators::FIELDS),
+        What::Proxies => heads(&PROXIES),
+        What::Slots => heads(&SLOTS),
+        What::Sessions => heads(&SESSIONS),
+        What::Stats => stats::columns(),
+        What::Findings => heads(&FINDINGS),
+        What::Config => heads(&CONFIG),
+        What::Version => texts(["name", "value"]),
     }
 }
 
 /// Asks the desk; `now` is what ages count to.
 pub(super) async fn show(desk: &dyn Desk, what: What, now: SystemTime) -> Result<Table, DeskError> {
     let rows = match what {
-        What::Rules => rules(&desk.rules()),
-        What::Generators => generators(&with_stored(desk).await),
-        What::Proxies => proxies(&desk.proxies().await?),
+        What::Rules => sorted(rows(&RULES, &desk.rules())),
+        What::Generators => sorted(rows(&generators::FIELDS, &generators::with_stored(desk).await)),
+        What::Proxies => sorted(rows(&PROXIES, &desk.proxies().await?)),
         What::Slots => slots(desk.slots().await?),
-        What::Sessions => sessions(desk.sessions()),
-        What::Stats => stats(&desk.metrics()),
+        What::Sessions => {
+            let mut sessions = desk.sessions();
+            sessions.sort_by_key(|session| session.id);
+            rows(&SESSIONS, &sessions)
+        }
+        What::Stats => stats::stats(&desk.metrics()),
         What::Findings => findings(desk.findings().await?),
-        What::Config => config(&desk.config()),
+        What::Config => sorted(rows(&CONFIG, &desk.config())),
         What::Version => version(&desk.about(), &desk.checks(), now),
     };
     Ok(Table { columns: columns(what), rows })
 }
 
-fn rules(rules: &[RuleRow]) -> Rows {
-    let row = |rule: &RuleRow| {
-        vec![
-            format!("{}.{}", rule.schema, rule.table).into(),
-            (&*rule.column).into(),
-            (&*rule.generator).into(),
-            (&*rule.explicit).into(),
-            (&*rule.insert_id).into(),
-            (&*rule.mode).into(),
-            (&*rule.unavailable).into(),
-            (&*rule.origin).into(),
-        ]
-    };
-    sorted(rules.iter().map(row).collect())
-}
-
-fn proxies(proxies: &[ProxyRow]) -> Rows {
-    let row = |proxy: &ProxyRow| {
-        vec![
-            (&*proxy.name).into(),
-            (&*proxy.address).into(),
-            (&*proxy.version).into(),
-            (&*proxy.since).into(),
-            proxy.is_self.into(),
-        ]
-    };
-    sorted(proxies.iter().map(row).collect())
-}
-
 fn slots(mut slots: Vec<SlotRow>) -> Rows {
     slots.sort_by(|a, b| (&a.generator, a.node).cmp(&(&b.generator, b.node)));
-    let row = |slot: &SlotRow| {
-        vec![
-            (&*slot.generator).into(),
-            slot.node.into(),
-            (&*slot.owner).into(),
-            slot.is_live.into(),
-            (&*slot.reserved).into(),
-        ]
-    };
-    slots.iter().map(row).collect()
-}
-
-fn sessions(mut sessions: Vec<SessionRow>) -> Rows {
-    sessions.sort_by_key(|session| session.id);
-    let row = |session: &SessionRow| {
-        let state = match session.state {
-            SessionState::Login => "login",
-            SessionState::Idle => "idle",
-            SessionState::Busy => "busy",
-        };
-        vec![
-            session.id.into(),
-            state.into(),
-            (&*session.user).into(),
-            (&*session.client).into(),
-            (&*session.database).into(),
-            u64::from(session.connection).into(),
-            session.is_tls.into(),
-            session.age.as_secs().into(),
-            session.statements.into(),
-            session.rewritten.into(),
-            session.refused.into(),
-            session.ids.into(),
-            session.bytes_from_client.into(),
-            session.bytes_to_client.into(),
-        ]
-    };
-    sessions.iter().map(row).collect()
+    rows(&SLOTS, &slots)
 }
 
 /// The worst first.
@@ -167,33 +127,13 @@ fn findings(mut findings: Vec<FindingRow>) -> Rows {
     let rank = |severity: &str| ["error", "warning", "note"].iter().position(|word| *word == severity);
     findings
         .sort_by(|a, b| (rank(a.severity), &a.place, &a.code).cmp(&(rank(b.severity), &b.place, &b.code)));
-    let row = |finding: &FindingRow| {
-        vec![
-            finding.severity.into(),
-            (&*finding.code).into(),
-            (&*finding.place).into(),
-            (&*finding.why).into(),
-            (&*finding.remedy).into(),
-        ]
-    };
-    findings.iter().map(row).collect()
-}
-
-fn config(config: &[ConfigRow]) -> Rows {
-    let row = |row: &ConfigRow| {
-        vec![
-            (&*row.key).into(),
-            (&*row.value).into(),
-            (&*row.default).into(),
-            if row.is_reloaded { "on a reload" } else { "on a restart" }.into(),
-        ]
-    };
-    sorted(config.iter().map(row).collect())
+    rows(&FINDINGS, &findings)
 }
 
 fn version(about: &About, checks: &[Check], now: SystemTime) -> Rows {
     let up = now.duration_since(about.since).unwrap_or_default();
-    let mut rows: Vec<(String, String)> = [
+    // In the order of a first look, not of the alphabet: it is one row of a form each.
+    let mut rows: Rows = [
         ("rowstamp", about.version.to_owned()),
         ("proxy", about.name.clone()),
         ("listens on", about.listen.clone()),
@@ -203,21 +143,20 @@ fn version(about: &About, checks: &[Check], now: SystemTime) -> Rows {
         ("up (seconds)", up.as_secs().to_string()),
         ("draining", if about.is_draining { "yes" } else { "no" }.to_owned()),
     ]
-    .map(|(name, value)| (name.to_owned(), value))
+    .map(|(name, value)| vec![name.into(), value.into()])
     .into();
-    // In the order of a first look, not of the alphabet: it is one row of a form each.
     rows.extend(checks.iter().map(|check| {
-        (format!("check {}", check.name), check.trouble.clone().unwrap_or_else(|| "fine".to_owned()))
+        let trouble = check.trouble.as_deref().unwrap_or("fine");
+        vec![format!("check {}", check.name).into(), trouble.into()]
     }));
-    rows.into_iter().map(|(name, value)| vec![name.into(), value.into()]).collect()
+    rows
 }
 
 #[cfg(test)]
 mod tests {
+    use super::{columns, show};
+    use crate::admin::console::answer::{Rows, Type, Value, printed};
     use crate::admin::console::command::{SHOWN, What};
-    use crate::admin::console::show::table::Rows;
-    use crate::admin::console::show::table::{Type, Value};
-    use crate::admin::console::show::{columns, show};
     use crate::admin::desk::{FindingRow, SlotRow};
     use crate::admin::fake::FakeDesk;
     use std::time::{Duration, SystemTime};
@@ -225,20 +164,6 @@ mod tests {
     async fn rows(what: What) -> Rows {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(90);
         show(&FakeDesk::default(), what, now).await.unwrap().rows
-    }
-
-    /// As a client would print it.
-    fn text(value: &Value) -> String {
-        match value {
-            Value::Null => "NULL".into(),
-            Value::Text(text) => text.clone(),
-            Value::Unsigned(number) => number.to_string(),
-            Value::Real(number) => number.to_string(),
-        }
-    }
-
-    fn printed(row: &[Value]) -> String {
-        row.iter().map(text).collect::<Vec<_>>().join("|")
     }
 
     #[tokio::test]
@@ -339,7 +264,7 @@ mod tests {
             finding("error", "z"),
             finding("warning", "b"),
         ];
-        let places: Vec<_> = super::findings(all).iter().map(|row| text(&row[2])).collect();
+        let places: Vec<_> = super::findings(all).iter().map(|row| printed(&row[2..3])).collect();
         assert_eq!(places, ["z", "b", "c", "a"]);
         let slot = |node| SlotRow {
             generator: "g".into(),
@@ -348,7 +273,8 @@ mod tests {
             is_live: false,
             reserved: String::new(),
         };
-        let nodes: Vec<_> = super::slots(vec![slot(10), slot(9)]).iter().map(|row| text(&row[1])).collect();
+        let slots = super::slots(vec![slot(10), slot(9)]);
+        let nodes: Vec<_> = slots.iter().map(|row| printed(&row[1..2])).collect();
         assert_eq!(nodes, ["9", "10"]);
     }
 }

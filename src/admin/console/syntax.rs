@@ -1,8 +1,9 @@
-//! What is none of the console's statements: what is wrong with it, and the word that was meant.
+//! Errors about a text that is none of the console's statements: what is wrong with it, and which word
+//! was meant.
 
-use super::words::{Unclosed, Word};
+use super::tokens::{Token, Unclosed};
 
-/// Words nearer than this to a known one are taken for it, misspelt.
+/// A word with at most so many typing errors is taken for the known one.
 const TYPOS_MAX: usize = 2;
 
 /// Why a text is none of the console's statements: what is wrong, and what to write.
@@ -28,28 +29,28 @@ fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default()
 }
 
-pub(super) fn wrong(found: Option<&Word<'_>>, wanted: &'static str, form: &'static str) -> SyntaxError {
+pub(super) fn wrong(found: Option<&Token<'_>>, wanted: &'static str, form: &'static str) -> SyntaxError {
     SyntaxError::Wrong { found: shown(found), wanted, form }
 }
 
-/// A word that is none of these, which stand behind `before`.
-pub(super) fn unknown(word: Option<&Word<'_>>, known: &[&str], before: &str) -> SyntaxError {
-    let Some(word) = word else {
+/// The error for a word that is none of the `known` ones, which stand after `before`.
+pub(super) fn unknown(token: Option<&Token<'_>>, known: &[&str], before: &str) -> SyntaxError {
+    let Some(token) = token else {
         let found =
             if before.is_empty() { "empty statement".to_owned() } else { format!("{before}of nothing") };
         return SyntaxError::Unknown { found, nearest: None };
     };
-    let nearest = match word {
-        Word::Plain(text) => nearest(text, known).map(|nearest| format!("{before}{nearest}")),
+    let nearest = match token {
+        Token::Word(text) => nearest(text, known).map(|nearest| format!("{before}{nearest}")),
         _ => None,
     };
-    SyntaxError::Unknown { found: format!("{before}{}", shown(Some(word))), nearest }
+    SyntaxError::Unknown { found: format!("{before}{}", shown(Some(token))), nearest }
 }
 
 fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let word = word.get(..word.floor_char_boundary(32)).unwrap_or_default().to_uppercase();
     let far = |known: &str| strsim::damerau_levenshtein(&word, known);
-    // A plural is two letters off, at the most: PROXY, PROXIES is three.
+    // A plural may have more: PROXY and PROXIES differ by three letters.
     let is_begun = |known: &str| word.len() > 2 && known.starts_with(word.trim_end_matches(['S', 'Y']));
     let typos = |known: &str| if is_begun(known) { 1 } else { far(known) };
     known
@@ -59,17 +60,17 @@ fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .min_by_key(|known| (typos(known), far(known)))
 }
 
-/// As an error shows it: short, and never a text in quotes, which may be a literal of somebody's statement.
-pub(super) fn shown(word: Option<&Word<'_>>) -> String {
+/// As an error shows it: short, and never a text in quotes, which may be a literal of a client's data.
+pub(super) fn shown(token: Option<&Token<'_>>) -> String {
     let cut = |text: &str| match text.char_indices().nth(32) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     };
-    match word {
+    match token {
         None => "the end".to_owned(),
-        Some(Word::Plain(text)) => cut(text),
-        Some(Word::Name(text)) => format!("`{}`", cut(text)),
-        Some(Word::Text(_)) => "a text in quotes".to_owned(),
-        Some(Word::Sign(sign)) => sign.escape_debug().to_string(),
+        Some(Token::Word(text)) => cut(text),
+        Some(Token::Name(text)) => format!("`{}`", cut(text)),
+        Some(Token::Text(_)) => "a text in quotes".to_owned(),
+        Some(Token::Sign(sign)) => sign.escape_debug().to_string(),
     }
 }

@@ -11,30 +11,31 @@ use axum::middleware::{Next, from_fn};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
-use super::super::lobby::{Lobby, Place};
-use crate::address::listener::{self, Accepted, Listener, Trouble};
+use crate::address::listener::{self, Listener, Trouble};
+use crate::admin::lobby::{Lobby, Place};
+use crate::admin::socket::{Stream, stream};
 
-/// Beyond these who came first makes room (`lobby`).
+/// If more come, one of those who came first is disconnected (`lobby`).
 const CONNECTIONS_MAX: usize = 64;
-/// For a request's line and headers, from when it may begin; so it also ends connections that are idle.
+/// For a request's line and headers. It counts from when the request may begin, so it also ends
+/// connections that are idle.
 const HEADER_DEADLINE: Duration = Duration::from_secs(20);
 const HEADER_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
-/// Then it is closed behind the answer that is under way. Readers that come every few seconds connect anew once a minute.
+/// An older connection is closed after the answer that is under way. A client that asks every few seconds
+/// connects again once a minute.
 const CONNECTION_AGE_MAX: Duration = Duration::from_mins(1);
-/// In which that answer must have been taken.
+/// How long the client may take to read that answer.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// Until it is dropped, and all connections with it.
+/// Accepts until it is dropped, and all connections with it.
 pub(super) async fn accept(listener: &Listener, router: &Router) {
     let lobby = Lobby::new(CONNECTIONS_MAX);
     let welcome = |connections: &mut JoinSet<()>, client, from| {
-        let place = lobby.enter(from);
-        let nth = place.nth();
-        lobby.is_of(nth, connections.spawn(talk(client, place, router.clone())));
+        let stream = stream(client)?;
+        lobby.serve(connections, from, |place| talk(stream, place, router.clone()));
         Ok(())
     };
     let tell = |trouble| {
@@ -45,7 +46,7 @@ pub(super) async fn accept(listener: &Listener, router: &Router) {
     match listener::accept(listener, &mut JoinSet::new(), welcome, tell).await {}
 }
 
-async fn talk(client: Accepted, place: Place, router: Router) {
+async fn talk(stream: Box<dyn Stream>, place: Place, router: Router) {
     let place = Arc::new(place);
     let noted = Arc::clone(&place);
     let router = router.layer(from_fn(move |request: Request, next: Next| {
@@ -57,13 +58,6 @@ async fn talk(client: Accepted, place: Place, router: Router) {
             answer
         }
     }));
-    match client {
-        Accepted::Tcp(stream) => talk_over(stream, router).await,
-        Accepted::Unix(stream) => talk_over(stream, router).await,
-    }
-}
-
-async fn talk_over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router) {
     let mut settings = http1::Builder::new();
     settings
         .timer(TokioTimer::new())
@@ -79,7 +73,8 @@ async fn talk_over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     }
 }
 
-/// Whether it came to its end, good or bad: what a client does wrong is told to it alone.
+/// Whether the connection ended, well or badly, within this time. What a client does wrong is no matter
+/// for the log.
 async fn within(time: Duration, connection: impl Future<Output = hyper::Result<()>>) -> bool {
     match tokio::time::timeout(time, connection).await {
         Ok(Ok(())) => true,

@@ -1,4 +1,4 @@
-//! The proxies of a store, asked for now and then, however many pages are open.
+//! The proxies of a store. The store is asked for them every few seconds, however many pages are open.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::admin::desk::Desk;
-use crate::admin::status::{FleetStatus, ProxyStatus};
+use crate::admin::status::FleetStatus;
 
 const AGE_MAX: Duration = Duration::from_secs(5);
 /// For the store's answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct Fleet(Mutex<Option<(Instant, FleetStatus)>>);
@@ -25,12 +25,10 @@ impl Fleet {
             return fleet.clone();
         }
         let trouble = |why: String| FleetStatus { proxies: Vec::new(), trouble: Some(why) };
-        let fleet = match timeout(PATIENCE, desk.proxies()).await {
-            Ok(Ok(rows)) => {
-                FleetStatus { proxies: rows.into_iter().map(ProxyStatus::from).collect(), trouble: None }
-            }
+        let fleet = match timeout(TIMEOUT, desk.proxies()).await {
+            Ok(Ok(proxies)) => FleetStatus { proxies, trouble: None },
             Ok(Err(error)) => trouble(error.to_string()),
-            Err(_) => trouble(format!("the store does not answer within {PATIENCE:?}")),
+            Err(_) => trouble(format!("the store does not answer within {TIMEOUT:?}")),
         };
         *known = Some((Instant::now(), fleet.clone()));
         fleet

@@ -27,9 +27,10 @@ const SECURITY: [(HeaderName, &str); 6] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-/// For whom a request may be: its `Host`. A page of somebody else's whose name was made to resolve to 127.0.0.1 could read what is
-/// shown here through a DBA's browser; its requests bear that name. On an address that the network reaches anybody may ask
-/// anyway, by names that nobody can list.
+/// Which `Host` a request may name. This is against DNS rebinding: a foreign page, whose name was made to
+/// resolve to 127.0.0.1, could read what is shown here through a DBA's browser. Its requests have that
+/// name as their `Host`. On an address that the network reaches anybody may ask anyway, and under names
+/// that nobody can list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hosts {
     Any,

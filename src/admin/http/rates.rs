@@ -1,4 +1,4 @@
-//! How fast counters grow: looked at once a second, told over the last ten.
+//! How fast counters grow. They are read once a second, and their rate is that of the last ten seconds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +14,7 @@ const LOOKS_MAX: usize = 11;
 #[derive(Debug, Default)]
 pub(super) struct Looks(Mutex<VecDeque<(Instant, Counts)>>);
 
+/// By metric and the value of its first label.
 type Counts = BTreeMap<(&'static str, String), f64>;
 
 impl Looks {
@@ -27,7 +28,7 @@ impl Looks {
             let (_, label) = sample.labels.first()?;
             Some(((name, label.clone()), sample.value))
         });
-        // Every look is whole, whatever panicked while it was locked.
+        // A panic while it was locked left no look half done.
         let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         looks.push_back((at, counts.collect()));
         if looks.len() > LOOKS_MAX {

@@ -17,9 +17,9 @@ use super::guard::{Hosts, guard, text};
 use super::rates::{LOOK_INTERVAL, Looks};
 use crate::address::Address;
 use crate::address::listener::Listener;
-use crate::admin::desk::Desk;
+use crate::admin::desk::{Check, Desk};
 use crate::admin::metrics::text::{Format, encode};
-use crate::admin::status::{CheckStatus, Status, is_ready};
+use crate::admin::status::{Status, is_ready};
 
 const PAGE: &str = include_str!("../page/index.html");
 const STYLE: &str = include_str!("../page/page.css");
@@ -40,7 +40,7 @@ struct Site {
     looks: Looks,
 }
 
-/// Until it is dropped.
+/// Serves until it is dropped.
 pub(super) async fn run(listener: Listener, address: &Address, desk: Arc<dyn Desk>) {
     let site = Arc::new(Site { desk, fleet: Fleet::default(), looks: Looks::default() });
     let router = router(site.clone(), Hosts::of(address));
@@ -96,14 +96,14 @@ async fn metrics(State(site): State<Arc<Site>>, headers: HeaderMap) -> Response 
 #[derive(Serialize)]
 struct Ready {
     ready: bool,
-    checks: Vec<CheckStatus>,
+    checks: Vec<Check>,
 }
 
 async fn ready(State(site): State<Arc<Site>>) -> Response {
     let checks = site.desk.checks();
     let ready = is_ready(&checks);
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    json(status, &Ready { ready, checks: checks.into_iter().map(CheckStatus::from).collect() })
+    json(status, &Ready { ready, checks })
 }
 
 async fn status(State(site): State<Arc<Site>>) -> Response {

@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,11 +7,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 
-use crate::address::listener::Listener;
 use super::{Http, HttpSettings, listen, site};
 use crate::address::Address;
+use crate::address::listener::Listener;
+use crate::admin::desk::ProxyRow;
 use crate::admin::fake::FakeDesk;
-use crate::admin::status::Status;
+use crate::admin::socket::Stream;
+use crate::admin::status::{Counted, Status, Timed};
 
 /// A server for a desk, on a free port of this machine.
 struct Rig {
@@ -211,17 +213,25 @@ async fn serve_fake(settings: &HttpSettings, waits: bool) -> Result<Http, super:
     Ok(listen(settings, waits).await?.serve(Arc::new(FakeDesk::default())))
 }
 
-async fn answers(port: u16) -> bool {
-    let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    match TcpStream::connect(("127.0.0.1", port)).await {
-        Ok(stream) => status_of(&talk(stream, request).await.0) == "200",
-        Err(_) => false,
-    }
+async fn answers(address: &Address) -> bool {
+    let (host, stream): (_, Option<Box<dyn Stream>>) = match address {
+        Address::Tcp { host, port } => match TcpStream::connect((host.as_str(), *port)).await {
+            Ok(stream) => ("localhost", Some(Box::new(stream))),
+            Err(_) => ("", None),
+        },
+        Address::Unix(path) => match UnixStream::connect(path).await {
+            Ok(stream) => ("anything", Some(Box::new(stream))),
+            Err(_) => ("", None),
+        },
+    };
+    let Some(stream) = stream else { return false };
+    let request = format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    status_of(&talk(stream, &request).await.0) == "200"
 }
 
-async fn answers_in_time(port: u16) -> bool {
+async fn answers_in_time(address: &Address) -> bool {
     for _ in 0..200 {
-        if answers(port).await {
+        if answers(address).await {
             return true;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -233,13 +243,12 @@ async fn answers_in_time(port: u16) -> bool {
 async fn an_address_that_is_taken() {
     for (is_written, waits) in [(true, true), (false, false), (false, true)] {
         let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = taken.local_addr().unwrap().port();
-        let settings = settings(&format!("127.0.0.1:{port}"), is_written);
+        let settings = settings(&taken.local_addr().unwrap().to_string(), is_written);
         let http = serve_fake(&settings, waits).await.unwrap();
         drop(taken);
-        assert!(answers_in_time(port).await, "{settings:?} {waits}");
+        assert!(answers_in_time(&settings.address).await, "{settings:?} {waits}");
         drop(http);
-        assert!(!answers(port).await, "the address is given up with it");
+        assert!(!answers(&settings.address).await, "the address is given up with it");
     }
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -248,32 +257,18 @@ async fn an_address_that_is_taken() {
     assert!(error.starts_with(&format!("http.address {address}: ")) && error.ends_with(remedy), "{error}");
 }
 
-async fn answers_at(path: &Path) -> bool {
-    let request = "GET /healthz HTTP/1.1\r\nHost: anything\r\nConnection: close\r\n\r\n";
-    match UnixStream::connect(path).await {
-        Ok(stream) => status_of(&talk(stream, request).await.0) == "200",
-        Err(_) => false,
-    }
-}
-
 #[tokio::test]
 async fn a_unix_socket() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("http.sock");
     let settings = settings(&format!("unix:{}", path.display()), true);
     let first = serve_fake(&settings, false).await.unwrap();
-    assert!(answers_at(&path).await);
+    assert!(answers(&settings.address).await);
     let error = serve_fake(&settings, false).await.unwrap_err().to_string();
     assert!(error.contains("stop what listens there"), "{error}");
     let second = serve_fake(&settings, true).await.unwrap();
     drop(first);
-    for _ in 0..200 {
-        if answers_at(&path).await {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert!(answers_at(&path).await, "the second has its place");
+    assert!(answers_in_time(&settings.address).await, "the second has its place");
     drop(second);
     while path.exists() {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -282,7 +277,7 @@ async fn a_unix_socket() {
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let third = serve_fake(&settings, false).await.unwrap();
-    assert!(answers_at(&path).await);
+    assert!(answers(&settings.address).await);
     drop(third);
 }
 
@@ -311,7 +306,7 @@ fn the_page_needs_nothing_from_elsewhere() {
 }
 
 /// The paths of a JSON value's fields: `a.b`, of the elements of a list `a[].b`, of a map's own keys `a.*`.
-fn paths(at: &str, value: &Value, all: &mut std::collections::BTreeSet<String>) {
+fn paths(at: &str, value: &Value, all: &mut BTreeSet<String>) {
     const MAPS: [&str; 4] = ["statements", "refused", "traffic", "store"];
     match value {
         Value::Object(fields) => {
@@ -336,23 +331,23 @@ async fn the_shape_of_the_status_is_documented() {
     let mut status: Status = serde_json::from_str(&rig.get("/status.json").await.1).unwrap();
     // What the fake desk has none of.
     for counted in [&mut status.statements, &mut status.refused, &mut status.traffic] {
-        counted.insert("x".into(), crate::admin::status::Counted::default());
+        counted.insert("x".into(), Counted::default());
     }
-    status.store.insert("x".into(), crate::admin::status::Timed::default());
-    status.fleet.proxies.push(crate::admin::status::ProxyStatus {
+    status.store.insert("x".into(), Timed::default());
+    status.fleet.proxies.push(ProxyRow {
         name: "x".into(),
         address: "x".into(),
         version: "x".into(),
         since: "x".into(),
         is_self: false,
     });
-    let mut all = std::collections::BTreeSet::new();
+    let mut all = BTreeSet::new();
     paths("", &serde_json::to_value(&status).unwrap(), &mut all);
     assert!(all.contains("fleet.proxies[].self") && all.contains("generators[].headroom_ids"), "{all:?}");
     let text = include_str!("../../../docs/metrics.md");
     let (_, rest) = text.split_once("<!-- status: begin -->\n").unwrap();
     let (table, _) = rest.split_once("<!-- status: end -->").unwrap();
-    let told: std::collections::BTreeSet<_> = table
+    let told: BTreeSet<_> = table
         .lines()
         .filter_map(|line| line.strip_prefix("| `"))
         .flat_map(|line| line.split(" | ").next().unwrap().split(", "))

@@ -28,12 +28,12 @@ pub fn of_checks(checks: &[Check]) -> Vec<Metric> {
     let of_store = checks.iter().find(|check| check.name == STORE);
     vec![
         READY.is(flag(checks.iter().all(is_fine))),
-        CHECK_PASSED.of(checks.iter().map(|check| ([check.name], flag(is_fine(check))))),
+        CHECK_PASSED.of(checks.iter().map(|check| ([&*check.name], flag(is_fine(check))))),
         STORE_UP.of(of_store.map(|check| ([], flag(is_fine(check))))),
     ]
 }
 
-/// Of those that are not used there is nothing to watch.
+/// Those that no rule uses are left out.
 pub fn of_generators(rows: &[GeneratorRow]) -> Vec<Metric> {
     let rows: Vec<_> = rows.iter().filter(|row| row.state != GeneratorState::Unused).collect();
     let each = |value: fn(&GeneratorRow) -> Option<f64>| {
@@ -41,7 +41,7 @@ pub fn of_generators(rows: &[GeneratorRow]) -> Vec<Metric> {
     };
     let states = rows
         .iter()
-        .flat_map(|row| STATES.map(|state| ([row.name.as_str(), state], flag(state == word_of(&row.state)))));
+        .flat_map(|row| STATES.map(|state| ([row.name.as_str(), state], flag(state == row.state.word()))));
     vec![
         GENERATORS.is(number(rows.len().try_into().unwrap_or(u64::MAX))),
         IDS_ISSUED.of(each(|row| Some(number(row.issued)))),
@@ -55,16 +55,6 @@ pub fn of_generators(rows: &[GeneratorRow]) -> Vec<Metric> {
         CLOCK_AHEAD.of(each(|row| row.ahead.as_ref().map(Duration::as_secs_f64))),
         CLOCK_LEAP.of(each(|row| row.node.map(|_| row.leap.unwrap_or_default().as_secs_f64()))),
     ]
-}
-
-pub(crate) fn word_of(state: &GeneratorState) -> &'static str {
-    match state {
-        GeneratorState::Open => "open",
-        GeneratorState::Paused => "paused",
-        GeneratorState::Troubled(_) => "troubled",
-        GeneratorState::Stopped(_) => "stopped",
-        GeneratorState::Unused => "unused",
-    }
 }
 
 fn flag(is_so: bool) -> f64 {

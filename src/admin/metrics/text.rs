@@ -53,7 +53,8 @@ pub(crate) fn encode(metrics: Vec<Metric>, format: Format) -> Result<String, fmt
     })
 }
 
-/// A counter's family is called like its samples there, and there are no units and no end.
+/// OpenMetrics to the plain format. There a counter's family has the name of its samples, and there are no
+/// UNIT lines and no EOF.
 fn plain(text: &str) -> String {
     let counters: Vec<_> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();

@@ -8,7 +8,7 @@ import { showTables } from "./tables.js";
 import { showTiles } from "./tiles.js";
 
 const POLL_MS = 2000;
-const PATIENCE_MS = 5000;
+const TIMEOUT_MS = 5000;
 
 function showChecks(status) {
   $("#checks").replaceChildren(...status.checks.map((check) => el("li", { "data-check": check.name },
@@ -69,13 +69,13 @@ function away(error) {
 }
 
 async function ask() {
-  const response = await fetch("status.json", { cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) });
+  const response = await fetch("status.json", { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
   if (!response.ok) throw new Error(`HTTP ${response.status}`);
   return response.json();
 }
 
 function reason(error) {
-  return error.name === "TimeoutError" ? `nothing within ${PATIENCE_MS / 1000} s` : error.message.startsWith("HTTP") ? error.message : "no connection";
+  return error.name === "TimeoutError" ? `nothing within ${TIMEOUT_MS / 1000} s` : error.message.startsWith("HTTP") ? error.message : "no connection";
 }
 
 async function turn() {

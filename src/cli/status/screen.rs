@@ -236,8 +236,9 @@ fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::{duration, grouped, percent, rate, screen};
+    use crate::admin::Check;
     use crate::admin::fake::FakeDesk;
-    use crate::admin::status::{CheckStatus, FleetStatus, Rates, Status};
+    use crate::admin::status::{FleetStatus, Rates, Status};
 
     fn status() -> Status {
         let mut status = Status::of(&FakeDesk::default(), FleetStatus::default(), &Rates::new());
@@ -271,8 +272,7 @@ shop.orders  open     2.5   1,234    8,766  58 min 26 s  9,223,372,036,854,765,8
     fn what_is_wrong_is_said_first() {
         let mut status = status();
         status.ready = false;
-        status.checks =
-            vec![CheckStatus { name: "store".into(), trouble: Some("it does not answer".into()) }];
+        status.checks = vec![Check { name: "store".into(), trouble: Some("it does not answer".into()) }];
         status.generators[0].state = "stopped".into();
         status.generators[0].trouble = Some("its layout ended".into());
         status.fleet.trouble = Some("the store does not answer".into());

@@ -32,8 +32,7 @@ impl Session {
     ) -> Result<(), Stop> {
         let state = self.relay.view.state().ok_or_else(state_unknown)?;
         let refused = |why: &str| {
-            let why =
-                format!("a temporary table may hide {name}, and the server cannot be asked {why}");
+            let why = format!("a temporary table may hide {name}, and the server cannot be asked {why}");
             Err(Refusal::Statement(why).into())
         };
         let sql = question(name);

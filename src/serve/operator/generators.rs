@@ -32,7 +32,9 @@ pub(super) fn rows(tables: &InForce, rates: &Rates) -> Vec<GeneratorRow> {
             issued: taken.ids(),
             per_second,
             rules: rules.rules().filter(|rule| rule.generator == spec.name).count(),
-            ..GeneratorRow::unused(name, kind)
+            name,
+            kind,
+            ..GeneratorRow::default()
         };
         let found = open.iter().find(|generator| generator.name() == blank.name);
         let mut row = match found {

@@ -1,4 +1,4 @@
-//! SELECTs of variables and of a few functions, and of a catalogue that is empty.
+//! SELECTs of variables and of a few functions, and from a server's own tables, which are empty here.
 
 use sqlparser::ast::{
     Expr, Ident, ObjectNamePart, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
@@ -10,36 +10,37 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::admin::console::SERVER_VERSION;
-use crate::admin::console::client::guest::Guest;
-use crate::admin::console::client::{information_schema, variables};
+use crate::admin::console::answer::{Column, Table, Type, Value};
+use crate::admin::console::client::{catalog, variables};
+use crate::admin::console::context::Context;
 use crate::admin::console::failure::Failure;
-use crate::admin::console::show::table::{Column, Table, Type, Value};
 use crate::admin::console::syntax::SyntaxError;
 
-/// No client's opening statement is near to it. The parser makes `1+1+1` a tree as deep as it is long, and whoever drops it
-/// recurses.
+/// No client's setup query is nearly as long. The parser makes of `1+1+1` a tree as deep as the text is
+/// long, and dropping such a tree recurses.
 const STATEMENT_BYTES_MAX: usize = 16 * 1024;
-/// Words JOIN. Where they bring no condition the parser recurses at each, without a limit of its own: 500 end the process. MySQL joins
-/// 61 tables at the most.
+/// How often the word JOIN may stand in it. At a JOIN without a condition the parser recurses, without a
+/// limit of its own: 500 end the process. MySQL joins 61 tables at the most.
 const JOINS_MAX: usize = 61;
-/// As in MySQL's tables. Each `*` brings the columns of all tables, so a short text may ask for millions.
+/// As in MySQL's tables. Each `*` stands for the columns of all tables, so a short text may ask for
+/// millions.
 const COLUMNS_MAX: usize = 4_096;
 /// The databases that a server has for itself.
 const SYSTEM: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
 
-pub(in crate::admin::console) fn answer(statement: &str, guest: &Guest<'_>) -> Result<Table, Failure> {
+pub(crate) fn answer(statement: &str, context: &Context<'_>) -> Result<Table, Failure> {
     let select = parse(statement)?;
     let is_dual = |table: &TableWithJoins| {
         table.joins.is_empty() && relation_name(&table.relation).is_some_and(|name| name == ["dual"])
     };
-    if select.from.iter().all(is_dual) { row(&select, guest) } else { nothing(&select) }
+    if select.from.iter().all(is_dual) { row(&select, context) } else { nothing(&select) }
 }
 
 fn parse(statement: &str) -> Result<Select, Failure> {
     if statement.len() > STATEMENT_BYTES_MAX {
         return Err(no_tables());
     }
-    // The parser's own words for it would quote the statement.
+    // The parser's own error would quote the statement.
     let unreadable = || {
         Failure::Syntax(SyntaxError::Wrong {
             found: "this SELECT".to_owned(),
@@ -62,7 +63,7 @@ fn parse(statement: &str) -> Result<Select, Failure> {
     loop {
         body = match body {
             SetExpr::Select(select) => return Ok(*select),
-            // A union has its first part's columns, and what is in parentheses its own.
+            // A union has the columns of its first part.
             SetExpr::SetOperation { left, .. } => *left,
             SetExpr::Query(query) => *query.body,
             _ => return Err(unreadable()),
@@ -70,8 +71,8 @@ fn parse(statement: &str) -> Result<Select, Failure> {
     }
 }
 
-/// One row, of what needs no table.
-fn row(select: &Select, guest: &Guest<'_>) -> Result<Table, Failure> {
+/// The one row of a SELECT that needs no table.
+fn row(select: &Select, context: &Context<'_>) -> Result<Table, Failure> {
     let mut table = Table { columns: Vec::new(), rows: Vec::new() };
     let mut row = Vec::new();
     if select.projection.len() > COLUMNS_MAX {
@@ -83,7 +84,7 @@ fn row(select: &Select, guest: &Guest<'_>) -> Result<Table, Failure> {
             SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias)),
             _ => return Err(no_tables()),
         };
-        let value = value(expression, guest)?;
+        let value = value(expression, context)?;
         let name = alias.map_or_else(|| expression.to_string(), |alias| alias.value.clone());
         let kind = match value {
             Value::Unsigned(_) => Type::Unsigned,
@@ -97,12 +98,12 @@ fn row(select: &Select, guest: &Guest<'_>) -> Result<Table, Failure> {
     Ok(table)
 }
 
-fn value(expression: &Expr, guest: &Guest<'_>) -> Result<Value, Failure> {
+fn value(expression: &Expr, context: &Context<'_>) -> Result<Value, Failure> {
     match expression {
-        Expr::Nested(inner) => value(inner, guest),
+        Expr::Nested(inner) => value(inner, context),
         // The one function that needs no parentheses.
         Expr::Identifier(name) if name.value.eq_ignore_ascii_case("CURRENT_USER") => {
-            named(&name.value, guest)
+            function_value(&name.value, context)
         }
         Expr::Identifier(name) => variable(std::slice::from_ref(name)),
         Expr::CompoundIdentifier(names) => variable(names),
@@ -116,27 +117,30 @@ fn value(expression: &Expr, guest: &Guest<'_>) -> Result<Value, Failure> {
             _ => return Err(computes_nothing()),
         }),
         Expr::Function(function) => match function.name.0.as_slice() {
-            [ObjectNamePart::Identifier(name)] => named(&name.value, guest),
+            [ObjectNamePart::Identifier(name)] => function_value(&name.value, context),
             _ => Err(computes_nothing()),
         },
         _ => Err(computes_nothing()),
     }
 }
 
-fn named(function: &str, guest: &Guest<'_>) -> Result<Value, Failure> {
+fn function_value(function: &str, context: &Context<'_>) -> Result<Value, Failure> {
+    let caller = context.caller;
     match &*function.to_uppercase() {
-        "DATABASE" | "SCHEMA" => Ok(guest.database.map(str::to_owned).into()),
-        "USER" | "SESSION_USER" | "SYSTEM_USER" => Ok(format!("{}@{}", guest.user, guest.client).into()),
-        "CURRENT_USER" => Ok(format!("{}@%", guest.user).into()),
+        "DATABASE" | "SCHEMA" => Ok(context.database.map(str::to_owned).into()),
+        "USER" | "SESSION_USER" | "SYSTEM_USER" => {
+            Ok(format!("{}@{}", caller.user.name, caller.client).into())
+        }
+        "CURRENT_USER" => Ok(format!("{}@%", caller.user.name).into()),
         "CURRENT_ROLE" => Ok("NONE".into()),
-        "CONNECTION_ID" => Ok(u64::from(guest.connection_id).into()),
+        "CONNECTION_ID" => Ok(u64::from(caller.connection_id).into()),
         "VERSION" => Ok(SERVER_VERSION.into()),
         "LAST_INSERT_ID" | "ROW_COUNT" | "FOUND_ROWS" => Ok(0_u64.into()),
         _ => Err(computes_nothing()),
     }
 }
 
-/// `@@name`, `@@session.name`; a user's variable has not been set.
+/// `@@name`, `@@session.name`. A user's variable, `@name`, is NULL.
 fn variable(names: &[Ident]) -> Result<Value, Failure> {
     let [first, rest @ ..] = names else { return Err(computes_nothing()) };
     let Some(name) = first.value.strip_prefix("@@") else {
@@ -146,18 +150,18 @@ fn variable(names: &[Ident]) -> Result<Value, Failure> {
     variables::value(name).ok_or_else(|| Failure::UnknownVariable(name.to_owned()))
 }
 
-/// No row, with the columns that there would be, where it is of a server's own tables.
+/// No row, with the columns that there would be. An error if it is not from a server's own tables.
 fn nothing(select: &Select) -> Result<Table, Failure> {
     let mut tables = Vec::new();
     for table in &select.from {
-        for relation in std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation))
-        {
-            match relation_name(relation) {
-                Some(name) => tables.push(name),
-                // A subquery has columns that we need not know unless they are all asked for.
-                None => tables.push(vec![SYSTEM[0].to_owned(), String::new()]),
-            }
-        }
+        let joined = table.joins.iter().map(|join| &join.relation);
+        // The columns of a subquery need not be known, unless all of them are asked for.
+        let subquery = || vec![SYSTEM[0].to_owned(), String::new()];
+        tables.extend(
+            std::iter::once(&table.relation)
+                .chain(joined)
+                .map(|relation| relation_name(relation).unwrap_or_else(subquery)),
+        );
     }
     let of_system = |name: &Vec<String>| matches!(&name[..], [schema, _] if SYSTEM.iter().any(|system| system.eq_ignore_ascii_case(schema)));
     if !tables.iter().all(of_system) {
@@ -184,11 +188,10 @@ fn nothing(select: &Select) -> Result<Table, Failure> {
 fn all_columns(tables: &[Vec<String>]) -> Result<Vec<Column>, Failure> {
     let mut columns = Vec::new();
     for table in tables {
-        let known = table.last().and_then(|name| information_schema::columns(name));
-        let known = known.ok_or_else(|| Failure::UnknownTable(table.join(".")))?;
-        columns.extend(known.iter().map(|name| Column::text(*name)));
+        let known = table.last().and_then(|name| catalog::columns(name));
+        columns.extend(known.ok_or_else(|| Failure::UnknownTable(table.join(".")))?.map(Column::text));
     }
-    // At most some ten thousand, by the statement's length.
+    // By the statement's length, at most some ten thousand.
     Ok(columns)
 }
 

@@ -1,10 +1,10 @@
-//! The server variables that clients ask for when they connect. Most say what a fresh MySQL 8.0 says, since a client goes on by
-//! them; none can be set.
+//! The server variables that clients ask for when they connect. Clients decide by them, so most have the
+//! value of a fresh MySQL 8.0. None can be set.
 
-use crate::admin::console::show::table::Value;
+use crate::admin::console::answer::Value;
 use crate::admin::console::{PACKET_BYTES_MAX, SERVER_VERSION};
 
-/// What does not need a number to be calculated with is text, as `SHOW VARIABLES` has it anyway.
+/// All as text, as `SHOW VARIABLES` has them.
 const VARIABLES: [(&str, &str); 50] = [
     ("auto_increment_increment", "1"),
     ("auto_increment_offset", "1"),
@@ -59,7 +59,7 @@ const VARIABLES: [(&str, &str); 50] = [
 ];
 
 /// In the order of their names.
-pub(in crate::admin::console) fn all() -> Vec<(&'static str, String)> {
+pub(crate) fn all() -> Vec<(&'static str, String)> {
     let of_ours = [
         ("max_allowed_packet", PACKET_BYTES_MAX.to_string()),
         ("version", SERVER_VERSION.to_owned()),
@@ -72,8 +72,9 @@ pub(in crate::admin::console) fn all() -> Vec<(&'static str, String)> {
     all
 }
 
-/// The variable of this name, whatever its case, in a type that a driver can go on with: `max_allowed_packet` is a number.
-pub(in crate::admin::console) fn value(name: &str) -> Option<Value> {
+/// The variable of this name, whatever its case. What looks like a number is one: drivers calculate with
+/// `max_allowed_packet`.
+pub(crate) fn value(name: &str) -> Option<Value> {
     let (_, text) = all().into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
     Some(text.parse().map_or(Value::Text(text), Value::Unsigned))
 }
@@ -81,7 +82,7 @@ pub(in crate::admin::console) fn value(name: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::{all, value};
-    use crate::admin::console::show::table::Value;
+    use crate::admin::console::answer::Value;
 
     #[test]
     fn values() {

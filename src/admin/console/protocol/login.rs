@@ -1,10 +1,12 @@
-//! The login, before opensrv-mysql has the connection: it knows one plugin, sends no fast-authentication packet, and does no TLS
-//! with our rustls.
+//! The login, before opensrv-mysql gets the connection. The library knows one plugin, sends no
+//! fast-authentication packet, and does no TLS with our version of rustls.
 //!
-//! The greeting names caching_sha2_password. A client that answers with mysql_native_password, or with what is not known here, is asked
-//! again for what it can do (an auth switch); one that is too old to be asked has answered natively.
+//! The greeting names caching_sha2_password. A client that answers with mysql_native_password, or with a
+//! plugin that is not known here, is asked again with one that it has (an auth switch). A client that is
+//! too old for that has answered by mysql_native_password.
 //! Sources: MySQL manual, "Connection Phase", "Protocol::AuthSwitchRequest", "Caching_sha2_password information".
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rand::Rng;
@@ -14,9 +16,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::admin::console::SERVER_VERSION;
 use crate::admin::console::protocol::scramble::{NONCE_BYTES, Plugin};
-use crate::admin::console::protocol::throttle::{Peer, Throttle, Verdict};
-use crate::admin::console::protocol::wire::{Origin, Stream, Wire, WireError};
+use crate::admin::console::protocol::throttle::{Throttle, Verdict};
+use crate::admin::console::protocol::wire::{PAYLOAD_BYTES_MAX, Wire, WireError};
 use crate::admin::desk::{Desk, User};
+use crate::admin::socket::Stream;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::error::{Refusal, err_payload};
 use crate::mysql::handshake::{ClientResponse, client_capabilities, is_ssl_request};
@@ -41,7 +44,7 @@ const OFFERED: [Capabilities; 12] = [
 const COLLATION: u8 = 45;
 /// SERVER_STATUS_AUTOCOMMIT
 const STATUS: u16 = 2;
-/// What caching_sha2_password says where no more of an exchange is needed.
+/// fast_auth_success of caching_sha2_password: no more of an exchange is needed.
 const FAST_AUTH_DONE: &[u8] = &[1, 3];
 
 /// TLS towards clients, as `listen.tls` has it for applications.
@@ -51,33 +54,32 @@ pub struct Tls {
     pub is_required: bool,
 }
 
-/// What all logins have in common.
-pub(in crate::admin::console) struct Doorman {
-    pub(in crate::admin::console) desk: Arc<dyn Desk>,
-    pub(in crate::admin::console) throttle: Throttle,
+/// Logs clients in: what all logins have in common.
+pub(crate) struct Authenticator {
+    pub(crate) desk: Arc<dyn Desk>,
+    pub(crate) throttle: Throttle,
 }
 
-pub(in crate::admin::console) struct LoggedIn {
-    pub(in crate::admin::console) stream: Box<dyn Stream>,
-    pub(in crate::admin::console) user: User,
-    pub(in crate::admin::console) database: Option<String>,
-    pub(in crate::admin::console) capabilities: Capabilities,
-    pub(in crate::admin::console) nonce: [u8; NONCE_BYTES],
-    pub(in crate::admin::console) is_tls: bool,
+pub(crate) struct LoggedIn {
+    pub(crate) stream: Box<dyn Stream>,
+    pub(crate) user: User,
+    pub(crate) database: Option<String>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) is_tls: bool,
 }
 
 /// Why there is no login.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::admin::console) enum LoginError {
+pub(crate) enum LoginError {
     #[error("{0}")]
     Wire(#[from] WireError),
-    /// The client is to be told.
+    /// The client gets this error.
     #[error("{0}")]
     Refused(Refusal),
     #[error("wrong password or unknown user {user:?}")]
-    Wrong { user: String, told: Vec<u8> },
+    Wrong { user: String, payload: Vec<u8> },
     #[error("user {user:?} has to wait behind wrong passwords")]
-    Waits { user: String, told: Vec<u8> },
+    Waits { user: String, payload: Vec<u8> },
     #[error("the TLS handshake failed: {0}")]
     Tls(std::io::Error),
 }
@@ -95,16 +97,16 @@ impl From<Malformed> for LoginError {
 }
 
 impl LoginError {
-    /// What the client reads of it; `None`: there is nobody to read it.
-    pub(in crate::admin::console) fn told(&self) -> Option<Vec<u8>> {
+    /// The ERR packet for the client. `None`: there is nobody to read it.
+    pub(crate) fn payload(&self) -> Option<Vec<u8>> {
         match self {
             LoginError::Wire(WireError::Io(_)) | LoginError::Tls(_) => None,
             LoginError::Wire(WireError::TooBig(_)) => {
-                Some(Refusal::PacketTooBig { bytes_max: 16 * 1024 }.payload())
+                Some(Refusal::PacketTooBig { bytes_max: PAYLOAD_BYTES_MAX }.payload())
             }
             LoginError::Wire(WireError::OutOfOrder { .. }) => Some(Refusal::PacketsOutOfOrder.payload()),
             LoginError::Refused(refusal) => Some(refusal.payload()),
-            LoginError::Wrong { told, .. } | LoginError::Waits { told, .. } => Some(told.clone()),
+            LoginError::Wrong { payload, .. } | LoginError::Waits { payload, .. } => Some(payload.clone()),
         }
     }
 }
@@ -113,8 +115,8 @@ fn offered() -> Capabilities {
     OFFERED.into_iter().fold(Capabilities::default(), |all, one| all | one)
 }
 
-/// Bytes that no client takes for an end: MySQL's own nonces have neither NUL nor `$`.
-pub(in crate::admin::console) fn nonce() -> [u8; NONCE_BYTES] {
+/// Without the bytes that a client may take for its end: MySQL's own nonces have neither NUL nor `$`.
+pub(crate) fn nonce() -> [u8; NONCE_BYTES] {
     std::array::from_fn(|_| {
         let byte = OsRng.gen_range(1..=126);
         if byte == b'$' { 127 } else { byte }
@@ -141,65 +143,63 @@ fn greeting(connection_id: u32, nonce: &[u8; NONCE_BYTES], offered: Capabilities
     out
 }
 
-impl Doorman {
-    /// The whole login, on a wire where nothing was said. On an error the wire is left for the last word.
-    pub(in crate::admin::console) async fn login(
+impl Authenticator {
+    /// The whole login, on a new connection. After an error the wire is left to send it.
+    pub(crate) async fn login(
         &self,
         wire: &mut Wire,
-        from: &mut Origin,
+        from: Option<IpAddr>,
         connection_id: u32,
         tls: &Tls,
     ) -> Result<LoggedIn, LoginError> {
         let nonce = nonce();
-        let offered = offered().with(Capabilities::SSL, tls.acceptor.is_some() && from.address.is_some());
+        let offered = offered().with(Capabilities::SSL, tls.acceptor.is_some() && from.is_some());
         wire.write(&greeting(connection_id, &nonce, offered)).await?;
         let mut first = wire.read().await?;
         let capabilities = client_capabilities(&first, offered)?;
-        if is_ssl_request(&first, capabilities) {
+        let is_tls = is_ssl_request(&first, capabilities);
+        if is_tls {
             let acceptor = tls.acceptor.as_ref().ok_or_else(|| no_tls("was not offered"))?;
             let plain = std::mem::replace(&mut wire.stream, Box::new(tokio::io::empty()));
             let secure = acceptor.accept(plain).await.map_err(LoginError::Tls)?;
             wire.stream = Box::new(secure);
-            from.is_tls = true;
             first = wire.read().await?;
         } else if capabilities.contains(Capabilities::SSL) {
             return Err(no_tls("was asked for in a login that is not behind it"));
-        } else if tls.is_required && from.address.is_some() {
+        } else if tls.is_required && from.is_some() {
             return Err(LoginError::Refused(Refusal::TlsRequired));
         }
         let response = ClientResponse::parse(first, offered)?;
-        let user = self.authenticate(wire, *from, &response, &nonce).await?;
+        let user = self.authenticate(wire, from, &response, &nonce).await?;
         let database = response.database.as_deref().map(|name| String::from_utf8_lossy(name).into_owned());
         let stream = std::mem::replace(&mut wire.stream, Box::new(tokio::io::empty()));
-        let is_tls = from.is_tls;
-        Ok(LoggedIn { stream, user, database, capabilities: response.capabilities, nonce, is_tls })
+        Ok(LoggedIn { stream, user, database, capabilities: response.capabilities, is_tls })
     }
 
     async fn authenticate(
         &self,
         wire: &mut Wire,
-        from: Origin,
+        from: Option<IpAddr>,
         response: &ClientResponse,
         nonce: &[u8; NONCE_BYTES],
     ) -> Result<User, LoginError> {
         let knows_plugins = response.capabilities.contains(Capabilities::PLUGIN_AUTH);
-        let named = response.plugin.as_deref().and_then(Plugin::named);
-        let (plugin, answer) = match named {
+        let asked = response.plugin.as_deref().and_then(Plugin::of_name);
+        let (plugin, answer) = match asked {
             Some(Plugin::CachingSha2) => (Plugin::CachingSha2, response.auth_response().to_vec()),
             _ if !knows_plugins => (Plugin::Native, response.auth_response().to_vec()),
-            // Made for what the greeting did not name, or not made at all.
+            // The answer is for a plugin that the greeting did not name, or there is none.
             _ => {
                 let is_mysql = response.capabilities.contains(Capabilities::CLIENT_MYSQL);
                 let fallback = if is_mysql { Plugin::CachingSha2 } else { Plugin::Native };
-                let plugin = named.unwrap_or(fallback);
+                let plugin = asked.unwrap_or(fallback);
                 wire.write(&auth_switch(plugin, nonce)).await?;
                 (plugin, wire.read().await?.to_vec())
             }
         };
         let answer = zeroize::Zeroizing::new(answer);
-        let peer = from.address.map_or(Peer::Unix, Peer::from);
         let look = || self.user(&response.user, plugin, nonce, &answer);
-        let verdict = self.throttle.attempt(peer, &response.user, Instant::now(), look);
+        let verdict = self.throttle.attempt(from, &response.user, Instant::now(), look);
         let user = String::from_utf8_lossy(&response.user).chars().take(64).collect::<String>();
         match verdict {
             Verdict::Right(right) => {
@@ -213,19 +213,19 @@ impl Doorman {
                 let using = if answer.is_empty() || answer[..] == [0] { "NO" } else { "YES" };
                 let text =
                     format!("Access denied for user '{user}' to the console (using password: {using})");
-                Err(LoginError::Wrong { user, told: err_payload(1045, *b"28000", &text) })
+                Err(LoginError::Wrong { user, payload: err_payload(1045, *b"28000", &text) })
             }
             Verdict::Wait(wait) => {
                 let text = format!(
                     "Access denied for user '{user}' to the console: too many wrong passwords; try again in {:.1} s",
                     wait.as_secs_f64()
                 );
-                Err(LoginError::Waits { user, told: err_payload(1045, *b"28000", &text) })
+                Err(LoginError::Waits { user, payload: err_payload(1045, *b"28000", &text) })
             }
         }
     }
 
-    /// The user of this name whose password this is. Where there is none of the name, as much is calculated.
+    /// The user of this name, if the password is theirs. For a name that no user has, as much is calculated.
     fn user(&self, name: &[u8], plugin: Plugin, nonce: &[u8; NONCE_BYTES], answer: &[u8]) -> Option<User> {
         let users = self.desk.users();
         let user = users.iter().find(|user| user.name.as_bytes() == name);

@@ -1,7 +1,9 @@
-//! The wire: connections are accepted, logged in and read packet by packet.
+//! The wire: clients log in, their commands are read packet by packet, and opensrv-mysql serves them.
 
-pub(super) mod gate;
+pub(super) mod commands;
 pub(super) mod login;
-pub(super) mod scramble;
+pub(super) mod opensrv;
+mod scramble;
 pub(super) mod throttle;
+mod timeout;
 pub(super) mod wire;

@@ -1,5 +1,5 @@
-//! Whether a client knows a password, by what it made of it and our nonce. The console has the passwords in clear, so no plugin needs
-//! its full exchange, and no password goes over the wire.
+//! Whether a client knows a password, by what it has calculated from it and our nonce. The console has the
+//! passwords in clear, so no plugin needs its full exchange, and no password goes over the wire.
 //! Sources: MySQL manual, "Secure Password Authentication" and "Caching_sha2_password information".
 
 use sha1::Sha1;
@@ -7,34 +7,29 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-pub(in crate::admin::console) const NONCE_BYTES: usize = 20;
+pub(crate) const NONCE_BYTES: usize = 20;
 
-/// What clients of today know: MySQL 9's has only the first one left, MariaDB's often only the second.
+/// The plugins of today's clients: MySQL 9's have only the first one, MariaDB's often only the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::admin::console) enum Plugin {
+pub(crate) enum Plugin {
     CachingSha2,
     Native,
 }
 
 impl Plugin {
-    pub(in crate::admin::console) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Plugin::CachingSha2 => "caching_sha2_password",
             Plugin::Native => "mysql_native_password",
         }
     }
 
-    pub(in crate::admin::console) fn named(name: &[u8]) -> Option<Self> {
+    pub(crate) fn of_name(name: &[u8]) -> Option<Self> {
         [Plugin::CachingSha2, Plugin::Native].into_iter().find(|plugin| plugin.name().as_bytes() == name)
     }
 
-    /// Takes as long whatever the answer holds. An empty password is known to nobody.
-    pub(in crate::admin::console) fn is_known(
-        self,
-        password: &str,
-        nonce: &[u8; NONCE_BYTES],
-        answer: &[u8],
-    ) -> bool {
+    /// Takes the same time whatever the answer is. An empty password is never right.
+    pub(crate) fn is_known(self, password: &str, nonce: &[u8; NONCE_BYTES], answer: &[u8]) -> bool {
         let expect = match self {
             Plugin::CachingSha2 => sha2(password.as_bytes(), nonce),
             Plugin::Native => native(password.as_bytes(), nonce),
@@ -88,8 +83,8 @@ mod tests {
                 Plugin::Native => native(b"", NONCE),
             };
             assert!(!plugin.is_known("", NONCE, &of_none) && !plugin.is_known("", NONCE, b""));
-            assert_eq!(Plugin::named(plugin.name().as_bytes()), Some(plugin));
+            assert_eq!(Plugin::of_name(plugin.name().as_bytes()), Some(plugin));
         }
-        assert_eq!(Plugin::named(b"dialog"), None);
+        assert_eq!(Plugin::of_name(b"dialog"), None);
     }
 }

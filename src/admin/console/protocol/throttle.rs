@@ -1,43 +1,43 @@
-//! Who tries passwords gets slower. Behind a wrong one the next is not looked at for a while: a half second, twice as long each time,
-//! up to half a minute. It is counted for each user from each address, and, more patiently, for each address whatever the user.
+//! Makes trying passwords slow. After a wrong one the next is not looked at for a while: a half second,
+//! twice as long each time, up to half a minute. Wrong ones are counted for each user from each address,
+//! and for each address whatever the user, where the first ones cost nothing.
 //!
-//! A try in that while is refused unseen, right or wrong, so it tells nothing and holds no connection; and it counts for nothing, so
-//! that a program with an old password does not keep its user out for good. Users that do not exist are counted alike.
+//! A try in that time is refused unseen, right or wrong, so it tells a guesser nothing and holds no
+//! connection. It is not counted, so that a program with an old password does not keep its user out for
+//! good. Users that do not exist are treated in the same way.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::admin::lobby::network;
+
 const DELAY_MIN: Duration = Duration::from_millis(500);
 const DELAY_MAX: Duration = Duration::from_secs(30);
-/// Wrong passwords from one address, for any users, before it is held back as a whole: many people may come from it.
+/// How many wrong passwords from one address, for any users, cost nothing: many people may come from it.
 const ADDRESS_FREE: u32 = 10;
-/// Behind so long without another wrong one, all is forgotten.
+/// After so long without another wrong one, all is forgotten.
 const MEMORY: Duration = Duration::from_mins(10);
-/// What is remembered at once: some 100 bytes each.
+/// How many counts are kept at once, some 100 bytes each.
 const KEYS_MAX: usize = 4_096;
-/// Of a user's name; names in admin.users that are longer are told apart by this much.
+/// Of a user's name. Longer names count as one if they begin alike.
 const NAME_BYTES_MAX: usize = 64;
 
 #[derive(Debug, Default)]
-pub(in crate::admin::console) struct Throttle {
+pub(crate) struct Throttle {
     wrong: Mutex<HashMap<Key, Wrong>>,
 }
 
+/// Where tries come from: an address, of IPv6 the network, or the Unix socket.
+type Origin = Option<IpAddr>;
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
-    Address(Peer),
-    User(Peer, Box<[u8]>),
-}
-
-/// Where tries come from. Of IPv6 the network, for one machine has as many addresses in it as it likes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::admin::console) enum Peer {
-    Ip(IpAddr),
-    Unix,
+    Address(Origin),
+    User(Origin, Box<[u8]>),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -48,24 +48,15 @@ struct Wrong {
 
 /// What came of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::admin::console) enum Verdict<T> {
+pub(crate) enum Verdict<T> {
     Right(T),
     Wrong,
-    /// Not looked at: the next one will be behind this time.
+    /// Not looked at. The next one will be, after this time.
     Wait(Duration),
 }
 
-impl From<IpAddr> for Peer {
-    fn from(address: IpAddr) -> Self {
-        Peer::Ip(match address.to_canonical() {
-            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-            v4 @ IpAddr::V4(_) => v4,
-        })
-    }
-}
-
 impl Wrong {
-    /// Of the keys' patience: how many wrong ones cost nothing.
+    /// The first `free` wrong ones cost nothing.
     fn wait(&self, free: u32, now: Instant) -> Duration {
         let Some(nth) = self.count.checked_sub(free + 1) else { return Duration::ZERO };
         let delay = DELAY_MIN.saturating_mul(1_u32.checked_shl(nth).unwrap_or(u32::MAX)).min(DELAY_MAX);
@@ -74,16 +65,18 @@ impl Wrong {
 }
 
 impl Throttle {
-    /// `look` says whether the password is right. One try of a user's at a time: many at once are no way around.
-    pub(in crate::admin::console) fn attempt<T>(
+    /// `look` says whether the password is right. Tries are looked at one at a time, so that many at once
+    /// are no way around it.
+    pub(crate) fn attempt<T>(
         &self,
-        peer: Peer,
+        from: Option<IpAddr>,
         user: &[u8],
         now: Instant,
         look: impl FnOnce() -> Option<T>,
     ) -> Verdict<T> {
+        let origin = from.map(network);
         let name = user.get(..NAME_BYTES_MAX).unwrap_or(user);
-        let keys = [(Key::Address(peer), ADDRESS_FREE), (Key::User(peer, name.into()), 0)];
+        let keys = [(Key::Address(origin), ADDRESS_FREE), (Key::User(origin, name.into()), 0)];
         let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
         let waits = keys.iter().filter_map(|(key, free)| wrong.get(key).map(|wrong| wrong.wait(*free, now)));
         let wait = waits.max().unwrap_or_default();
@@ -108,7 +101,8 @@ impl Throttle {
     }
 }
 
-/// First what is to be forgotten anyway, then what is oldest. An address cannot push others out for long: it is held back itself.
+/// Forgets first what is too old anyway, then what is oldest. An address cannot push others out for long,
+/// since it is held back itself.
 fn make_room(wrong: &mut HashMap<Key, Wrong>, now: Instant) {
     if wrong.len() < KEYS_MAX {
         return;
@@ -122,15 +116,15 @@ fn make_room(wrong: &mut HashMap<Key, Wrong>, now: Instant) {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEYS_MAX, Peer, Throttle, Verdict};
+    use super::{KEYS_MAX, Throttle, Verdict};
     use std::net::{IpAddr, Ipv4Addr};
     use std::time::Duration;
     use tokio::time::Instant;
 
-    const HERE: Peer = Peer::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    const HERE: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
-    fn wrong(throttle: &Throttle, peer: Peer, user: &str, now: Instant) -> Verdict<()> {
-        throttle.attempt(peer, user.as_bytes(), now, || None)
+    fn wrong(throttle: &Throttle, from: Option<IpAddr>, user: &str, now: Instant) -> Verdict<()> {
+        throttle.attempt(from, user.as_bytes(), now, || None)
     }
 
     #[tokio::test]
@@ -166,23 +160,24 @@ mod tests {
             assert_eq!(wrong(&throttle, HERE, &format!("u{nth}"), now), Verdict::Wrong);
         }
         assert!(matches!(wrong(&throttle, HERE, "another", now), Verdict::Wait(_)));
-        let network = |host| Peer::from(IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, host]));
+        let network = |host| Some(IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, host]));
         assert_eq!(wrong(&throttle, network(1), "another", now), Verdict::Wrong);
         assert!(matches!(wrong(&throttle, network(2), "another", now), Verdict::Wait(_)));
-        assert_eq!(Peer::from(IpAddr::from([0, 0, 0, 0, 0, 0xffff, 0x7f00, 1])), HERE);
-        assert_eq!(wrong(&throttle, Peer::Unix, "another", now), Verdict::Wrong);
+        let mapped = Some(IpAddr::from([0, 0, 0, 0, 0, 0xffff, 0x7f00, 1]));
+        assert!(matches!(wrong(&throttle, mapped, "another", now), Verdict::Wait(_)), "it is HERE");
+        assert_eq!(wrong(&throttle, None, "another", now), Verdict::Wrong);
     }
 
     #[tokio::test]
     async fn memory_is_bounded() {
         let (throttle, start) = (Throttle::default(), Instant::now());
         for nth in 0..10_000_u32 {
-            let peer = Peer::from(IpAddr::from(Ipv4Addr::from_bits(nth)));
-            wrong(&throttle, peer, "dba", start + Duration::from_millis(u64::from(nth)));
+            let from = Some(IpAddr::from(Ipv4Addr::from_bits(nth)));
+            wrong(&throttle, from, "dba", start + Duration::from_millis(u64::from(nth)));
             assert!(throttle.wrong.lock().unwrap().len() <= KEYS_MAX);
         }
         // The latest are those that are remembered.
-        let latest = Peer::from(IpAddr::from(Ipv4Addr::from_bits(9_999)));
+        let latest = Some(IpAddr::from(Ipv4Addr::from_bits(9_999)));
         assert!(matches!(wrong(&throttle, latest, "dba", start + Duration::from_secs(10)), Verdict::Wait(_)));
     }
 }

@@ -1,38 +1,23 @@
-//! Packets of the login, one at a time and not a byte further: TLS begins behind one of them.
+//! Packets of the login. They are read one at a time and not a byte further, since TLS begins after one of
+//! them.
 
 use std::io;
-use std::net::IpAddr;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use zeroize::Zeroizing;
 
+use crate::admin::socket::Stream;
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 
 /// Of a packet before the login is done.
-const PAYLOAD_BYTES_MAX: usize = 16 * 1024;
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 16 * 1024;
 
-/// How long a client may take to read the last word.
-const GOODBYE: Duration = Duration::from_millis(500);
-
-/// A connection, whatever carries it.
-pub(in crate::admin::console) trait Stream:
-    AsyncRead + AsyncWrite + Send + Unpin
-{
-}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-
-/// What a connection comes from and by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::admin::console) struct Origin {
-    /// `None`: a Unix socket.
-    pub(in crate::admin::console) address: Option<IpAddr>,
-    pub(in crate::admin::console) is_tls: bool,
-}
+/// How long a client may take to read an error that ends the connection.
+const LINGER: Duration = Duration::from_millis(500);
 
 #[derive(Debug, thiserror::Error)]
-pub(in crate::admin::console) enum WireError {
+pub(crate) enum WireError {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("a packet of {0} bytes before the login is done; {PAYLOAD_BYTES_MAX} are allowed")]
@@ -41,14 +26,14 @@ pub(in crate::admin::console) enum WireError {
     OutOfOrder { expected: u8, found: u8 },
 }
 
-pub(in crate::admin::console) struct Wire {
-    pub(in crate::admin::console) stream: Box<dyn Stream>,
+pub(crate) struct Wire {
+    pub(crate) stream: Box<dyn Stream>,
     /// The number of the next packet in either direction.
-    pub(in crate::admin::console) packet_nr: u8,
+    pub(crate) packet_nr: u8,
 }
 
 impl Wire {
-    pub(in crate::admin::console) async fn read(&mut self) -> Result<Zeroizing<Vec<u8>>, WireError> {
+    pub(crate) async fn read(&mut self) -> Result<Zeroizing<Vec<u8>>, WireError> {
         let mut bytes = [0; HEADER_BYTES];
         self.stream.read_exact(&mut bytes).await?;
         let header = Header::parse(&bytes).ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
@@ -64,7 +49,7 @@ impl Wire {
         Ok(payload)
     }
 
-    pub(in crate::admin::console) async fn write(&mut self, payload: &[u8]) -> io::Result<()> {
+    pub(crate) async fn write(&mut self, payload: &[u8]) -> io::Result<()> {
         let mut packet = Vec::with_capacity(HEADER_BYTES + payload.len());
         self.packet_nr = put_packets(&mut packet, self.packet_nr, payload);
         self.stream.write_all(&packet).await?;
@@ -72,15 +57,15 @@ impl Wire {
     }
 }
 
-/// Ends a connection so that the client can read what was written last: what it still sends is read and dropped for a moment, since
-/// closing on it would reset the connection.
-pub(in crate::admin::console) async fn part(mut stream: impl Stream) {
-    let goodbye = async {
+/// A lingering close: what the client still sends is read and dropped for a moment. Without that, the
+/// connection would be reset, and what was written last might be lost.
+pub(crate) async fn close(mut stream: impl Stream) {
+    let lingering = async {
         stream.shutdown().await?;
         let mut dropped = [0; 4096];
         while stream.read(&mut dropped).await? > 0 {}
         io::Result::Ok(())
     };
     // Either way it is over.
-    let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+    let _ = tokio::time::timeout(LINGER, lingering).await;
 }

@@ -1,9 +1,16 @@
 //! SHOW STATS: a row for each sample, four for a histogram.
 
-use crate::admin::console::show::table::{Rows, sorted};
+use crate::admin::console::answer::Type::{Real, Text};
+use crate::admin::console::answer::{Column, Rows, sorted};
 use crate::admin::desk::{Metric, MetricKind, Sample, Unit};
 
-pub(in crate::admin::console) fn stats(metrics: &[Metric]) -> Rows {
+pub(super) fn columns() -> Vec<Column> {
+    [("name", Text), ("labels", Text), ("value", Real), ("unit", Text), ("meaning", Text)]
+        .map(|(name, kind)| Column::new(name, kind))
+        .into()
+}
+
+pub(super) fn stats(metrics: &[Metric]) -> Rows {
     sorted(metrics.iter().flat_map(|metric| metric.samples.iter().flat_map(|s| sample(metric, s))).collect())
 }
 
@@ -38,8 +45,8 @@ fn counted(sample: &Sample) -> f64 {
     sample.buckets.last().map_or(0.0, |(_, count)| *count as f64)
 }
 
-/// The upper end of the bucket that this share is within: it was at most so. Infinite, which is shown as NULL, where it was
-/// more than the widest bucket.
+/// The upper end of the bucket that this share is within. It is infinite, which is shown as NULL, if the
+/// share lies in the last bucket.
 #[allow(clippy::cast_precision_loss)]
 fn quantile(sample: &Sample, share: f64) -> f64 {
     let wanted = counted(sample) * share;
@@ -50,18 +57,8 @@ fn quantile(sample: &Sample, share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{quantile, stats};
-    use crate::admin::console::show::table::Value;
+    use crate::admin::console::answer::printed;
     use crate::admin::desk::{Metric, MetricKind, Sample, Unit};
-
-    /// As a client would print it.
-    fn printed(row: &[Value]) -> String {
-        let text = |value: &Value| match value {
-            Value::Text(text) => text.clone(),
-            Value::Real(number) => number.to_string(),
-            other => format!("{other:?}"),
-        };
-        row.iter().map(text).collect::<Vec<_>>().join("|")
-    }
 
     #[test]
     fn histograms() {

@@ -1,4 +1,4 @@
-//! A limit for reading and writing, from the first poll that waits.
+//! A limit for one read or one write, counted from the first poll that waits.
 
 use std::io;
 use std::pin::Pin;
@@ -7,19 +7,18 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How long a peer may keep us waiting.
-pub(in crate::admin::console) struct Patience {
+pub(crate) struct Timeout {
     limit: Duration,
     end: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patience {
-    pub(in crate::admin::console) fn new(limit: Duration) -> Self {
-        Patience { limit, end: None }
+impl Timeout {
+    pub(crate) fn new(limit: Duration) -> Self {
+        Timeout { limit, end: None }
     }
 
-    /// What came of asking; an error where it has been waited for too long.
-    pub(in crate::admin::console) fn poll<T>(
+    /// Passes on what a poll gave; an error where it has waited for longer than the limit.
+    pub(crate) fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
         polled: Poll<io::Result<T>>,

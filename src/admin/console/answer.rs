@@ -1,10 +1,19 @@
-//! What a statement answers with: columns and rows, before they are written for a client.
+//! What a statement is answered, before it is written for a client.
 
 use std::borrow::Cow;
 
-/// Of a column; clients align numbers to the right and calculate with them.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Answer {
+    /// OK, and a text that says what was done.
+    Done(&'static str),
+    /// OK, and this is the default database.
+    Use(String),
+    Table(Table),
+}
+
+/// Of a column. Clients align numbers to the right and calculate with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::admin::console) enum Type {
+pub(crate) enum Type {
     Text,
     /// BIGINT UNSIGNED
     Unsigned,
@@ -13,13 +22,13 @@ pub(in crate::admin::console) enum Type {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::admin::console) struct Column {
-    pub(in crate::admin::console) name: Cow<'static, str>,
-    pub(in crate::admin::console) kind: Type,
+pub(crate) struct Column {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) kind: Type,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::admin::console) enum Value {
+pub(crate) enum Value {
     Null,
     Text(String),
     Unsigned(u64),
@@ -28,24 +37,26 @@ pub(in crate::admin::console) enum Value {
 
 /// Each row has as many values as there are columns, each of its column's type or NULL.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::admin::console) struct Table {
-    pub(in crate::admin::console) columns: Vec<Column>,
-    pub(in crate::admin::console) rows: Vec<Vec<Value>>,
+pub(crate) struct Table {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Rows,
 }
 
+pub(crate) type Rows = Vec<Vec<Value>>;
+
 impl Column {
-    pub(in crate::admin::console) fn new(name: impl Into<Cow<'static, str>>, kind: Type) -> Self {
+    pub(crate) fn new(name: impl Into<Cow<'static, str>>, kind: Type) -> Self {
         Column { name: name.into(), kind }
     }
 
-    pub(in crate::admin::console) fn text(name: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn text(name: impl Into<Cow<'static, str>>) -> Self {
         Column::new(name, Type::Text)
     }
 }
 
-/// Columns of text, none of which has a row.
-pub(in crate::admin::console) fn texts(names: &[&'static str]) -> Vec<Column> {
-    names.iter().map(|name| Column::text(*name)).collect()
+/// Columns of text.
+pub(crate) fn texts(names: impl IntoIterator<Item = &'static str>) -> Vec<Column> {
+    names.into_iter().map(Column::text).collect()
 }
 
 impl From<&str> for Value {
@@ -67,7 +78,7 @@ impl From<u64> for Value {
 }
 
 impl From<f64> for Value {
-    /// What is no number has no text that clients would read.
+    /// Infinity and NaN have no form that clients can read.
     fn from(number: f64) -> Self {
         if number.is_finite() { Value::Real(number) } else { Value::Null }
     }
@@ -89,29 +100,30 @@ where
 }
 
 impl Table {
-    pub(in crate::admin::console) fn empty(columns: Vec<Column>) -> Self {
+    pub(crate) fn empty(columns: Vec<Column>) -> Self {
         Table { columns, rows: Vec::new() }
     }
 
-    /// Leaves the rows whose value of this column is like the pattern.
-    pub(in crate::admin::console) fn keep_like(&mut self, column: usize, pattern: &str) {
+    /// Keeps the rows whose value of this column is like the pattern.
+    pub(crate) fn keep_like(&mut self, column: usize, pattern: &str) {
         // Once for all rows: a pattern may be as long as a statement.
         let pattern = parts(&pattern.to_lowercase());
         self.rows.retain(|row| matches!(row.get(column), Some(Value::Text(text)) if is_like(text, &pattern)));
     }
 
-    /// Leaves the rows whose first column is one of these, whatever their case.
-    pub(in crate::admin::console) fn keep_named(&mut self, names: &[String]) {
+    /// Keeps the rows whose first column is one of these, whatever their case.
+    pub(crate) fn keep_names(&mut self, names: &[String]) {
         let is_named = |text: &String| names.iter().any(|name| name.eq_ignore_ascii_case(text));
         self.rows.retain(|row| matches!(row.first(), Some(Value::Text(text)) if is_named(text)));
     }
 }
 
-/// As LIKE compares under a collation without case: `%` any text, `_` one character, `\` before either means itself.
+/// As LIKE compares under a collation without case: `%` is any text, `_` one character, and `\` in front of
+/// either makes it mean itself.
 /// Source: MySQL manual, "String Comparison Functions and Operators".
 fn is_like(text: &str, pattern: &[Part]) -> bool {
     let text: Vec<char> = text.to_lowercase().chars().collect();
-    // Where to go on from when a character does not fit: behind the last `%`, one character of the text later.
+    // Where to go on if a character does not fit: after the last `%`, one character of the text later.
     let (mut at, mut part_at, mut retry) = (0, 0, None);
     while let Some(character) = text.get(at) {
         match pattern.get(part_at) {
@@ -151,16 +163,26 @@ fn parts(pattern: &str) -> Vec<Part> {
     parts
 }
 
-pub(in crate::admin::console) type Rows = Vec<Vec<Value>>;
-
 /// By the first column; rows of one name stay in their order.
-pub(in crate::admin::console) fn sorted(mut rows: Rows) -> Rows {
+pub(crate) fn sorted(mut rows: Rows) -> Rows {
     let name = |row: &Vec<Value>| match row.first() {
         Some(Value::Text(name)) => name.clone(),
         _ => String::new(),
     };
     rows.sort_by_cached_key(name);
     rows
+}
+
+/// A row as a client would print it.
+#[cfg(test)]
+pub(crate) fn printed(row: &[Value]) -> String {
+    let text = |value: &Value| match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Text(text) => text.clone(),
+        Value::Unsigned(number) => number.to_string(),
+        Value::Real(number) => number.to_string(),
+    };
+    row.iter().map(text).collect::<Vec<_>>().join("|")
 }
 
 #[cfg(test)]
@@ -216,7 +238,7 @@ mod tests {
         let table = || Table { columns: vec![Column::text("a"), Column::text("b")], rows: rows() };
         let (mut like, mut named) = (table(), table());
         like.keep_like(0, "ssl%");
-        named.keep_named(&["ssl_cipher".to_owned(), "other".to_owned()]);
+        named.keep_names(&["ssl_cipher".to_owned(), "other".to_owned()]);
         assert_eq!((&like.rows, &named.rows), (&rows()[..1].to_vec(), &rows()[..1].to_vec()));
     }
 

@@ -1,4 +1,5 @@
-//! A client that has logged in, served by opensrv-mysql: statements in, answers out.
+//! A client that has logged in, served by opensrv-mysql: statements in, answers out. A shim is what that
+//! library calls the code behind it.
 
 use std::io;
 use std::sync::Arc;
@@ -6,20 +7,19 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use opensrv_mysql::{
     AsyncMysqlIntermediary, AsyncMysqlShim, Column as WireColumn, ColumnFlags, ColumnType, ErrorKind,
-    InitWriter, IntermediaryOptions, OkResponse, ParamParser, QueryResultWriter, StatementMetaWriter,
-    ToMysqlValue,
+    InitWriter, OkResponse, ParamParser, QueryResultWriter, StatementMetaWriter, ToMysqlValue,
 };
 use tokio::io::{AsyncWrite, BufWriter};
 
+use super::answer::{Answer, Column, Type, Value};
+use super::context::{Caller, Context};
 use super::failure::Failure;
-use super::run::{self, Answer, Caller};
-use super::voice::Voice;
-use super::{IDLE_TIMEOUT, SERVER_VERSION, WRITE_TIMEOUT};
-use crate::admin::console::protocol::gate::{Gate, Shared, lock};
+use super::run;
+use super::{IDLE_TIMEOUT, WRITE_TIMEOUT};
+use crate::admin::console::protocol::commands::{SharedState, lock};
 use crate::admin::console::protocol::login::LoggedIn;
-use crate::admin::console::protocol::scramble::NONCE_BYTES;
-use crate::admin::console::protocol::wire::part;
-use crate::admin::console::show::table::{Column, Type, Value};
+use crate::admin::console::protocol::opensrv::{OnePacketReader, Writer};
+use crate::admin::console::protocol::wire::close;
 use crate::admin::desk::Desk;
 
 /// Prepared statements of one connection, and their texts' length.
@@ -33,36 +33,38 @@ pub(super) async fn serve(
     client: String,
     connection_id: u32,
 ) -> io::Result<()> {
-    let LoggedIn { stream, user, database, capabilities, nonce, is_tls } = login;
-    let shared = Shared::default();
-    lock(&shared).database = database;
+    let LoggedIn { stream, user, database, capabilities, is_tls } = login;
+    let state = SharedState::default();
+    lock(&state).database = database;
     let caller = Caller { user, client, connection_id, is_tls };
-    let shell = Shell { desk, caller, nonce, shared: shared.clone(), prepared: 0 };
+    let shim = Shim { desk, caller, state: state.clone(), prepared: 0 };
     let (mut read, mut write) = tokio::io::split(stream);
-    let gate = Gate::new(&mut read, shared, capabilities, IDLE_TIMEOUT);
-    let voice = Voice::new(BufWriter::new(&mut write), WRITE_TIMEOUT);
-    let options =
-        IntermediaryOptions { process_use_statement_on_query: true, ..IntermediaryOptions::default() };
-    let ended = AsyncMysqlIntermediary::run_with_options(shell, gate, voice, &options).await;
-    part(read.unsplit(write)).await;
+    let reader = OnePacketReader::new(&mut read, state, capabilities, IDLE_TIMEOUT);
+    let writer = Writer::new(BufWriter::new(&mut write), WRITE_TIMEOUT);
+    let ended = AsyncMysqlIntermediary::run_on(shim, reader, writer).await;
+    close(read.unsplit(write)).await;
     ended
 }
 
-struct Shell {
+struct Shim {
     desk: Arc<dyn Desk>,
     caller: Caller,
-    nonce: [u8; NONCE_BYTES],
-    shared: Shared,
+    state: SharedState,
     /// The number of the statement that was prepared last.
     prepared: u32,
 }
 
-impl Shell {
+impl Shim {
+    fn context<'a>(&'a self, database: Option<&'a str>) -> Context<'a> {
+        Context { desk: &*self.desk, caller: &self.caller, database }
+    }
+
     async fn answer(&self, statement: &str) -> Result<Answer, Failure> {
-        let database = lock(&self.shared).database.clone();
-        let answer = run::run(&*self.desk, &self.caller, database.as_deref(), statement).await?;
+        let database = lock(&self.state).database.clone();
+        let context = self.context(database.as_deref());
+        let answer = run::run(&context, statement).await?;
         if let Answer::Use(database) = &answer {
-            lock(&self.shared).database = Some(database.clone());
+            lock(&self.state).database = Some(database.clone());
         }
         Ok(answer)
     }
@@ -79,7 +81,7 @@ impl Shell {
             Ok(Answer::Use(_)) => results.completed(OkResponse::default()).await,
             Ok(Answer::Table(table)) => {
                 let mut columns: Vec<_> = table.columns.iter().map(on_the_wire).collect();
-                // Clients leave room for the word NULL in a column that may have it.
+                // Clients leave room for the word NULL in a column that may be NULL.
                 for (nth, column) in columns.iter_mut().enumerate() {
                     let is_null = |row: &Vec<Value>| row.get(nth) == Some(&Value::Null);
                     column.colflags.set(ColumnFlags::NOT_NULL_FLAG, !table.rows.iter().any(is_null));
@@ -96,41 +98,30 @@ impl Shell {
 
     /// The number of a statement and its columns.
     fn prepare(&mut self, statement: &str) -> Result<(u32, Vec<WireColumn>), Failure> {
-        let database = lock(&self.shared).database.clone();
-        let columns = run::columns(&*self.desk, &self.caller, database.as_deref(), statement)?;
-        let mut between = lock(&self.shared);
-        let bytes: usize = between.prepared.values().map(String::len).sum();
-        if between.prepared.len() >= PREPARED_MAX || bytes + statement.len() > PREPARED_BYTES_MAX {
-            return Err(Failure::TooManyPrepared(between.prepared.len()));
+        let database = lock(&self.state).database.clone();
+        let columns = run::columns(&self.context(database.as_deref()), statement)?;
+        let mut state = lock(&self.state);
+        let bytes: usize = state.prepared.values().map(String::len).sum();
+        if state.prepared.len() >= PREPARED_MAX || bytes + statement.len() > PREPARED_BYTES_MAX {
+            return Err(Failure::TooManyPrepared(state.prepared.len()));
         }
-        // opensrv-mysql keeps its own of those that a COM_RESET_CONNECTION ended: the next ones take their place.
-        if between.prepared.is_empty() {
+        // opensrv-mysql keeps its data of the statements that a COM_RESET_CONNECTION ended. The next
+        // statements, with the same numbers, replace it.
+        if state.prepared.is_empty() {
             self.prepared = 0;
         }
         self.prepared = self.prepared.wrapping_add(1);
-        between.prepared.insert(self.prepared, statement.to_owned());
+        state.prepared.insert(self.prepared, statement.to_owned());
         Ok((self.prepared, columns.iter().map(on_the_wire).collect()))
     }
 }
 
 #[async_trait]
-impl<W: AsyncWrite + Send + Unpin> AsyncMysqlShim<W> for Shell {
+impl<W: AsyncWrite + Send + Unpin> AsyncMysqlShim<W> for Shim {
     type Error = io::Error;
 
-    fn version(&self) -> String {
-        SERVER_VERSION.to_owned()
-    }
-
-    fn connect_id(&self) -> u32 {
-        self.caller.connection_id
-    }
-
-    /// The default is one and the same for all servers. This greeting goes nowhere; should it ever, it is the connection's own.
-    fn salt(&self) -> [u8; NONCE_BYTES] {
-        self.nonce
-    }
-
-    /// None: no switch is asked for. Who it is was seen in the login.
+    /// None, so that the library asks for no auth switch: the login was before it. What it would say in a
+    /// greeting (version, number, salt) stays the default, since that goes to nobody.
     async fn auth_plugin_for_username(&self, _user: &[u8]) -> &str {
         ""
     }
@@ -152,7 +143,7 @@ impl<W: AsyncWrite + Send + Unpin> AsyncMysqlShim<W> for Shell {
         _params: ParamParser<'a>,
         results: QueryResultWriter<'a, W>,
     ) -> io::Result<()> {
-        let statement = lock(&self.shared).prepared.get(&id).cloned();
+        let statement = lock(&self.state).prepared.get(&id).cloned();
         match statement {
             Some(statement) => self.reply(&statement, results).await,
             None => results.error(ErrorKind::ER_UNKNOWN_STMT_HANDLER, b"Unknown prepared statement").await,
@@ -163,11 +154,11 @@ impl<W: AsyncWrite + Send + Unpin> AsyncMysqlShim<W> for Shell {
     where
         W: 'async_trait,
     {
-        lock(&self.shared).prepared.remove(&id);
+        lock(&self.state).prepared.remove(&id);
     }
 
     async fn on_query<'a>(&'a mut self, query: &'a str, results: QueryResultWriter<'a, W>) -> io::Result<()> {
-        let refusal = lock(&self.shared).refusal.take();
+        let refusal = lock(&self.state).refusal.take();
         match refusal {
             Some(refusal) => {
                 results.error(ErrorKind::from(refusal.code().0), refusal.to_string().as_bytes()).await
@@ -177,7 +168,7 @@ impl<W: AsyncWrite + Send + Unpin> AsyncMysqlShim<W> for Shell {
     }
 
     async fn on_init<'a>(&'a mut self, database: &'a str, writer: InitWriter<'a, W>) -> io::Result<()> {
-        lock(&self.shared).database = Some(database.to_owned());
+        lock(&self.state).database = Some(database.to_owned());
         writer.ok().await
     }
 }
@@ -203,7 +194,7 @@ impl ToMysqlValue for Value {
 
     fn to_mysql_bin<W: io::Write>(&self, w: &mut W, column: &WireColumn) -> io::Result<()> {
         match self {
-            // The row's map of NULLs has it.
+            // It is in the row's NULL bitmap.
             Value::Null => Ok(()),
             Value::Text(text) => text.to_mysql_bin(w, column),
             Value::Unsigned(number) => number.to_mysql_bin(w, column),

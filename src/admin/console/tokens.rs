@@ -1,10 +1,9 @@
-//! The console's statements cut into words. Comments are blanks: drivers put their names into them.
+//! The console's statements cut into tokens. Comments count as blanks: drivers put their names into them.
 
-/// One word of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Word<'a> {
+pub(super) enum Token<'a> {
     /// Letters, digits, `_`, `$` and `@`, as written.
-    Plain(&'a str),
+    Word(&'a str),
     /// Between backticks, which are taken off.
     Name(String),
     /// Between quotes of either kind, which are taken off.
@@ -17,28 +16,28 @@ pub(super) enum Word<'a> {
 #[error("{0} is not closed")]
 pub(super) struct Unclosed(&'static str);
 
-/// A statement from some place on.
+/// What is left of a statement.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Words<'a> {
+pub(super) struct Tokens<'a> {
     rest: &'a str,
 }
 
-impl Word<'_> {
+impl Token<'_> {
     /// Whether it is this word of the language, given in capitals.
     pub(super) fn is(&self, keyword: &str) -> bool {
-        matches!(self, Word::Plain(word) if word.eq_ignore_ascii_case(keyword))
+        matches!(self, Token::Word(word) if word.eq_ignore_ascii_case(keyword))
     }
 }
 
-impl<'a> Words<'a> {
-    /// Without what ends a statement: blanks, `;`, and the `\G` of the command-line clients.
+impl<'a> Tokens<'a> {
+    /// Leaves out what ends a statement: blanks, `;`, and the `\G` of the command-line clients.
     pub(super) fn new(statement: &'a str) -> Self {
         let mut rest = statement;
         loop {
             let shorter = rest.trim_end_matches(|c: char| c == ';' || c.is_whitespace() || c == '\0');
             let shorter = shorter.strip_suffix("\\G").or(shorter.strip_suffix("\\g")).unwrap_or(shorter);
             if shorter.len() == rest.len() {
-                return Words { rest };
+                return Tokens { rest };
             }
             rest = shorter;
         }
@@ -50,34 +49,34 @@ impl<'a> Words<'a> {
     }
 
     /// `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Word<'a>>, Unclosed> {
+    pub(super) fn next(&mut self) -> Result<Option<Token<'a>>, Unclosed> {
         self.skip_blanks()?;
         let Some(first) = self.rest.chars().next() else { return Ok(None) };
         match first {
-            '`' => self.quoted('`', "a name in backticks").map(|name| Some(Word::Name(name))),
-            '\'' | '"' => self.quoted(first, "a text in quotes").map(|text| Some(Word::Text(text))),
+            '`' => self.quoted('`', "a name in backticks").map(|name| Some(Token::Name(name))),
+            '\'' | '"' => self.quoted(first, "a text in quotes").map(|text| Some(Token::Text(text))),
             _ if is_of_word(first) => {
                 let end = self.rest.find(|c| !is_of_word(c)).unwrap_or(self.rest.len());
                 let (word, rest) = self.rest.split_at(end);
                 self.rest = rest;
-                Ok(Some(Word::Plain(word)))
+                Ok(Some(Token::Word(word)))
             }
             sign => {
                 self.rest = self.rest.get(sign.len_utf8()..).unwrap_or_default();
-                Ok(Some(Word::Sign(sign)))
+                Ok(Some(Token::Sign(sign)))
             }
         }
     }
 
-    /// The next word without taking it.
-    pub(super) fn peek(&self) -> Result<Option<Word<'a>>, Unclosed> {
+    /// The next token without taking it.
+    pub(super) fn peek(&self) -> Result<Option<Token<'a>>, Unclosed> {
         let mut ahead = *self;
         ahead.next()
     }
 
-    /// Takes the next word if it is this one.
+    /// Takes the next token if it is this word.
     pub(super) fn take(&mut self, keyword: &str) -> Result<bool, Unclosed> {
-        let is_it = self.peek()?.is_some_and(|word| word.is(keyword));
+        let is_it = self.peek()?.is_some_and(|token| token.is(keyword));
         if is_it {
             self.next()?;
         }
@@ -86,7 +85,7 @@ impl<'a> Words<'a> {
 
     /// All that is left, as it is written.
     pub(super) fn rest(mut self) -> &'a str {
-        // A comment that is not closed is a matter of whoever reads it.
+        // Whoever reads the rest finds a comment that is not closed.
         let _ = self.skip_blanks();
         self.rest
     }
@@ -105,14 +104,14 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// A doubled quote is one of the text; `\` hides what is behind it, but for a name.
+    /// A doubled quote is one of the text. In a text, but not in a name, `\` escapes the next character.
     fn quoted(&mut self, quote: char, what: &'static str) -> Result<String, Unclosed> {
         let mut text = String::new();
         let mut characters = self.rest.char_indices().skip(1).peekable();
         while let Some((at, character)) = characters.next() {
             if character == '\\' && quote != '`' {
                 match characters.next() {
-                    // LIKE's own escapes stay for it.
+                    // These are LIKE's own escapes, which it reads itself.
                     Some((_, c @ ('%' | '_'))) => text.extend(['\\', c]),
                     Some((_, hidden)) => text.push(hidden),
                     None => return Err(Unclosed(what)),
@@ -134,37 +133,37 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$' | '@')
 }
 
-/// `--` begins a comment only before a blank or at the end.
+/// `--` begins a comment only where a blank or the end follows.
 fn is_dashes(rest: &str) -> bool {
     rest.strip_prefix("--").is_some_and(|behind| behind.chars().next().is_none_or(char::is_whitespace))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Unclosed, Word, Words};
+    use super::{Token, Tokens, Unclosed};
     use proptest::prelude::proptest;
 
-    fn all(statement: &str) -> Result<Vec<Word<'_>>, Unclosed> {
-        let mut words = Words::new(statement);
-        std::iter::from_fn(|| words.next().transpose()).collect()
+    fn all(statement: &str) -> Result<Vec<Token<'_>>, Unclosed> {
+        let mut tokens = Tokens::new(statement);
+        std::iter::from_fn(|| tokens.next().transpose()).collect()
     }
 
     #[test]
     fn statements() {
-        use Word::{Name, Plain, Sign, Text};
+        use Token::{Name, Sign, Text, Word};
         for (statement, expect) in [
-            ("SHOW rules;", vec![Plain("SHOW"), Plain("rules")]),
-            ("show rules ; \\G ;\n", vec![Plain("show"), Plain("rules")]),
+            ("SHOW rules;", vec![Word("SHOW"), Word("rules")]),
+            ("show rules ; \\G ;\n", vec![Word("show"), Word("rules")]),
             (
                 "/* a driver */ SELECT @@x -- y\n, 1 # z",
-                vec![Plain("SELECT"), Plain("@@x"), Sign(','), Plain("1")],
+                vec![Word("SELECT"), Word("@@x"), Sign(','), Word("1")],
             ),
-            ("a.`b``c`", vec![Plain("a"), Sign('.'), Name("b`c".into())]),
+            ("a.`b``c`", vec![Word("a"), Sign('.'), Name("b`c".into())]),
             (
                 r"'it''s' 'a\'b' '\%\_' ''",
                 vec![Text("it's".into()), Text("a'b".into()), Text(r"\%\_".into()), Text(String::new())],
             ),
-            ("a--b", vec![Plain("a"), Sign('-'), Sign('-'), Plain("b")]),
+            ("a--b", vec![Word("a"), Sign('-'), Sign('-'), Word("b")]),
             ("", vec![]),
             (";;", vec![]),
             ("/*!40100 SET x */", vec![]),
@@ -178,10 +177,10 @@ mod tests {
 
     #[test]
     fn what_is_left_stays_as_it_is() {
-        let mut words = Words::new("EXPLAIN /* x */ REWRITE  INSERT INTO t VALUES ('a;') ;");
-        words.next().unwrap();
-        assert!(words.take("REWRITE").unwrap() && !words.take("IN").unwrap());
-        assert_eq!(words.rest(), "INSERT INTO t VALUES ('a;')");
+        let mut tokens = Tokens::new("EXPLAIN /* x */ REWRITE  INSERT INTO t VALUES ('a;') ;");
+        tokens.next().unwrap();
+        assert!(tokens.take("REWRITE").unwrap() && !tokens.take("IN").unwrap());
+        assert_eq!(tokens.rest(), "INSERT INTO t VALUES ('a;')");
     }
 
     proptest! {
