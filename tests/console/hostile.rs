@@ -3,8 +3,9 @@
 use rand::rngs::StdRng;
 use rand::{Rng, RngCore, SeedableRng};
 
-use crate::console::raw::{BASE, PLUGIN_AUTH, Raw, SSL, native, packet, response, sha2};
+use crate::console::raw::{BASE, PLUGIN_AUTH, Raw, SSL, native, response, sha2};
 use crate::console::rig::{Console, TlsMode};
+use crate::support::raw::wire::packet;
 
 /// A client that keeps to it gets its answer.
 #[track_caller]

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::console::raw::{DEPRECATE_EOF, Raw, packet};
+use crate::console::raw::{DEPRECATE_EOF, Raw};
 use crate::console::rig::Console;
+use crate::support::raw::wire::packet;
 
 const QUERIES: usize = 3_000;
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
 
+use crate::support::raw::wire::packet;
+
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// LONG_PASSWORD, LONG_FLAG, CONNECT_WITH_DB, PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION, PLUGIN_AUTH.
 pub(crate) const BASE: u32 = 1 | 1 << 2 | 1 << 3 | 1 << 9 | 1 << 13 | 1 << 15 | 1 << 19;
@@ -19,13 +21,6 @@ pub(crate) struct Raw {
     pub(crate) nonce: Vec<u8>,
     pub(crate) connection_id: u32,
     pub(crate) offered: u32,
-}
-
-pub(crate) fn packet(packet_nr: u8, payload: &[u8]) -> Vec<u8> {
-    let mut out = u32::try_from(payload.len()).unwrap().to_le_bytes()[..3].to_vec();
-    out.push(packet_nr);
-    out.extend_from_slice(payload);
-    out
 }
 
 pub(crate) fn response(capabilities: u32, user: &str, answer: &[u8], plugin: &str) -> Vec<u8> {

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::console::raw::{BASE, Raw, packet, response, sha2};
+use crate::console::raw::{BASE, Raw, response, sha2};
 use crate::console::rig::Console;
+use crate::support::raw::wire::packet;
 
 /// What a login with this password is told; `None`: OK.
 fn attempt(console: &Console, user: &str, password: &str) -> Option<String> {

@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use crate::support::Proxy;
 use crate::support::raw::{Client, ErrPacket, Options, Outcome};
 use crate::support::told::{Batch, Inserts, Row};
+use crate::support::wait::wait_until;
 
 /// Longer than any outage of a drill; what is demanded is less.
 const PROGRESS_DEADLINE: Duration = Duration::from_secs(20);
@@ -130,11 +131,11 @@ impl<'a> Load<'a> {
 
     /// Until every writer has been acknowledged a row in each table behind `since`.
     pub(crate) fn wait_until_all_wrote(&self, since: Instant) {
-        let end = Instant::now() + PROGRESS_DEADLINE;
-        while Table::BOTH.iter().any(|table| self.firsts(*table, since).len() < self.writers) {
-            assert!(Instant::now() < end, "a writer is not acknowledged any row; {}", self.logs());
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_until(
+            PROGRESS_DEADLINE,
+            || format!("a writer is not acknowledged any row; {}", self.logs()),
+            || !Table::BOTH.iter().any(|table| self.firsts(*table, since).len() < self.writers),
+        );
     }
 
     pub(crate) fn logs(&self) -> String {

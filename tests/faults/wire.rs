@@ -2,13 +2,15 @@
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use socket2::SockRef;
+
+use crate::support::relay::Port;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
@@ -41,7 +43,7 @@ pub(crate) struct Fault {
 }
 
 pub(crate) struct Wire {
-    port: u16,
+    port: Port,
     shared: Arc<Shared>,
 }
 
@@ -53,7 +55,6 @@ struct Shared {
     last: Mutex<Arc<Connection>>,
     /// No blackhole holds a socket open any more.
     is_mended: Arc<AtomicBool>,
-    is_over: AtomicBool,
 }
 
 #[derive(Default)]
@@ -67,31 +68,19 @@ struct Connection {
 
 impl Wire {
     pub(crate) fn start(target: &str) -> Wire {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("a bound listener has an address").port();
         let shared = Arc::new(Shared {
             target: target.to_owned(),
             next: Mutex::default(),
             last: Mutex::default(),
             is_mended: Arc::default(),
-            is_over: AtomicBool::new(false),
         });
-        let of_thread = shared.clone();
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                if of_thread.is_over.load(Ordering::Relaxed) {
-                    return;
-                }
-                if let Ok(client) = client {
-                    of_thread.relay(&client);
-                }
-            }
-        });
+        let of_port = shared.clone();
+        let port = Port::open(move |client| of_port.relay(&client));
         Wire { port, shared }
     }
 
     pub(crate) fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        self.port.address()
     }
 
     /// What becomes of a connection to come: the next one that nothing else is planned for.
@@ -118,9 +107,6 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         self.mend();
-        self.shared.is_over.store(true, Ordering::Relaxed);
-        // Wakes the thread that waits for connections.
-        let _ = TcpStream::connect(self.address());
     }
 }
 

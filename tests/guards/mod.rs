@@ -50,7 +50,7 @@ impl Tally {
     /// A machine that does other things too takes more steps until everything has been tried.
     fn is_done(&self) -> bool {
         let told = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let wanted = number("ROWSTAMP_GUARDS_STEPS").unwrap_or(STEPS);
+        let wanted = told::number("ROWSTAMP_GUARDS_STEPS").unwrap_or(STEPS);
         let tried = [&self.started, &self.kept_off, &self.rows, &self.locks_killed];
         self.is_over.load(Ordering::Relaxed)
             || told(&self.steps) >= wanted && tried.into_iter().all(|count| told(count) > 0)
@@ -58,13 +58,9 @@ impl Tally {
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 #[test]
 fn no_id_comes_twice_whatever_becomes_of_the_guards() {
-    let seed = number("ROWSTAMP_GUARDS_SEED").unwrap_or_else(|| rand::thread_rng().r#gen());
+    let seed = told::number("ROWSTAMP_GUARDS_SEED").unwrap_or_else(|| rand::thread_rng().r#gen());
     let chosen = std::env::var("ROWSTAMP_GUARDS_SERVER").ok();
     let is_known = |name: &String| Kind::ALL.iter().any(|kind| kind.name() == name);
     assert!(chosen.as_ref().is_none_or(is_known), "ROWSTAMP_GUARDS_SERVER wants mariadb or mysql9");

@@ -1,10 +1,10 @@
 //! Promise 15: what a session costs that is silent. `ROWSTAMP_IDLE` says how many there are at once (default 300; 9500 is what
 //! 20,000 file descriptors are enough for).
 
-use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use crate::support::machine::memory_kib;
 use crate::support::raw::{Client, Options};
 use crate::support::servers::{ServerOptions, announce};
 use crate::support::{Kind, Proxy, Server, proxy, told};
@@ -13,13 +13,6 @@ const RULES: &str = "schema = \"idle\"\n[generators.t]\nkind = \"sequence\"\n[ta
 /// Of the proxy's memory; its first sessions, that make what all share, not counted.
 const BYTES_MAX: u64 = 20 * 1024;
 const FIRST: usize = 50;
-
-/// Bytes of a process that are in memory.
-fn resident(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it has memory");
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("in KiB") * 1024
-}
 
 #[test]
 fn what_an_idle_session_costs() {
@@ -42,10 +35,10 @@ fn what_an_idle_session_costs() {
     };
     let first: Vec<_> = (0..FIRST).map(connect).collect();
     thread::sleep(Duration::from_millis(500));
-    let before = resident(proxy.pid);
+    let before = memory_kib(proxy.pid) * 1024;
     let more: Vec<_> = (0..sessions).map(connect).collect();
     thread::sleep(Duration::from_millis(500));
-    let after = resident(proxy.pid);
+    let after = memory_kib(proxy.pid) * 1024;
     let each = after.saturating_sub(before) / sessions as u64;
     announce(&format!(
         "idle: {} sessions, the proxy has {} MiB, {each} bytes for each beyond the first {FIRST}",

@@ -4,25 +4,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
 use serde_json::Value;
 
 use crate::support::raw::{CLIENT_MULTI_STATEMENTS, Client, Options};
-use crate::support::servers::ServerOptions;
+use crate::support::servers::{ServerOptions, Shared};
 use crate::support::{Kind, Server};
 
-/// Ends with the test process, as all servers of the tests do. Its settings stay as they are.
+/// Its settings stay as they are.
 pub(crate) fn server(kind: Kind) -> Option<&'static Server> {
-    static MARIADB: OnceLock<Option<Server>> = OnceLock::new();
-    static MYSQL9: OnceLock<Option<Server>> = OnceLock::new();
-    let place = match kind {
-        Kind::MariaDb => &MARIADB,
-        Kind::MySql9 => &MYSQL9,
-    };
-    place
-        .get_or_init(|| Server::start_with(kind, ServerOptions { binlog: true, ..Default::default() }))
-        .as_ref()
+    static SERVERS: Shared = Shared::new();
+    SERVERS.get(kind, || ServerOptions { binlog: true, ..Default::default() })
 }
 
 /// May send several statements at once.

@@ -10,32 +10,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rowstamp::mysql::capabilities::Capabilities as C;
-use rowstamp::mysql::packet::put_packets;
 use rowstamp::proxy::connect::login::LoginContext;
 use rowstamp::proxy::connect::socket_users::SocketUsers;
 use rowstamp::proxy::settings::{BackendTlsMode, ListenTlsMode};
 
 use super::proxy::Proxy;
 use super::servers::mysql_client;
+use crate::support::raw::wire::{packet, read_packet};
 
 const SOON: Duration = Duration::from_secs(5);
 const OK: &[u8] = b"\0\0\0\x02\0\0\0";
-
-fn packet(packet_nr: u8, payload: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_packets(&mut out, packet_nr, payload);
-    out
-}
-
-/// The next packet's number and payload; `None` at the end of the connection.
-fn read_packet(stream: &mut impl Read) -> Option<(u8, Vec<u8>)> {
-    let mut header = [0; 4];
-    stream.read_exact(&mut header).ok()?;
-    let [a, b, c, packet_nr] = header;
-    let mut payload = vec![0; u32::from_le_bytes([a, b, c, 0]) as usize];
-    stream.read_exact(&mut payload).ok()?;
-    Some((packet_nr, payload))
-}
 
 /// What MySQL 9 sends first, with a plugin of no special form.
 fn greeting() -> Vec<u8> {

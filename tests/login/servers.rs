@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::machine::{announce, free_port, sid_command, sid_root};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     MariaDb,
@@ -25,8 +27,7 @@ impl Server {
     /// `None`, said loudly, where this machine has no such server.
     pub(crate) fn start(kind: Kind) -> Option<Server> {
         let Some(daemon) = daemon(kind) else {
-            // Past the capture of the test's output, which would hide it.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: {kind:?} is not on this machine");
+            announce(&format!("SKIPPED: {kind:?} is not on this machine"));
             return None;
         };
         let dir = tempfile::Builder::new().prefix("rowstamp-login-").tempdir().unwrap();
@@ -101,10 +102,6 @@ pub(crate) fn mariadb_11_client() -> Option<Vec<String>> {
     Some(words)
 }
 
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 fn daemon(kind: Kind) -> Option<Vec<String>> {
     let root_user = rowstamp::proxy::connect::backend::os_user().is_some_and(|user| user == b"root");
     let mut daemon = match kind {
@@ -171,23 +168,9 @@ fn line(words: &[String]) -> Command {
     command
 }
 
-/// Where a Debian sid root with MySQL 9 is.
-fn sid_root() -> PathBuf {
-    std::env::var_os("ROWSTAMP_SID_ROOT").map_or_else(|| "/var/tmp/rowstamp-sid".into(), PathBuf::from)
-}
-
-/// A program of that root, run by the root's own loader: no chroot, and no rights needed for one.
+/// A program of the sid root, if it is here.
 fn in_sid_root(program: &str) -> Option<Vec<String>> {
-    let root = sid_root();
-    root.join(program).exists().then(|| {
-        let root = root.display();
-        vec![
-            format!("{root}/lib64/ld-linux-x86-64.so.2"),
-            "--library-path".to_owned(),
-            format!("{root}/opt/mariadb/usr/lib/x86_64-linux-gnu:{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib/mysql/private"),
-            format!("{root}/{program}"),
-        ]
-    })
+    sid_root().join(program).exists().then(|| sid_command(program))
 }
 
 fn certificate(dir: &Path) -> (PathBuf, PathBuf) {

@@ -12,6 +12,7 @@ use crate::migrate::guide::{self, Part, alike, last_number};
 use crate::migrate::writers::{Load, Place, WRITERS, with_ids};
 use crate::support::servers::{ServerOptions, announce};
 use crate::support::told::{self, StopOnDrop, judge, seed};
+use crate::support::wait::wait_until;
 use crate::support::{Kind, Proxy, Server};
 
 const RELOAD_DEADLINE: Duration = Duration::from_secs(20);
@@ -141,11 +142,11 @@ impl Walk<'_> {
             "time passes" => {}
             "the proxy takes the rules up" => {
                 *reloads += 1;
-                let end = Instant::now() + RELOAD_DEADLINE;
-                while self.proxy.log().matches("the files are in force").count() < *reloads {
-                    assert!(Instant::now() < end, "reload {reloads} does not come: {}", self.proxy.log());
-                    std::thread::sleep(Duration::from_millis(20));
-                }
+                wait_until(
+                    RELOAD_DEADLINE,
+                    || format!("reload {reloads} does not come: {}", self.proxy.log()),
+                    || self.proxy.log().matches("the files are in force").count() >= *reloads,
+                );
             }
             _ => panic!("the guide says <!-- test: {what} -->, which this test does not know"),
         }

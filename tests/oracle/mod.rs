@@ -9,11 +9,12 @@ mod pieces;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::rewrite::rule;
 use crate::support::raw::{Client, Prepared};
 use crate::support::servers::{Kind, Server, announce};
+use crate::support::told;
 use pieces::{COLUMNS, Random};
 use rowstamp::ids::range::block::Spacing;
 use rowstamp::rewrite::plan::named::Fresh;
@@ -21,9 +22,7 @@ use rowstamp::rewrite::plan::target::Target;
 use rowstamp::rewrite::plan::{Lookup, Planned, Protocol, View};
 use rowstamp::rewrite::planner::plan;
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
-use rowstamp::rules::model::{
-    ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
-};
+use rowstamp::rules::model::{ColumnShape, TableShape};
 use rowstamp::sql::dialect::{self, ClientCharset, Dialect, SqlMode};
 use rowstamp::sql::lex::{Lexer, TokenKind};
 
@@ -91,17 +90,7 @@ fn target(table: &str, columns: &[&str]) -> Arc<Target> {
     };
     Arc::new(Target {
         table: table.to_owned(),
-        rule: Arc::new(Rule {
-            schema: "oracle".to_owned(),
-            table: table.to_owned(),
-            column: "id".to_owned(),
-            generator: GeneratorName { schema: "oracle".to_owned(), name: "t".to_owned() },
-            explicit: Explicit::Keep,
-            insert_id: InsertId::Session,
-            mode: Mode::On,
-            unavailable: Unavailable::Refuse,
-            origin: Origin { file: PathBuf::new(), line: 1 },
-        }),
+        rule: Arc::new(rule("oracle", table, "t")),
         shape: Some(Arc::new(TableShape { columns: columns.iter().map(|name| column(name)).collect() })),
         spacing: Spacing::by(NonZeroU64::MIN),
         view: None,
@@ -323,12 +312,11 @@ impl Judge {
 
 #[test]
 fn the_servers_cut_statements_as_we_do() {
-    let number = |name: &str, default: u64| std::env::var(name).map_or(default, |v| v.parse().unwrap());
-    let probes = number("ROWSTAMP_ORACLE_PROBES", 20_000);
+    let probes = told::number("ROWSTAMP_ORACLE_PROBES").unwrap_or(20_000_u64);
     let mut wrong = Vec::new();
     for kind in Kind::ALL {
         let Some(server) = Server::start(kind) else { continue };
-        let mut judge = Judge::new(&server, number("ROWSTAMP_ORACLE_SEED", 0));
+        let mut judge = Judge::new(&server, told::number("ROWSTAMP_ORACLE_SEED").unwrap_or(0));
         let mut histogram = BTreeMap::new();
         for _ in 0..probes.div_ceil(BATCH as u64) {
             judge.batch(&mut histogram);

@@ -31,8 +31,8 @@ mod writer;
 use std::thread;
 
 use crate::differential::lab::Lab;
-use crate::support::Kind;
 use crate::support::servers::announce;
+use crate::support::{Kind, told};
 use histogram::Histogram;
 
 /// In `cargo test`: over both servers, half of them from a seed that is always the same.
@@ -46,10 +46,9 @@ const FIXED_SEED: u64 = 20_251_120;
 
 #[test]
 fn drawn_statements_do_what_native_ones_do() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
-    let statements = number("ROWSTAMP_RANDOM_STATEMENTS").unwrap_or(STATEMENTS_IN_SHORT);
-    let only = number("ROWSTAMP_RANDOM_CASE");
-    let seeds = match number("ROWSTAMP_RANDOM_SEED") {
+    let statements = told::number("ROWSTAMP_RANDOM_STATEMENTS").unwrap_or(STATEMENTS_IN_SHORT);
+    let only = told::number("ROWSTAMP_RANDOM_CASE");
+    let seeds = match told::number("ROWSTAMP_RANDOM_SEED") {
         Some(seed) => vec![seed],
         None => vec![FIXED_SEED, u64::from(rand::random::<u32>())],
     };

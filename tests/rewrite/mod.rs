@@ -58,6 +58,21 @@ impl named::Session for Session {
     }
 }
 
+/// Of the column `id`, in mode on; ids that a client gives are kept.
+pub(crate) fn rule(schema: &str, table: &str, generator: &str) -> Rule {
+    Rule {
+        schema: schema.to_owned(),
+        table: table.to_owned(),
+        column: "id".to_owned(),
+        generator: GeneratorName { schema: schema.to_owned(), name: generator.to_owned() },
+        explicit: Explicit::Keep,
+        insert_id: InsertId::Session,
+        mode: Mode::On,
+        unavailable: Unavailable::Refuse,
+        origin: Origin { file: PathBuf::new(), line: 1 },
+    }
+}
+
 impl Setting {
     fn new() -> Self {
         let server = Server { kind: ServerKind::MariaDb, version: 101_119 };
@@ -67,17 +82,7 @@ impl Setting {
             several: false,
             schema: Some("shop".to_owned()),
             tables: HashMap::new(),
-            rule: Rule {
-                schema: "shop".to_owned(),
-                table: String::new(),
-                column: "id".to_owned(),
-                generator: GeneratorName { schema: "shop".to_owned(), name: "orders".to_owned() },
-                explicit: Explicit::Keep,
-                insert_id: InsertId::Session,
-                mode: Mode::On,
-                unavailable: Unavailable::Refuse,
-                origin: Origin { file: PathBuf::new(), line: 1 },
-            },
+            rule: rule("shop", "", "orders"),
             step: 1,
             session: Session::default(),
         }

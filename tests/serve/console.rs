@@ -103,11 +103,7 @@ fn what_an_operator_sees_and_does() {
         assert_eq!(insert_id(&mut rig.client(), "INSERT INTO t(a) VALUES(4)") / 5_000_000, 1);
 
         assert_eq!(typed(&rig.proxy, "DRAIN"), "");
-        let end = Instant::now() + SOON;
-        while rig.proxy.is_running() {
-            assert!(Instant::now() < end, "{}: it does not end: {}", rig.name(), rig.proxy.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        rig.wait_until(SOON, "it does not end", || !rig.proxy.is_running());
         let log = rig.proxy.log();
         let told = format!("the console: PAUSE GENERATOR \"{generator}\"");
         assert!(

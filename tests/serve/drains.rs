@@ -11,6 +11,7 @@ use rand::{Rng, SeedableRng};
 use crate::rig::{make, rows, rules, server};
 use crate::support::machine::announce;
 use crate::support::raw::{Client, Options, Outcome};
+use crate::support::told;
 use crate::support::{Kind, Proxy, proxy};
 
 const WRITERS: u64 = 6;
@@ -28,7 +29,7 @@ struct Tally {
 
 #[test]
 fn transactions_outlive_a_sigterm() {
-    let drains = std::env::var("ROWSTAMP_DRAINS").ok().and_then(|n| n.parse().ok()).unwrap_or(DRAINS);
+    let drains = told::number("ROWSTAMP_DRAINS").unwrap_or(DRAINS);
     for kind in Kind::ALL {
         let Some(server) = server(kind) else { continue };
         let db = "drains";

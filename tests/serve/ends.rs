@@ -4,14 +4,11 @@ use std::time::{Duration, Instant};
 
 use crate::rig::{Rig, code, each, each_with, insert_id, rows, rules};
 use crate::support::raw::{Client, Options};
+use crate::support::wait::wait_until;
 use crate::support::{Kind, Proxy, Server, proxy};
 
-fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(8);
-    while !is_so() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+fn soon(what: &str, is_so: impl FnMut() -> bool) {
+    wait_until(Duration::from_secs(8), || what.to_owned(), is_so);
 }
 
 #[test]

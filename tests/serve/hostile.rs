@@ -1,32 +1,20 @@
 //! Servers that answer the control account what no server would: the proxy goes on, and works again with a server that is one.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::rig::{code, make, rules, server};
-use crate::rogue::memory_kib;
 use crate::support::gate::Gate;
+use crate::support::machine::memory_kib;
+use crate::support::raw::wire::{packet, read_packet};
 use crate::support::raw::{Client, Options};
 use crate::support::{Kind, Proxy, Server, proxy};
 
 const DB: &str = "hostile_control";
 const SOON: Duration = Duration::from_secs(20);
-
-fn packet(packet_nr: u8, payload: &[u8]) -> Vec<u8> {
-    let bytes = u32::try_from(payload.len()).unwrap().to_le_bytes();
-    [&bytes[..3], &[packet_nr], payload].concat()
-}
-
-fn read_packet(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut header = [0; 4];
-    stream.read_exact(&mut header).ok()?;
-    let mut payload = vec![0; u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize];
-    stream.read_exact(&mut payload).ok()?;
-    Some(payload)
-}
 
 /// What a query is answered with.
 fn answers() -> Vec<(&'static str, Vec<u8>)> {

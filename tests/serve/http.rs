@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::rig::{Rig, code, insert_id, make, rows, rules, server};
 use crate::support::gate::Gate;
 use crate::support::servers::free_port;
+use crate::support::wait::wait_until;
 use crate::support::{Kind, Proxy, proxy};
 
 /// In which an address changes hands, or a rate is measured.
@@ -51,11 +52,7 @@ fn status(port: u16) -> Option<Value> {
 
 #[track_caller]
 fn wait_for(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + DEADLINE;
-    while !is_so() {
-        assert!(Instant::now() < end, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until(DEADLINE, || what.to_owned(), is_so);
 }
 
 /// Samples by name and labels, each held to the catalogue.

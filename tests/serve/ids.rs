@@ -7,6 +7,7 @@ use crate::rig::{code, code_of, each, each_with, insert_id, message, rows, rules
 use crate::support::keeper::Keeper;
 use crate::support::raw::{Client, Options};
 use crate::support::servers::{free_port, temporary_folder};
+use crate::support::wait::wait_until;
 use crate::support::{Kind, Proxy, proxy};
 
 /// Starts a proxy that must fail, and returns what it says.
@@ -50,19 +51,15 @@ fn who_has_lost_its_locks_issues_nothing() {
         rig.direct().run(format!("KILL {}", holder.split(' ').next().unwrap()));
         let second = Proxy::start(&config, &[("rules", &rules("ids_lost"))]);
         rig.proxy.signal("CONT");
-        let end = Instant::now() + Duration::from_secs(8);
-        while code(&mut client, "INSERT INTO t(a) VALUES(NULL)") != 1467 {
-            assert!(Instant::now() < end, "{}: it goes on", rig.name());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        rig.wait_until(Duration::from_secs(8), "it goes on", || {
+            code(&mut client, "INSERT INTO t(a) VALUES(NULL)") == 1467
+        });
         assert_eq!(code_of(&client.execute(&prepared, &[]).unwrap()), 1467, "{}: prepared", rig.name());
         assert_eq!(code(&mut client, "INSERT INTO u VALUES(1,1)"), 0);
         drop(second);
-        let end = Instant::now() + Duration::from_secs(8);
-        while code_of(&client.execute(&prepared, &[]).unwrap()) != 0 {
-            assert!(Instant::now() < end, "{}: it does not come back", rig.name());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        rig.wait_until(Duration::from_secs(8), "it does not come back", || {
+            code_of(&client.execute(&prepared, &[]).unwrap()) == 0
+        });
     });
 }
 
@@ -119,11 +116,9 @@ fn a_rule_for_a_column_that_is_not_there() {
         assert!(said.contains("rules.toml:4)"), "{said}");
         // Mended past the proxy: seen within 5 s.
         rig.direct().run("ALTER TABLE t ADD COLUMN nr BIGINT, DROP PRIMARY KEY, MODIFY id BIGINT");
-        let end = Instant::now() + Duration::from_secs(7);
-        while code(&mut client, "INSERT INTO t(a) VALUES(1)") != 0 {
-            assert!(Instant::now() < end, "{}: the column is not seen", rig.name());
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        rig.wait_until(Duration::from_secs(7), "the column is not seen", || {
+            code(&mut client, "INSERT INTO t(a) VALUES(1)") == 0
+        });
         assert_eq!(rows(&mut client, "SELECT id,a,nr>0 FROM t"), "NULL,1,1");
     });
 }
@@ -140,11 +135,7 @@ fn with_full_disk(config: &str, rules: &str, run: impl Fn(Client, &Keeper)) {
     let file = dir.join("rowstamp.toml").display().to_string();
     let binary = env!("CARGO_BIN_EXE_rowstamp").to_owned();
     let keeper = Keeper::start(&dir, &["sh".into(), "-c".into(), script.into(), binary, file]);
-    let end = Instant::now() + Duration::from_secs(10);
-    while !keeper.log().contains("listening") {
-        assert!(Instant::now() < end, "{}", keeper.log());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until(Duration::from_secs(10), || keeper.log(), || keeper.log().contains("listening"));
     let client = Client::connect(&format!("127.0.0.1:{port}"), &Options::default()).unwrap();
     run(client, &keeper);
 }
@@ -252,11 +243,9 @@ fn under_lock_tables() {
         assert!(said.contains("UNLOCK TABLES"), "{}: {said}", rig.name());
         assert!(begin.elapsed() < Duration::from_secs(8), "{}: {:?}", rig.name(), begin.elapsed());
         client.run("UNLOCK TABLES");
-        let end = Instant::now() + Duration::from_secs(8);
-        while code(&mut client, "INSERT INTO l1(a) VALUES(1)") != 0 {
-            assert!(Instant::now() < end, "{}: it stays refused", rig.name());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        rig.wait_until(Duration::from_secs(8), "it stays refused", || {
+            code(&mut client, "INSERT INTO l1(a) VALUES(1)") == 0
+        });
         assert_eq!(rows(&mut client, "SELECT id>0 FROM l1"), "1", "{}", rig.name());
     });
 }

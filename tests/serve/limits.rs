@@ -15,11 +15,9 @@ fn refused(rig: &crate::rig::Rig, user: &str) -> String {
 
 /// Seats are given back a moment after the client has gone.
 fn connects_soon(rig: &crate::rig::Rig) {
-    let end = Instant::now() + Duration::from_secs(5);
-    while Client::connect(&rig.proxy.address(), &Options::default()).is_err() {
-        assert!(Instant::now() < end, "{}: the seat is not given back", rig.name());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    rig.wait_until(Duration::from_secs(5), "the seat is not given back", || {
+        Client::connect(&rig.proxy.address(), &Options::default()).is_ok()
+    });
 }
 
 #[test]

@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::fleet::client;
 use crate::operator::{check, store};
-use crate::rig::{code, insert_id, make, rows};
+use crate::rig::{INSERT, code, insert_id, make, rows};
 use crate::support::etcd::Version;
 use crate::support::{Etcd, Kind, Proxy, Server, proxy};
 
 const DB: &str = "lowered";
-const INSERT: &str = "INSERT INTO t(a) VALUES(NULL)";
 /// Longer than the lease of a proxy's name in etcd.
 const LEASE: Duration = Duration::from_secs(10);
 

@@ -1,7 +1,7 @@
 //! What SQL's PREPARE named: in one write with what executes it, and in a routine that nobody sees.
 
-use crate::rig::{code, each, rows};
-use crate::support::raw::{CLIENT_DEPRECATE_EOF, Outcome};
+use crate::rig::{code, each, pipelined, rows};
+use crate::support::raw::CLIENT_DEPRECATE_EOF;
 
 const QUERY: u8 = 3;
 
@@ -27,19 +27,9 @@ fn a_command_that_must_ask_waits_in_its_turn() {
                 "SELECT COUNT(DISTINCT id) FROM t",
             ];
             let commands: Vec<(u8, &[u8])> = texts.iter().map(|text| (QUERY, text.as_bytes())).collect();
-            client.pipeline(&commands).unwrap();
-            let mut seen = Vec::new();
-            for _ in 0..commands.len() {
-                client.next_response();
-                let outcomes = client.read_outcomes(false).unwrap();
-                seen.push(match outcomes.last().unwrap() {
-                    Outcome::Ok(ok) => format!("ok {}", ok.affected_rows),
-                    Outcome::Err(error) => format!("error {}", error.code),
-                    Outcome::Rows(_) => outcomes[0].cell(0, 0).unwrap(),
-                });
-            }
+            let seen = pipelined(&mut client, &commands);
             let expect = "ok 0,ok 0,ok 1,1,error 1062,ok 1,ok 0,ok 1,1,ok 0,error 1243,error 1064,3";
-            assert_eq!(seen.join(","), expect, "{}", rig.name());
+            assert_eq!(seen, expect, "{}", rig.name());
         }
     });
 }

@@ -1,16 +1,13 @@
 //! What an operator does to the store of proxies that run: `rowstamp store`.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::fleet::{client, member};
-use crate::rig::{code, insert_id, make, rows, server};
+use crate::fleet::{client, goes_on, member, refused};
+use crate::rig::{INSERT, insert_id, make, rows, server};
 use crate::support::etcd::Version;
-use crate::support::raw::Client;
 use crate::support::{Etcd, Kind, Proxy};
 use crate::timestamps;
-
-const INSERT: &str = "INSERT INTO t(a) VALUES(NULL)";
 
 /// With the files of a proxy: exit code, and what it says.
 pub(crate) fn store(proxy: &Proxy, line: &str) -> (Option<i32>, String) {
@@ -26,31 +23,6 @@ pub(crate) fn check(proxy: &Proxy, line: &str, code: i32, expect: &[&str]) {
     assert_eq!(found, Some(code), "{line}: {text}");
     for expect in expect {
         assert!(text.contains(expect), "{line}: {expect:?} is not in {text}");
-    }
-}
-
-/// Until the store is suspected.
-fn refused(client: &mut Client, proxy: &Proxy) {
-    let end = Instant::now() + Duration::from_secs(10);
-    loop {
-        let outcomes = client.query(INSERT).unwrap();
-        if let Some(error) = outcomes.last().unwrap().err() {
-            assert_eq!(error.code, 1467, "{}", error.message);
-            let log = proxy.log();
-            if log.contains("gone back") || log.contains("went back") {
-                return;
-            }
-        }
-        assert!(Instant::now() < end, "it goes on");
-    }
-}
-
-/// How soon is no matter here, on a machine that does other things too.
-fn goes_on(client: &mut Client) {
-    let end = Instant::now() + Duration::from_secs(30);
-    while code(client, INSERT) != 0 {
-        assert!(Instant::now() < end, "it does not go on");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Several commands in one write: answers come in order, with the right packet numbers.
 
-use crate::rig::{code_of, each, rows};
+use crate::rig::{code_of, each, pipelined, rows};
 use crate::support::Kind;
 use crate::support::raw::{CLIENT_DEPRECATE_EOF, Client, Outcome};
 
@@ -31,18 +31,9 @@ fn answers_of_ours_come_in_their_turn() {
             ];
             let mut commands: Vec<(u8, &[u8])> = texts.iter().map(|text| (QUERY, text.as_bytes())).collect();
             commands.insert(3, (0x99, b""));
-            client.pipeline(&commands).unwrap();
-            let mut seen = Vec::new();
-            for _ in 0..commands.len() {
-                let outcomes = next(&mut client);
-                seen.push(match outcomes.last().unwrap() {
-                    Outcome::Ok(ok) => format!("ok {}", ok.affected_rows),
-                    Outcome::Err(error) => format!("error {}", error.code),
-                    Outcome::Rows(_) => outcomes[0].cell(0, 0).unwrap(),
-                });
-            }
+            let seen = pipelined(&mut client, &commands);
             let expect = "one,ok 2,error 1235,error 1047,two,error 1062,2,ok 1,1,error 1064,ok 0";
-            assert_eq!(seen.join(","), expect, "{}", rig.name());
+            assert_eq!(seen, expect, "{}", rig.name());
         }
     });
 }

@@ -1,11 +1,10 @@
 //! listen.proxy_protocol and backend.send_proxy: who the client is, from a load balancer to the server.
 
 use std::io;
-use std::sync::OnceLock;
 
 use crate::rig::{Rig, insert_id, make, rows, rules, server};
 use crate::support::raw::{Client, Options};
-use crate::support::servers::ServerOptions;
+use crate::support::servers::{ServerOptions, Shared};
 use crate::support::{Kind, Proxy, Server, proxy};
 
 const V1: &[u8] = b"PROXY TCP4 192.0.2.1 10.0.0.2 4242 3306\r\n";
@@ -92,10 +91,12 @@ fn from_elsewhere() {
 #[test]
 fn mariadb_is_told() {
     // Of its own: on another one, accounts of other tests may be of any host.
-    static SERVER: OnceLock<Option<Server>> = OnceLock::new();
-    let arguments = vec!["--proxy-protocol-networks=127.0.0.1".into()];
-    let options = ServerOptions { arguments, ..Default::default() };
-    let Some(server) = SERVER.get_or_init(|| Server::start_with(Kind::MariaDb, options)) else { return };
+    static SERVERS: Shared = Shared::new();
+    let options = || ServerOptions {
+        arguments: vec!["--proxy-protocol-networks=127.0.0.1".into()],
+        ..Default::default()
+    };
+    let Some(server) = SERVERS.get(Kind::MariaDb, options) else { return };
     for version in ["v1", "v2"] {
         let (db, backend) = (format!("proxy_told_{version}"), format!("send_proxy = \"{version}\""));
         let rig = start_at(Kind::MariaDb, server, &db, ("optional", HERE), &backend, "");

@@ -167,11 +167,9 @@ fn a_lock_is_given_up_with_its_rule() {
     each_with("reload_lock", "", "", &rules_of_t, |rig| {
         assert_eq!(code(&mut rig.client(), "INSERT INTO t(a) VALUES(1)"), 0);
         rig.change(&rules("reload_lock", "", &[]));
-        let end = Instant::now() + Duration::from_secs(15);
-        while !rig.proxy.log().contains("its lock is given up") {
-            assert!(Instant::now() < end, "{}: {}", rig.name(), rig.proxy.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        rig.wait_until(Duration::from_secs(15), "its lock is not given up", || {
+            rig.proxy.log().contains("its lock is given up")
+        });
         // Now it is another proxy's.
         let other = Proxy::start(&proxy::config(&rig.server.address()), &[("rules", &rules_of_t)]);
         assert!(
@@ -201,11 +199,7 @@ fn a_lock_that_was_lost_is_given_up_once() {
         direct.run(format!("KILL {holder}"));
         assert_eq!(rows(&mut direct, &format!("SELECT GET_LOCK({},5)", name("u"))), "1", "{}", rig.name());
         let wait = |what: &str, is: &mut dyn FnMut() -> bool| {
-            let end = Instant::now() + Duration::from_secs(20);
-            while !is() {
-                assert!(Instant::now() < end, "{}: {what}: {}", rig.name(), rig.proxy.log());
-                std::thread::sleep(Duration::from_millis(50));
-            }
+            rig.wait_until(Duration::from_secs(20), what, is);
         };
         wait("lost", &mut || code(&mut client, "INSERT INTO u(a) VALUES(2)") == 1467);
         // That table only, and it is asked for again and again.

@@ -1,21 +1,11 @@
 //! What executions leave to later ones: types of parameters, ids of statements, and which was prepared last.
 
 use crate::reload::rules;
-use crate::rig::{code, code_of, each, each_with, rows};
+use crate::rig::{code, each, each_with, execute, prepare, rows};
 use crate::support::Kind;
-use crate::support::raw::{Client, Param, Prepared};
+use crate::support::raw::{Client, Param};
 
 const LAST: u32 = u32::MAX;
-
-/// COM_STMT_EXECUTE, its parameters as given: null bitmap, flag, types and values.
-fn execute(client: &mut Client, id: u32, rest: &[u8]) -> u16 {
-    client.send_command(0x17, &[&id.to_le_bytes()[..], &[0, 1, 0, 0, 0], rest].concat()).unwrap();
-    code_of(&client.read_outcomes(true).unwrap())
-}
-
-fn prepare(client: &mut Client, sql: &str) -> Prepared {
-    client.prepare(sql).unwrap().unwrap()
-}
 
 /// The error of a COM_STMT_PREPARE.
 fn prepare_code(client: &mut Client, sql: &str) -> u16 {

@@ -1,15 +1,9 @@
 //! Statements prepared before the rules changed, executed after: prepared again behind the client's id.
 
 use crate::reload::rules;
-use crate::rig::{Rig, code_of, each_with, rows};
+use crate::rig::{Rig, code_of, each_with, execute, prepare, rows};
 use crate::support::Kind;
 use crate::support::raw::{Client, Param, Prepared};
-
-/// COM_STMT_EXECUTE, its parameters as given: null bitmap, flag, types and values.
-fn execute(client: &mut Client, id: u32, rest: &[u8]) -> u16 {
-    client.send_command(0x17, &[&id.to_le_bytes()[..], &[0, 1, 0, 0, 0], rest].concat()).unwrap();
-    code_of(&client.read_outcomes(true).unwrap())
-}
 
 /// One INT, the type of which was sent before.
 fn without_type(client: &mut Client, statement: &Prepared, value: i32) -> u16 {
@@ -18,10 +12,6 @@ fn without_type(client: &mut Client, statement: &Prepared, value: i32) -> u16 {
 
 fn with_type(client: &mut Client, statement: &Prepared, value: i32) -> u16 {
     execute(client, statement.id, &[&[0, 1, 3, 0][..], &value.to_le_bytes()].concat())
-}
-
-fn prepare(client: &mut Client, sql: &str) -> Prepared {
-    client.prepare(sql).unwrap().unwrap()
 }
 
 #[test]

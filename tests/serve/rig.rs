@@ -1,9 +1,10 @@
 //! A proxy of a test's own in front of a server that all tests share: each test has a database for itself.
 
-use std::sync::OnceLock;
+use std::time::Duration;
 
-use crate::support::raw::{Client, MARIADB_STMT_BULK, Options, Outcome};
-use crate::support::servers::ServerOptions;
+use crate::support::raw::{Client, MARIADB_STMT_BULK, Options, Outcome, Prepared};
+use crate::support::servers::{ServerOptions, Shared};
+use crate::support::wait::wait_until;
 use crate::support::{Kind, Proxy, Server, proxy};
 
 pub(crate) struct Rig {
@@ -13,26 +14,24 @@ pub(crate) struct Rig {
     pub(crate) db: String,
 }
 
-/// Ends with the test process, as all servers of the tests do.
 pub(crate) fn server(kind: Kind) -> Option<&'static Server> {
-    static MARIADB: OnceLock<Option<Server>> = OnceLock::new();
-    static MYSQL9: OnceLock<Option<Server>> = OnceLock::new();
-    let place = match kind {
-        Kind::MariaDb => &MARIADB,
-        Kind::MySql9 => &MYSQL9,
-    };
-    let mut arguments = vec!["--max-allowed-packet=66M".to_owned()];
-    if kind == Kind::MariaDb {
-        // The plugins for tests are called experimental.
-        arguments.push("--plugin-maturity=unknown".to_owned());
-    }
-    let options = ServerOptions { arguments, ..Default::default() };
-    place.get_or_init(|| Server::start_with(kind, options)).as_ref()
+    static SERVERS: Shared = Shared::new();
+    SERVERS.get(kind, || {
+        let mut arguments = vec!["--max-allowed-packet=66M".to_owned()];
+        if kind == Kind::MariaDb {
+            // The plugins for tests are called experimental.
+            arguments.push("--plugin-maturity=unknown".to_owned());
+        }
+        ServerOptions { arguments, ..Default::default() }
+    })
 }
 
 /// Tables `t` (ruled; id and a) and `u` (not ruled).
 const TABLES: &str =
     "CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY, a INT UNIQUE); CREATE TABLE u (id INT, a INT);";
+
+/// Takes one id.
+pub(crate) const INSERT: &str = "INSERT INTO t(a) VALUES(NULL)";
 
 pub(crate) fn rules(db: &str) -> String {
     format!(
@@ -92,6 +91,12 @@ impl Rig {
         Client::connect(&self.server.address(), &options).unwrap()
     }
 
+    /// Until it is so; fails with `what` and the proxy's log where it is not so in time.
+    #[track_caller]
+    pub(crate) fn wait_until(&self, deadline: Duration, what: &str, is_so: impl FnMut() -> bool) {
+        wait_until(deadline, || format!("{}: {what}: {}", self.name(), self.proxy.log()), is_so);
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         self.kind.name()
     }
@@ -108,6 +113,33 @@ pub(crate) fn rows(client: &mut Client, sql: &str) -> String {
 /// The error that a query gives; 0 where it gives none.
 pub(crate) fn code(client: &mut Client, sql: impl AsRef<[u8]>) -> u16 {
     code_of(&client.query(sql).unwrap())
+}
+
+/// COM_STMT_EXECUTE, its parameters as given: null bitmap, flag, types and values. The error that it gives; 0 where it gives none.
+pub(crate) fn execute(client: &mut Client, id: u32, rest: &[u8]) -> u16 {
+    client.send_command(0x17, &[&id.to_le_bytes()[..], &[0, 1, 0, 0, 0], rest].concat()).unwrap();
+    code_of(&client.read_outcomes(true).unwrap())
+}
+
+pub(crate) fn prepare(client: &mut Client, sql: &str) -> Prepared {
+    client.prepare(sql).unwrap().unwrap()
+}
+
+/// What becomes of commands that are sent in one write, each in its turn: the first cell, or "ok" and the rows affected, or
+/// "error" and its code.
+pub(crate) fn pipelined(client: &mut Client, commands: &[(u8, &[u8])]) -> String {
+    client.pipeline(commands).unwrap();
+    let mut seen = Vec::new();
+    for _ in commands {
+        client.next_response();
+        let outcomes = client.read_outcomes(false).unwrap();
+        seen.push(match outcomes.last().unwrap() {
+            Outcome::Ok(ok) => format!("ok {}", ok.affected_rows),
+            Outcome::Err(error) => format!("error {}", error.code),
+            Outcome::Rows(_) => outcomes[0].cell(0, 0).unwrap(),
+        });
+    }
+    seen.join(",")
 }
 
 pub(crate) fn code_of(outcomes: &[Outcome]) -> u16 {

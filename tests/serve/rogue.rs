@@ -7,22 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::rig::{code, each, rows};
 use crate::support::Proxy;
+use crate::support::machine::memory_kib;
+use crate::support::raw::wire::{packet, read_packet};
 use crate::support::raw::{CLIENT_MULTI_STATEMENTS, Options};
 
 const SOON: Duration = Duration::from_secs(5);
-
-fn packet(packet_nr: u8, payload: &[u8]) -> Vec<u8> {
-    let bytes = u32::try_from(payload.len()).unwrap().to_le_bytes();
-    [&bytes[..3], &[packet_nr], payload].concat()
-}
-
-fn read_packet(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut header = [0; 4];
-    stream.read_exact(&mut header).ok()?;
-    let mut payload = vec![0; u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize];
-    stream.read_exact(&mut payload).ok()?;
-    Some(payload)
-}
 
 /// A server that lets everybody in and answers each command with `answer`, then with an OK to whatever comes; a proxy before it.
 fn proxy_before(answer: Vec<u8>) -> Proxy {
@@ -52,12 +41,6 @@ fn proxy_before(answer: Vec<u8>) -> Proxy {
     Proxy::start(&config, &[])
 }
 
-pub(crate) fn memory_kib(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
 /// What a client gets that asks `SELECT 1`, until nothing comes for a moment; and whether its session has ended.
 fn answered(proxy: &Proxy) -> (Vec<u8>, bool) {
     let (mut stream, got) = first_bytes(proxy, usize::MAX);
@@ -73,7 +56,7 @@ fn first_bytes(proxy: &Proxy, limit: usize) -> (TcpStream, Vec<u8>) {
     response.resize(32, 0);
     response.extend_from_slice(b"me\0\0mysql_native_password\0");
     stream.write_all(&packet(1, &response)).unwrap();
-    assert_eq!(read_packet(&mut stream).unwrap()[0], 0, "it is logged in");
+    assert_eq!(read_packet(&mut stream).unwrap().1[0], 0, "it is logged in");
     stream.write_all(&packet(0, b"\x03SELECT 1")).unwrap();
     let mut got = Vec::new();
     let mut piece = vec![0; 65_536];

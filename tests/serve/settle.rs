@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use crate::fleet::{client, member};
 use crate::operator::store;
-use crate::rig::{make, rows, server};
+use crate::rig::{INSERT, make, rows, server};
 use crate::support::etcd::Version;
+use crate::support::told;
 use crate::support::{Etcd, Kind, Proxy};
 
 const DB: &str = "settled_under_load";
 const WRITERS: usize = 4;
-const INSERT: &str = "INSERT INTO t(a) VALUES(NULL)";
 /// How long a proxy may take to go on, on a machine that does other things too.
 const DEADLINE: Duration = Duration::from_secs(20);
 /// Twice the time in which each proxy looks at the store by itself.
@@ -19,7 +19,7 @@ const WATCHED: Duration = Duration::from_secs(4);
 
 /// How many rounds: each takes a quarter of a minute. `ROWSTAMP_SETTLES=50` is the campaign.
 fn rounds() -> u32 {
-    std::env::var("ROWSTAMP_SETTLES").map_or(2, |count| count.parse().expect("a number of rounds"))
+    told::number("ROWSTAMP_SETTLES").unwrap_or(2)
 }
 
 /// What a writer of each proxy got.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::rig::{make, rows};
 use crate::support::raw::{CLIENT_MULTI_STATEMENTS, Client, Options};
 use crate::support::servers::ServerOptions;
+use crate::support::wait::wait_until;
 use crate::support::{Kind, Proxy, Server, proxy};
 
 const DB: &str = "store_primary";
@@ -96,12 +97,8 @@ fn count(server: &Server, sql: &str) -> u64 {
 }
 
 #[track_caller]
-fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + DEADLINE;
-    while !is_so() {
-        assert!(Instant::now() < end, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+fn wait(what: &str, is_so: impl FnMut() -> bool) {
+    wait_until(DEADLINE, || what.to_owned(), is_so);
 }
 
 /// Each INSERT on a connection of its own, which goes wherever sessions go now. What was answered, and the last error.

@@ -12,6 +12,7 @@ use crate::support::raw::{
     CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS, Client, ErrPacket, MARIADB_STMT_BULK, Options, Outcome,
     Param, Prepared,
 };
+use crate::support::told;
 
 const WRITERS: u64 = 8;
 /// `ROWSTAMP_RELOADS` says otherwise.
@@ -228,7 +229,7 @@ fn file(nth: u64) -> (String, bool) {
 
 #[test]
 fn a_storm_of_reloads() {
-    let reloads = std::env::var("ROWSTAMP_RELOADS").map_or(RELOADS, |count| count.parse().unwrap());
+    let reloads = told::number("ROWSTAMP_RELOADS").unwrap_or(RELOADS);
     // Statements wait for a change no longer than for an id, and a busy machine takes its time.
     let config = "[store]\ndeadline = \"20s\"\n";
     each_with("reload_storm", TABLES, config, &rules("even"), |rig| {

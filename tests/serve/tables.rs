@@ -14,11 +14,9 @@ fn a_table_that_is_made_later() {
         assert_eq!(code(&mut client, "INSERT INTO t2(a) VALUES(1)"), 1146, "{}", rig.name());
         rig.direct().run("CREATE TABLE t2 (id BIGINT PRIMARY KEY, a INT)");
         rig.direct().run("INSERT INTO t2 VALUES (5000000,0)");
-        let end = Instant::now() + Duration::from_secs(7);
-        while code(&mut client, "INSERT INTO t2(a) VALUES(1)") != 0 {
-            assert!(Instant::now() < end, "{}: the table is not seen", rig.name());
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        rig.wait_until(Duration::from_secs(7), "the table is not seen", || {
+            code(&mut client, "INSERT INTO t2(a) VALUES(1)") == 0
+        });
         assert_eq!(rows(&mut client, "SELECT id>5000000 FROM t2 WHERE a=1"), "1", "{}", rig.name());
         // Through the proxy, at once.
         client.run("CREATE TABLE t3 AS SELECT 9000000 id, 0 a");

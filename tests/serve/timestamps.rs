@@ -11,6 +11,7 @@ use crate::support::clock::{self, Clock};
 use crate::support::etcd::Version;
 use crate::support::machine::announce;
 use crate::support::raw::{Client, Param};
+use crate::support::wait::wait_until;
 use crate::support::{Etcd, Kind, Proxy, proxy};
 
 const TICK_SHIFT: u32 = 12;
@@ -313,11 +314,7 @@ fn a_table_moves_while_a_node_is_frozen() {
     assert!(in_force, "{log}");
     assert!(insert_id(&mut to_first, insert) > of_second);
     second.signal("CONT");
-    let end = Instant::now() + Duration::from_secs(5);
-    while code(&mut to_second, insert) == 0 {
-        assert!(Instant::now() < end, "{}", second.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(Duration::from_secs(5), || second.log(), || code(&mut to_second, insert) != 0);
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(code(&mut to_second, insert), 1467);
     assert_eq!(rows(&mut to_first, "SELECT COUNT(*)-COUNT(DISTINCT id) FROM t"), "0");
@@ -348,11 +345,11 @@ fn clocks_that_are_wrong() {
         assert!(text.starts_with("1467 ") && text.contains(said), "{text}");
         assert_eq!(code(&mut client, "INSERT INTO u VALUES(1,1)"), 0, "no rule concerns it");
         clock.set(0);
-        let end = Instant::now() + Duration::from_secs(5);
-        while code(&mut client, insert) != 0 {
-            assert!(Instant::now() < end, "the clock is right: {}", proxy.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait_until(
+            Duration::from_secs(5),
+            || format!("the clock is right: {}", proxy.log()),
+            || code(&mut client, insert) == 0,
+        );
         for by_seconds in [0, 7_200, 0, -3_600, 0] {
             clock.set(by_seconds);
             std::thread::sleep(Duration::from_millis(300));

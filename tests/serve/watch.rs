@@ -4,10 +4,11 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::reload::rules;
 use crate::rig::{Rig, code, each_with, insert_id, rows};
+use crate::support::wait::wait_until;
 use crate::support::{Kind, Proxy, Server, proxy};
 
 const IN_FORCE: &str = "rules.watch: the files are in force";
@@ -35,11 +36,7 @@ impl Rig {
 
 #[track_caller]
 fn wait_for(proxy: &Proxy, says: impl Fn(&str) -> bool) {
-    let end = Instant::now() + DEADLINE;
-    while !says(&proxy.log()) {
-        assert!(Instant::now() < end, "the log does not say it:\n{}", proxy.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(DEADLINE, || format!("the log does not say it:\n{}", proxy.log()), || says(&proxy.log()));
 }
 
 /// As a careful program does it: whole, by a rename.

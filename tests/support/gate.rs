@@ -1,45 +1,37 @@
 //! A TCP relay whose target moves, as a virtual address or a load balancer does: what is behind it changes, the address of it
 //! does not.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use super::relay::{Port, pass_on};
+
 pub struct Gate {
-    port: u16,
+    port: Port,
     target: Arc<Mutex<String>>,
-    is_over: Arc<AtomicBool>,
 }
 
 impl Gate {
     pub fn start(target: &str) -> Gate {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("a bound listener has an address").port();
-        let gate = Gate { port, target: Arc::new(Mutex::new(target.to_owned())), is_over: Arc::default() };
-        let (target, is_over) = (gate.target.clone(), gate.is_over.clone());
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                if is_over.load(Ordering::Relaxed) {
-                    return;
+        let target = Arc::new(Mutex::new(target.to_owned()));
+        let of_port = target.clone();
+        let port = Port::open(move |client| {
+            let target = of_port.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            // A server that hangs takes no more connections when its backlog is full, and others must not wait for it.
+            thread::spawn(move || {
+                // Who does not listen is the client's to notice: its connection ends.
+                if let Ok(server) = TcpStream::connect(target) {
+                    pass_on(&client, &server, |_| ());
+                    pass_on(&server, &client, |_| ());
                 }
-                let Ok(client) = client else { continue };
-                let target = target.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                // A server that hangs takes no more connections when its backlog is full, and others must not wait for it.
-                thread::spawn(move || {
-                    // Who does not listen is the client's to notice: its connection ends.
-                    if let Ok(server) = TcpStream::connect(target) {
-                        pass_on(&client, &server);
-                    }
-                });
-            }
+            });
         });
-        gate
+        Gate { port, target }
     }
 
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        self.port.address()
     }
 
     /// New connections wait while the guard lives; those that are open go on.
@@ -53,32 +45,11 @@ impl Gate {
     }
 }
 
-impl Drop for Gate {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        // Wakes the thread that waits for connections.
-        let _ = TcpStream::connect(self.address());
-    }
-}
-
-fn pass_on(client: &TcpStream, server: &TcpStream) {
-    for (from, to) in [(client, server), (server, client)] {
-        let _ = from.set_nodelay(true);
-        let (Ok(mut from), Ok(mut to)) = (from.try_clone(), to.try_clone()) else { return };
-        thread::spawn(move || {
-            let mut buffer = vec![0; 16 * 1024];
-            while let Ok(count @ 1..) = from.read(&mut buffer) {
-                if to.write_all(&buffer[..count]).is_err() {
-                    break;
-                }
-            }
-            let _ = to.shutdown(Shutdown::Write);
-        });
-    }
-}
-
 #[test]
 fn what_is_behind_it_changes_for_new_connections() {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
     let servers: [TcpListener; 2] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     let gate = Gate::start(&servers[0].local_addr().expect("an address").to_string());
     let connect = |server: &TcpListener| {

@@ -25,7 +25,15 @@ pub fn sid_command(program: &str) -> Vec<String> {
     vec![
         format!("{root}/lib64/ld-linux-x86-64.so.2"),
         "--library-path".to_owned(),
-        format!("{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib/mysql/private:{root}/usr/lib/mysql-router"),
+        // The last one is MariaDB 11.8's.
+        [
+            "usr/lib/x86_64-linux-gnu",
+            "usr/lib/mysql/private",
+            "usr/lib/mysql-router",
+            "opt/mariadb/usr/lib/x86_64-linux-gnu",
+        ]
+        .map(|folder| format!("{root}/{folder}"))
+        .join(":"),
         format!("{root}/{program}"),
     ]
 }
@@ -35,6 +43,13 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let folders = path.split(':').chain(["/usr/sbin", "/usr/local/sbin"]);
     folders.map(|folder| Path::new(folder).join(name)).find(|file| file.is_file())
+}
+
+/// What a process has in memory.
+pub fn memory_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it has memory");
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("in KiB")
 }
 
 pub fn free_port() -> u16 {

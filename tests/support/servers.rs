@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::keeper::Keeper;
@@ -56,6 +57,19 @@ pub struct ServerOptions {
     pub without_tls: bool,
     /// More command line options, after ours.
     pub arguments: Vec<String>,
+}
+
+/// One server of each kind, for all tests of a crate: started by the first that asks, it ends with the test process.
+pub struct Shared([OnceLock<Option<Server>>; 2]);
+
+impl Shared {
+    pub const fn new() -> Shared {
+        Shared([const { OnceLock::new() }; 2])
+    }
+
+    pub fn get(&self, kind: Kind, options: impl FnOnce() -> ServerOptions) -> Option<&Server> {
+        self.0[kind as usize].get_or_init(|| Server::start_with(kind, options())).as_ref()
+    }
 }
 
 pub struct Server {

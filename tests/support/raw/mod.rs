@@ -6,7 +6,7 @@
 mod frames;
 mod reply;
 mod value;
-mod wire;
+pub mod wire;
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

@@ -1,6 +1,6 @@
-//! A peer's bytes, every read checked.
+//! A peer's bytes, every read checked; and single packets, for tests that play a server, or a client that breaks the rules.
 
-use std::io;
+use std::io::{self, Read};
 
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],
@@ -70,4 +70,20 @@ impl<'a> Cursor<'a> {
 
 fn cut() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the packet ends too early")
+}
+
+/// One packet of less than 16 MiB.
+pub fn packet(packet_nr: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a packet's length").to_le_bytes();
+    [&length[..3], &[packet_nr], payload].concat()
+}
+
+/// The next packet's number and payload; `None` at the end of the connection.
+pub fn read_packet(stream: &mut impl Read) -> Option<(u8, Vec<u8>)> {
+    let mut header = [0; 4];
+    stream.read_exact(&mut header).ok()?;
+    let [a, b, c, packet_nr] = header;
+    let mut payload = vec![0; u32::from_le_bytes([a, b, c, 0]) as usize];
+    stream.read_exact(&mut payload).ok()?;
+    Some((packet_nr, payload))
 }
