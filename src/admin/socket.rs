@@ -23,6 +23,37 @@ pub(crate) struct OfFile {
     listener: UnixListener,
 }
 
+/// Why there is no socket: at whose address, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} {address}: {error}; {remedy}")]
+pub struct ListenError {
+    what: &'static str,
+    address: Address,
+    error: io::Error,
+    remedy: &'static str,
+}
+
+impl ListenError {
+    pub(super) fn new(
+        what: &'static str,
+        address: &Address,
+        error: io::Error,
+        [taken, denied, other]: [&'static str; 3],
+    ) -> ListenError {
+        let remedy = match error.kind() {
+            io::ErrorKind::AddrInUse => taken,
+            io::ErrorKind::PermissionDenied => denied,
+            _ => other,
+        };
+        ListenError { what, address: address.clone(), error, remedy }
+    }
+
+    /// Another process has the address.
+    pub fn is_taken(&self) -> bool {
+        self.error.kind() == io::ErrorKind::AddrInUse
+    }
+}
+
 /// A connection, whatever carries it.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 

@@ -1,6 +1,5 @@
 //! Where the console listens, and who may come in.
 
-use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,10 +10,12 @@ use tokio::task::JoinSet;
 
 use crate::address::Address;
 use crate::admin::console::protocol::login::{Authenticator, LoggedIn, LoginError, Tls};
+use crate::admin::console::protocol::throttle::Throttle;
 use crate::admin::console::protocol::wire::{Wire, close};
 use crate::admin::console::{CONNECTIONS_MAX, LOGIN_TIMEOUT, shim};
+use crate::admin::desk::Desk;
 use crate::admin::lobby::Lobby;
-use crate::admin::socket::Socket;
+use crate::admin::socket::{ListenError, Socket};
 use crate::mysql::error::Refusal;
 
 /// After a failed accept (out of file descriptors, most often): long enough for a connection to end.
@@ -27,33 +28,19 @@ const CONNECTION_ID_MIN: u32 = 0x8000_0000;
 #[derive(Debug)]
 pub struct Listener(Socket);
 
-#[derive(Debug, thiserror::Error)]
-#[error("the console cannot listen on {address}: {error}; {remedy}")]
-pub struct ListenError {
-    address: Address,
-    error: io::Error,
-    remedy: &'static str,
-}
-
-impl ListenError {
-    /// Another process has it.
-    pub fn is_taken(&self) -> bool {
-        self.error.kind() == io::ErrorKind::AddrInUse
-    }
-}
+/// For an address that is taken, for one that this user may not have, and for others.
+const REMEDIES: [&str; 3] = [
+    "stop what listens there, or set another admin.address",
+    "admin.address needs a port or a folder that this user may use",
+    "correct admin.address",
+];
 
 impl Listener {
     pub async fn bind(address: &Address) -> Result<Listener, ListenError> {
-        Socket::bind(address).await.map(Listener).map_err(|error| {
-            let remedy = match error.kind() {
-                io::ErrorKind::AddrInUse => "stop what listens there, or set another admin.address",
-                io::ErrorKind::PermissionDenied => {
-                    "admin.address needs a port or a folder that this user may use"
-                }
-                _ => "correct admin.address",
-            };
-            ListenError { address: address.clone(), error, remedy }
-        })
+        let bound = Socket::bind(address).await;
+        bound
+            .map(Listener)
+            .map_err(|error| ListenError::new("the console cannot listen on", address, error, REMEDIES))
     }
 
     /// The address as it came out: with its port where any was asked for.
@@ -62,13 +49,10 @@ impl Listener {
     }
 }
 
-/// Accepts for as long as it is polled; connections end with it.
-pub(crate) async fn accept(
-    listener: Listener,
-    authenticator: Authenticator,
-    tls: impl Fn() -> Tls + Send + Sync,
-) {
-    let authenticator = Arc::new(authenticator);
+/// Serves the console for as long as it is polled; connections end with it. `tls` is asked at each login,
+/// so that a reload's certificates are used.
+pub async fn serve(listener: Listener, desk: Arc<dyn Desk>, tls: impl Fn() -> Tls + Send + Sync) {
+    let authenticator = Arc::new(Authenticator { desk, throttle: Throttle::default() });
     let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let lobby = Lobby::new(CONNECTIONS_MAX);
     let ids = AtomicU32::new(CONNECTION_ID_MIN);
@@ -85,7 +69,7 @@ pub(crate) async fn accept(
                         if let Some(login) = log_in(&authenticator, wire, from, id, &tls, &seats).await {
                             // Who is logged in has a seat, and cannot be made to leave it.
                             drop(place);
-                            serve(&authenticator, login, from, id).await;
+                            serve_client(&authenticator, login, from, id).await;
                         }
                     });
                 }
@@ -148,7 +132,7 @@ async fn log_in(
     None
 }
 
-async fn serve(
+async fn serve_client(
     authenticator: &Authenticator,
     (login, _seat): (LoggedIn, OwnedSemaphorePermit),
     from: Option<IpAddr>,
