@@ -44,26 +44,31 @@ pub enum Trouble {
     Panic,
 }
 
+/// Why nobody listens at an address, and what to do.
 #[derive(Debug, thiserror::Error)]
-#[error("{who}cannot listen on {address}: {error}; {remedy}")]
+#[error("{what} {address}: {error}; {remedy}")]
 pub struct ListenError {
-    who: &'static str,
+    what: &'static str,
     address: Address,
     error: io::Error,
-    remedy: String,
+    remedy: &'static str,
 }
 
 impl ListenError {
-    /// `who`: the subject and a blank, or nothing; `key`: where the address is written.
-    pub fn new(who: &'static str, key: &str, address: &Address, error: io::Error) -> ListenError {
+    /// `what` stands before the address. The remedies are for an address that is taken, for one that this
+    /// user may not have, and for others.
+    pub fn new(
+        what: &'static str,
+        address: &Address,
+        error: io::Error,
+        [taken, denied, other]: [&'static str; 3],
+    ) -> ListenError {
         let remedy = match error.kind() {
-            io::ErrorKind::AddrInUse => format!("stop what listens there, or set another {key}"),
-            io::ErrorKind::PermissionDenied => {
-                format!("{key} needs a port or a folder that this user may use")
-            }
-            _ => format!("correct {key}"),
+            io::ErrorKind::AddrInUse => taken,
+            io::ErrorKind::PermissionDenied => denied,
+            _ => other,
         };
-        ListenError { who, address: address.clone(), error, remedy }
+        ListenError { what, address: address.clone(), error, remedy }
     }
 
     /// Another process has it.
@@ -221,8 +226,8 @@ mod tests {
         let address = Address::Unix(path.clone());
         let listener = Listener::bind(&address).await.unwrap();
         let taken = Listener::bind(&address).await.unwrap_err();
-        let taken = ListenError::new("the console ", "admin.address", &address, taken);
-        assert!(taken.is_taken() && taken.to_string().contains("another admin.address"), "{taken}");
+        let taken = ListenError::new("cannot listen on", &address, taken, ["stop it", "ask", "correct it"]);
+        assert!(taken.is_taken() && taken.to_string().ends_with("; stop it"), "{taken}");
         drop(listener);
         assert!(!path.exists());
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());

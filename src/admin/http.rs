@@ -7,7 +7,6 @@ mod guard;
 mod rates;
 mod site;
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::desk::Desk;
 use crate::address::Address;
-use crate::address::listener::Listener;
+use crate::address::listener::{ListenError, Listener};
 
 /// Between two attempts to bind an address that another process has.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
@@ -27,26 +26,12 @@ pub struct HttpSettings {
     pub is_written: bool,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("http.address {address}: {error}; {remedy}")]
-pub struct HttpError {
-    address: Address,
-    error: io::Error,
-    remedy: &'static str,
-}
-
-impl HttpError {
-    fn new(address: &Address, error: io::Error) -> HttpError {
-        let remedy = match error.kind() {
-            io::ErrorKind::AddrInUse => "stop what listens there, set another address, or write \"off\"",
-            io::ErrorKind::PermissionDenied => {
-                "it needs a port or a folder that this user may use; set another address, or write \"off\""
-            }
-            _ => "correct it, or write \"off\"",
-        };
-        HttpError { address: address.clone(), error, remedy }
-    }
-}
+/// For an address that is taken, for one that this user may not have, and for others.
+const REMEDIES: [&str; 3] = [
+    "stop what listens there, set another address, or write \"off\"",
+    "it needs a port or a folder that this user may use; set another address, or write \"off\"",
+    "correct it, or write \"off\"",
+];
 
 /// An address that this process listens on, or will.
 #[derive(Debug)]
@@ -65,15 +50,14 @@ pub struct Http {
 /// Binds the address. If that fails, and the address `is_written`, it is an error. Else it is a warning,
 /// and the address is tried again until it is free. The latter is also done for an address that the
 /// process before this one is about to free (`waits`).
-pub async fn listen(settings: &HttpSettings, waits: bool) -> Result<Listening, HttpError> {
+pub async fn listen(settings: &HttpSettings, waits: bool) -> Result<Listening, ListenError> {
     let address = settings.address.clone();
     let error = match Listener::bind(&address).await {
         Ok(listener) => return Ok(Listening { address, listener: Some(listener) }),
         Err(error) => error,
     };
-    let is_taken = error.kind() == io::ErrorKind::AddrInUse;
-    let error = HttpError::new(&address, error);
-    if waits && is_taken {
+    let error = ListenError::new("http.address", &address, error, REMEDIES);
+    if waits && error.is_taken() {
         tracing::info!("http.address {address} is taken, by the process before this one: waiting for it");
     } else if settings.is_written {
         return Err(error);

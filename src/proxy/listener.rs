@@ -22,6 +22,13 @@ use crate::proxy::connect::proxy_protocol::{self, ProxyProtocolError};
 use crate::proxy::connect::stream::Stream;
 use crate::sessions::{Here, Login};
 
+/// As of [`ListenError::new`].
+const REMEDIES: [&str; 3] = [
+    "stop what listens there, or set another listen.address",
+    "listen.address needs a port or a folder that this user may use",
+    "correct listen.address",
+];
+
 /// `is_written`: the address stands in the configuration, so it must be had; else any free port will do.
 pub async fn bind(address: &Address, is_written: bool) -> Result<Listener, ListenError> {
     let bound = match (Listener::bind(address).await, address) {
@@ -33,7 +40,7 @@ pub async fn bind(address: &Address, is_written: bool) -> Result<Listener, Liste
         }
         (bound, _) => bound,
     };
-    bound.map_err(|error| ListenError::new("", "listen.address", address, error))
+    bound.map_err(|error| ListenError::new("cannot listen on", address, error, REMEDIES))
 }
 
 /// A listener and the sessions of those who came. A session keeps the `shared` that it began with.

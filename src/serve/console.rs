@@ -12,6 +12,13 @@ use crate::admin::console::{self, Tls};
 use crate::config::AdminSettings;
 use crate::proxy::session::Shared;
 
+/// As of [`ListenError::new`].
+const REMEDIES: [&str; 3] = [
+    "stop what listens there, or set another admin.address",
+    "admin.address needs a port or a folder that this user may use",
+    "correct admin.address",
+];
+
 /// How often the socket of the process before is asked for.
 const AGAIN: Duration = Duration::from_millis(200);
 
@@ -42,7 +49,7 @@ pub(super) async fn place(settings: &AdminSettings, takes_over: bool) -> Result<
 async fn bind(address: &Address) -> Result<Listener, ListenError> {
     Listener::bind(address)
         .await
-        .map_err(|error| ListenError::new("the console ", "admin.address", address, error))
+        .map_err(|error| ListenError::new("the console cannot listen on", address, error, REMEDIES))
 }
 
 /// Serves the console for as long as it is polled.

@@ -67,12 +67,13 @@ pub(super) const SHOWN: [(&str, What); 9] = [
 ];
 
 type Parsed = Result<Command, SyntaxError>;
+type Parse = fn(Tokens<'_>) -> Parsed;
 
 /// The words that statements begin with, and what reads the rest.
-const STATEMENTS: [(&str, fn(Tokens<'_>) -> Parsed); 9] = [
+const STATEMENTS: [(&str, Parse); 9] = [
     ("DRAIN", |tokens| end(tokens, Command::Drain, "DRAIN")),
     ("EXPLAIN", explain),
-    ("HELP", help),
+    ("HELP", |tokens| Ok(help(tokens))),
     ("KILL", kill),
     ("PAUSE", |tokens| pause(tokens, true, "PAUSE GENERATOR schema.name")),
     ("RAISE", raise),
@@ -193,14 +194,14 @@ fn kill(mut tokens: Tokens<'_>) -> Parsed {
 }
 
 /// All words that follow are one topic; the command-line clients put it in quotes.
-fn help(mut tokens: Tokens<'_>) -> Parsed {
+fn help(mut tokens: Tokens<'_>) -> Command {
     let rest = tokens.rest();
     let topic = match tokens.next() {
         Ok(Some(Token::Text(topic))) => topic,
         _ => rest.to_owned(),
     };
     let topic = topic.split_whitespace().collect::<Vec<_>>().join(" ");
-    Ok(Command::Help { topic: Some(topic).filter(|topic| !topic.is_empty()) })
+    Command::Help { topic: Some(topic).filter(|topic| !topic.is_empty()) }
 }
 
 fn expect(tokens: &mut Tokens<'_>, word: &'static str, form: &'static str) -> Result<(), SyntaxError> {

@@ -5,16 +5,16 @@
 use super::answer::{Table, Value, texts};
 use crate::admin::desk::Role;
 
-pub(super) struct Topic {
-    pub(super) form: &'static str,
+struct Topic {
+    form: &'static str,
     role: Role,
     does: &'static str,
-    pub(super) example: &'static str,
+    example: &'static str,
 }
 
 impl Topic {
     /// What HELP is asked for: the words that its form begins with.
-    pub(super) fn name(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         let is_argument = |c: char| c == '[' || c.is_lowercase();
         self.form.split(is_argument).next().unwrap_or_default().trim_end()
     }
@@ -28,7 +28,7 @@ const fn write(form: &'static str, does: &'static str, example: &'static str) ->
     Topic { form, role: Role::Write, does, example }
 }
 
-pub(super) const TOPICS: [Topic; 17] = [
+const TOPICS: [Topic; 17] = [
     write(
         "DRAIN",
         "Ends this proxy as SIGTERM does: no new clients, sessions end between transactions, at most limits.drain_timeout later.",
@@ -133,7 +133,7 @@ pub(super) fn help(topic: Option<&str>) -> Table {
     Table { columns: texts(["name", "is_it_category"]), rows }
 }
 
-pub(super) fn role(role: Role) -> &'static str {
+fn role(role: Role) -> &'static str {
     match role {
         Role::Read => "read",
         Role::Write => "write",
@@ -142,12 +142,12 @@ pub(super) fn role(role: Role) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{TOPICS, help};
+    use super::{TOPICS, Topic, help};
     use crate::admin::console::command::{SHOWN, parse};
 
     #[test]
     fn every_command_has_its_topic_and_every_example_is_one() {
-        let names: Vec<_> = TOPICS.iter().map(|topic| topic.name()).collect();
+        let names: Vec<_> = TOPICS.iter().map(Topic::name).collect();
         assert!(names.is_sorted() && names.contains(&"EXPLAIN REWRITE"), "{names:?}");
         for (word, _) in SHOWN {
             assert!(names.contains(&&*format!("SHOW {word}")), "{word}");

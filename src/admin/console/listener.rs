@@ -9,8 +9,10 @@ use tokio::task::JoinSet;
 
 use crate::address::listener::{self, ACCEPT_PAUSE, Listener, Trouble};
 use crate::admin::console::protocol::login::{Authenticator, LoggedIn, LoginError, Tls};
+use crate::admin::console::protocol::throttle::Throttle;
 use crate::admin::console::protocol::wire::{Wire, close};
 use crate::admin::console::{CONNECTIONS_MAX, LOGIN_TIMEOUT, shim};
+use crate::admin::desk::Desk;
 use crate::admin::lobby::Lobby;
 use crate::admin::socket::stream;
 use crate::mysql::error::Refusal;
@@ -19,13 +21,10 @@ use crate::mysql::error::Refusal;
 /// client sends KILL QUERY with its own number, which must not hit an application's session.
 const CONNECTION_ID_MIN: u32 = 0x8000_0000;
 
-/// Accepts for as long as it is polled; connections end with it.
-pub(crate) async fn accept(
-    listener: Listener,
-    authenticator: Authenticator,
-    tls: impl Fn() -> Tls + Send + Sync,
-) {
-    let authenticator = Arc::new(authenticator);
+/// Serves the console for as long as it is polled; connections end with it. `tls` is asked at each login,
+/// so that a reload's certificates are used.
+pub async fn serve(listener: Listener, desk: Arc<dyn Desk>, tls: impl Fn() -> Tls + Send + Sync) {
+    let authenticator = Arc::new(Authenticator { desk, throttle: Throttle::default() });
     let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let lobby = Lobby::new(CONNECTIONS_MAX);
     let ids = AtomicU32::new(CONNECTION_ID_MIN);
@@ -38,7 +37,7 @@ pub(crate) async fn accept(
             if let Some(login) = log_in(&authenticator, wire, from, id, &tls, &seats).await {
                 // Who is logged in has a seat, and cannot be made to leave it.
                 drop(place);
-                serve(&authenticator, login, from, id).await;
+                serve_client(&authenticator, login, from, id).await;
             }
         });
         Ok(())
@@ -97,7 +96,7 @@ async fn log_in(
     None
 }
 
-async fn serve(
+async fn serve_client(
     authenticator: &Authenticator,
     (login, _seat): (LoggedIn, OwnedSemaphorePermit),
     from: Option<IpAddr>,

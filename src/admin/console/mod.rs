@@ -21,14 +21,10 @@ mod show;
 mod syntax;
 mod tokens;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use self::protocol::login::Authenticator;
-use self::protocol::throttle::Throttle;
-use super::desk::Desk;
-
-pub use crate::address::listener::Listener;
+pub use crate::address::listener::{ListenError, Listener};
+pub use listener::serve;
 pub use protocol::login::Tls;
 
 /// In the greeting. Drivers and GUIs decide by the number, and all of them know MySQL 8.0's.
@@ -42,10 +38,3 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_hours(8);
 /// How long a client may leave its answer unread.
 const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
-
-/// Serves the console for as long as it is polled. `tls` is asked at each login, so that a reload's
-/// certificates are used.
-pub async fn serve(listener: Listener, desk: Arc<dyn Desk>, tls: impl Fn() -> Tls + Send + Sync) {
-    let authenticator = Authenticator { desk, throttle: Throttle::default() };
-    listener::accept(listener, authenticator, tls).await;
-}

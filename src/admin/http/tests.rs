@@ -209,7 +209,7 @@ fn settings(address: &str, is_written: bool) -> HttpSettings {
     HttpSettings { address: address.parse().unwrap(), is_written }
 }
 
-async fn serve_fake(settings: &HttpSettings, waits: bool) -> Result<Http, super::HttpError> {
+async fn serve_fake(settings: &HttpSettings, waits: bool) -> Result<Http, super::ListenError> {
     Ok(listen(settings, waits).await?.serve(Arc::new(FakeDesk::default())))
 }
 

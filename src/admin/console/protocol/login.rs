@@ -26,20 +26,18 @@ use crate::mysql::handshake::{ClientResponse, client_capabilities, is_ssl_reques
 use crate::mysql::reader::Malformed;
 
 /// What the console can do. No compression, no several statements in one, no session tracking, no query attributes.
-const OFFERED: [Capabilities; 12] = [
-    Capabilities::CLIENT_MYSQL,
-    Capabilities::FOUND_ROWS,
-    Capabilities::LONG_FLAG,
-    Capabilities::CONNECT_WITH_DB,
-    Capabilities::PROTOCOL_41,
-    Capabilities::TRANSACTIONS,
-    Capabilities::SECURE_CONNECTION,
-    Capabilities::MULTI_RESULTS,
-    Capabilities::PLUGIN_AUTH,
-    Capabilities::CONNECT_ATTRS,
-    Capabilities::PLUGIN_AUTH_LENENC,
-    Capabilities::DEPRECATE_EOF,
-];
+const OFFERED: Capabilities = Capabilities::CLIENT_MYSQL
+    .union(Capabilities::FOUND_ROWS)
+    .union(Capabilities::LONG_FLAG)
+    .union(Capabilities::CONNECT_WITH_DB)
+    .union(Capabilities::PROTOCOL_41)
+    .union(Capabilities::TRANSACTIONS)
+    .union(Capabilities::SECURE_CONNECTION)
+    .union(Capabilities::MULTI_RESULTS)
+    .union(Capabilities::PLUGIN_AUTH)
+    .union(Capabilities::CONNECT_ATTRS)
+    .union(Capabilities::PLUGIN_AUTH_LENENC)
+    .union(Capabilities::DEPRECATE_EOF);
 /// utf8mb4_general_ci
 const COLLATION: u8 = 45;
 /// SERVER_STATUS_AUTOCOMMIT
@@ -111,10 +109,6 @@ impl LoginError {
     }
 }
 
-fn offered() -> Capabilities {
-    OFFERED.into_iter().fold(Capabilities::default(), |all, one| all | one)
-}
-
 /// Without the bytes that a client may take for its end: MySQL's own nonces have neither NUL nor `$`.
 pub(crate) fn nonce() -> [u8; NONCE_BYTES] {
     std::array::from_fn(|_| {
@@ -153,7 +147,7 @@ impl Authenticator {
         tls: &Tls,
     ) -> Result<LoggedIn, LoginError> {
         let nonce = nonce();
-        let offered = offered().with(Capabilities::SSL, tls.acceptor.is_some() && from.is_some());
+        let offered = OFFERED.with(Capabilities::SSL, tls.acceptor.is_some() && from.is_some());
         wire.write(&greeting(connection_id, &nonce, offered)).await?;
         let mut first = wire.read().await?;
         let capabilities = client_capabilities(&first, offered)?;
@@ -246,16 +240,16 @@ fn auth_switch(plugin: Plugin, nonce: &[u8; NONCE_BYTES]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{greeting, nonce, offered};
+    use super::{OFFERED, greeting, nonce};
     use crate::mysql::handshake::{Greeting, ServerKind};
 
     #[test]
     fn the_greeting_is_one() {
         let nonce = nonce();
-        let read = Greeting::parse(greeting(0x8000_0001, &nonce, offered())).unwrap();
+        let read = Greeting::parse(greeting(0x8000_0001, &nonce, OFFERED)).unwrap();
         assert_eq!((read.version.kind, read.version.number.0), (ServerKind::MySql, 8));
         assert_eq!((&read.nonce[..], &read.plugin[..]), (&nonce[..], &b"caching_sha2_password"[..]));
-        assert_eq!((read.connection_id, read.status, read.capabilities), (0x8000_0001, 2, offered()));
+        assert_eq!((read.connection_id, read.status, read.capabilities), (0x8000_0001, 2, OFFERED));
     }
 
     #[test]

@@ -25,7 +25,8 @@ fn packet(payload: &[u8]) -> Vec<u8> {
     super::packet(0, payload).into_inner()
 }
 
-/// What a client sends, a piece a read; between two of them there is nothing to read yet.
+/// What a client sends, as it comes in: a read finds what is left of one piece, and what follows is not
+/// there yet.
 struct Pieces {
     left: VecDeque<Vec<u8>>,
     waits: bool,
@@ -51,14 +52,14 @@ impl AsyncRead for Pieces {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.waits = !self.waits;
-        if self.waits {
+        if std::mem::take(&mut self.waits) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         if let Some(mut piece) = self.left.pop_front() {
             let rest = piece.split_off(piece.len().min(buf.remaining()));
             buf.put_slice(&piece);
+            self.waits = rest.is_empty();
             if !rest.is_empty() {
                 self.left.push_front(rest);
             }
@@ -67,9 +68,9 @@ impl AsyncRead for Pieces {
     }
 }
 
-/// What the library gets of these bytes, packet by packet, the login left out. It is modelled after its source: what a read gives
-/// goes to the end of its buffer, and it reads again only while no whole packet is there. A buffer with more than one packet, or
-/// with a part of the next one, is what it must never have.
+/// What the library gets, packet by packet, the login left out. This is its reader as its source has it: what
+/// a read gives goes to the end of its buffer, and it reads again only if no whole packet is there. The
+/// buffer must never have a byte of a second packet.
 async fn library_gets(reader: &mut (impl AsyncRead + Unpin), read_bytes_max: usize) -> Vec<Vec<u8>> {
     let (mut packets, mut buffer) = (Vec::new(), Vec::new());
     loop {
@@ -94,7 +95,6 @@ fn reader_of(sent: &[u8], lengths: &[usize]) -> (SharedState, OnePacketReader<Pi
     (state.clone(), OnePacketReader::new(Pieces::new(sent, lengths), state, capabilities, SOON))
 }
 
-/// Both as any client may send them: what is written in one piece, and what of it a read finds, is the network's.
 fn on_a_runtime<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
