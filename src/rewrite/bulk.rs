@@ -180,7 +180,7 @@ impl<'a> Draft<'a> {
                     None => self.put_cell(&mut cells, kinds, &mut id_cells, &mut ids, &mut out)?,
                 }
             }
-            // Behind a wrapper the other rows count up by themselves.
+            // After a wrapper the other rows count up by themselves.
             ids.taken = ids.taken.max(first + u64::from(self.prepared.text.fixed_ids));
         }
         Some(out)

@@ -64,7 +64,7 @@ pub(super) struct Context<'a> {
 const SHARED: &str = "it would have to be written with LAST_INSERT_ID(), which MySQL Router refuses where sessions share connections \
                       (connection_sharing)";
 
-/// From behind the table's name to behind the statement; whether a `;` ended it.
+/// Reads what follows the table's name, up to the statement's end. Returns also whether a `;` ended it.
 pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(InsertPlan, bool)> {
     let Some((columns, source)) = Head::columns(lexer)? else { return unreadable("its column list") };
     let id = context.id_column()?;
@@ -104,7 +104,7 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
     Ok((draft.finish(&body, &rows), semicolon))
 }
 
-/// Behind the table's name, of a statement that is explained: why the server cannot tell what it would do as long as the id is
+/// After the table's name, of a statement that is explained: why the server cannot tell what it would do as long as the id is
 /// not filled in, where that is so.
 pub(super) fn not_explained(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<Option<&'static str>> {
     let id = context.id_column()?;
@@ -137,7 +137,7 @@ pub(super) fn not_explained(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Pla
 
 impl Context<'_> {
     pub(super) fn has_column(&self, name: &str) -> bool {
-        self.shape().is_some_and(|shape| shape.columns.iter().any(|c| name::same_column(&c.name, name)))
+        self.shape().is_some_and(|shape| shape.column(name).is_some())
     }
 
     /// The columns that an INSERT without a list has values for, where they are known.
@@ -168,7 +168,7 @@ impl Context<'_> {
     fn id_column(&self) -> Planning<Option<&ColumnShape>> {
         let Some(shape) = self.shape() else { return Ok(None) };
         let column = self.target.id_column();
-        match shape.columns.iter().find(|c| name::same_column(&c.name, column)) {
+        match shape.column(column) {
             Some(found) => Ok(Some(found)),
             None => {
                 Err(Stop::Stale(format!("table {} has no column {column}; correct its rule", self.table)))

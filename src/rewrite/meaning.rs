@@ -168,19 +168,8 @@ mod tests {
     const STRING: u8 = 0xFD;
 
     fn meaning(kind: ServerKind, mode: &str, column: &str) -> Meaning {
-        let (data_type, unsigned) = match column.split_once(' ') {
-            Some((data_type, _)) => (data_type, true),
-            None => (column, false),
-        };
-        let shape = ColumnShape {
-            name: "id".into(),
-            data_type: data_type.into(),
-            unsigned,
-            auto_increment: true,
-            generated: false,
-            invisible: false,
-            in_primary_key: false,
-        };
+        let data_type = column.split_once(' ').map_or(column, |(data_type, _)| data_type);
+        let shape = ColumnShape::of("id", data_type, column, "auto_increment");
         let dialect = Dialect {
             server: Server { kind, version: 90_700 },
             sql_mode: SqlMode::parse(mode),

@@ -32,53 +32,51 @@ impl Plan {
         if let Some((insert, select)) = self.select() {
             return select.prepare(text, &insert.target.spacing, insert.params);
         }
-        prepare(self, text)
+        let [insert] = self.inserts.as_slice() else {
+            return Err(Refusal::new("a prepared text holds several statements; prepare them one by one"));
+        };
+        insert.prepare(text)
     }
 }
 
-fn prepare(plan: &Plan, text: &[u8]) -> Result<PreparedText, Refusal> {
-    let [insert] = plan.inserts.as_slice() else {
-        return Err(Refusal::new("a prepared text holds several statements; prepare them one by one"));
-    };
-    one(insert, text)
-}
-
-/// [`prepare`] of the text's only INSERT.
-pub(super) fn one(insert: &InsertPlan, text: &[u8]) -> Result<PreparedText, Refusal> {
-    let mut writer = Writer { out: Vec::with_capacity(text.len() + 64), hidden: Vec::new() };
-    let mut from = 0usize;
-    for edit in &insert.edits {
-        writer.out.extend_from_slice(text.get(from..edit.start as usize).unwrap_or_default());
-        writer.piece(edit, insert)?;
-        from = edit.end as usize;
-        if needs_blank(edit, text) {
-            writer.out.push(b' ');
+impl InsertPlan {
+    /// [`Plan::prepare`] of the text's only INSERT.
+    pub(super) fn prepare(&self, text: &[u8]) -> Result<PreparedText, Refusal> {
+        let mut writer = Writer { out: Vec::with_capacity(text.len() + 64), hidden: Vec::new() };
+        let mut from = 0usize;
+        for edit in &self.edits {
+            writer.out.extend_from_slice(text.get(from..edit.start as usize).unwrap_or_default());
+            writer.piece(edit, self)?;
+            from = edit.end as usize;
+            if needs_blank(edit, text) {
+                writer.out.push(b' ');
+            }
         }
+        writer.out.extend_from_slice(text.get(from..).unwrap_or_default());
+        let params = self.params as usize + writer.hidden.len();
+        let (Ok(client_params), true) = (u16::try_from(self.params), params <= PARAMS_MAX) else {
+            return Err(no_room());
+        };
+        Ok(PreparedText {
+            text: writer.out,
+            hidden: writer.hidden,
+            client_params,
+            id_params: self.id_params.clone(),
+            fixed_ids: self.ids,
+            style: self.style,
+        })
     }
-    writer.out.extend_from_slice(text.get(from..).unwrap_or_default());
-    let params = insert.params as usize + writer.hidden.len();
-    let (Ok(client_params), true) = (u16::try_from(insert.params), params <= PARAMS_MAX) else {
-        return Err(no_room());
-    };
-    Ok(PreparedText {
-        text: writer.out,
-        hidden: writer.hidden,
-        client_params,
-        id_params: insert.id_params.clone(),
-        fixed_ids: insert.ids,
-        style: insert.style,
-    })
-}
 
-/// The edits of [`prepare`], each with what goes in its place, but for blanks behind them.
-pub(super) fn pieces(insert: &InsertPlan) -> Result<Vec<(Edit, Vec<u8>)>, Refusal> {
-    let mut writer = Writer { out: Vec::new(), hidden: Vec::new() };
-    let mut pieces = Vec::with_capacity(insert.edits.len());
-    for edit in &insert.edits {
-        writer.piece(edit, insert)?;
-        pieces.push((edit.clone(), std::mem::take(&mut writer.out)));
+    /// The edits of [`InsertPlan::prepare`], each with what goes in its place, but for blanks after them.
+    pub(super) fn pieces(&self) -> Result<Vec<(Edit, Vec<u8>)>, Refusal> {
+        let mut writer = Writer { out: Vec::new(), hidden: Vec::new() };
+        let mut pieces = Vec::with_capacity(self.edits.len());
+        for edit in &self.edits {
+            writer.piece(edit, self)?;
+            pieces.push((edit.clone(), std::mem::take(&mut writer.out)));
+        }
+        Ok(pieces)
     }
-    Ok(pieces)
 }
 
 fn no_room() -> Refusal {
@@ -103,18 +101,9 @@ impl Writer {
             self.out.push(b',');
         }
         match form {
-            IdForm::Wrapper => {
-                self.out.extend_from_slice(b"LAST_INSERT_ID(?)");
-                self.hide(edit, row)
-            }
-            IdForm::Literal | IdForm::Variable => {
-                self.out.push(b'?');
-                self.hide(edit, row)
-            }
-            IdForm::Warned => {
-                self.out.extend_from_slice(b"CONCAT(?,'x')");
-                self.hide(edit, row)
-            }
+            IdForm::Wrapper => self.out.extend_from_slice(b"LAST_INSERT_ID(?)"),
+            IdForm::Literal | IdForm::Variable => self.out.push(b'?'),
+            IdForm::Warned => self.out.extend_from_slice(b"CONCAT(?,'x')"),
             IdForm::BehindWrapper => {
                 let Some(behind) = insert.target.spacing.offset(u64::from(nth)) else {
                     return Err(Refusal::new(
@@ -123,9 +112,10 @@ impl Writer {
                 };
                 self.out.extend_from_slice(b"LAST_INSERT_ID()+");
                 put_digits(&mut self.out, behind);
-                Ok(())
+                return Ok(());
             }
         }
+        self.hide(edit, row)
     }
 
     fn hide(&mut self, edit: &Edit, row: u32) -> Result<(), Refusal> {

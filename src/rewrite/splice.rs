@@ -16,12 +16,48 @@ impl Plan {
     /// Sets the user's variables that the packet reads its ids from: to be run, and to succeed, before the packet is sent.
     /// `None`: it needs none.
     pub fn variables(&self, ranges: &[IdBlock]) -> Option<String> {
-        variables(self, ranges)
+        let mut out = Vec::new();
+        let mut ranges = ranges.iter();
+        for insert in self.inserts.iter().filter(|insert| insert.ids > 0) {
+            let range = ranges.next()?;
+            let Some(first) = insert.first_variable else { continue };
+            for edit in &insert.edits {
+                let Piece::Id { nth, form: IdForm::Variable, .. } = edit.piece else { continue };
+                out.extend_from_slice(if out.is_empty() { b"SET " } else { b"," });
+                put_variable(&mut out, first + nth);
+                out.push(b'=');
+                put_digits(&mut out, range.nth(u64::from(nth))?);
+            }
+        }
+        String::from_utf8(out).ok().filter(|sql| !sql.is_empty())
     }
 
     /// Appends the packet's text with its ids. `None` where `ranges` do not match [`Plan::demands`]; then `out` holds a part.
     pub fn splice_into(&self, text: &[u8], ranges: &[IdBlock], out: &mut Vec<u8>) -> Option<()> {
-        splice(self, text, ranges, out)
+        let edits: usize = self.inserts.iter().map(|insert| insert.edits.len()).sum();
+        let digits = ranges
+            .iter()
+            .map(|range| range.last().checked_ilog10().unwrap_or_default() as usize + ID_EXTRA_BYTES)
+            .max()
+            .unwrap_or_default();
+        out.reserve(text.len() + edits * digits + FIXED_BYTES);
+        let mut from = 0usize;
+        let mut ranges = ranges.iter();
+        for edit in &self.settled {
+            let Piece::Text(piece) = &edit.piece else { return None };
+            out.extend_from_slice(text.get(from..edit.start as usize)?);
+            out.extend_from_slice(piece);
+            from = edit.end as usize;
+        }
+        for insert in &self.inserts {
+            let range = if insert.ids > 0 { Some(ranges.next()?) } else { None };
+            from = splice_one(insert, text, range, from, out)?;
+        }
+        if ranges.next().is_some() {
+            return None;
+        }
+        out.extend_from_slice(text.get(from..)?);
+        Some(())
     }
 
     /// [`Plan::splice_into`] a text of its own.
@@ -32,35 +68,7 @@ impl Plan {
     }
 }
 
-/// Appends the text with its ids. Where `None` comes back, `out` holds a part of it.
-fn splice(plan: &Plan, text: &[u8], ranges: &[IdBlock], out: &mut Vec<u8>) -> Option<()> {
-    let edits: usize = plan.inserts.iter().map(|insert| insert.edits.len()).sum();
-    let digits = ranges
-        .iter()
-        .map(|range| range.last().checked_ilog10().unwrap_or_default() as usize + ID_EXTRA_BYTES)
-        .max()
-        .unwrap_or_default();
-    out.reserve(text.len() + edits * digits + FIXED_BYTES);
-    let mut from = 0usize;
-    let mut ranges = ranges.iter();
-    for edit in &plan.settled {
-        let Piece::Text(piece) = &edit.piece else { return None };
-        out.extend_from_slice(text.get(from..edit.start as usize)?);
-        out.extend_from_slice(piece);
-        from = edit.end as usize;
-    }
-    for insert in &plan.inserts {
-        let range = if insert.ids > 0 { Some(ranges.next()?) } else { None };
-        from = splice_one(insert, text, range, from, out)?;
-    }
-    if ranges.next().is_some() {
-        return None;
-    }
-    out.extend_from_slice(text.get(from..)?);
-    Some(())
-}
-
-/// Appends the text from `from` to behind the statement's last edit; returns where that is.
+/// Appends the text from `from` to after the statement's last edit; returns where that is.
 fn splice_one(
     insert: &InsertPlan,
     text: &[u8],
@@ -99,24 +107,6 @@ fn splice_one(
         }
     }
     Some(from)
-}
-
-/// See [`Plan::variables`].
-fn variables(plan: &Plan, ranges: &[IdBlock]) -> Option<String> {
-    let mut out = Vec::new();
-    let mut ranges = ranges.iter();
-    for insert in plan.inserts.iter().filter(|insert| insert.ids > 0) {
-        let range = ranges.next()?;
-        let Some(first) = insert.first_variable else { continue };
-        for edit in &insert.edits {
-            let Piece::Id { nth, form: IdForm::Variable, .. } = edit.piece else { continue };
-            out.extend_from_slice(if out.is_empty() { b"SET " } else { b"," });
-            put_variable(&mut out, first + nth);
-            out.push(b'=');
-            put_digits(&mut out, range.nth(u64::from(nth))?);
-        }
-    }
-    String::from_utf8(out).ok().filter(|sql| !sql.is_empty())
 }
 
 fn put_variable(out: &mut Vec<u8>, number: u32) {

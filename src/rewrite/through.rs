@@ -68,8 +68,7 @@ impl Following {
                 rule.column
             ));
         };
-        let id =
-            base.shape.iter().flat_map(|shape| &shape.columns).find(|c| same_column(&c.name, &rule.column));
+        let id = base.shape.as_deref().and_then(|shape| shape.column(&rule.column));
         let Some((shown, id)) = shape.columns.get(place).zip(id) else { return Lookup::Missing };
         let column = shown.name.clone();
         let mut shape = shape.clone();

@@ -69,7 +69,7 @@ impl Tables {
         entry.lookup.clone()
     }
 
-    /// Of a name that nothing is known of, or not any more.
+    /// The meaning of a name of which nothing is known, or not any more.
     fn not_known(&self, schema: &str, table: &str, name: &FoldedName<'_>) -> Lookup {
         match self.rules.acting(self.backend.case, schema, table) {
             Ok(None) if !self.views.are_read_at(self.backend.ddl.seen()) => Lookup::Unknown,
@@ -98,12 +98,18 @@ impl Tables {
     /// Whether the table that `target` was planned for is ruled and shaped as it was then.
     pub(crate) async fn still_serves(&self, target: &Target) -> bool {
         let (schema, table) = target.named();
-        let mut found = self.lookup(schema, table);
-        if let Lookup::Unknown = found {
-            self.fetch(schema, table, false).await;
-            found = self.lookup(schema, table);
+        matches!(self.look_up(schema, table).await, Lookup::Ruled(now) if *now == *target)
+    }
+
+    /// As [`Tables::lookup`]; what is not known is fetched.
+    pub(super) async fn look_up(&self, schema: &str, table: &str) -> Lookup {
+        match self.lookup(schema, table) {
+            Lookup::Unknown => {
+                self.fetch(schema, table, false).await;
+                self.lookup(schema, table)
+            }
+            found => found,
         }
-        matches!(found, Lookup::Ruled(now) if *now == *target)
     }
 
     fn is_fresh(&self, entry: &Entry) -> bool {
@@ -188,7 +194,7 @@ impl Tables {
         self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.ddl != ddl)
     }
 
-    /// Whether it was, by the ids of this rule's column.
+    /// Whether the table was bound by the ids of this rule's column.
     pub(super) fn is_bound_by(&self, rule: &Rule, table: &str) -> bool {
         let known = self.known.load();
         let Some(entry) = known.get(&self.folded(&rule.schema, table)) else { return false };

@@ -170,7 +170,7 @@ impl Store for Panics {
     }
 }
 
-/// Table t moves from g to h; that fails behind the retirement as `fail` has it. The old rules go on, or the new, and
+/// Table t moves from g to h; that fails after the retirement as `fail` has it. The old rules go on, or the new, and
 /// the next change succeeds.
 #[track_caller]
 fn check_handover(keys: &str, to: &str, is_bound: bool, fail: impl Fn(&MemoryStore, &Panics), goes_on: &str) {

@@ -19,9 +19,9 @@ use std::sync::Arc;
 
 use pieces::{COLUMNS, Random};
 use rowstamp::ids::range::block::Spacing;
-use rowstamp::rewrite::plan::named::Fresh;
+use rowstamp::rewrite::plan::prepared_names::Fresh;
 use rowstamp::rewrite::plan::target::Target;
-use rowstamp::rewrite::plan::{Lookup, Planned, Protocol, View};
+use rowstamp::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};
 use rowstamp::rewrite::planner::plan;
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 use rowstamp::rules::model::{
@@ -275,7 +275,7 @@ impl Judge {
             }
             Some(_) => {}
         }
-        let view = View {
+        let view = PlanContext {
             dialect: &dialect,
             multi_statements: false,
             default_schema: Some("oracle"),

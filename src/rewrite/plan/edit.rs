@@ -1,6 +1,7 @@
 //! What changes in a text: where, and what goes there.
 
 use crate::sql::dialect::ClientCharset;
+use crate::sql::lex::Span;
 
 /// How the ids are written, and so what the OK packet and LAST_INSERT_ID() hold afterwards (docs/design/inserts.md, "The insert id").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,18 @@ pub(in crate::rewrite) struct Edit {
     pub(in crate::rewrite) piece: Piece,
 }
 
+impl Edit {
+    /// `piece` in place of `span`, in a text without placeholders.
+    pub(in crate::rewrite) fn over(Span { start, end }: Span, piece: Piece) -> Self {
+        Edit { start, end, params_before: 0, piece }
+    }
+
+    /// `piece` in front of the byte `at`, in a text without placeholders.
+    pub(in crate::rewrite) fn at(at: u32, piece: Piece) -> Self {
+        Edit::over(Span { start: at, end: at }, piece)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::rewrite) enum Piece {
     /// As it is, in the client's character set.
@@ -93,7 +106,7 @@ pub(in crate::rewrite) enum IdForm {
     Warned,
     /// `LAST_INSERT_ID(7)`
     Wrapper,
-    /// `8`; prepared: so much behind what the wrapper of the same statement set.
+    /// `8`; prepared: so much after what the wrapper of the same statement set.
     BehindWrapper,
     /// A user's variable of ours that holds it.
     Variable,

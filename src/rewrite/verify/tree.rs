@@ -124,7 +124,7 @@ impl Taking<'_> {
         }
     }
 
-    /// `id=LAST_INSERT_ID(id)` behind the client's own assignments.
+    /// `id=LAST_INSERT_ID(id)` after the client's own assignments.
     fn take_from_update(&self, before: &Insert, after: &mut Insert) -> Compared<()> {
         let (Some(OnInsert::DuplicateKeyUpdate(old)), Some(OnInsert::DuplicateKeyUpdate(new))) =
             (&before.on, &mut after.on)
