@@ -105,7 +105,8 @@ impl TableError {
 /// How long a generator's floor may take to reach the store.
 const FLOOR_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long the highest id of a table waits for the table's lock after DDL: where the session itself has locked it, in vain.
+/// How long reading a table's highest id waits for the table's lock after DDL. Where the session
+/// itself holds that lock, it waits in vain.
 const DDL_LOCK_SECONDS: u32 = 1;
 /// How long it takes in all; other tables' first statements wait meanwhile.
 const DDL_READ_MAX: Duration = Duration::from_secs(2);
@@ -206,8 +207,9 @@ impl Tables {
         }
     }
 
-    /// The highest id in the table, where the generator starts above it. Of a timestamp generator no ids count that are above
-    /// all of its own: other nodes' may be, where the node lies above the time.
+    /// The highest id in the table, where the generator starts above it. For a timestamp generator,
+    /// ids above all of its own do not count: they may be other nodes', where the layout puts the
+    /// node above the time.
     async fn highest(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
         let Some((schema, id_max)) = self.asked_for_ids(rule) else { return Ok(0) };
         Ok(schema.highest_id(&rule.schema, table, &rule.column, id_max).await?)

@@ -81,7 +81,8 @@ struct Walk<'a> {
     schema_is_known: bool,
     /// Names that temporary tables of this packet hide or no longer hide.
     overlay: Vec<(TableName, Hidden)>,
-    /// Views that this packet makes: whether of a ruled table is not known before they are there.
+    /// Views that this packet makes. Whether they are of a ruled table is not known before they
+    /// exist.
     views: Vec<TableName>,
     effects: Effects,
     /// [`Effects::explains_report`], as far as the walk has come.
@@ -89,7 +90,8 @@ struct Walk<'a> {
     /// [`Plan::settled`]
     settled: Vec<Edit>,
     inserts: Vec<InsertPlan>,
-    /// After the first INSERT whose `LAST_INSERT_ID()` is known only once the packet has been answered.
+    /// The end of the first INSERT whose `LAST_INSERT_ID()` is known only once the packet is
+    /// answered.
     owes_from: Option<u32>,
     /// User's variables of ours that the packet needs so far.
     variables: u32,
@@ -184,7 +186,8 @@ impl Walk<'_> {
             Statement::Explain => self.explained(&mut lexer.clone(), place)?,
             Statement::Analyze => return self.behind_prefix(lexer, place, Around::analyzed),
             Statement::For(settings) => {
-                // MariaDB reports the change and not that it is put back (measured on 10.11): the state is read again.
+                // MariaDB reports that the variable is set, but not that it is put back (measured
+                // on 10.11). So the state is read again.
                 self.effects.tracking |= settings.sql_mode != ModeSetting::Session;
                 return self.behind_prefix(lexer, place, |around| around.with(settings));
             }
@@ -240,7 +243,8 @@ impl Walk<'_> {
         }
     }
 
-    /// After a statement that may have changed `sql_mode` or the character set: where the rest is cut then depends on them.
+    /// Whether the rest cannot be cut into tokens. A statement before it may have changed sql_mode
+    /// or the character set, and it holds bytes whose meaning depends on them.
     fn is_blind(&self, lexer: &Lexer<'_>) -> bool {
         let rest = self.text.get(lexer.position() as usize..).unwrap_or_default();
         self.effects.opaque
@@ -260,7 +264,8 @@ impl Walk<'_> {
         Ok(false)
     }
 
-    /// A single statement may be shown to the server; of several, their order depends on what cannot be read.
+    /// A single statement is shown to the server. Several are refused: where each begins depends on
+    /// what cannot be read.
     fn unreadable(&self, start: u32, what: &str) -> Planned {
         let refusal =
             Refusal::new(format!("an INSERT that may need an id, but {what}; write it more plainly"));
@@ -469,7 +474,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The rest of a statement that is nobody's to rewrite.
+    /// Passes over the rest of a statement that is not rewritten.
     fn skip(&mut self, lexer: &mut Lexer<'_>, start: u32) -> Result<bool, Halt> {
         if !self.several {
             return Ok(false);

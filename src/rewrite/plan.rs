@@ -133,7 +133,8 @@ pub struct InsertPlan {
     pub explicit: Vec<i128>,
     pub style: Style,
     pub new_rows: NewRows,
-    /// The client's own `LAST_INSERT_ID(x)` is in it: where no id is generated, OK packet and function are the server's.
+    /// It holds the client's own `LAST_INSERT_ID(x)`. Where no id is generated, OK packet and
+    /// function stay as the server has them.
     pub sets_last_id: bool,
     /// Whether zero was a value (NO_AUTO_VALUE_ON_ZERO) when the meaning of its constants was decided; `None`: none of them
     /// is zero or DEFAULT. The server decides at each execution.
@@ -141,7 +142,7 @@ pub struct InsertPlan {
     /// The strict modes under which the server refuses one of its values, which would become zero without
     /// them; `None`: there is no such value.
     pub strict_meant: Option<SqlMode>,
-    /// Why several sets of parameters in one execution would not do as single ones do.
+    /// Why one execution cannot have several sets of parameters (MariaDB's bulk); `None`: it can.
     pub one_set_only: Option<&'static str>,
     /// Answers with a result set, whose end tells neither affected rows nor an id.
     pub returning: bool,

@@ -15,10 +15,10 @@ pub fn plan(text: &[u8], context: &PlanContext<'_>, protocol: Protocol) -> Plann
     packet::plan(text, context, protocol, several)
 }
 
-/// What a statement is that is to be prepared, as far as it inserts.
+/// What a statement to be prepared inserts into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inserts {
-    /// It does not, or names no table that there could be.
+    /// Into nothing: it is no INSERT, or no table can have such a name.
     Nothing,
     Into(Box<TableName>),
     /// It cannot be read for certain.

@@ -1,7 +1,7 @@
 //! Plan and ranges to bytes.
 
 use crate::ids::range::block::IdBlock;
-use crate::rewrite::plan::edit::{Edit, IdForm, Piece, put_digits};
+use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece, put_digits};
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::sql::dialect::ClientCharset;
 use crate::sql::lex::is_name_byte;
@@ -22,7 +22,7 @@ impl Plan {
             let range = ranges.next()?;
             let Some(first) = insert.first_variable else { continue };
             for edit in &insert.edits {
-                let Piece::Id { nth, form: IdForm::Variable, .. } = edit.piece else { continue };
+                let Piece::Id(Id { nth, form: IdForm::Variable, .. }) = edit.piece else { continue };
                 out.extend_from_slice(if out.is_empty() { b"SET " } else { b"," });
                 put_variable(&mut out, first + nth);
                 out.push(b'=');
@@ -51,7 +51,8 @@ impl Plan {
         }
         for insert in &self.inserts {
             let range = if insert.ids > 0 { Some(ranges.next()?) } else { None };
-            from = splice_one(insert, text, range, from, out)?;
+            let put = |out: &mut Vec<u8>, _: &Edit, id| put_id(out, id, insert, range).ok_or(());
+            from = put_edits(insert, text, from, out, put).ok()?;
         }
         if ranges.next().is_some() {
             return None;
@@ -68,45 +69,47 @@ impl Plan {
     }
 }
 
-/// Appends the text from `from` to after the statement's last edit; returns where that is.
-fn splice_one(
+/// Appends the text from `from` up to the last edit of `insert`, with all edits in their places.
+/// Returns where the text goes on. `put_id` writes an id.
+pub(super) fn put_edits<E>(
     insert: &InsertPlan,
     text: &[u8],
-    range: Option<&IdBlock>,
     mut from: usize,
     out: &mut Vec<u8>,
-) -> Option<usize> {
+    mut put_id: impl FnMut(&mut Vec<u8>, &Edit, Id) -> Result<(), E>,
+) -> Result<usize, E> {
     for edit in &insert.edits {
-        out.extend_from_slice(text.get(from..edit.start as usize)?);
+        out.extend_from_slice(text.get(from..edit.start as usize).unwrap_or_default());
         match &edit.piece {
-            Piece::Text(_) | Piece::Column { .. } | Piece::AllColumns { .. } => {
-                put_fixed(out, &edit.piece, insert);
-            }
-            Piece::Id { nth, comma, form, .. } => {
-                let id = range?.nth(u64::from(*nth))?;
-                put_separator(out, *comma);
-                match form {
-                    IdForm::Wrapper => {
-                        out.extend_from_slice(b"LAST_INSERT_ID(");
-                        put_digits(out, id);
-                        out.push(b')');
-                    }
-                    IdForm::Literal | IdForm::BehindWrapper => put_digits(out, id),
-                    IdForm::Warned => {
-                        out.push(b'\'');
-                        put_digits(out, id);
-                        out.extend_from_slice(b"x'");
-                    }
-                    IdForm::Variable => put_variable(out, insert.first_variable? + nth),
-                }
-            }
+            Piece::Id(id) => put_id(out, edit, *id)?,
+            fixed => put_fixed(out, fixed, insert),
         }
         from = edit.end as usize;
         if needs_blank(edit, text) {
             out.push(b' ');
         }
     }
-    Some(from)
+    Ok(from)
+}
+
+fn put_id(out: &mut Vec<u8>, place: Id, insert: &InsertPlan, range: Option<&IdBlock>) -> Option<()> {
+    let id = range?.nth(u64::from(place.nth))?;
+    put_separator(out, place.comma);
+    match place.form {
+        IdForm::Wrapper => {
+            out.extend_from_slice(b"LAST_INSERT_ID(");
+            put_digits(out, id);
+            out.push(b')');
+        }
+        IdForm::Literal | IdForm::AfterWrapper => put_digits(out, id),
+        IdForm::Warned => {
+            out.push(b'\'');
+            put_digits(out, id);
+            out.extend_from_slice(b"x'");
+        }
+        IdForm::Variable => put_variable(out, insert.first_variable? + place.nth),
+    }
+    Some(())
 }
 
 fn put_variable(out: &mut Vec<u8>, number: u32) {
@@ -133,11 +136,11 @@ pub(super) fn put_fixed(out: &mut Vec<u8>, piece: &Piece, insert: &InsertPlan) {
             }
             out.push(b')');
         }
-        Piece::Id { .. } => {}
+        Piece::Id(_) => {}
     }
 }
 
-/// That it can be written the plan has made sure of.
+/// The plan has made sure that the name can be written in this character set.
 fn put_name(out: &mut Vec<u8>, name: &str, charset: ClientCharset) {
     match charset.written(name) {
         Some(written) => name::put_quoted_bytes(out, &written),

@@ -1,5 +1,6 @@
-//! An INSERT through a view is one into the table that it selects from: which column of the view is which of the table's, one
-//! definition after the other. The caller that follows a view reads what it needs; nothing is read here.
+//! An INSERT through a view is one into the table that the view selects from. The view's columns
+//! are mapped to the table's here, one definition after the other. The caller reads the
+//! definitions.
 
 use std::sync::Arc;
 
@@ -80,7 +81,7 @@ impl Following {
     }
 }
 
-/// A view of which it is not certain where its rows go.
+/// The meaning of a view that may or may not insert into a ruled table.
 pub fn unclear((schema, name): (&str, &str), why: &str) -> Lookup {
     Lookup::ServerFirst(format!(
         "{schema}.{name} is a view that may insert into a ruled table, and {why}; INSERT into the table itself"

@@ -304,8 +304,8 @@ impl Next {
         old.again(&self.live)
     }
 
-    /// Binds what is to be bound; the caller has retired `old` and holds `fetching`. With the version come the generators that
-    /// it has not got, to be closed before it is used.
+    /// Binds what is to be bound; the caller has retired `old` and holds `fetching`. Also returns
+    /// the old generators that this version does not have: they are closed before it is used.
     pub(super) async fn bound(self, old: &Tables) -> Result<(Tables, Vec<Leaving>), TableError> {
         let new_to = self.bind(Some(old)).await?;
         let Next { tables, live } = self;

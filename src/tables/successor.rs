@@ -107,7 +107,7 @@ impl Tables {
         (!self.is_retired()).then_some(by)
     }
 
-    /// The same for who looks afterwards whether the rules are retired.
+    /// As [`Tables::send_by`], for a caller that then looks itself whether the rules are retired.
     pub(crate) fn lease(&self, target: &Target) -> Option<SendBy> {
         match &self.backend.locks {
             Some(locks) => locks.send_by().filter(|_| self.lost_lock(target).is_none()),
@@ -216,7 +216,7 @@ impl InForce {
         }
     }
 
-    /// Of an id that a client of the process before this one wrote itself.
+    /// Advances past an id that a client of the process before this one wrote itself.
     pub async fn pass_for(&self, asked: &Asked<'_>, id: u64, deadline: Duration) -> Result<Advanced, String> {
         loop {
             let (tables, target) = self.target(asked).await?;

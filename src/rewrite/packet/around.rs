@@ -95,7 +95,7 @@ impl Around {
             ));
         }
         if self.is_analyzed && !matches!(plan.style, Style::Wrapped | Style::OdkuOne) {
-            // It comes without an OK packet, so there is nothing to tell the client's id by.
+            // Its answer has no OK packet, so nothing would tell the client the id.
             return Err(Stop::Refused(
                 "ANALYZE of an INSERT with IGNORE, ON DUPLICATE KEY UPDATE, LAST_INSERT_ID() or a placeholder for the id; \
                  leave these out, or EXPLAIN it"
@@ -127,8 +127,8 @@ impl Around {
 }
 
 impl Walk<'_> {
-    /// Nothing is filled into an INSERT that is shown, not run. Where AUTO_INCREMENT does not stand for the id, the server may
-    /// miss it (error 1364).
+    /// An explained INSERT is not run, so no id is filled in. Without AUTO_INCREMENT the server may
+    /// then miss the id's value (error 1364).
     pub(super) fn explained(&self, lexer: &mut Lexer<'_>, place: Place) -> Result<(), Halt> {
         if !self.context.any_rules {
             return Ok(());

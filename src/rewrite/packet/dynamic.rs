@@ -1,8 +1,9 @@
-//! PREPARE, EXECUTE and EXECUTE IMMEDIATE: the text within is planned as if it were prepared by itself, and what must change
-//! in it changes in the quotes that it stands in.
+//! PREPARE, EXECUTE and EXECUTE IMMEDIATE. The text within is planned as if it were prepared by
+//! itself, and edited within its quotes.
 //!
-//! PREPARE gives the text parameters of our own, as in the binary protocol, and EXECUTE binds them: an EXECUTE that we do not
-//! see (a routine's) has too few parameters and fails with 1210, so that no id can be used twice.
+//! PREPARE adds parameters of our own to the text, as in the binary protocol, and EXECUTE binds
+//! them. An EXECUTE that we do not see (a routine's) has too few parameters and fails with 1210, so
+//! no id is used twice.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use super::{Halt, Place, Walk, refused};
 use crate::mysql::error::parse_err;
 use crate::rewrite::packet::inner::{Inner, Order, Ran, check_around, prepared, taken_edits};
-use crate::rewrite::plan::edit::{Edit, Piece};
+use crate::rewrite::plan::edit::{Edit, Id, Piece};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::{
     Database, NamedChange, NamedStatement, Value, question, question_at_execute,
@@ -32,7 +33,7 @@ struct Text<'a> {
 /// Where it stands in the packet.
 enum TextPlace<'a> {
     Literal(&'a Literal),
-    /// The server told it; a string takes its place where it must change.
+    /// The server evaluated this expression. Where the text must change, a string takes its place.
     Evaluated(Span),
 }
 
@@ -95,7 +96,8 @@ impl Walk<'_> {
                         bytes: Cow::Owned(text.into_bytes()),
                         place: TextPlace::Evaluated(*span),
                     })),
-                    // In the statement itself, of which the error tells the place.
+                    // The server itself reports an error in the client's statement, with its right
+                    // place.
                     Value::Failed(error) if is_syntax_error(&error) => Ok(None),
                     Value::Failed(error) => Err(Box::new(Planned::Fails(error))),
                     Value::NotAsked | Value::Unknown => refused(
@@ -315,7 +317,7 @@ impl Walk<'_> {
         let edits = insert.edits.iter().map(|edit| {
             let mut out = Vec::new();
             let piece = match &edit.piece {
-                Piece::Id { .. } => edit.piece.clone(),
+                Piece::Id(_) => edit.piece.clone(),
                 fixed => {
                     put_fixed(&mut out, fixed, &insert);
                     Piece::Text(out.into())
@@ -327,13 +329,13 @@ impl Walk<'_> {
         if using.args.len() == insert.params as usize {
             let taking = self.bind(lexer, &mut insert, using, place)?;
             let rows = edits.iter().filter_map(|edit| match edit.piece {
-                Piece::Id { row, .. } => Some(row),
+                Piece::Id(Id { row, .. }) => Some(row),
                 _ => None,
             });
             let order = Order::new(rows, &taking);
             for edit in &mut edits {
-                if let Piece::Id { nth, row, .. } = &mut edit.piece {
-                    *nth = order.nth(*row);
+                if let Piece::Id(id) = &mut edit.piece {
+                    id.nth = order.nth(id.row);
                 }
             }
             edits.extend(taken_edits(&taking, &order));
@@ -375,7 +377,8 @@ fn is_syntax_error(error: &[u8]) -> bool {
     parse_err(error).is_some_and(|(code, _)| code == 1064)
 }
 
-/// A text that the server told, as a string with its edits in the place of the expression that gave it.
+/// Puts a string in the place of an expression: the text that the server evaluated it to, with the
+/// text's edits.
 fn quoted(span: Span, text: &[u8], edits: Vec<Edit>, sql_mode: SqlMode) -> Vec<Edit> {
     let piece = |from: u32, to: u32| {
         let bytes = text.get(from as usize..to as usize).unwrap_or_default();

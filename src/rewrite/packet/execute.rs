@@ -2,7 +2,7 @@
 
 use super::{Halt, Place, Walk, refused};
 use crate::rewrite::packet::inner::{Inner, Order, check_around, prepared, taken_edits};
-use crate::rewrite::plan::edit::{Edit, IdForm, Piece};
+use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
 use crate::rewrite::plan::prepared_names::{Known, NamedChange, NamedStatement, Value};
 use crate::rewrite::plan::prepared_text::PreparedText;
 use crate::rewrite::plan::{InsertPlan, Planned};
@@ -211,11 +211,11 @@ impl Walk<'_> {
             return refused("EXECUTE of an INSERT of more than 10,000 rows; insert fewer at a time");
         }
         for edit in &mut insert.edits {
-            if let Piece::Id { form, .. } = &mut edit.piece {
-                if *form == IdForm::Warned {
+            if let Piece::Id(id) = &mut edit.piece {
+                if id.form == IdForm::Warned {
                     return refused("PREPARE of an INSERT with text that is no number as id; write NULL");
                 }
-                *form = IdForm::Variable;
+                id.form = IdForm::Variable;
             }
         }
         insert.first_variable = Some(self.variables);
@@ -230,7 +230,7 @@ fn hidden_edits(now: &PreparedText, using: &Using, order: &Order) -> Vec<Edit> {
     for (before, hidden) in now.hidden.iter().enumerate() {
         let client_index = usize::from(hidden.index) - before;
         let row = hidden.row;
-        let id = |comma| Piece::Id { nth: order.nth(row), row, comma, form: IdForm::Literal };
+        let id = |comma| Piece::Id(Id { nth: order.nth(row), row, comma, form: IdForm::Literal });
         let mut put = |at: u32, piece| edits.push(Edit::at(at, piece));
         match using.args.get(client_index) {
             Some(arg) => {

@@ -7,7 +7,7 @@ use crate::sql::name::{self, Path};
 use crate::sql::statement::ddl::TableChange;
 use crate::table_name::TableName;
 
-/// Whether a temporary table stands before a ruled one.
+/// Whether a temporary table hides a ruled one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hidden {
     No,

@@ -2,7 +2,7 @@
 
 use super::{Halt, Place, refused};
 use crate::rewrite::packet::hiding::Hidden;
-use crate::rewrite::plan::edit::{Edit, IdForm, Piece};
+use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_text::PreparedText;
 use crate::rewrite::plan::{InsertPlan, Planned};
@@ -58,7 +58,7 @@ impl Order {
 /// Ids in place of the client's parameters.
 pub(super) fn taken_edits(taking: &[(u32, Span)], order: &Order) -> Vec<Edit> {
     let edit = |&(row, arg): &(u32, Span)| {
-        let piece = Piece::Id { nth: order.nth(row), row, comma: false, form: IdForm::Literal };
+        let piece = Piece::Id(Id { nth: order.nth(row), row, comma: false, form: IdForm::Literal });
         Edit::over(arg, piece)
     };
     taking.iter().map(edit).collect()

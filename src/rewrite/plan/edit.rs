@@ -90,11 +90,27 @@ pub(in crate::rewrite) enum Piece {
     /// As it is, in the client's character set.
     Text(Box<[u8]>),
     /// The id's column, quoted, in the client's character set, between these.
-    Column { before: &'static str, after: &'static str, charset: ClientCharset },
+    Column {
+        before: &'static str,
+        after: &'static str,
+        charset: ClientCharset,
+    },
     /// The list of the visible columns, and after them the id's.
-    AllColumns { with_id: bool, charset: ClientCharset },
-    /// The n-th id of the statement; prepared, the one of its row.
-    Id { nth: u32, row: u32, comma: bool, form: IdForm },
+    AllColumns {
+        with_id: bool,
+        charset: ClientCharset,
+    },
+    Id(Id),
+}
+
+/// The n-th id of the statement; prepared, the one of its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::rewrite) struct Id {
+    pub(in crate::rewrite) nth: u32,
+    pub(in crate::rewrite) row: u32,
+    /// After a comma.
+    pub(in crate::rewrite) comma: bool,
+    pub(in crate::rewrite) form: IdForm,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,8 +122,8 @@ pub(in crate::rewrite) enum IdForm {
     Warned,
     /// `LAST_INSERT_ID(7)`
     Wrapper,
-    /// `8`; prepared: so much after what the wrapper of the same statement set.
-    BehindWrapper,
+    /// `8`; prepared: so much above what the wrapper of the same statement set.
+    AfterWrapper,
     /// A user's variable of ours that holds it.
     Variable,
 }
