@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use rowstamp::ids::range::block::{IdBlock, Spacing};
 use rowstamp::rewrite::plan::target::Target;
-use rowstamp::rewrite::plan::{Lookup, Planned, Protocol, View};
+use rowstamp::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};
 use rowstamp::rewrite::planner::plan;
 use rowstamp::rules::model::{
     ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
@@ -81,14 +81,14 @@ fn run(
     let tables = |_: &str, table: &str| {
         if table == "orders" { Lookup::Ruled(Arc::clone(target)) } else { Lookup::NotRuled }
     };
-    let view = View {
+    let view = PlanContext {
         dialect,
         multi_statements,
         default_schema: Some("shop"),
         any_rules: true,
         tables: &tables,
         hidden: &|_, _| false,
-        session: &rowstamp::rewrite::plan::named::Fresh,
+        session: &rowstamp::rewrite::plan::prepared_names::Fresh,
     };
     match plan(text.as_bytes(), &view, Protocol::Text) {
         Planned::Rewrite(plan) => {

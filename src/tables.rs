@@ -28,8 +28,6 @@ use crate::tables::shadow_counts::Shadow;
 use crate::tables::views::Views;
 
 mod change;
-mod column;
-pub mod followed;
 mod in_force;
 pub mod locks;
 mod lookup;
@@ -40,9 +38,9 @@ pub mod shadow_counts;
 mod successor;
 mod taken;
 mod through;
+pub mod view_targets;
 pub mod views;
 
-pub(crate) use column::{highest_of, id_shape};
 pub use in_force::InForce;
 pub use lookup::SHAPE_AGE_MAX;
 pub(crate) use mentions::is_concerning;
@@ -107,7 +105,8 @@ impl TableError {
 /// How long a generator's floor may take to reach the store.
 const FLOOR_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long the highest id of a table waits for the table's lock after DDL: where the session itself has locked it, in vain.
+/// How long reading a table's highest id waits for the table's lock after DDL. Where the session
+/// itself holds that lock, it waits in vain.
 const DDL_LOCK_SECONDS: u32 = 1;
 /// How long it takes in all; other tables' first statements wait meanwhile.
 const DDL_READ_MAX: Duration = Duration::from_secs(2);
@@ -208,25 +207,24 @@ impl Tables {
         }
     }
 
-    /// The highest id in the table, where the generator starts above it. Of a timestamp generator no ids count that are above
-    /// all of its own: other nodes' may be, where the node lies above the time.
+    /// The highest id in the table, where the generator starts above it. For a timestamp generator,
+    /// ids above all of its own do not count: they may be other nodes', where the layout puts the
+    /// node above the time.
     async fn highest(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
-        let Some(schema) = self.asked_for_ids(rule) else { return Ok(0) };
-        let id_max = self.generators.get(&rule.generator).and_then(Generator::id_max);
+        let Some((schema, id_max)) = self.asked_for_ids(rule) else { return Ok(0) };
         Ok(schema.highest_id(&rule.schema, table, &rule.column, id_max).await?)
     }
 
     /// [`Tables::highest`] of a table that is bound, after DDL.
     async fn highest_after_ddl(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
-        let Some(schema) = self.asked_for_ids(rule) else { return Ok(0) };
-        let id_max = self.generators.get(&rule.generator).and_then(Generator::id_max);
-        let highest =
-            schema.highest_id_within(DDL_LOCK_SECONDS, &rule.schema, table, &rule.column, id_max).await;
-        Ok(highest?)
+        let Some((schema, id_max)) = self.asked_for_ids(rule) else { return Ok(0) };
+        Ok(schema.highest_id_within(DDL_LOCK_SECONDS, &rule.schema, table, &rule.column, id_max).await?)
     }
 
-    fn asked_for_ids(&self, rule: &Rule) -> Option<&Schema> {
-        self.backend.schema.as_ref().filter(|_| self.seed(&rule.generator) == Seed::Tables)
+    /// Who tells the ids in the rule's tables, and the highest that counts.
+    fn asked_for_ids(&self, rule: &Rule) -> Option<(&Schema, Option<u64>)> {
+        let schema = self.backend.schema.as_ref().filter(|_| self.seed(&rule.generator) == Seed::Tables)?;
+        Some((schema, self.generators.get(&rule.generator).and_then(Generator::id_max)))
     }
 
     /// Binds a table that is locked, and holds ids up to `highest`. `old`: a version that may have other generators open.
@@ -276,7 +274,7 @@ impl Tables {
     async fn raise_floor_again(&self, target: &Target) -> Result<(), TableError> {
         let (rule, table) = (&target.rule, &target.table);
         let Some(generator) = self.generators.get(&rule.generator) else { return Ok(()) };
-        if id_shape(target).is_none_or(|column| column.highest().is_none()) {
+        if target.id_shape().is_none_or(|column| column.highest().is_none()) {
             return Ok(());
         }
         let raised = async {

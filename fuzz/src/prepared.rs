@@ -8,8 +8,8 @@ use rowstamp::ids::range::block::IdBlock;
 use rowstamp::mysql::bulk::Bulk;
 use rowstamp::mysql::prepared::{Execute, Expected, ParamType};
 use rowstamp::rewrite::plan::edit::Style;
-use rowstamp::rewrite::plan::named::Fresh;
-use rowstamp::rewrite::plan::{Plan, Planned, Protocol, View};
+use rowstamp::rewrite::plan::prepared_names::Fresh;
+use rowstamp::rewrite::plan::{Plan, PlanContext, Planned, Protocol};
 use rowstamp::rewrite::planner::plan;
 use rowstamp::rewrite::prepare::PreparedInsert;
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
@@ -34,7 +34,7 @@ pub fn check(data: &[u8]) {
     let mut bound = Input::new(input.bytes(BOUND_BYTES));
     let text = input.rest();
     let tables = |schema: &str, table: &str| input::lookup(&ruled.target, schema, table);
-    let view = View {
+    let view = PlanContext {
         dialect: &dialect,
         multi_statements: flags & 1 == 1,
         default_schema: Some("shop"),

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 
 use rowstamp::ids::range::block::IdBlock;
 use rowstamp::rewrite::plan::edit::{Numbers, Style};
-use rowstamp::rewrite::plan::named::Fresh;
-use rowstamp::rewrite::plan::{InsertPlan, Lookup, Plan, Planned, Protocol, View};
+use rowstamp::rewrite::plan::prepared_names::Fresh;
+use rowstamp::rewrite::plan::{InsertPlan, Lookup, Plan, PlanContext, Planned, Protocol};
 use rowstamp::rewrite::planner::{begins_insert, plan};
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 use rowstamp::rules::model::{InsertId, Mode};
@@ -26,7 +26,7 @@ pub fn check(data: &[u8]) {
     let multi_statements = flags & 1 == 1;
     let any_rules = flags & 2 == 0;
     let tables = |schema: &str, table: &str| input::lookup(&ruled.target, schema, table);
-    let view = View {
+    let view = PlanContext {
         dialect: &dialect,
         multi_statements,
         default_schema: (flags & 4 == 0).then_some("shop"),
@@ -57,7 +57,7 @@ pub fn check(data: &[u8]) {
 
 /// A statement that is too long to be read is judged by its beginning, where that names an INSERT's table: the table must be
 /// the whole's, and where no rule concerns it, both are left alone; refused are both, too.
-fn begins(text: &[u8], view: View<'_>) {
+fn begins(text: &[u8], view: PlanContext<'_>) {
     let beginning = &text[..text.len() / 2];
     if !begins_insert(beginning, view.dialect) {
         return;
@@ -68,7 +68,7 @@ fn begins(text: &[u8], view: View<'_>) {
             names.lock().unwrap().push((schema.to_owned(), table.to_owned()));
             Lookup::NotRuled
         };
-        let view = View { multi_statements: false, tables: &tables, hidden: &|_, _| false, ..view };
+        let view = PlanContext { multi_statements: false, tables: &tables, hidden: &|_, _| false, ..view };
         let planned = plan(text, &view, Protocol::Text);
         // Refused where the name cannot be read.
         let passes = matches!(planned, Planned::Untouched(_));

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::explain::tables::{LiveTables, NO_DATABASE, Tables};
 use crate::proxy::settings::Verify;
-use crate::rewrite::plan::{Lookup, Planned, Protocol, View};
+use crate::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};
 use crate::rewrite::planner::plan;
 use crate::rewrite::render::describe;
 use crate::rewrite::verify::{Opinion, opinion_on_sample};
@@ -60,14 +60,14 @@ pub fn explain_statement(
         is_shadow.fetch_or(tables.is_shadow(schema, table), Ordering::Relaxed);
         tables.lookup(schema, table)
     };
-    let view = View {
+    let view = PlanContext {
         dialect: &dialect,
         multi_statements: true,
         default_schema: Some(input.database.unwrap_or(NO_DATABASE)),
         any_rules: !rules.is_empty(),
         tables: &lookup,
         hidden: &|_, _| false,
-        session: &crate::rewrite::plan::named::Fresh,
+        session: &crate::rewrite::plan::prepared_names::Fresh,
     };
     let planned = plan(input.statement, &view, Protocol::Text);
     let is_refused = matches!(planned, Planned::Refused(_) | Planned::Unreadable(_) | Planned::Stale { .. });

@@ -8,8 +8,8 @@ use crate::explain::tally::{Outcome, Said, Tally};
 use crate::proxy::settings::Verify;
 use crate::querylog::entry::{Entry, What};
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::named::Fresh;
-use crate::rewrite::plan::{Lookup, Need, Plan, Planned, Protocol, Unreadable, View};
+use crate::rewrite::plan::prepared_names::Fresh;
+use crate::rewrite::plan::{Lookup, Need, Plan, PlanContext, Planned, Protocol, Unreadable};
 use crate::rewrite::planner::plan;
 use crate::rewrite::verify::{Opinion, opinion_on_sample};
 use crate::sql::dialect::{Dialect, Server};
@@ -217,7 +217,7 @@ impl<'a> Replay<'a> {
             may_be_in.extend(self.tables.databases_of(table).into_iter().map(str::to_owned));
             Lookup::NotRuled
         };
-        let view = View {
+        let view = PlanContext {
             dialect: &connection.dialect,
             multi_statements: protocol == Protocol::Text,
             default_schema: match &connection.database {

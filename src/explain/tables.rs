@@ -12,7 +12,7 @@ use crate::rules::column::Meant;
 use crate::rules::model::{Mode, Rule, TableShape};
 use crate::schema::{LiveTable, Schema, SchemaError};
 use crate::table_name::{FoldedName, NameCase, TableName};
-use crate::tables::followed::{AllFollowed, follow_all};
+use crate::tables::view_targets::{ViewTargets, read_view_targets};
 
 /// Columns of the live tables and what their views mean, read before anything is planned.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct LiveTables {
     shapes: BTreeMap<FoldedName<'static>, Arc<TableShape>>,
     /// Matched by a pattern, without its column.
     passed: BTreeSet<FoldedName<'static>>,
-    views: AllFollowed,
+    views: ViewTargets,
 }
 
 impl LiveTables {
@@ -41,12 +41,12 @@ impl LiveTables {
         };
         let shapes = names.iter().zip(live).filter_map(shape).collect();
         let version = schema.version().await?;
-        let mut live = LiveTables { version, case, shapes, passed, views: AllFollowed::new() };
+        let mut live = LiveTables { version, case, shapes, passed, views: ViewTargets::new() };
         let base = |schema: &str, table: &str| match ruled(rules, Some(&live), schema, table) {
             Lookup::NotRuled | Lookup::Missing => None,
             found => Some(found),
         };
-        let views = follow_all(schema, case, base).await?;
+        let views = read_view_targets(schema, case, base).await?;
         live.views = views;
         Ok(live)
     }

@@ -317,7 +317,7 @@ impl OwnKey {
         Ok(OwnKey { private, packet })
     }
 
-    /// The clear password with the NUL behind it.
+    /// The clear password with the NUL after it.
     fn decrypt(&self, cipher: &[u8], nonce: &[u8]) -> Result<Zeroizing<Vec<u8>>, AuthError> {
         // Blinded: the crate's arithmetic is not constant-time (RUSTSEC-2023-0071).
         let clear = self.private.decrypt_blinded(&mut OsRng, Oaep::new::<Sha1>(), cipher);

@@ -144,7 +144,7 @@ pub struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// The next cell and its parameter; `None` behind the last set.
+    /// The next cell and its parameter; `None` after the last set.
     pub fn cell(&mut self) -> Result<Option<(usize, Cell<'a>)>, Malformed> {
         if self.at == 0 && self.rest.is_empty() {
             return Ok(None);

@@ -14,7 +14,7 @@ const COMMAND: u8 = 0x11;
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChangeUser {
     pub user: Vec<u8>,
-    /// `None`: none is selected behind it.
+    /// `None`: none is selected after it.
     pub database: Option<Vec<u8>>,
     /// `None`: the client leaves it to the server.
     pub collation: Option<u16>,
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn cut_anywhere() {
-        // Behind the database, behind the collation and behind the plugin's name it is whole.
+        // After the database, after the collation and after the plugin's name it is whole.
         for end in 0..CAPTURED.len() {
             assert_eq!(parse(&CAPTURED[..end]).is_ok(), [38, 40, 62].contains(&end), "{end}");
         }

@@ -26,7 +26,7 @@ impl ColumnDefinition {
         if fixed.len() != FIXED_BYTES {
             fixed = r.lenenc_bytes("column")?;
         }
-        // Behind character set and length.
+        // After character set and length.
         let mut r = Reader::new(fixed);
         r.u16("character set")?;
         r.u32("length")?;

@@ -380,7 +380,7 @@ impl Unpacker {
             let rest = input.get(moved.taken..).unwrap_or_default();
             let rest = rest.get(..rest.len().min(*body_left)).unwrap_or(rest);
             if *ended {
-                // Servers pass over what stands behind the end, and take a body that holds less than it says (measured).
+                // Servers pass over what stands after the end, and take a body that holds less than it says (measured).
                 moved.taken += rest.len();
                 *body_left -= rest.len();
                 break;

@@ -110,7 +110,7 @@ impl Refusal {
     /// The same in place of a greeting: clients look for no SQL state there, and both servers leave it out.
     pub fn payload_before_greeting(&self) -> Vec<u8> {
         let mut payload = self.payload();
-        // `#` and five characters, behind the header and the code.
+        // `#` and five characters, after the header and the code.
         payload.drain(3..9);
         payload
     }

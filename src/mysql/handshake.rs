@@ -15,19 +15,13 @@ use super::reader::{Malformed, Reader, put_lenenc_bytes};
 pub const SSL_REQUEST_BYTES: usize = 32;
 /// Where MariaDB's extended bits are in what a client sends.
 const EXTENDED_AT: usize = 28;
-/// Nonces are this long on the wire, but for a NUL behind them.
+/// Nonces are this long on the wire, but for a NUL after them.
 const NONCE_BYTES: usize = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServerKind {
-    /// MySQL and what is built from it: Percona Server, Aurora.
-    MySql,
-    MariaDb,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerVersion {
-    pub kind: ServerKind,
+    /// Else MySQL, or what is built from it: Percona Server, Aurora.
+    pub is_mariadb: bool,
     /// Major, minor, patch; 0 where the text has none.
     pub number: (u16, u16, u16),
 }
@@ -39,11 +33,10 @@ impl ServerVersion {
         let behind_prefix =
             text.strip_prefix(b"5.5.5-").filter(|rest| rest.first().is_some_and(u8::is_ascii_digit));
         let says_mariadb = memchr::memmem::find(text, b"MariaDB").is_some();
-        let kind =
-            if behind_prefix.is_some() || says_mariadb { ServerKind::MariaDb } else { ServerKind::MySql };
+        let is_mariadb = behind_prefix.is_some() || says_mariadb;
         let mut parts = behind_prefix.unwrap_or(text).splitn(3, |byte| *byte == b'.').map(leading_number);
         let mut next = || parts.next().unwrap_or(0);
-        ServerVersion { kind, number: (next(), next(), next()) }
+        ServerVersion { is_mariadb, number: (next(), next(), next()) }
     }
 }
 
@@ -61,7 +54,7 @@ pub struct Greeting {
     pub capabilities: Capabilities,
     /// Bits of [`super::ok::status`].
     pub status: u16,
-    /// What passwords are scrambled with, without the NUL behind it.
+    /// What passwords are scrambled with, without the NUL after it.
     pub nonce: Vec<u8>,
     /// The plugin that the server tries first; empty: none named.
     pub plugin: Vec<u8>,
@@ -106,7 +99,7 @@ impl Greeting {
     pub fn patched(&self, capabilities: Capabilities) -> Vec<u8> {
         let mut out = self.payload.clone();
         let [a, b, c, d] = capabilities.base().to_le_bytes();
-        // Behind the lower half: one byte of collation, two of status; behind the upper one, seven to the extended bits.
+        // After the lower half: one byte of collation, two of status; after the upper one, seven to the extended bits.
         put_at(&mut out, self.capabilities_at, &[a, b]);
         put_at(&mut out, self.capabilities_at + 5, &[c, d]);
         if !self.capabilities.contains(Capabilities::CLIENT_MYSQL) {

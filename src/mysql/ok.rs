@@ -87,7 +87,7 @@ impl<'a> OkPacket<'a> {
         })
     }
 
-    /// The changes of the session's state, in the server's order. Ends behind a malformed entry.
+    /// The changes of the session's state, in the server's order. Ends after a malformed entry.
     pub fn state_changes(&self) -> StateChanges<'a> {
         StateChanges { entries: Reader::new(self.state), variables: Reader::new(&[]) }
     }
@@ -99,12 +99,12 @@ impl<'a> OkPacket<'a> {
 
     /// The same packet, byte for byte, but for its insert id and for changes of the session's state that the client is not told. Where
     /// none is left, the bit that announces them goes too.
-    pub fn patched(&self, insert_id: Option<u64>, told: Told<'_>) -> Vec<u8> {
-        let state = match told {
+    pub fn patched(&self, insert_id: Option<u64>, report: StateReport<'_>) -> Vec<u8> {
+        let state = match report {
             _ if !self.has_state() => None,
-            Told::All => None,
-            Told::Nothing => Some(Vec::new()),
-            Told::By(tracking) => tracking.filtered(self.state),
+            StateReport::All => None,
+            StateReport::Nothing => Some(Vec::new()),
+            StateReport::Filtered(tracking) => tracking.filtered(self.state),
         };
         let mut out = Vec::with_capacity(self.payload.len() + 8);
         out.extend_from_slice(self.slice(0, self.insert_id_at));
@@ -139,13 +139,13 @@ impl<'a> OkPacket<'a> {
 
 /// Which changes of the session's state a client gets.
 #[derive(Debug, Clone, Copy)]
-pub enum Told<'a> {
+pub enum StateReport<'a> {
     /// As the server tells them.
     All,
     /// It did not negotiate `SESSION_TRACK`.
     Nothing,
     /// Those that its own variables ask for: the server was asked for more.
-    By(&'a Tracking),
+    Filtered(&'a Tracking),
 }
 
 /// The variables that say which changes a session gets. Source: MySQL manual, "Server Tracking of Client Session State".
@@ -245,7 +245,7 @@ impl<'a> Iterator for StateChanges<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{OkPacket, StateChange, Told, Tracking, status};
+    use super::{OkPacket, StateChange, StateReport, Tracking, status};
     use crate::mysql::capabilities::Capabilities;
     use proptest::prelude::{any, proptest};
 
@@ -254,14 +254,17 @@ mod tests {
 
     /// `USE test` with tracking: schema = "test", and no info.
     const USE_TEST: &[u8] = b"\x00\x00\x00\x02\x40\x00\x00\x00\x07\x01\x05\x04test";
-    /// An UPDATE with info and with a variable and a GTID behind it.
+    /// An UPDATE with info and with a variable and a GTID after it.
     const INFO_AND_STATE: &[u8] =
         b"\x00\x01\xfc\x00\x01\x02\x40\x00\x00\x02hi\x0e\x00\x07\x04mode\x01x\x03\x03\x00\x01g";
 
     #[track_caller]
     fn check(payload: &[u8], insert_id: Option<u64>, strip: bool, expect: &[u8]) {
         let ok = OkPacket::parse(payload, TRACK).unwrap();
-        assert_eq!(ok.patched(insert_id, if strip { Told::Nothing } else { Told::All }), expect);
+        assert_eq!(
+            ok.patched(insert_id, if strip { StateReport::Nothing } else { StateReport::All }),
+            expect
+        );
     }
 
     /// What is left of `payload` for a client with these variables.
@@ -269,7 +272,7 @@ mod tests {
     fn check_told(schema: bool, state_change: bool, variables: &str, payload: &[u8], expect: &[u8]) {
         let tracking = Tracking { schema, state_change, variables: variables.to_owned() };
         let ok = OkPacket::parse(payload, TRACK).unwrap();
-        assert_eq!(ok.patched(None, Told::By(&tracking)), expect);
+        assert_eq!(ok.patched(None, StateReport::Filtered(&tracking)), expect);
     }
 
     #[test]
@@ -345,12 +348,12 @@ mod tests {
             let mut bytes = bytes;
             if let Some(first) = bytes.first_mut() { *first = 0; }
             if let Ok(ok) = OkPacket::parse(&bytes, if track { TRACK } else { PLAIN }) {
-                assert_eq!(ok.patched(None, Told::All), bytes);
+                assert_eq!(ok.patched(None, StateReport::All), bytes);
                 let tracking = Tracking { schema: strip, state_change: !strip, variables: "a".into() };
-                let told = ok.patched(None, Told::By(&tracking));
+                let told = ok.patched(None, StateReport::Filtered(&tracking));
                 OkPacket::parse(&told, if track { TRACK } else { PLAIN }).unwrap();
                 let _ = ok.state_changes().count();
-                let patched = ok.patched(id, if strip { Told::Nothing } else { Told::All });
+                let patched = ok.patched(id, if strip { StateReport::Nothing } else { StateReport::All });
                 let again = OkPacket::parse(&patched, if track { TRACK } else { PLAIN }).unwrap();
                 assert_eq!(again.insert_id, id.unwrap_or(ok.insert_id));
                 assert!(!(strip && again.has_state()));

@@ -212,7 +212,7 @@ impl<'a> Param<'a> {
         Param { kind: ParamType::ID, bound: Bound::Value(bytes), name: &[] }
     }
 
-    /// Text of less than 251 bytes behind its length, see [`id_text`].
+    /// Text of less than 251 bytes after its length, see [`id_text`].
     pub fn text(bytes: &'a [u8]) -> Self {
         Param { kind: ParamType::TEXT, bound: Bound::Value(bytes), name: &[] }
     }
@@ -376,7 +376,7 @@ mod tests {
         assert_eq!(execute.build(), packet(&[0, 1, 8, 0x80, 9, 0, 0, 0, 0, 0, 0, 0]));
     }
 
-    /// An attribute `a` behind the statement's own parameters; a hidden parameter goes between them.
+    /// An attribute `a` after the statement's own parameters; a hidden parameter goes between them.
     #[track_caller]
     fn check_attributes(params: u16, flags: u8, rest: &[u8], with_hidden: &[u8]) {
         let of = |rest: &[u8]| [&HEAD[..5], &[flags], &HEAD[6..], rest].concat();

@@ -25,9 +25,9 @@ const PROGRESS_REPORT: u16 = 0xFFFF;
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Forms {
-    /// CLIENT_DEPRECATE_EOF: no EOF behind definitions; an OK with header 0xFE ends the rows.
+    /// CLIENT_DEPRECATE_EOF: no EOF after definitions; an OK with header 0xFE ends the rows.
     pub deprecate_eof: bool,
-    /// A flag behind the column count tells whether definitions follow (CLIENT_OPTIONAL_RESULTSET_METADATA,
+    /// A flag after the column count tells whether definitions follow (CLIENT_OPTIONAL_RESULTSET_METADATA,
     /// MARIADB_CLIENT_CACHE_METADATA).
     pub metadata_flag: bool,
     /// CLIENT_OPTIONAL_RESULTSET_METADATA: the flag stands in COM_STMT_PREPARE's OK too.
@@ -81,7 +81,7 @@ enum State {
         left: u64,
     },
     ColumnsEof,
-    /// `another_follows`: the EOF behind the columns told so; the one behind the rows may not.
+    /// `another_follows`: the EOF after the columns told so; the one after the rows may not.
     Rows {
         another_follows: bool,
     },
@@ -121,7 +121,7 @@ impl PrepareOk {
         let statement_id = r.u32("statement id")?;
         let columns = r.u16("number of columns")?;
         let params = r.u16("number of parameters")?;
-        // A filler and the warning count; MySQL's flag comes behind them.
+        // A filler and the warning count; MySQL's flag comes after them.
         r.u8("filler")?;
         r.u16("warning count")?;
         let definitions = !forms.metadata_flag_in_prepare || r.is_empty() || r.u8("metadata flag")? != 0;
@@ -218,7 +218,7 @@ impl Follower {
         matches!(self.state, State::PrepareFirst)
     }
 
-    /// Whether the next packet is the EOF behind a prepared statement's parameters.
+    /// Whether the next packet is the EOF after a prepared statement's parameters.
     pub fn awaits_params_eof(&self) -> bool {
         matches!(self.state, State::PrepareParamsEof { .. })
     }
@@ -291,7 +291,7 @@ impl Follower {
         let ok = PrepareOk::parse(payload, self.forms)?;
         self.without_definitions = !ok.definitions;
         let has_none = ok.params == 0 && ok.columns == 0;
-        // Measured on MySQL 9.7: the EOFs behind definitions are sent also without these.
+        // Measured on MySQL 9.7: the EOFs after definitions are sent also without these.
         let is_done = has_none || !ok.definitions && self.forms.deprecate_eof;
         self.state = match ok {
             _ if is_done => State::PrepareColumnsEof,
@@ -303,7 +303,7 @@ impl Follower {
         Ok(if is_done { Progress::Done } else { Progress::Continues })
     }
 
-    /// By the EOF behind the columns. Measured on both servers: the bit is set, and stays set, also where a procedure has opened
+    /// By the EOF after the columns. Measured on both servers: the bit is set, and stays set, also where a procedure has opened
     /// a cursor for itself, and the results of a procedure never come by a cursor.
     fn opens_cursor(&self, status: u16) -> bool {
         self.may_open_cursor && status & (STATUS_CURSOR_EXISTS | STATUS_MORE_RESULTS) == STATUS_CURSOR_EXISTS

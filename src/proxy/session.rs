@@ -14,7 +14,6 @@ use super::verifier::Verifier;
 use crate::audit::Audit;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::error::Refusal;
-use crate::mysql::response::Forms;
 use crate::proxy::connect::change_user;
 use crate::proxy::connect::login::{LoggedIn, LoginContext, LoginError};
 use crate::proxy::connect::seats::Seat;
@@ -131,20 +130,10 @@ pub(super) type Going<T> = Result<T, Over>;
 impl Session {
     pub(super) fn new(login: LoggedIn, shared: Shared, here: Here) -> Self {
         let has = |bit| login.capabilities.contains(bit);
-        let metadata_flag = has(Capabilities::OPTIONAL_RESULTSET_METADATA);
-        let forms = Forms {
-            deprecate_eof: has(Capabilities::DEPRECATE_EOF),
-            metadata_flag: metadata_flag || has(Capabilities::MARIADB_CACHE_METADATA),
-            metadata_flag_in_prepare: metadata_flag,
-            progress_reports: login.server_version.kind == crate::mysql::handshake::ServerKind::MariaDb
-                && (has(Capabilities::MARIADB_PROGRESS) || has(Capabilities::PROGRESS_OLD)),
-        };
+        let forms = login.forms();
         let (major, minor, patch) = login.server_version.number;
         let server = Server {
-            kind: match login.server_version.kind {
-                crate::mysql::handshake::ServerKind::MySql => ServerKind::MySql,
-                crate::mysql::handshake::ServerKind::MariaDb => ServerKind::MariaDb,
-            },
+            kind: if login.server_version.is_mariadb { ServerKind::MariaDb } else { ServerKind::MySql },
             version: u32::from(major) * 10_000 + u32::from(minor) * 100 + u32::from(patch),
         };
         let multi_statements = has(Capabilities::MULTI_STATEMENTS);
@@ -162,7 +151,7 @@ impl Session {
                 login.database.as_deref(),
             ),
             statements: Statements::default(),
-            rights: Rights::new((login.user, login.address_told), shared.allowed.clone()),
+            rights: Rights::new((login.user, login.forwarded_address), shared.allowed.clone()),
             capabilities: login.capabilities,
             forms,
             framed: Framed { client: login.client.is_compressed(), backend: login.server.is_compressed() },

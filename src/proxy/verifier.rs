@@ -96,9 +96,9 @@ mod tests {
 
     use super::{SAMPLE_EVERY, Verifier, Verify, digest};
     use crate::ids::range::block::{IdBlock, Spacing};
-    use crate::rewrite::plan::named::Fresh;
+    use crate::rewrite::plan::prepared_names::Fresh;
     use crate::rewrite::plan::target::Target;
-    use crate::rewrite::plan::{Lookup, Planned, Protocol, View};
+    use crate::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};
     use crate::rewrite::planner::plan;
     use crate::rewrite::verify::Written;
     use crate::rules::model::{Explicit, GeneratorName, InsertId, Mode, Origin, Rule, Unavailable};
@@ -138,7 +138,7 @@ mod tests {
         let server = Server { kind: ServerKind::MariaDb, version: 101_119 };
         let dialect = Dialect { server, sql_mode: SqlMode::NONE, charset: ClientCharset::Utf8 };
         let target = target();
-        let view = View {
+        let view = PlanContext {
             dialect: &dialect,
             multi_statements: false,
             default_schema: Some("shop"),

@@ -12,7 +12,7 @@ use crate::mysql::prepared::{Param, ParamType};
 #[derive(Debug, Clone, Copy)]
 enum IdCell {
     Takes,
-    /// DEFAULT under NO_AUTO_VALUE_ON_ZERO, which a column without a default has not.
+    /// DEFAULT under NO_AUTO_VALUE_ON_ZERO: the column has no default, so zero is stored.
     Zero,
     /// The client's own; its integer, where it is one.
     Keeps(Option<i128>),
@@ -33,9 +33,9 @@ pub struct Draft<'a> {
     prepared: &'a PreparedInsert,
     bulk: &'a Bulk<'a>,
     meaning: Meaning,
-    /// By parameter: its place among those of the id.
+    /// For each parameter, its number among those at the id's place; `None`: it stands elsewhere.
     id_place: Vec<Option<usize>>,
-    /// Set after set, in the order of the parameters.
+    /// The cells at the id's place, set after set, in the order of the parameters.
     id_cells: Vec<IdCell>,
     /// Sets of parameters.
     pub sets: u32,
@@ -78,8 +78,8 @@ impl<'a> Draft<'a> {
         u32::try_from(taken).ok()
     }
 
-    /// Where rows count up from a wrapper, by distances that stand in the text: the ids of a tick, if these do not go on in
-    /// the next one. Each set then has to lie within a tick, or to begin one.
+    /// The ids of a tick, where rows count up from a wrapper by distances in the text, and the
+    /// distance to the next tick is another. Each set then must lie within a tick, or begin one.
     fn ticks_apart(&self) -> Option<Ticks> {
         let counts_up = self.prepared.text.hidden.len() < self.prepared.text.fixed_ids as usize;
         self.prepared.insert.target.spacing.ticks.filter(|_| counts_up)
@@ -181,7 +181,7 @@ impl<'a> Draft<'a> {
                     None => self.put_cell(&mut cells, kinds, &mut id_cells, &mut ids, &mut out)?,
                 }
             }
-            // Behind a wrapper the other rows count up by themselves.
+            // After a wrapper the other rows count up by themselves.
             ids.taken = ids.taken.max(first + u64::from(self.prepared.text.fixed_ids));
         }
         Some(out)

@@ -79,7 +79,8 @@ impl Draft {
     }
 }
 
-/// What a parameter at the id's place asks for; an error where it does not show that, or where the rule does not have it.
+/// What a parameter at the id's place asks for. An error where its value does not show that, or
+/// where the rule rejects ids that clients write.
 pub(super) fn bound_to_id(
     meaning: Meaning,
     prepared: &PreparedInsert,

@@ -54,7 +54,7 @@ pub(super) struct Context<'a> {
     pub(super) head: Head,
     /// The table's name as the statement spells it.
     pub(super) table: &'a str,
-    /// DDL stands before it in its packet: the columns are not known that it will find.
+    /// DDL precedes it in its packet, so the columns that it will find are not known.
     pub(super) behind_ddl: bool,
     /// LAST_INSERT_ID() must not stand in the text.
     pub(super) only_literals: bool,
@@ -64,7 +64,7 @@ pub(super) struct Context<'a> {
 const SHARED: &str = "it would have to be written with LAST_INSERT_ID(), which MySQL Router refuses where sessions share connections \
                       (connection_sharing)";
 
-/// From behind the table's name to behind the statement; whether a `;` ended it.
+/// Reads what follows the table's name, up to the statement's end. Returns also whether a `;` ended it.
 pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(InsertPlan, bool)> {
     let Some((columns, source)) = Head::columns(lexer)? else { return unreadable("its column list") };
     let id = context.id_column()?;
@@ -89,7 +89,8 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
         return unreadable("a row without values, inserted through a view,");
     }
     if rows.shape == RowShape::Empty && body.tail.odku.is_some() && body.tail.alias.is_some() {
-        // The alias stands for all columns of the table; of a row that has the id it would stand for that alone.
+        // The alias stands for all columns of the table. With the id filled in, it would stand for
+        // the id's column alone.
         return refused(
             "a row without values has an alias; name the columns, with DEFAULT for each, or leave the alias out",
         );
@@ -104,8 +105,8 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
     Ok((draft.finish(&body, &rows), semicolon))
 }
 
-/// Behind the table's name, of a statement that is explained: why the server cannot tell what it would do as long as the id is
-/// not filled in, where that is so.
+/// Reads an explained statement after its table's name. Returns why the server cannot explain it
+/// without an id, where it cannot.
 pub(super) fn not_explained(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<Option<&'static str>> {
     let id = context.id_column()?;
     if id.is_none_or(|id| id.auto_increment) {
@@ -137,7 +138,7 @@ pub(super) fn not_explained(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Pla
 
 impl Context<'_> {
     pub(super) fn has_column(&self, name: &str) -> bool {
-        self.shape().is_some_and(|shape| shape.columns.iter().any(|c| name::same_column(&c.name, name)))
+        self.shape().is_some_and(|shape| shape.column(name).is_some())
     }
 
     /// The columns that an INSERT without a list has values for, where they are known.
@@ -146,7 +147,8 @@ impl Context<'_> {
         Some(shape.visible().map(|column| column.name.as_str()))
     }
 
-    /// Values for the id that are no constants: only of integers is it known which are taken for zero.
+    /// For a query that brings values for the id: only of integers is it known which ones are taken
+    /// for zero.
     pub(super) fn check_integer_id(&self) -> Planning<()> {
         match self.id_column()? {
             Some(id) if id.data_type.ends_with("int") => Ok(()),
@@ -168,7 +170,7 @@ impl Context<'_> {
     fn id_column(&self) -> Planning<Option<&ColumnShape>> {
         let Some(shape) = self.shape() else { return Ok(None) };
         let column = self.target.id_column();
-        match shape.columns.iter().find(|c| name::same_column(&c.name, column)) {
+        match shape.column(column) {
             Some(found) => Ok(Some(found)),
             None => {
                 Err(Stop::Stale(format!("table {} has no column {column}; correct its rule", self.table)))
@@ -213,7 +215,7 @@ impl Context<'_> {
         Ok(place)
     }
 
-    /// What no form of the statement can be filled with.
+    /// Stops statements that cannot get an id in any way.
     fn check(&self, body: &Body) -> Planning<()> {
         let sets = matches!(&body.form, Form::Set(set) if set.times == 0);
         let odku = body.tail.odku.filter(|odku| odku.traits.names_id);
@@ -305,7 +307,7 @@ enum RowShape {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InSets {
     AsOne,
-    /// Something in it may read what a wrapper has set for the set before.
+    /// Something in it may read LAST_INSERT_ID() as the wrapper of the previous set left it.
     Loud,
     /// ON DUPLICATE KEY UPDATE assigns the id, otherwise than by `LAST_INSERT_ID(id)`.
     MovesId,
@@ -320,7 +322,8 @@ struct Draft<'a> {
     explicit: Vec<i128>,
     id_params: Vec<IdParam>,
     ids: u32,
-    /// Rows, ascending, whose ids the server is to warn of as it would of what the client wrote.
+    /// Rows, ascending, in which the server would warn of the client's value: it is to warn of the
+    /// id too.
     warned: Vec<u32>,
     style: Style,
     edits: Vec<Edit>,

@@ -1,5 +1,5 @@
-//! What a value at the id's place means to the column: whether it asks for an id. For constants `insert` decides by it, for
-//! what is bound to a `?` [`Meaning::bound`] does, at each execution.
+//! Whether a value at the id's place asks for an id, by what it means to the column. `insert`
+//! decides that for constants, [`Meaning::bound`] at each execution for what is bound to a `?`.
 
 use crate::mysql::prepared::{Param, Scalar};
 use crate::rules::model::ColumnShape;
@@ -35,7 +35,8 @@ pub(super) enum Column {
 pub enum Bound {
     /// NULL or zero: takes an id.
     Takes,
-    /// Zero with a warning, or an error: takes an id of which the server warns too, or which is an error.
+    /// The server makes zero of it with a warning, or refuses it in strict mode. It takes an id
+    /// that causes the same warning or error.
     TakesWarned,
     /// The server refuses it.
     Fails,
@@ -72,15 +73,16 @@ impl Meaning {
         self.is_unsigned && value < 0
     }
 
-    /// What of sql_mode decides whether the server refuses a value that it would otherwise make fit.
+    /// The strict modes that are set. They decide whether the server refuses a value that it would
+    /// otherwise make fit.
     pub fn strictness(self) -> SqlMode {
         let (all, trans) = (SqlMode::STRICT_ALL_TABLES, SqlMode::STRICT_TRANS_TABLES);
         let kept = [all, trans].into_iter().filter(|mode| self.mode.contains(*mode));
         kept.fold(SqlMode::NONE, SqlMode::union)
     }
 
-    /// Whether the server takes what is clamped for an error in the `row`-th row, counted from 0, of a statement without IGNORE.
-    /// A table without transactions may have an error in its first row only.
+    /// Whether a clamped value is an error in this row, counted from 0, of a statement without
+    /// IGNORE. In a table without transactions only the first row's may be one.
     pub(super) fn refuses_clamped(self, row: u32) -> bool {
         self.mode.contains(SqlMode::STRICT_ALL_TABLES)
             || row == 0 && self.mode.contains(SqlMode::STRICT_TRANS_TABLES)
@@ -96,7 +98,8 @@ impl Meaning {
         }
     }
 
-    /// `None`: what the server would make of it is the server's to say. Measured on MariaDB 10.11 and MySQL 9.7.
+    /// `None`: only the server can tell what it makes of the value. Measured on MariaDB 10.11 and
+    /// MySQL 9.7.
     pub fn bound(self, param: &Param<'_>) -> Option<Bound> {
         let clamped = if self.zero_is_value { Bound::Explicit(Some(0)) } else { Bound::TakesWarned };
         let value = match param.scalar().ok()? {
@@ -168,19 +171,8 @@ mod tests {
     const STRING: u8 = 0xFD;
 
     fn meaning(kind: ServerKind, mode: &str, column: &str) -> Meaning {
-        let (data_type, unsigned) = match column.split_once(' ') {
-            Some((data_type, _)) => (data_type, true),
-            None => (column, false),
-        };
-        let shape = ColumnShape {
-            name: "id".into(),
-            data_type: data_type.into(),
-            unsigned,
-            auto_increment: true,
-            generated: false,
-            invisible: false,
-            in_primary_key: false,
-        };
+        let data_type = column.split_once(' ').map_or(column, |(data_type, _)| data_type);
+        let shape = ColumnShape::of("id", data_type, column, "auto_increment");
         let dialect = Dialect {
             server: Server { kind, version: 90_700 },
             sql_mode: SqlMode::parse(mode),

@@ -17,7 +17,7 @@ use crate::rewrite::plan::edit::Edit;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::refusal::Refusal;
 use crate::rewrite::plan::target::Target;
-use crate::rewrite::plan::{InsertPlan, Lookup, Need, Plan, Planned, Protocol, Unreadable, View};
+use crate::rewrite::plan::{InsertPlan, Lookup, Need, Plan, PlanContext, Planned, Protocol, Unreadable};
 use crate::rules::model::Mode;
 use crate::sql::dialect::Dialect;
 use crate::sql::glance::{has_whole_word, may_insert};
@@ -30,28 +30,11 @@ use crate::sql::statement::set::Settings;
 use crate::sql::statement::{self, Statement, routine};
 use crate::table_name::TableName;
 
-pub(super) fn plan(text: &[u8], view: &View<'_>, protocol: Protocol, several: bool) -> Planned {
-    let Some(mut lexer) = Lexer::new(text, *view.dialect) else {
+pub(super) fn plan(text: &[u8], context: &PlanContext<'_>, protocol: Protocol, several: bool) -> Planned {
+    let Some(mut lexer) = Lexer::new(text, *context.dialect) else {
         return Planned::Refused(Refusal::new("a statement of 4 GiB; send less at a time"));
     };
-    let mut walk = Walk {
-        view,
-        protocol,
-        several,
-        text,
-        dialect: *view.dialect,
-        schema: view.default_schema.map(Cow::Borrowed),
-        schema_is_known: true,
-        overlay: Vec::new(),
-        views: Vec::new(),
-        effects: Effects::default(),
-        explained: true,
-        settled: Vec::new(),
-        inserts: Vec::new(),
-        owes_from: None,
-        variables: 0,
-        assigned: Vec::new(),
-    };
+    let mut walk = Walk { several, ..Walk::new(text, context, protocol) };
     for nth in 0.. {
         lexer.reset_params();
         match walk.statement(&mut lexer, nth) {
@@ -69,8 +52,9 @@ pub(super) fn plan(text: &[u8], view: &View<'_>, protocol: Protocol, several: bo
     walk.finish()
 }
 
-/// Whether `text`, a statement's beginning, is that of an INSERT or REPLACE, with its table's whole name in it.
-pub(super) fn begins_insert(text: &[u8], dialect: &Dialect) -> bool {
+/// Whether `text`, the beginning of one statement that is too long to be read, is that of an INSERT or REPLACE and holds its
+/// table's whole name. Then [`plan`] leaves it untouched where no rule concerns that table, whatever follows.
+pub fn begins_insert(text: &[u8], dialect: &Dialect) -> bool {
     let Some(mut lexer) = Lexer::new(text, *dialect) else { return false };
     let Ok(Statement::Insert(verb)) = statement::classify(&mut lexer) else { return false };
     // What follows shows that the name does not go on. A last token may not be all of it: `/` begins `/* x */.t`, too.
@@ -81,8 +65,12 @@ pub(super) fn begins_insert(text: &[u8], dialect: &Dialect) -> bool {
 /// What ends the walk early.
 type Halt = Box<Planned>;
 
+fn refused<T>(why: impl Into<String>) -> Result<T, Halt> {
+    Err(Box::new(Planned::Refused(Refusal::new(why))))
+}
+
 struct Walk<'a> {
-    view: &'a View<'a>,
+    context: &'a PlanContext<'a>,
     protocol: Protocol,
     /// Whether a `;` may be followed by another statement.
     several: bool,
@@ -93,7 +81,8 @@ struct Walk<'a> {
     schema_is_known: bool,
     /// Names that temporary tables of this packet hide or no longer hide.
     overlay: Vec<(TableName, Hidden)>,
-    /// Views that this packet makes: whether of a ruled table is not known before they are there.
+    /// Views that this packet makes. Whether they are of a ruled table is not known before they
+    /// exist.
     views: Vec<TableName>,
     effects: Effects,
     /// [`Effects::explains_report`], as far as the walk has come.
@@ -101,11 +90,13 @@ struct Walk<'a> {
     /// [`Plan::settled`]
     settled: Vec<Edit>,
     inserts: Vec<InsertPlan>,
-    /// After the first INSERT whose `LAST_INSERT_ID()` is known only once the packet has been answered.
+    /// The end of the first INSERT whose `LAST_INSERT_ID()` is known only once the packet is
+    /// answered.
     owes_from: Option<u32>,
     /// User's variables of ours that the packet needs so far.
     variables: u32,
-    /// User's variables that the statement before has set to a text, or one that only PREPAREs follow; in lower case.
+    /// User's variables, in lower case, with the texts that SET gave them. Since then only USE, PREPARE and
+    /// DEALLOCATE have followed.
     assigned: Vec<(Vec<u8>, String)>,
 }
 
@@ -121,7 +112,7 @@ struct Place {
 }
 
 /// What a table's name means here.
-enum Named {
+enum Resolved {
     NotRuled,
     /// A temporary table.
     Hidden,
@@ -130,6 +121,30 @@ enum Named {
     Missing,
     /// The server's error goes first, else this refusal.
     ServerFirst(String),
+}
+
+impl<'a> Walk<'a> {
+    /// Of one statement, in the session's default database.
+    fn new(text: &'a [u8], context: &'a PlanContext<'a>, protocol: Protocol) -> Self {
+        Walk {
+            context,
+            protocol,
+            several: false,
+            text,
+            dialect: *context.dialect,
+            schema: context.default_schema.map(Cow::Borrowed),
+            schema_is_known: true,
+            overlay: Vec::new(),
+            views: Vec::new(),
+            effects: Effects::default(),
+            explained: true,
+            settled: Vec::new(),
+            inserts: Vec::new(),
+            owes_from: None,
+            variables: 0,
+            assigned: Vec::new(),
+        }
+    }
 }
 
 impl Walk<'_> {
@@ -171,7 +186,8 @@ impl Walk<'_> {
             Statement::Explain => self.explained(&mut lexer.clone(), place)?,
             Statement::Analyze => return self.behind_prefix(lexer, place, Around::analyzed),
             Statement::For(settings) => {
-                // MariaDB reports the change and not that it is put back (measured on 10.11): the state is read again.
+                // MariaDB reports that the variable is set, but not that it is put back (measured
+                // on 10.11). So the state is read again.
                 self.effects.tracking |= settings.sql_mode != ModeSetting::Session;
                 return self.behind_prefix(lexer, place, |around| around.with(settings));
             }
@@ -191,7 +207,7 @@ impl Walk<'_> {
             }
             Statement::Dynamic(dynamic) => self.dynamic(lexer, dynamic, place)?,
             other => {
-                if self.hidden(lexer, &other, &before)? {
+                if self.indirect_insert(lexer, &other, &before)? {
                     return Ok(false);
                 }
             }
@@ -207,7 +223,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether what stands between an INSERT that owes its id and `end` names what shows it, or may run what does.
+    /// Whether a statement before `end` may read the id of an earlier INSERT whose `LAST_INSERT_ID()` is not known yet. It may
+    /// where its text names the function or its variable, or runs what may do so.
     fn reads_owed_id(&self, end: u32) -> bool {
         let Some(from) = self.owes_from else { return false };
         let between = self.text.get(from as usize..end as usize).unwrap_or_default();
@@ -216,11 +233,22 @@ impl Walk<'_> {
             .any(|word| has_whole_word(between, word))
     }
 
-    /// After a statement that may have changed `sql_mode` or the character set: where the rest is cut then depends on them.
+    /// Notes whether the packet's next statements may read the id of this one, which lies between `start` and `end`.
+    pub(super) fn note_owed(&mut self, insert: &InsertPlan, start: u32, end: u32) {
+        let owes = insert.owes_insert_id();
+        if insert.ids > 0 && !owes && !self.reads_owed_id(start) {
+            self.owes_from = None;
+        } else if owes {
+            self.owes_from.get_or_insert(end);
+        }
+    }
+
+    /// Whether the rest cannot be cut into tokens. A statement before it may have changed sql_mode
+    /// or the character set, and it holds bytes whose meaning depends on them.
     fn is_blind(&self, lexer: &Lexer<'_>) -> bool {
         let rest = self.text.get(lexer.position() as usize..).unwrap_or_default();
         self.effects.opaque
-            && self.view.any_rules
+            && self.context.any_rules
             && rest.iter().any(|&b| b == b'\\' || b == b'"' || b >= 0x80)
             && may_insert(rest)
     }
@@ -228,7 +256,7 @@ impl Walk<'_> {
     /// The text from `start` cannot be cut into statements. Where it may hold an INSERT under a rule, it is refused.
     fn doubt(&mut self, start: u32, odd: Odd) -> Result<bool, Halt> {
         let rest = self.text.get(start as usize..).unwrap_or_default();
-        if self.view.any_rules && may_insert(rest) {
+        if self.context.any_rules && may_insert(rest) {
             let what = format!("{} cannot be read for certain (byte {})", odd.what, odd.at);
             return Err(Box::new(self.unreadable(start, &what)));
         }
@@ -236,7 +264,8 @@ impl Walk<'_> {
         Ok(false)
     }
 
-    /// A single statement may be shown to the server; of several, their order depends on what cannot be read.
+    /// A single statement is shown to the server. Several are refused: where each begins depends on
+    /// what cannot be read.
     fn unreadable(&self, start: u32, what: &str) -> Planned {
         let refusal =
             Refusal::new(format!("an INSERT that may need an id, but {what}; write it more plainly"));
@@ -297,36 +326,35 @@ impl Walk<'_> {
     }
 
     /// Looks a table up. `text` is what `path` points into.
-    fn lookup(&self, text: &[u8], path: Path) -> Result<Named, Halt> {
-        if !self.view.any_rules {
-            return Ok(Named::NotRuled);
+    fn lookup(&self, text: &[u8], path: Path) -> Result<Resolved, Halt> {
+        if !self.context.any_rules {
+            return Ok(Resolved::NotRuled);
         }
-        let refuse = |why: &str| Err(Box::new(Planned::Refused(Refusal::new(why))));
         let needs = |need| Err(Box::new(Planned::Needs(need)));
         let Some(table) = name::decode(text, path.last, self.dialect.charset) else {
-            return refuse("a table's name cannot be read in this character set; connect with utf8mb4");
+            return refused("a table's name cannot be read in this character set; connect with utf8mb4");
         };
         let schema = match path.qualifier {
             Some(token) => name::decode(text, token, self.dialect.charset),
             None if self.schema_is_known && !self.effects.opaque => match self.schema.as_deref() {
                 Some(schema) => Some(Cow::Borrowed(schema)),
                 // The server's own error, 1046.
-                None => return Ok(Named::NotRuled),
+                None => return Ok(Resolved::NotRuled),
             },
             None => {
-                return refuse(
+                return refused(
                     "which database it means depends on a statement before it in the packet; send them in packets of their own",
                 );
             }
         };
         let Some(schema) = schema else {
-            return refuse("a database's name cannot be read in this character set; connect with utf8mb4");
+            return refused("a database's name cannot be read in this character set; connect with utf8mb4");
         };
         match self.is_hidden(&schema, &table) {
             Hidden::No => {}
-            Hidden::Yes => return Ok(Named::Hidden),
+            Hidden::Yes => return Ok(Resolved::Hidden),
             Hidden::Perhaps => {
-                return refuse(
+                return refused(
                     "a temporary table made or renamed in the same packet may hide its table; send them in packets of their own",
                 );
             }
@@ -335,22 +363,22 @@ impl Walk<'_> {
             name::same_column(&view.schema, &schema) && name::same_column(&view.table, &table)
         };
         if self.views.iter().any(is_it) {
-            return refuse("its table is a view made in the same packet; send them in packets of their own");
+            return refused("its table is a view made in the same packet; send them in packets of their own");
         }
-        match (self.view.tables)(&schema, &table) {
-            Lookup::NotRuled => Ok(Named::NotRuled),
-            Lookup::Ruled(target) if target.rule.mode != Mode::On => Ok(Named::NotRuled),
-            Lookup::Ruled(target) => Ok(Named::Ruled(target)),
-            Lookup::Missing => Ok(Named::Missing),
+        match (self.context.tables)(&schema, &table) {
+            Lookup::NotRuled => Ok(Resolved::NotRuled),
+            Lookup::Ruled(target) if target.rule.mode != Mode::On => Ok(Resolved::NotRuled),
+            Lookup::Ruled(target) => Ok(Resolved::Ruled(target)),
+            Lookup::Missing => Ok(Resolved::Missing),
             Lookup::PerhapsHidden => needs(Need::Temporary(TableName::new(schema, table))),
             Lookup::Unknown => needs(Need::Table(TableName::new(schema, table))),
-            Lookup::Refused(why) => refuse(&why),
+            Lookup::Refused(why) => refused(why),
             Lookup::Away(why) => Err(Box::new(Planned::Away(why))),
-            Lookup::ServerFirst(why) => Ok(Named::ServerFirst(why)),
+            Lookup::ServerFirst(why) => Ok(Resolved::ServerFirst(why)),
         }
     }
 
-    fn context<'a>(
+    fn insert_context<'a>(
         &self,
         statement: usize,
         target: &'a Arc<Target>,
@@ -365,27 +393,27 @@ impl Walk<'_> {
             head,
             table,
             behind_ddl: self.effects.ddl,
-            only_literals: self.protocol == Protocol::Text && !self.view.session.takes_last_insert_id(),
+            only_literals: self.protocol == Protocol::Text && !self.context.session.takes_last_insert_id(),
         }
     }
 
     fn insert(&mut self, lexer: &mut Lexer<'_>, verb: Verb, place: Place) -> Result<bool, Halt> {
         let Place { nth, start, .. } = place;
-        if !self.view.any_rules && !self.several && self.protocol == Protocol::Text {
+        if !self.context.any_rules && !self.several && self.protocol == Protocol::Text {
             return Ok(false);
         }
         let head = match Head::parse(lexer, verb) {
             Ok(Some(head)) => head,
-            Ok(None) if self.view.any_rules => {
+            Ok(None) if self.context.any_rules => {
                 return Err(Box::new(self.unreadable(start, "no table's name follows it")));
             }
             Ok(None) => return self.skip(lexer, start),
             Err(odd) => return self.doubt(start, odd),
         };
         let target = match self.lookup(self.text, head.table)? {
-            Named::Ruled(target) => target,
-            named @ (Named::NotRuled | Named::Hidden) => {
-                if matches!(named, Named::Hidden) {
+            Resolved::Ruled(target) => target,
+            resolved @ (Resolved::NotRuled | Resolved::Hidden) => {
+                if matches!(resolved, Resolved::Hidden) {
                     self.note_hidden(head.table);
                 }
                 if self.protocol == Protocol::Prepare {
@@ -393,43 +421,38 @@ impl Walk<'_> {
                 }
                 return self.skip(lexer, start);
             }
-            Named::Missing => {
+            Resolved::Missing => {
                 return Err(Box::new(self.unreadable(start, "its table is not there; try again once it is")));
             }
-            Named::ServerFirst(why) => return Err(Box::new(self.server_first(start, Refusal::new(why)))),
+            Resolved::ServerFirst(why) => return Err(Box::new(self.server_first(start, Refusal::new(why)))),
         };
         if self.effects.opaque {
-            return Err(Box::new(Planned::Refused(Refusal::new(
+            return refused(
                 "it follows a statement of its packet that may change how it is read; send them in packets of their own",
-            ))));
+            );
         }
         let Some(table) = name::decode(self.text, head.table.last, self.dialect.charset) else {
             return Err(Box::new(self.unreadable(start, "its table's name cannot be read")));
         };
-        let context = self.context(nth, &target, head, &table);
+        let context = self.insert_context(nth, &target, head, &table);
         let mut ahead = lexer.clone();
         match place.around.plan(&mut ahead, context, start) {
             Ok((plan, semicolon)) => {
                 if plan.select.is_some() && place.depth > 0 {
-                    return Err(Box::new(Planned::Refused(Refusal::new(
+                    return refused(
                         "an INSERT ... SELECT after ANALYZE or SET STATEMENT ... FOR; send it by itself",
-                    ))));
+                    );
                 }
                 if plan.select.is_some() && (nth > 0 || self.several && semicolon && !is_end(&mut ahead)) {
-                    return Err(Box::new(Planned::Refused(Refusal::new(
+                    return refused(
                         "an INSERT ... SELECT among other statements of its packet; send it in a packet of its own",
-                    ))));
+                    );
                 }
                 if semicolon && !self.several && !is_end(&mut ahead) {
                     return Err(Box::new(self.unreadable(start, "something follows its semicolon")));
                 }
                 *lexer = ahead;
-                let owes = plan.owes_insert_id();
-                if plan.ids > 0 && !owes && !self.reads_owed_id(start) {
-                    self.owes_from = None;
-                } else if owes {
-                    self.owes_from.get_or_insert(lexer.position());
-                }
+                self.note_owed(&plan, start, lexer.position());
                 self.inserts.push(plan);
                 Ok(semicolon && self.several)
             }
@@ -451,7 +474,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The rest of a statement that is nobody's to rewrite.
+    /// Passes over the rest of a statement that is not rewritten.
     fn skip(&mut self, lexer: &mut Lexer<'_>, start: u32) -> Result<bool, Halt> {
         if !self.several {
             return Ok(false);

@@ -2,7 +2,7 @@
 
 pub mod edit;
 pub mod effects;
-pub mod named;
+pub mod prepared_names;
 pub mod prepared_text;
 pub mod refusal;
 pub mod select;
@@ -42,7 +42,7 @@ pub enum Lookup {
 
 /// The session as the packet finds it.
 #[derive(Clone, Copy)]
-pub struct View<'a> {
+pub struct PlanContext<'a> {
     pub dialect: &'a Dialect,
     /// CLIENT_MULTI_STATEMENTS or COM_SET_OPTION.
     pub multi_statements: bool,
@@ -54,7 +54,7 @@ pub struct View<'a> {
     /// Whether a temporary table of this session hides that name.
     pub hidden: &'a (dyn Fn(&str, &str) -> bool + Sync),
     /// Statements that PREPARE named, and values that the server was asked for.
-    pub session: &'a (dyn named::Session + Sync),
+    pub session: &'a (dyn prepared_names::SessionFacts + Sync),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ pub enum Need {
     Table(TableName),
     /// Whether the session has a temporary table of this name ([`Lookup::PerhapsHidden`]); the server is asked on the session.
     Temporary(TableName),
-    /// The server's answer to this query ([`named::Session::value`]).
+    /// The server's answer to this query ([`prepared_names::SessionFacts::value`]).
     Value { question: Vec<u8> },
 }
 
@@ -111,7 +111,8 @@ pub struct Unreadable {
 /// What a packet needs that cannot go on as it came.
 #[derive(Debug)]
 pub struct Plan {
-    /// What the server has evaluated already, before all INSERTs: a second time it may come out otherwise.
+    /// Expressions that the server has evaluated already, as edits before all INSERTs. Evaluated a second
+    /// time, they may give another value.
     pub(super) settled: Vec<Edit>,
     /// In the order of the text.
     pub inserts: Vec<InsertPlan>,
@@ -132,14 +133,16 @@ pub struct InsertPlan {
     pub explicit: Vec<i128>,
     pub style: Style,
     pub new_rows: NewRows,
-    /// The client's own `LAST_INSERT_ID(x)` is in it: where no id is generated, OK packet and function are the server's.
+    /// It holds the client's own `LAST_INSERT_ID(x)`. Where no id is generated, OK packet and
+    /// function stay as the server has them.
     pub sets_last_id: bool,
     /// Whether zero was a value (NO_AUTO_VALUE_ON_ZERO) when the meaning of its constants was decided; `None`: none of them
     /// is zero or DEFAULT. The server decides at each execution.
     pub zero_meant: Option<bool>,
-    /// What of sql_mode made a value the server's to refuse, which without that would become zero; `None`: there is none.
+    /// The strict modes under which the server refuses one of its values, which would become zero without
+    /// them; `None`: there is no such value.
     pub strict_meant: Option<SqlMode>,
-    /// Why several sets of parameters in one execution would not do as single ones do.
+    /// Why one execution cannot have several sets of parameters (MariaDB's bulk); `None`: it can.
     pub one_set_only: Option<&'static str>,
     /// Answers with a result set, whose end tells neither affected rows nor an id.
     pub returning: bool,

@@ -1,16 +1,24 @@
 //! A packet's text to what it needs.
 
+use crate::rewrite::packet;
+pub use crate::rewrite::packet::begins_insert;
+use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::prepared_names::Fresh;
+use crate::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};
+use crate::sql::dialect::Dialect;
+use crate::table_name::TableName;
+
 /// What `text`, one packet's statements, needs. A caller with many texts that cannot matter looks at them with
 /// [`crate::sql::glance::glance`] first.
-pub fn plan(text: &[u8], view: &View<'_>, protocol: Protocol) -> Planned {
-    let several = view.multi_statements && protocol == Protocol::Text;
-    packet::plan(text, view, protocol, several)
+pub fn plan(text: &[u8], context: &PlanContext<'_>, protocol: Protocol) -> Planned {
+    let several = context.multi_statements && protocol == Protocol::Text;
+    packet::plan(text, context, protocol, several)
 }
 
-/// What a statement is that is to be prepared, as far as it inserts.
+/// What a statement to be prepared inserts into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inserts {
-    /// It does not, or names no table that there could be.
+    /// Into nothing: it is no INSERT, or no table can have such a name.
     Nothing,
     Into(Box<TableName>),
     /// It cannot be read for certain.
@@ -19,7 +27,7 @@ pub enum Inserts {
 
 /// What a statement inserts into, whatever the rules say.
 pub fn inserts_into(text: &[u8], dialect: &Dialect, database: Option<&str>) -> Inserts {
-    let view = View {
+    let context = PlanContext {
         dialect,
         multi_statements: false,
         default_schema: database,
@@ -28,24 +36,9 @@ pub fn inserts_into(text: &[u8], dialect: &Dialect, database: Option<&str>) -> I
         hidden: &|_, _| false,
         session: &Fresh,
     };
-    match plan(text, &view, Protocol::Prepare) {
+    match plan(text, &context, Protocol::Prepare) {
         Planned::Untouched(Effects { inserts_into: Some(name), .. }) => Inserts::Into(name),
         Planned::Untouched(_) => Inserts::Nothing,
         _ => Inserts::Unclear,
     }
 }
-
-/// Whether `text`, the beginning of one statement that is too long to be read, tells by itself into which table it inserts:
-/// then [`plan`] leaves it untouched where no rule concerns that table, whatever follows.
-pub fn begins_insert(text: &[u8], dialect: &Dialect) -> bool {
-    packet::begins_insert(text, dialect)
-}
-use crate::rewrite::packet;
-use crate::rewrite::plan::Lookup;
-use crate::rewrite::plan::Planned;
-use crate::rewrite::plan::Protocol;
-use crate::rewrite::plan::View;
-use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::named::Fresh;
-use crate::sql::dialect::Dialect;
-use crate::table_name::TableName;

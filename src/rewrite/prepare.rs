@@ -1,10 +1,10 @@
 //! The text of a prepared statement, with one place for ids that are decided at each execution.
 
-use crate::rewrite::plan::edit::{Edit, IdForm, Piece, put_digits};
+use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece, put_digits};
 use crate::rewrite::plan::prepared_text::{HiddenParam, PARAMS_MAX, PreparedText};
 use crate::rewrite::plan::refusal::Refusal;
 use crate::rewrite::plan::{InsertPlan, Plan};
-use crate::rewrite::splice::{needs_blank, put_fixed};
+use crate::rewrite::splice::{put_edits, put_fixed};
 
 /// What an execution needs to know of its text.
 #[derive(Debug)]
@@ -32,106 +32,83 @@ impl Plan {
         if let Some((insert, select)) = self.select() {
             return select.prepare(text, &insert.target.spacing, insert.params);
         }
-        prepare(self, text)
-    }
-}
-
-fn prepare(plan: &Plan, text: &[u8]) -> Result<PreparedText, Refusal> {
-    let [insert] = plan.inserts.as_slice() else {
-        return Err(Refusal::new("a prepared text holds several statements; prepare them one by one"));
-    };
-    one(insert, text)
-}
-
-/// [`prepare`] of the text's only INSERT.
-pub(super) fn one(insert: &InsertPlan, text: &[u8]) -> Result<PreparedText, Refusal> {
-    let mut writer = Writer { out: Vec::with_capacity(text.len() + 64), hidden: Vec::new() };
-    let mut from = 0usize;
-    for edit in &insert.edits {
-        writer.out.extend_from_slice(text.get(from..edit.start as usize).unwrap_or_default());
-        writer.piece(edit, insert)?;
-        from = edit.end as usize;
-        if needs_blank(edit, text) {
-            writer.out.push(b' ');
-        }
-    }
-    writer.out.extend_from_slice(text.get(from..).unwrap_or_default());
-    let params = insert.params as usize + writer.hidden.len();
-    let (Ok(client_params), true) = (u16::try_from(insert.params), params <= PARAMS_MAX) else {
-        return Err(no_room());
-    };
-    Ok(PreparedText {
-        text: writer.out,
-        hidden: writer.hidden,
-        client_params,
-        id_params: insert.id_params.clone(),
-        fixed_ids: insert.ids,
-        style: insert.style,
-    })
-}
-
-/// The edits of [`prepare`], each with what goes in its place, but for blanks behind them.
-pub(super) fn pieces(insert: &InsertPlan) -> Result<Vec<(Edit, Vec<u8>)>, Refusal> {
-    let mut writer = Writer { out: Vec::new(), hidden: Vec::new() };
-    let mut pieces = Vec::with_capacity(insert.edits.len());
-    for edit in &insert.edits {
-        writer.piece(edit, insert)?;
-        pieces.push((edit.clone(), std::mem::take(&mut writer.out)));
-    }
-    Ok(pieces)
-}
-
-fn no_room() -> Refusal {
-    Refusal::new("65,535 placeholders leave no room for the id's own; prepare fewer rows at a time")
-}
-
-struct Writer {
-    out: Vec<u8>,
-    hidden: Vec<HiddenParam>,
-}
-
-impl Writer {
-    fn piece(&mut self, edit: &Edit, insert: &InsertPlan) -> Result<(), Refusal> {
-        let (nth, row, comma, form) = match &edit.piece {
-            Piece::Text(_) | Piece::Column { .. } | Piece::AllColumns { .. } => {
-                put_fixed(&mut self.out, &edit.piece, insert);
-                return Ok(());
-            }
-            Piece::Id { nth, row, comma, form } => (*nth, *row, *comma, *form),
+        let [insert] = self.inserts.as_slice() else {
+            return Err(Refusal::new("a prepared text holds several statements; prepare them one by one"));
         };
-        if comma {
-            self.out.push(b',');
+        insert.prepare(text)
+    }
+}
+
+impl InsertPlan {
+    /// [`Plan::prepare`] of the text's only INSERT.
+    pub(super) fn prepare(&self, text: &[u8]) -> Result<PreparedText, Refusal> {
+        let mut out = Vec::with_capacity(text.len() + 64);
+        let mut hidden = Vec::new();
+        let put = |out: &mut Vec<u8>, edit: &Edit, id| self.put_param(out, edit, id, &mut hidden);
+        let end = put_edits(self, text, 0, &mut out, put)?;
+        out.extend_from_slice(text.get(end..).unwrap_or_default());
+        let params = self.params as usize + hidden.len();
+        let (Ok(client_params), true) = (u16::try_from(self.params), params <= PARAMS_MAX) else {
+            return Err(no_room());
+        };
+        Ok(PreparedText {
+            text: out,
+            hidden,
+            client_params,
+            id_params: self.id_params.clone(),
+            fixed_ids: self.ids,
+            style: self.style,
+        })
+    }
+
+    /// The edits of [`InsertPlan::prepare`], each with what goes in its place, but for blanks after them.
+    pub(super) fn pieces(&self) -> Result<Vec<(Edit, Vec<u8>)>, Refusal> {
+        let mut hidden = Vec::new();
+        let mut pieces = Vec::with_capacity(self.edits.len());
+        for edit in &self.edits {
+            let mut out = Vec::new();
+            match &edit.piece {
+                Piece::Id(id) => self.put_param(&mut out, edit, *id, &mut hidden)?,
+                fixed => put_fixed(&mut out, fixed, self),
+            }
+            pieces.push((edit.clone(), out));
         }
-        match form {
-            IdForm::Wrapper => {
-                self.out.extend_from_slice(b"LAST_INSERT_ID(?)");
-                self.hide(edit, row)
-            }
-            IdForm::Literal | IdForm::Variable => {
-                self.out.push(b'?');
-                self.hide(edit, row)
-            }
-            IdForm::Warned => {
-                self.out.extend_from_slice(b"CONCAT(?,'x')");
-                self.hide(edit, row)
-            }
-            IdForm::BehindWrapper => {
-                let Some(behind) = insert.target.spacing.offset(u64::from(nth)) else {
+        Ok(pieces)
+    }
+
+    /// Writes a parameter of ours for an id, or what the wrapper makes of it.
+    fn put_param(
+        &self,
+        out: &mut Vec<u8>,
+        edit: &Edit,
+        id: Id,
+        hidden: &mut Vec<HiddenParam>,
+    ) -> Result<(), Refusal> {
+        if id.comma {
+            out.push(b',');
+        }
+        match id.form {
+            IdForm::Wrapper => out.extend_from_slice(b"LAST_INSERT_ID(?)"),
+            IdForm::Literal | IdForm::Variable => out.push(b'?'),
+            IdForm::Warned => out.extend_from_slice(b"CONCAT(?,'x')"),
+            IdForm::AfterWrapper => {
+                let Some(above) = self.target.spacing.offset(u64::from(id.nth)) else {
                     return Err(Refusal::new(
                         "the generator's ids are too far apart for so many rows; insert fewer rows",
                     ));
                 };
-                self.out.extend_from_slice(b"LAST_INSERT_ID()+");
-                put_digits(&mut self.out, behind);
-                Ok(())
+                out.extend_from_slice(b"LAST_INSERT_ID()+");
+                put_digits(out, above);
+                return Ok(());
             }
         }
-    }
-
-    fn hide(&mut self, edit: &Edit, row: u32) -> Result<(), Refusal> {
-        let index = edit.params_before as usize + self.hidden.len();
+        let index = edit.params_before as usize + hidden.len();
         let index = u16::try_from(index).ok().filter(|&i| usize::from(i) < PARAMS_MAX).ok_or_else(no_room)?;
-        self.hidden.push(HiddenParam { index, row });
+        hidden.push(HiddenParam { index, row: id.row });
         Ok(())
     }
+}
+
+fn no_room() -> Refusal {
+    Refusal::new("65,535 placeholders leave no room for the id's own; prepare fewer rows at a time")
 }

@@ -1,9 +1,10 @@
 //! A plan in words, for `rowstamp explain`.
 
+use std::convert::Infallible;
 use std::fmt::Write;
 
-use super::splice::{needs_blank, put_fixed, put_separator};
-use crate::rewrite::plan::edit::{IdForm, Piece, Style};
+use super::splice::{put_edits, put_separator};
+use crate::rewrite::plan::edit::{Edit, Id, IdForm, Style};
 use crate::rewrite::plan::select::SelectPlan;
 use crate::rewrite::plan::{InsertPlan, Need, Plan, Planned};
 
@@ -101,28 +102,19 @@ fn sample(text: &[u8], plan: &Plan) -> String {
     let mut out = Vec::with_capacity(text.len() * 2);
     let mut from = 0usize;
     for insert in &plan.inserts {
-        for edit in &insert.edits {
-            out.extend_from_slice(text.get(from..edit.start as usize).unwrap_or_default());
-            match &edit.piece {
-                Piece::Text(_) | Piece::Column { .. } | Piece::AllColumns { .. } => {
-                    put_fixed(&mut out, &edit.piece, insert);
-                }
-                Piece::Id { nth, comma, form, .. } => {
-                    let id = format!("<id {} of {}>", nth + 1, insert.target.rule.generator);
-                    put_separator(&mut out, *comma);
-                    let piece = match form {
-                        IdForm::Wrapper => format!("LAST_INSERT_ID({id})"),
-                        IdForm::Literal | IdForm::BehindWrapper | IdForm::Variable => id,
-                        IdForm::Warned => format!("'{id}x'"),
-                    };
-                    out.extend_from_slice(piece.as_bytes());
-                }
-            }
-            from = edit.end as usize;
-            if needs_blank(edit, text) {
-                out.push(b' ');
-            }
-        }
+        let put = |out: &mut Vec<u8>, _: &Edit, Id { nth, comma, form, .. }| {
+            let id = format!("<id {} of {}>", nth + 1, insert.target.rule.generator);
+            put_separator(out, comma);
+            let piece = match form {
+                IdForm::Wrapper => format!("LAST_INSERT_ID({id})"),
+                IdForm::Literal | IdForm::AfterWrapper | IdForm::Variable => id,
+                IdForm::Warned => format!("'{id}x'"),
+            };
+            out.extend_from_slice(piece.as_bytes());
+            Ok::<_, Infallible>(())
+        };
+        let Ok(end) = put_edits(insert, text, from, &mut out, put);
+        from = end;
     }
     out.extend_from_slice(text.get(from..).unwrap_or_default());
     String::from_utf8_lossy(&out).into_owned()

@@ -1,7 +1,7 @@
 //! Plan and ranges to bytes.
 
 use crate::ids::range::block::IdBlock;
-use crate::rewrite::plan::edit::{Edit, IdForm, Piece, put_digits};
+use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece, put_digits};
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::sql::dialect::ClientCharset;
 use crate::sql::lex::is_name_byte;
@@ -16,12 +16,49 @@ impl Plan {
     /// Sets the user's variables that the packet reads its ids from: to be run, and to succeed, before the packet is sent.
     /// `None`: it needs none.
     pub fn variables(&self, ranges: &[IdBlock]) -> Option<String> {
-        variables(self, ranges)
+        let mut out = Vec::new();
+        let mut ranges = ranges.iter();
+        for insert in self.inserts.iter().filter(|insert| insert.ids > 0) {
+            let range = ranges.next()?;
+            let Some(first) = insert.first_variable else { continue };
+            for edit in &insert.edits {
+                let Piece::Id(Id { nth, form: IdForm::Variable, .. }) = edit.piece else { continue };
+                out.extend_from_slice(if out.is_empty() { b"SET " } else { b"," });
+                put_variable(&mut out, first + nth);
+                out.push(b'=');
+                put_digits(&mut out, range.nth(u64::from(nth))?);
+            }
+        }
+        String::from_utf8(out).ok().filter(|sql| !sql.is_empty())
     }
 
     /// Appends the packet's text with its ids. `None` where `ranges` do not match [`Plan::demands`]; then `out` holds a part.
     pub fn splice_into(&self, text: &[u8], ranges: &[IdBlock], out: &mut Vec<u8>) -> Option<()> {
-        splice(self, text, ranges, out)
+        let edits: usize = self.inserts.iter().map(|insert| insert.edits.len()).sum();
+        let digits = ranges
+            .iter()
+            .map(|range| range.last().checked_ilog10().unwrap_or_default() as usize + ID_EXTRA_BYTES)
+            .max()
+            .unwrap_or_default();
+        out.reserve(text.len() + edits * digits + FIXED_BYTES);
+        let mut from = 0usize;
+        let mut ranges = ranges.iter();
+        for edit in &self.settled {
+            let Piece::Text(piece) = &edit.piece else { return None };
+            out.extend_from_slice(text.get(from..edit.start as usize)?);
+            out.extend_from_slice(piece);
+            from = edit.end as usize;
+        }
+        for insert in &self.inserts {
+            let range = if insert.ids > 0 { Some(ranges.next()?) } else { None };
+            let put = |out: &mut Vec<u8>, _: &Edit, id| put_id(out, id, insert, range).ok_or(());
+            from = put_edits(insert, text, from, out, put).ok()?;
+        }
+        if ranges.next().is_some() {
+            return None;
+        }
+        out.extend_from_slice(text.get(from..)?);
+        Some(())
     }
 
     /// [`Plan::splice_into`] a text of its own.
@@ -32,91 +69,47 @@ impl Plan {
     }
 }
 
-/// Appends the text with its ids. Where `None` comes back, `out` holds a part of it.
-fn splice(plan: &Plan, text: &[u8], ranges: &[IdBlock], out: &mut Vec<u8>) -> Option<()> {
-    let edits: usize = plan.inserts.iter().map(|insert| insert.edits.len()).sum();
-    let digits = ranges
-        .iter()
-        .map(|range| range.last().checked_ilog10().unwrap_or_default() as usize + ID_EXTRA_BYTES)
-        .max()
-        .unwrap_or_default();
-    out.reserve(text.len() + edits * digits + FIXED_BYTES);
-    let mut from = 0usize;
-    let mut ranges = ranges.iter();
-    for edit in &plan.settled {
-        let Piece::Text(piece) = &edit.piece else { return None };
-        out.extend_from_slice(text.get(from..edit.start as usize)?);
-        out.extend_from_slice(piece);
-        from = edit.end as usize;
-    }
-    for insert in &plan.inserts {
-        let range = if insert.ids > 0 { Some(ranges.next()?) } else { None };
-        from = splice_one(insert, text, range, from, out)?;
-    }
-    if ranges.next().is_some() {
-        return None;
-    }
-    out.extend_from_slice(text.get(from..)?);
-    Some(())
-}
-
-/// Appends the text from `from` to behind the statement's last edit; returns where that is.
-fn splice_one(
+/// Appends the text from `from` up to the last edit of `insert`, with all edits in their places.
+/// Returns where the text goes on. `put_id` writes an id.
+pub(super) fn put_edits<E>(
     insert: &InsertPlan,
     text: &[u8],
-    range: Option<&IdBlock>,
     mut from: usize,
     out: &mut Vec<u8>,
-) -> Option<usize> {
+    mut put_id: impl FnMut(&mut Vec<u8>, &Edit, Id) -> Result<(), E>,
+) -> Result<usize, E> {
     for edit in &insert.edits {
-        out.extend_from_slice(text.get(from..edit.start as usize)?);
+        out.extend_from_slice(text.get(from..edit.start as usize).unwrap_or_default());
         match &edit.piece {
-            Piece::Text(_) | Piece::Column { .. } | Piece::AllColumns { .. } => {
-                put_fixed(out, &edit.piece, insert);
-            }
-            Piece::Id { nth, comma, form, .. } => {
-                let id = range?.nth(u64::from(*nth))?;
-                put_separator(out, *comma);
-                match form {
-                    IdForm::Wrapper => {
-                        out.extend_from_slice(b"LAST_INSERT_ID(");
-                        put_digits(out, id);
-                        out.push(b')');
-                    }
-                    IdForm::Literal | IdForm::BehindWrapper => put_digits(out, id),
-                    IdForm::Warned => {
-                        out.push(b'\'');
-                        put_digits(out, id);
-                        out.extend_from_slice(b"x'");
-                    }
-                    IdForm::Variable => put_variable(out, insert.first_variable? + nth),
-                }
-            }
+            Piece::Id(id) => put_id(out, edit, *id)?,
+            fixed => put_fixed(out, fixed, insert),
         }
         from = edit.end as usize;
         if needs_blank(edit, text) {
             out.push(b' ');
         }
     }
-    Some(from)
+    Ok(from)
 }
 
-/// See [`Plan::variables`].
-fn variables(plan: &Plan, ranges: &[IdBlock]) -> Option<String> {
-    let mut out = Vec::new();
-    let mut ranges = ranges.iter();
-    for insert in plan.inserts.iter().filter(|insert| insert.ids > 0) {
-        let range = ranges.next()?;
-        let Some(first) = insert.first_variable else { continue };
-        for edit in &insert.edits {
-            let Piece::Id { nth, form: IdForm::Variable, .. } = edit.piece else { continue };
-            out.extend_from_slice(if out.is_empty() { b"SET " } else { b"," });
-            put_variable(&mut out, first + nth);
-            out.push(b'=');
-            put_digits(&mut out, range.nth(u64::from(nth))?);
+fn put_id(out: &mut Vec<u8>, place: Id, insert: &InsertPlan, range: Option<&IdBlock>) -> Option<()> {
+    let id = range?.nth(u64::from(place.nth))?;
+    put_separator(out, place.comma);
+    match place.form {
+        IdForm::Wrapper => {
+            out.extend_from_slice(b"LAST_INSERT_ID(");
+            put_digits(out, id);
+            out.push(b')');
         }
+        IdForm::Literal | IdForm::AfterWrapper => put_digits(out, id),
+        IdForm::Warned => {
+            out.push(b'\'');
+            put_digits(out, id);
+            out.extend_from_slice(b"x'");
+        }
+        IdForm::Variable => put_variable(out, insert.first_variable? + place.nth),
     }
-    String::from_utf8(out).ok().filter(|sql| !sql.is_empty())
+    Some(())
 }
 
 fn put_variable(out: &mut Vec<u8>, number: u32) {
@@ -143,11 +136,11 @@ pub(super) fn put_fixed(out: &mut Vec<u8>, piece: &Piece, insert: &InsertPlan) {
             }
             out.push(b')');
         }
-        Piece::Id { .. } => {}
+        Piece::Id(_) => {}
     }
 }
 
-/// That it can be written the plan has made sure of.
+/// The plan has made sure that the name can be written in this character set.
 fn put_name(out: &mut Vec<u8>, name: &str, charset: ClientCharset) {
     match charset.written(name) {
         Some(written) => name::put_quoted_bytes(out, &written),

@@ -1,5 +1,6 @@
-//! An INSERT through a view is one into the table that it selects from: which column of the view is which of the table's, one
-//! definition after the other. The caller that follows a view reads what it needs; nothing is read here.
+//! An INSERT through a view is one into the table that the view selects from. The view's columns
+//! are mapped to the table's here, one definition after the other. The caller reads the
+//! definitions.
 
 use std::sync::Arc;
 
@@ -68,8 +69,7 @@ impl Following {
                 rule.column
             ));
         };
-        let id =
-            base.shape.iter().flat_map(|shape| &shape.columns).find(|c| same_column(&c.name, &rule.column));
+        let id = base.shape.as_deref().and_then(|shape| shape.column(&rule.column));
         let Some((shown, id)) = shape.columns.get(place).zip(id) else { return Lookup::Missing };
         let column = shown.name.clone();
         let mut shape = shape.clone();
@@ -81,7 +81,7 @@ impl Following {
     }
 }
 
-/// A view of which it is not certain where its rows go.
+/// The meaning of a view that may or may not insert into a ruled table.
 pub fn unclear((schema, name): (&str, &str), why: &str) -> Lookup {
     Lookup::ServerFirst(format!(
         "{schema}.{name} is a view that may insert into a ruled table, and {why}; INSERT into the table itself"

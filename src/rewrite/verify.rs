@@ -71,7 +71,7 @@ pub fn second_opinion(
     // PREPARE and EXECUTE hold a statement in a string; what numbers the rows of a SELECT is no id in a tree.
     let is_other =
         |insert: &InsertPlan| insert.is_named || insert.first_variable.is_some() || insert.select.is_some();
-    // Modes that a statement of the packet sets hold for those behind it.
+    // Modes that a statement of the packet sets hold for those after it.
     let sets_modes = plan.effects.sql_mode.is_some() || plan.effects.charset.is_some();
     if sets_modes || !plan.settled.is_empty() || plan.inserts.iter().any(is_other) {
         return Opinion::NotVerified;
@@ -103,7 +103,7 @@ impl Read {
                 _ => None,
             })
         };
-        // It knows no list of columns behind PARTITION, and takes RETURNING behind an operator for a name.
+        // It knows no list of columns after PARTITION, and takes RETURNING after an operator for a name.
         inserts().all(|insert| insert.partitioned.is_none())
             && inserts().filter(|insert| insert.returning.is_some()).count() == self.returning_words
     }
@@ -270,7 +270,7 @@ fn longest_chain(tokens: &[TokenWithSpan]) -> usize {
             }
             Token::Comma | Token::SemiColon => all -= open.last_mut().map_or(0, std::mem::take),
             Token::Word(Word { keyword: Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT, .. }) => {
-                // A chain of queries goes on behind a comma in one of them.
+                // A chain of queries goes on after a comma in one of them.
                 operators += 1;
             }
             _ => {}

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::range::block::Spacing;
 use crate::ids::sequence::SequenceSpec;
 use crate::ids::timestamp::spec::TimestampSpec;
+use crate::sql::name::same_column;
 
 /// A generator's identity in the store: `schema.name`, whatever file defines it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -185,6 +186,10 @@ impl TableShape {
     /// Those that an INSERT without a column list gives values to.
     pub fn visible(&self) -> impl Iterator<Item = &ColumnShape> {
         self.columns.iter().filter(|column| !column.invisible)
+    }
+
+    pub fn column(&self, name: &str) -> Option<&ColumnShape> {
+        self.columns.iter().find(|column| same_column(&column.name, name))
     }
 }
 

@@ -93,7 +93,7 @@ impl SqlMode {
 /// `character_set_client`, as far as it decides where a string or a name ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientCharset {
-    /// utf8mb4, utf8mb3: bytes of a character behind the first are never ASCII.
+    /// utf8mb4, utf8mb3: bytes of a character after the first are never ASCII.
     Utf8,
     /// Latin1: one byte a character; names can still be read.
     Latin1,

@@ -4,7 +4,7 @@
 //! | in the statement | in the digest |
 //! |---|---|
 //! | strings, numbers with their sign, `?`, NULL and TRUE where a value stands | `?` |
-//! | two values and more in parentheses; one behind VALUES or IN | `(...)` |
+//! | two values and more in parentheses; one after VALUES or IN | `(...)` |
 //! | rows that look the same one after the other | one |
 //! | comments, blanks, a semicolon at the end | nothing; one blank between words |
 //! | reserved words, and the word a statement begins with | in upper case |
@@ -12,7 +12,7 @@
 //!
 //! The servers' hashes are of their own tokens: a digest of theirs is not one of ours.
 
-mod words;
+mod keywords;
 mod writer;
 
 use sha2::{Digest as _, Sha256};
@@ -25,7 +25,7 @@ use super::statement::{self, Statement};
 /// As the servers' `performance_schema_max_digest_length`.
 pub const TEXT_BYTES_MAX: usize = 1024;
 
-/// Stands behind a text that was cut. No statement that can be read has it outside of quotes.
+/// Stands after a text that was cut. No statement that can be read has it outside of quotes.
 pub const CUT: &str = " [...]";
 
 /// The hash of every text that cannot be read for certain.
@@ -84,11 +84,11 @@ fn normalised(text: &[u8], dialect: &Dialect) -> Result<String, Odd> {
     }
 }
 
-/// How the statements of a packet are read, one behind the other: read wrongly, a literal could pass for a name.
+/// How the statements of a packet are read, one after the other: read wrongly, a literal could pass for a name.
 struct Reading {
     /// How what follows the statement is read.
     behind: Dialect,
-    /// Behind the beginning of a routine or a block, where a `;` need not end the statement.
+    /// After the beginning of a routine or a block, where a `;` need not end the statement.
     in_body: bool,
     /// A statement before may have changed how what follows is read.
     is_blind: bool,

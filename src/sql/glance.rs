@@ -76,37 +76,37 @@ fn skip_blanks_and_comments(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether a word of lower case is in a text, in any letter case.
-pub fn has_word(text: &[u8], word: &[u8]) -> bool {
-    let Some(&first) = word.first() else { return true };
-    memchr::memchr2_iter(first, first.to_ascii_uppercase(), text)
-        .any(|at| text.get(at..at + word.len()).is_some_and(|place| place.eq_ignore_ascii_case(word)))
+/// Where a word of lower case is in a text, in any letter case: what precedes it, and what follows it.
+fn places<'t>(text: &'t [u8], word: &'t [u8]) -> impl Iterator<Item = (&'t [u8], &'t [u8])> {
+    let first = word.first().copied().unwrap_or_default();
+    memchr::memchr2_iter(first, first.to_ascii_uppercase(), text).filter_map(|at| {
+        let (before, rest) = text.split_at_checked(at)?;
+        let (place, after) = rest.split_at_checked(word.len())?;
+        place.eq_ignore_ascii_case(word).then_some((before, after))
+    })
 }
 
-/// [`has_word`] where it is no part of a longer name. Digits before it are none: a version comment's stand so (`/*!50000CALL p()*/`). Nor
-/// are bytes beyond ASCII, which may be anything.
+/// Whether a word of lower case is in a text, in any letter case.
+pub fn has_word(text: &[u8], word: &[u8]) -> bool {
+    places(text, word).next().is_some()
+}
+
+/// [`has_word`] where it is no part of a longer name. A digit before the word may be a version comment's
+/// (`/*!50000CALL p()*/`), and a byte beyond ASCII may be anything: neither makes it part of a name.
 pub fn has_whole_word(text: &[u8], word: &[u8]) -> bool {
-    let Some(&first) = word.first() else { return true };
-    let is_letter =
-        |byte: Option<&u8>| byte.is_some_and(|&b| b.is_ascii_alphabetic() || b == b'_' || b == b'$');
-    memchr::memchr2_iter(first, first.to_ascii_uppercase(), text).any(|at| {
-        let rest = text.get(at..).unwrap_or_default();
-        let (before, behind) = (at.checked_sub(1).and_then(|at| text.get(at)), rest.get(word.len()));
-        rest.get(..word.len()).is_some_and(|place| place.eq_ignore_ascii_case(word))
-            && !is_letter(before)
-            && !is_letter(behind)
-            && !behind.is_some_and(u8::is_ascii_digit)
+    let is_letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_' || byte == b'$';
+    places(text, word).any(|(before, after)| {
+        !before.last().is_some_and(|&byte| is_letter(byte))
+            && !after.first().is_some_and(|&byte| is_letter(byte) || byte.is_ascii_digit())
     })
 }
 
 /// Whether EXECUTE may be in a text with the name of a prepared statement.
 pub fn may_execute_name(text: &[u8]) -> bool {
-    let is = |text: Option<&[u8]>, word: &[u8]| text.is_some_and(|text| text.eq_ignore_ascii_case(word));
-    memchr::memchr2_iter(b'e', b'E', text).any(|at| {
-        let rest = text.get(at..).unwrap_or_default();
-        let behind = rest.get(7..).unwrap_or_default().trim_ascii_start();
-        is(rest.get(..7), b"execute") && !is(behind.get(..9), b"immediate")
-    })
+    let is_immediate = |after: &[u8]| {
+        after.trim_ascii_start().get(..9).is_some_and(|word| word.eq_ignore_ascii_case(b"immediate"))
+    };
+    places(text, b"execute").any(|(_, after)| !is_immediate(after))
 }
 
 /// Whether a text may insert, or run a text that does.

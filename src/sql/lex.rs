@@ -71,6 +71,16 @@ impl Token {
         self.kind == TokenKind::Punct(byte)
     }
 
+    /// A `;`, or the end of the text.
+    pub fn ends_statement(self) -> bool {
+        matches!(self.kind, TokenKind::End | TokenKind::Punct(b';'))
+    }
+
+    /// `=` or `:=`
+    pub fn is_assignment(self) -> bool {
+        matches!(self.kind, TokenKind::Assign | TokenKind::Punct(b'='))
+    }
+
     /// Whether it is this keyword (upper case), unquoted.
     pub fn is_word(self, text: &[u8], keyword: &str) -> bool {
         self.kind == TokenKind::Word && self.span.of(text).eq_ignore_ascii_case(keyword.as_bytes())
@@ -192,6 +202,10 @@ impl<'a> Lexer<'a> {
 
     pub fn is_word(&self, token: Token, keyword: &str) -> bool {
         token.is_word(self.text, keyword)
+    }
+
+    pub fn is_any_word(&self, token: Token, keywords: &[&str]) -> bool {
+        keywords.iter().any(|keyword| self.is_word(token, keyword))
     }
 
     /// The next token, unread.
@@ -413,7 +427,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// The short way through most values of most INSERTs: a plain number, string, `?`, NULL, or a call without arguments
-    /// of a function that `is_quiet`, and the `,` or `)` behind it.
+    /// of a function that `is_quiet`, and the `,` or `)` after it.
     /// Returns that sign; `None`, and nothing read, where it is anything else.
     pub(super) fn eat_constant(&mut self, is_quiet: fn(&[u8]) -> bool) -> Option<u8> {
         let start = self.at;
@@ -456,7 +470,7 @@ impl<'a> Lexer<'a> {
         (self.eat_plain(b'(') && self.eat_plain(b')') && is_quiet(word)).then_some(())
     }
 
-    /// Moves behind the next `;` that is no part of a token, or to the end; says whether there was one.
+    /// Moves after the next `;` that is no part of a token, or to the end; says whether there was one.
     pub fn skip_statement(&mut self) -> Result<bool, Odd> {
         if memchr(b';', self.rest()).is_none() {
             self.at = self.text.len();

@@ -2,6 +2,11 @@
 //!
 //! What a scanner here does not know for certain is an [`lex::Odd`], never a guess.
 
+/// A table of words: `keywords!(AND OR)` is `&["AND", "OR"]`.
+macro_rules! keywords {
+    ($($word:ident)*) => { &[$(stringify!($word)),*] };
+}
+
 pub mod charset;
 pub mod dialect;
 pub mod digest;

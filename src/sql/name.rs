@@ -112,6 +112,11 @@ pub(super) fn path(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Path>, 
     Ok(Some(path))
 }
 
+/// The same of a table's name: at most a schema stands before it.
+pub(super) fn table(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Path>, super::lex::Odd> {
+    Ok(path(lexer, first)?.filter(|path| !path.deep))
+}
+
 pub(super) fn is_name(token: Token) -> bool {
     matches!(token.kind, TokenKind::Word | TokenKind::QuotedName)
 }

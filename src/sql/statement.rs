@@ -7,12 +7,12 @@ pub mod routine;
 pub mod set;
 pub mod view;
 
-use self::ddl::Tables;
+use self::ddl::TableChange;
 use self::dynamic::Dynamic;
 use self::for_statement::ForStatement;
 use self::set::Settings;
 use super::insert::Verb;
-use super::lex::{Lexer, Odd, Token, TokenKind};
+use super::lex::{Lexer, Odd};
 use super::name::{self, Path};
 
 /// A statement, as far as ids and the reading of what follows depend on it.
@@ -20,7 +20,7 @@ use super::name::{self, Path};
 pub enum Statement {
     /// Nothing but blanks and comments.
     Empty,
-    /// The lexer stands behind the verb.
+    /// The lexer stands after the verb.
     Insert(Verb),
     /// Changes nothing that matters here: SELECT, UPDATE, COMMIT, SHOW, ...
     Harmless,
@@ -28,7 +28,7 @@ pub enum Statement {
     Use(Option<String>),
     Set(Settings),
     /// A schema changes; the names that it makes, renames and drops.
-    Ddl(Tables),
+    Ddl(Vec<TableChange>),
     /// CREATE PROCEDURE, FUNCTION, TRIGGER, EVENT: a body may follow whose `;` do not end the statement.
     Routine,
     /// CALL: runs what the text does not show.
@@ -50,65 +50,25 @@ pub enum Statement {
     Unknown,
 }
 
-const HARMLESS: &[&str] = &[
-    "SELECT",
-    "UPDATE",
-    "DELETE",
-    "COMMIT",
-    "ROLLBACK",
-    "SHOW",
-    "START",
-    "WITH",
-    "DO",
-    "SAVEPOINT",
-    "RELEASE",
-    "VALUES",
-    "TABLE",
-    "KILL",
-    "FLUSH",
-    "RESET",
-    "LOCK",
-    "UNLOCK",
-    "CHECK",
-    "OPTIMIZE",
-    "REPAIR",
-    "CHECKSUM",
-    "HELP",
-    "GRANT",
-    "REVOKE",
-    "XA",
-    "PURGE",
-    "CHANGE",
-    "STOP",
-    "BINLOG",
-    "INSTALL",
-    "UNINSTALL",
-    "CACHE",
-    "HANDLER",
-    "SIGNAL",
-    "RESIGNAL",
-    "GET",
-    "SHUTDOWN",
-    "RESTART",
-    "CLONE",
-    "IMPORT",
-    "BACKUP",
-];
+const HARMLESS: &[&str] = keywords!(
+    SELECT UPDATE DELETE COMMIT ROLLBACK SHOW START WITH DO SAVEPOINT RELEASE VALUES TABLE KILL
+    FLUSH RESET LOCK UNLOCK CHECK OPTIMIZE REPAIR CHECKSUM HELP GRANT REVOKE XA PURGE CHANGE STOP
+    BINLOG INSTALL UNINSTALL CACHE HANDLER SIGNAL RESIGNAL GET SHUTDOWN RESTART CLONE IMPORT BACKUP
+);
 const COMPOUND: &[&str] = &["IF", "CASE", "LOOP", "REPEAT", "WHILE", "FOR", "DECLARE"];
 
-/// Reads the statement's first words. The lexer ends up behind them, never behind a `;`.
+/// Reads the statement's first words. The lexer ends up after them, never after a `;`.
 pub fn classify(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     let before = lexer.clone();
     let first = lexer.next()?;
-    match first.kind {
-        TokenKind::End | TokenKind::Punct(b';') => {
-            *lexer = before;
-            return Ok(Statement::Empty);
-        }
-        TokenKind::Punct(b'(') => return Ok(Statement::Harmless),
-        _ => {}
+    if first.ends_statement() {
+        *lexer = before;
+        return Ok(Statement::Empty);
     }
-    let is = |words: &[&str]| words.iter().any(|word| lexer.is_word(first, word));
+    if first.is_punct(b'(') {
+        return Ok(Statement::Harmless);
+    }
+    let is = |words: &[&str]| lexer.is_any_word(first, words);
     if is(&["INSERT"]) {
         return Ok(Statement::Insert(Verb::Insert));
     }
@@ -145,18 +105,12 @@ pub fn classify(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     }
     if is(&["BEGIN"]) {
         let next = ahead.next()?;
-        let is_transaction =
-            matches!(next.kind, TokenKind::End | TokenKind::Punct(b';')) || lexer.is_word(next, "WORK");
+        let is_transaction = next.ends_statement() || lexer.is_word(next, "WORK");
         return Ok(if is_transaction { Statement::Harmless } else { Statement::Compound });
     }
     if is(COMPOUND) || ahead.peek()?.is_punct(b':') {
         return Ok(Statement::Compound);
     }
-    rarer(lexer, first)
-}
-
-fn rarer(lexer: &mut Lexer<'_>, first: Token) -> Result<Statement, Odd> {
-    let is = |words: &[&str]| words.iter().any(|word| lexer.is_word(first, word));
     if is(&["ANALYZE"]) {
         return analyze(lexer);
     }
@@ -206,12 +160,12 @@ fn load(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     }
     loop {
         let token = lexer.next()?;
-        if matches!(token.kind, TokenKind::End | TokenKind::Punct(b';')) {
+        if token.ends_statement() {
             return Ok(Statement::Load(None));
         }
         if lexer.is_word(token, "INTO") && lexer.eat_word("TABLE")? {
             let first = lexer.next()?;
-            return Ok(Statement::Load(name::path(lexer, first)?.filter(|path| !path.deep)));
+            return Ok(Statement::Load(name::table(lexer, first)?));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a value written at the id's place means: none given, zero, an integer, or what only the server can tell.
 
 use self::number::{Decimal, rounded_float};
-use super::dialect::SqlMode;
+use super::dialect::{Dialect, SqlMode};
 use super::lex::{Lexer, Odd, Span, Token, TokenKind};
 use super::name;
 
@@ -141,16 +141,10 @@ fn constant(lexer: &Lexer<'_>, token: Token, params_before: u32) -> Constant {
             let value = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
             value.map_or(Constant::EXPRESSION, Constant::Float)
         }
-        TokenKind::String if content(bytes).is_empty() && is_null_if_empty(lexer) => Constant::EXPRESSION,
-        TokenKind::String => Constant::Other(of_text(content(bytes), lexer.dialect().is_mariadb())),
+        TokenKind::String => string(lexer, content(bytes)),
         // MySQL warns that N'' will be utf8mb4 one day; an id in its place would take the warning away.
         TokenKind::NationalString if lexer.dialect().is_mariadb() => {
-            let inner = content(bytes.get(1..).unwrap_or_default());
-            if inner.is_empty() && is_null_if_empty(lexer) {
-                Constant::EXPRESSION
-            } else {
-                Constant::Other(of_text(inner, true))
-            }
+            string(lexer, content(bytes.get(1..).unwrap_or_default()))
         }
         TokenKind::Hex => number(radix(bytes, 16)),
         TokenKind::Bits => number(radix(bytes, 2)),
@@ -158,8 +152,13 @@ fn constant(lexer: &Lexer<'_>, token: Token, params_before: u32) -> Constant {
     }
 }
 
-fn is_null_if_empty(lexer: &Lexer<'_>) -> bool {
-    lexer.dialect().sql_mode.contains(SqlMode::EMPTY_STRING_IS_NULL)
+/// A string of this content.
+fn string(lexer: &Lexer<'_>, content: &[u8]) -> Constant {
+    let Dialect { sql_mode, .. } = lexer.dialect();
+    if content.is_empty() && sql_mode.contains(SqlMode::EMPTY_STRING_IS_NULL) {
+        return Constant::EXPRESSION;
+    }
+    Constant::Other(of_text(content, lexer.dialect().is_mariadb()))
 }
 
 fn of_word(word: &[u8]) -> Constant {
@@ -282,7 +281,6 @@ pub(crate) fn of_span(
 
 /// A constant of one or more words, whose first is `token`.
 fn of_words(lexer: &mut Lexer<'_>, token: Token, params_before: u32) -> Result<Constant, Odd> {
-    let mariadb = lexer.dialect().is_mariadb();
     let next = lexer.peek()?;
     if next.kind != TokenKind::String {
         return Ok(constant(lexer, token, params_before));
@@ -296,16 +294,11 @@ fn of_words(lexer: &mut Lexer<'_>, token: Token, params_before: u32) -> Result<C
                 let piece = lexer.next()?;
                 all.extend_from_slice(content(piece.span.of(lexer.text())));
             }
-            Ok(if all.is_empty() && is_null_if_empty(lexer) {
-                Constant::EXPRESSION
-            } else {
-                Constant::Other(of_text(&all, mariadb))
-            })
+            Ok(string(lexer, &all))
         }
-        TokenKind::Word if text.is_empty() && is_null_if_empty(lexer) => Ok(Constant::EXPRESSION),
-        TokenKind::Word if is_introducer(token.span.of(lexer.text()), mariadb) => {
+        TokenKind::Word if is_introducer(token.span.of(lexer.text()), lexer.dialect().is_mariadb()) => {
             lexer.next()?;
-            Ok(Constant::Other(of_text(&text, mariadb)))
+            Ok(string(lexer, &text))
         }
         TokenKind::Word if lexer.is_word(token, "DATE") => {
             lexer.next()?;
@@ -333,17 +326,17 @@ fn date(text: &[u8]) -> Option<i128> {
     digits(&all, 10).filter(|&n| is_date && n > 10_000)
 }
 
-/// Behind `DEFAULT`: nothing, or the id's column in parentheses.
+/// After `DEFAULT`: nothing, or the id's column in parentheses.
 fn default_of(lexer: &mut Lexer<'_>, column: &str) -> Result<Classified, Odd> {
     let default = Classified::plain(IdValue::Default);
     if !lexer.eat_punct(b'(')? {
         return Ok(default);
     }
     let first = lexer.next()?;
-    let named = name::path(lexer, first)?.and_then(|path| {
-        name::decode(lexer.text(), path.last, lexer.dialect().charset)
-            .map(|name| name::same_column(&name, column))
-    });
+    let charset = lexer.dialect().charset;
+    let is_id = name::path(lexer, first)?
+        .and_then(|path| name::names_column(lexer.text(), path.last, charset, column))
+        .unwrap_or(false);
     let closes = lexer.next()?.is_punct(b')');
-    Ok(if named == Some(true) && closes { default } else { Classified::EXPRESSION })
+    Ok(if is_id && closes { default } else { Classified::EXPRESSION })
 }

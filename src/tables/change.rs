@@ -30,7 +30,6 @@ use crate::rules::column::Meant;
 use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec, Mode, Rule, TableShape};
 use crate::rules::pattern::is_pattern;
 use crate::sql::name::same_column;
-use crate::tables::column::column;
 use crate::tables::lookup::Known;
 use crate::tables::{Backend, FLOOR_DEADLINE, TableError, Tables};
 
@@ -41,15 +40,16 @@ struct Live {
     shape: Arc<TableShape>,
     /// How often DDL had been seen before it was read.
     ddl: u64,
-    fit: Fit,
+    binding: Binding,
 }
 
+/// Whether a table is bound to its rule's generator.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fit {
+enum Binding {
     /// The rule's column is not there.
     NoColumn,
     /// Bound by the version before this one, and nothing that a binding depends on has changed.
-    Bound,
+    Kept,
     /// To be bound; holds ids up to `highest`.
     New { highest: u64 },
 }
@@ -63,20 +63,7 @@ pub(super) struct Next {
 impl Tables {
     /// The first version: binds every table that the rules name and the backend has, and opens the generators above them.
     pub(super) async fn open(rules: Arc<RuleSet>, backend: Backend) -> Result<Tables, TableError> {
-        let mut tables = Tables::new(rules.clone(), backend);
-        tables.open_timestamps(None).await?;
-        tables.read_views().await?;
-        tables.read_shadows().await;
-        let live = tables.survey(None).await?;
-        // Before their tables are bound: a table that moves away meanwhile takes them along (`ids/fence/moves`).
-        for spec in rules.acting_generators() {
-            if let GeneratorKind::Sequence(sequence) = &spec.kind {
-                let max = max_of(spec, sequence, &live);
-                let opened = tables.open_sequence(spec, sequence, max).await?;
-                tables.generators.insert(spec.name.clone(), opened);
-            }
-        }
-        let next = Next { tables, live };
+        let next = Next::make(None, rules, backend).await?;
         next.bind(None).await?;
         next.tables.know_all(next.live);
         Ok(next.tables)
@@ -89,9 +76,8 @@ impl Tables {
         max: u64,
     ) -> Result<Generator, TableError> {
         let Backend { store, owner, .. } = &self.backend;
-        let name = spec.name.to_string();
-        let opened = Sequence::open(store.clone(), &name, owner, SequenceSpec::clone(sequence), 0, max).await;
-        match opened {
+        let (name, sequence) = (spec.name.to_string(), SequenceSpec::clone(sequence));
+        match Sequence::open(store.clone(), &name, owner, sequence, 0, max).await {
             Ok(sequence) => Ok(Generator::Sequence(sequence)),
             Err(error) => Err(TableError::Open { origin: spec.origin.clone(), error }),
         }
@@ -162,27 +148,25 @@ impl Tables {
             let ddl = self.backend.ddl.seen();
             let Some(live_table) = self.live_table(&rule.schema, &table).await? else { continue };
             let shape = Arc::new(live_table.shape);
-            let (rule, fit) = match rule.meant(&table, shape.columns.iter()) {
-                Meant::Fills(rule) => (rule, None),
-                Meant::Passes | Meant::Lacks(_) => (rule, Some(Fit::NoColumn)),
+            let (rule, binding) = match rule.meant(&table, shape.columns.iter()) {
+                Meant::Passes | Meant::Lacks(_) => (rule, Binding::NoColumn),
+                Meant::Fills(rule) if old.is_some_and(|old| old.binds_as(self, &rule, &table)) => {
+                    (rule, Binding::Kept)
+                }
+                Meant::Fills(rule) => {
+                    self.lock(&rule, &table).await?;
+                    is_locking = true;
+                    (rule, Binding::New { highest: 0 })
+                }
             };
-            let fit = if let Some(fit) = fit {
-                fit
-            } else if old.is_some_and(|old| old.binds_as(self, &rule, &table)) {
-                Fit::Bound
-            } else {
-                self.lock(&rule, &table).await?;
-                is_locking = true;
-                Fit::New { highest: 0 }
-            };
-            live.push(Live { table, rule, shape, ddl, fit });
+            live.push(Live { table, rule, shape, ddl, binding });
         }
         self.lock_missing(&live).await;
         if is_locking {
             self.locks_settled().await;
         }
         for one in &mut live {
-            if let Fit::New { highest } = &mut one.fit {
+            if let Binding::New { highest } = &mut one.binding {
                 *highest = self.highest(&one.rule, &one.table).await?;
             }
         }
@@ -251,19 +235,25 @@ impl Tables {
     fn know_all(&self, live: Vec<Live>) {
         for one in live {
             let lookup = self.meaning(&one.rule, &one.table, Some(one.shape));
-            self.put(&one.rule.schema, &one.table, lookup, one.ddl, one.fit != Fit::NoColumn);
+            self.put(&one.rule.schema, &one.table, lookup, one.ddl, one.binding != Binding::NoColumn);
         }
+    }
+
+    /// The same rules and views as a version of its own, without generators and tables.
+    pub(super) fn with_backend(&self, backend: Backend) -> Tables {
+        let mut tables = Tables::new(self.rules.clone(), backend);
+        tables.views = self.views.clone();
+        tables.shadows.store(self.shadows.load_full());
+        tables.renew_mentions();
+        tables
     }
 
     /// These rules as a version of its own, which knows none of the tables that were to be bound otherwise.
     fn again(&self, without: &[Live]) -> Tables {
-        let mut tables = Tables::new(self.rules.clone(), self.backend.clone());
+        let mut tables = self.with_backend(self.backend.clone());
         tables.generators.clone_from(&self.generators);
-        tables.views = self.views.clone();
-        tables.shadows.store(self.shadows.load_full());
-        tables.renew_mentions();
         let mut known = Known::clone(&self.known.load());
-        for one in without.iter().filter(|one| matches!(one.fit, Fit::New { .. })) {
+        for one in without.iter().filter(|one| matches!(one.binding, Binding::New { .. })) {
             known.remove(&self.folded(&one.rule.schema, &one.table).into_owned());
         }
         tables.known.store(known.into());
@@ -281,21 +271,22 @@ impl Tables {
 }
 
 impl Next {
-    /// Makes all that may fail and that nobody sees. The old version serves on.
+    /// Makes all that may fail and that nobody sees. The old version, where there is one, serves on.
     pub(super) async fn make(
-        old: &Tables,
+        old: Option<&Tables>,
         rules: Arc<RuleSet>,
         backend: Backend,
     ) -> Result<Next, TableError> {
         let mut tables = Tables::new(rules.clone(), backend);
-        tables.open_timestamps(Some(old)).await?;
+        tables.open_timestamps(old).await?;
         tables.read_views().await?;
         tables.read_shadows().await;
-        let live = tables.survey(Some(old)).await?;
+        let live = tables.survey(old).await?;
+        // Before their tables are bound: a table that moves away meanwhile takes them along (`ids/fence/moves`).
         for spec in rules.acting_generators() {
             let GeneratorKind::Sequence(sequence) = &spec.kind else { continue };
             let max = max_of(spec, sequence, &live);
-            let kept = old.generators.get(&spec.name).filter(|open| {
+            let kept = old.and_then(|old| old.generators.get(&spec.name)).filter(|open| {
                 matches!(open, Generator::Sequence(open)
                     if open.spec() == sequence && open.max() == sequence.last_id(max) && !open.is_lost())
             });
@@ -308,13 +299,13 @@ impl Next {
         Ok(Next { tables, live })
     }
 
-    /// The old rules, to go on where this version does not come into force.
+    /// The old rules, to go on where this version does not become active.
     pub(super) fn instead(&self, old: &Tables) -> Tables {
         old.again(&self.live)
     }
 
-    /// Binds what is to be bound; the caller has retired `old` and holds `fetching`. With the version come the generators that
-    /// it has not got, to be closed before it is used.
+    /// Binds what is to be bound; the caller has retired `old` and holds `fetching`. Also returns
+    /// the old generators that this version does not have: they are closed before it is used.
     pub(super) async fn bound(self, old: &Tables) -> Result<(Tables, Vec<Leaving>), TableError> {
         let new_to = self.bind(Some(old)).await?;
         let Next { tables, live } = self;
@@ -333,14 +324,20 @@ impl Next {
     pub(super) fn binds(&mut self, schema: &str, table: &str, highest: u64) {
         let rule = self.tables.rules.find(self.tables.backend.case, schema, table).unwrap().unwrap().clone();
         let shape = Arc::new(TableShape { columns: Vec::new() });
-        self.live.push(Live { table: table.to_owned(), rule, shape, ddl: 0, fit: Fit::New { highest } });
+        self.live.push(Live {
+            table: table.to_owned(),
+            rule,
+            shape,
+            ddl: 0,
+            binding: Binding::New { highest },
+        });
     }
 
     /// Returns the generators that have a table which they had not before.
     async fn bind(&self, old: Option<&Tables>) -> Result<HashSet<GeneratorName>, TableError> {
         let mut new_to = HashSet::new();
         for one in &self.live {
-            let Fit::New { highest } = one.fit else { continue };
+            let Binding::New { highest } = one.binding else { continue };
             let floor = self.tables.bind_above(&one.rule, &one.table, highest, old).await?;
             if let Some(generator) = self.tables.generators.get(&one.rule.generator) {
                 generator.raise_floor(floor, FLOOR_DEADLINE).await?;
@@ -370,6 +367,6 @@ impl Leaving {
 /// The last id that all the generator's columns hold.
 fn max_of(spec: &GeneratorSpec, sequence: &SequenceSpec, live: &[Live]) -> u64 {
     let mine = live.iter().filter(|one| one.rule.generator == spec.name);
-    let widths = mine.filter_map(|one| column(&one.shape, &one.rule.column).and_then(ColumnShape::highest));
+    let widths = mine.filter_map(|one| one.shape.column(&one.rule.column).and_then(ColumnShape::highest));
     widths.fold(sequence.max.unwrap_or(i64::MAX.unsigned_abs()), u64::min)
 }

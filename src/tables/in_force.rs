@@ -36,7 +36,7 @@ pub struct InForce {
 struct Handover<'a> {
     in_force: &'a InForce,
     old: &'a Arc<Tables>,
-    /// What comes into force now.
+    /// What becomes active now.
     tables: Option<Tables>,
 }
 
@@ -136,7 +136,7 @@ impl InForce {
         if old.backend.successor.is_some() {
             return Err(TableError::Yielded);
         }
-        let next = Next::make(&old, rules, self.backend.clone()).await?;
+        let next = Next::make(Some(&old), rules, self.backend.clone()).await?;
         self.succeed(&old, next).await?;
         if self.is_waiting.swap(false, Ordering::AcqRel) {
             tracing::info!("the store is there: ids are issued");

@@ -35,7 +35,8 @@ use crate::store::{Store, StoreError, record};
 /// How long ids may be used after the locks were seen held.
 const LEASE: Duration = Duration::from_millis(300);
 
-/// How long who takes a lock waits before it issues ids: the lease of who held it before, and what it had sent by then.
+/// How long a proxy that takes a lock waits before it issues ids: for the lease of the last holder,
+/// and for the statements that this one had sent by then.
 const GRACE: Duration = Duration::from_millis(600);
 
 /// After a lapse: the grace, and the time to look at the tables.
@@ -44,8 +45,8 @@ const BIND_TIME: Duration = Duration::from_secs(2);
 /// How often the locks are looked at.
 const CHECK_INTERVAL: Duration = Duration::from_millis(75);
 
-/// How long a lock is waited for that another store holds: the backend may take a moment to notice that a proxy which was
-/// killed is gone.
+/// How long to wait for a lock that another store's proxy holds. The backend may take a moment to
+/// notice that a proxy which was killed is gone.
 const HELD_MAX: Duration = Duration::from_secs(3);
 
 /// Between two tries for it. Two proxies of one store that start at once are done with it in less.

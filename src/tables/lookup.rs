@@ -15,7 +15,7 @@ use crate::sql::name::same_column;
 use crate::table_name::FoldedName;
 use crate::tables::{TableError, Tables};
 
-/// What nobody read again in the meantime ([`Tables::refresh`]) is too old after so long.
+/// A table's columns are too old after this, if [`Tables::refresh`] has not read them again.
 pub const SHAPE_AGE_MAX: Duration = Duration::from_secs(5);
 
 /// How often DDL was seen by any session: what was read before the last time may be out of date.
@@ -62,14 +62,14 @@ impl Tables {
         if let Some(away) = self.away(&name) {
             return away;
         }
-        // A line that all sessions read is written only once.
+        // All sessions read this cache line: it is written only once.
         if !entry.is_used.load(Ordering::Relaxed) {
             entry.is_used.store(true, Ordering::Relaxed);
         }
         entry.lookup.clone()
     }
 
-    /// Of a name that nothing is known of, or not any more.
+    /// The meaning of a name of which nothing is known, or not any more.
     fn not_known(&self, schema: &str, table: &str, name: &FoldedName<'_>) -> Lookup {
         match self.rules.acting(self.backend.case, schema, table) {
             Ok(None) if !self.views.are_read_at(self.backend.ddl.seen()) => Lookup::Unknown,
@@ -86,11 +86,14 @@ impl Tables {
 
     /// No table counts as bound any more.
     pub(super) fn unbind_all(&self) {
+        self.change_known(|known| known.values_mut().for_each(|entry| entry.is_bound = false));
+    }
+
+    /// Changes what is known; another thread's change at the same moment may have `change` run again.
+    pub(super) fn change_known(&self, change: impl Fn(&mut Known)) {
         self.known.rcu(|known| {
             let mut known = Known::clone(known);
-            for entry in known.values_mut() {
-                entry.is_bound = false;
-            }
+            change(&mut known);
             known
         });
     }
@@ -98,12 +101,18 @@ impl Tables {
     /// Whether the table that `target` was planned for is ruled and shaped as it was then.
     pub(crate) async fn still_serves(&self, target: &Target) -> bool {
         let (schema, table) = target.named();
-        let mut found = self.lookup(schema, table);
-        if let Lookup::Unknown = found {
-            self.fetch(schema, table, false).await;
-            found = self.lookup(schema, table);
+        matches!(self.look_up(schema, table).await, Lookup::Ruled(now) if *now == *target)
+    }
+
+    /// As [`Tables::lookup`]; what is not known is fetched.
+    pub(super) async fn look_up(&self, schema: &str, table: &str) -> Lookup {
+        match self.lookup(schema, table) {
+            Lookup::Unknown => {
+                self.fetch(schema, table, false).await;
+                self.lookup(schema, table)
+            }
+            found => found,
         }
-        matches!(found, Lookup::Ruled(now) if *now == *target)
     }
 
     fn is_fresh(&self, entry: &Entry) -> bool {
@@ -154,7 +163,7 @@ impl Tables {
     /// where what is known is not old.
     pub(crate) async fn fetch(&self, schema: &str, table: &str, again: bool) {
         let _one_at_a_time = self.backend.fetching.lock().await;
-        // Bound now, the table would go back to a generator that its next version may have taken it from.
+        // To bind the table now could take it back from the generator of the next version.
         if self.is_retired() || !again && !matches!(self.lookup(schema, table), Lookup::Unknown) {
             return;
         }
@@ -188,7 +197,7 @@ impl Tables {
         self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.ddl != ddl)
     }
 
-    /// Whether it was, by the ids of this rule's column.
+    /// Whether the table was bound by the ids of this rule's column.
     pub(super) fn is_bound_by(&self, rule: &Rule, table: &str) -> bool {
         let known = self.known.load();
         let Some(entry) = known.get(&self.folded(&rule.schema, table)) else { return false };
@@ -209,11 +218,7 @@ impl Tables {
         let key = self.folded(schema, table).into_owned();
         let is_used = Arc::default();
         let entry = Entry { lookup, read_at: Instant::now(), ddl, is_bound, is_used };
-        self.known.rcu(|known| {
-            let mut known = Known::clone(known);
-            known.insert(key.clone(), entry.clone());
-            known
-        });
+        self.change_known(|known| drop(known.insert(key.clone(), entry.clone())));
     }
 
     /// What a rule's name is to the backend.

@@ -17,8 +17,8 @@ fn inserts(text: &[u8]) -> bool {
 }
 
 impl Tables {
-    /// What of the ruled names is in a text. While a view may have been made that nobody has read yet, every text that may insert may
-    /// name it.
+    /// Which ruled names are in a text. While there may be a view that nobody has read yet, every
+    /// text that may insert may name it.
     pub(crate) fn mention(&self, text: &[u8], default: DefaultSchema<'_>) -> Mention {
         let mentions = self.mentions.load();
         let mention = mentions.in_text(text, default);

@@ -11,7 +11,6 @@ use crate::rules::model::TableShape;
 use crate::schema::{SchemaError, TableKind};
 use crate::table_name::{FoldedName, TableName};
 use crate::tables::Tables;
-use crate::tables::lookup::Known;
 
 /// How often [`Tables::refresh`] is to be called.
 pub const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
@@ -58,15 +57,13 @@ impl Tables {
             }
         }
         let now = Instant::now();
-        self.known.rcu(|known| {
-            let mut known = Known::clone(known);
+        self.change_known(|known| {
             for key in &same {
                 if let Some(entry) = known.get_mut(key).filter(|entry| entry.ddl == ddl) {
                     entry.read_at = now;
                     entry.is_used = std::sync::Arc::default();
                 }
             }
-            known
         });
         for name in others {
             self.fetch(name.schema(), name.table(), true).await;
@@ -74,7 +71,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Whether the table's name is a pattern's, and its columns are not.
+    /// Whether a rule's pattern fits the table's name, but passes the table over for its columns.
     fn passes(&self, name: &FoldedName<'_>, shape: &TableShape) -> bool {
         let rule = self.rules.acting(self.backend.case, name.schema(), name.table()).ok().flatten();
         rule.is_some_and(|rule| rule.meant(name.table(), shape.columns.iter()) == Meant::Passes)
@@ -96,13 +93,11 @@ impl Tables {
 
     /// It is read again before it is used again.
     fn outdate(&self, key: &FoldedName<'static>) {
-        self.known.rcu(|known| {
-            let mut known = Known::clone(known);
+        self.change_known(|known| {
             if let Some(entry) = known.get_mut(key) {
                 // No DDL was seen so often yet.
                 entry.ddl = u64::MAX;
             }
-            known
         });
     }
 }

@@ -10,15 +10,15 @@ use crate::rules::model::{Mode, Rule};
 use crate::schema::{SchemaError, TableKind};
 use crate::sql::digest::Digest;
 use crate::table_name::{FoldedName, TableName};
-use crate::tables::followed::{AllFollowed, follow_all};
 use crate::tables::shadow_counts::{Outcome, ShadowCount};
+use crate::tables::view_targets::{ViewTargets, read_view_targets};
 use crate::tables::{InForce, SHAPE_AGE_MAX, Tables};
 
 /// What was read of the tables in shadow mode, and of their views; as the backend compares their names.
 #[derive(Default)]
 pub(super) struct Shadows {
     tables: BTreeMap<FoldedName<'static>, Lookup>,
-    views: AllFollowed,
+    views: ViewTargets,
     read_at: Option<Instant>,
     /// How often DDL had been seen before they were read.
     ddl: u64,
@@ -123,7 +123,7 @@ impl Tables {
         let base = |schema: &str, table: &str| {
             shadows.tables.get(&self.folded(schema, table)).filter(is_ruled).cloned()
         };
-        shadows.views = follow_all(schema, self.backend.case, base).await?;
+        shadows.views = read_view_targets(schema, self.backend.case, base).await?;
         Ok(shadows)
     }
 }

@@ -1,21 +1,20 @@
 //! What would become of statements into the tables whose rules are in shadow mode, counted by table.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::rewrite::plan::refusal::PREFIX;
 use crate::sql::digest::Digest;
 use crate::table_name::TableName;
 
 /// How often the log gets what was counted.
-pub const TELL_INTERVAL: std::time::Duration = std::time::Duration::from_mins(1);
+pub const LOG_INTERVAL: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Tables that are counted each by itself; without a control account any name may fit a pattern.
 const TABLES_MAX: usize = 10_000;
 
 /// Refusals of which the log has the text.
-const REFUSALS_TOLD_MAX: usize = 1_000;
+const REFUSALS_LOGGED_MAX: usize = 1_000;
 
 /// Of statements that name no table we know, as EXECUTE of a text that was not seen.
 const NO_NAME: (&str, &str) = ("", "(not known)");
@@ -33,18 +32,6 @@ pub(crate) enum Outcome {
     ServerFirst(String),
     /// What it would be depends on what was not known.
     Unknown(&'static str),
-}
-
-/// Since the proxy began.
-#[derive(Debug, Default)]
-struct Counts {
-    rewritten: AtomicU64,
-    left: AtomicU64,
-    refused: AtomicU64,
-    server_first: AtomicU64,
-    unknown: AtomicU64,
-    asked: AtomicU64,
-    ids: AtomicU64,
 }
 
 /// A table whose rule is in shadow mode, or was since the proxy began, and its statements by what would have become of them.
@@ -77,9 +64,9 @@ impl ShadowCount {
 /// What all versions of the rules count into.
 #[derive(Debug, Default)]
 pub(crate) struct Shadow {
-    tables: RwLock<BTreeMap<TableName, Arc<Counts>>>,
-    /// Tables, each with the digest of a statement.
-    told: Mutex<BTreeSet<(String, String)>>,
+    tables: Mutex<BTreeMap<TableName, ShadowCount>>,
+    /// Tables, each with the digest of a statement whose refusal the log has.
+    logged: Mutex<BTreeSet<(String, String)>>,
 }
 
 impl Shadow {
@@ -92,77 +79,65 @@ impl Shadow {
         digest: impl Fn() -> Digest,
     ) {
         let (schema, table) = name.unwrap_or(NO_NAME);
-        let counts = self.of(schema, table);
-        let add = |counter: &AtomicU64, n: u64| {
-            counter.fetch_add(n, Ordering::Relaxed);
-        };
-        match outcome {
-            Outcome::Rewritten { ids } => {
-                add(&counts.rewritten, 1);
-                add(&counts.ids, *ids);
-            }
-            Outcome::Left => add(&counts.left, 1),
-            Outcome::Refused(_) => add(&counts.refused, 1),
-            Outcome::ServerFirst(_) => add(&counts.server_first, 1),
-            Outcome::Unknown(_) => add(&counts.unknown, 1),
-        }
-        add(&counts.asked, u64::from(asks));
+        self.add(TableName::new(schema, table), outcome, asks);
         if tracing::enabled!(tracing::Level::DEBUG) {
             let Digest { text, hash } = digest();
             let table = format!("{schema}.{table}");
             tracing::debug!(table, ?outcome, asks, digest = hash, statement = text, "shadow mode");
         }
         if let Outcome::Refused(why) | Outcome::ServerFirst(why) = outcome {
-            self.tell_refusal(&format!("{schema}.{table}"), why, digest());
+            self.log_refusal(&format!("{schema}.{table}"), why, digest());
         }
     }
 
-    fn of(&self, schema: &str, table: &str) -> Arc<Counts> {
-        let name = TableName::new(schema, table);
-        let known = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(counts) = known.get(&name) {
-            return counts.clone();
+    fn add(&self, name: TableName, outcome: &Outcome, asks: bool) {
+        let mut tables = lock(&self.tables);
+        let has_room = tables.len() < TABLES_MAX || tables.contains_key(&name);
+        let name = if has_room { name } else { TableName::new(name.schema, "(others)") };
+        let counts = tables.entry(name).or_insert_with_key(|TableName { schema, table }| ShadowCount {
+            schema: schema.clone(),
+            table: table.clone(),
+            ..ShadowCount::default()
+        });
+        match outcome {
+            Outcome::Rewritten { ids } => {
+                counts.rewritten += 1;
+                counts.ids += ids;
+            }
+            Outcome::Left => counts.left += 1,
+            Outcome::Refused(_) => counts.refused += 1,
+            Outcome::ServerFirst(_) => counts.server_first += 1,
+            Outcome::Unknown(_) => counts.unknown += 1,
         }
-        drop(known);
-        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        let name = if tables.len() < TABLES_MAX { name } else { TableName::new(schema, "(others)") };
-        tables.entry(name).or_default().clone()
+        counts.asked += u64::from(asks);
     }
 
     /// Each kind of refusal once, so that the log does not grow with the traffic.
-    fn tell_refusal(&self, table: &str, why: &str, digest: Digest) {
+    fn log_refusal(&self, table: &str, why: &str, digest: Digest) {
         let Digest { text, hash } = digest;
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= REFUSALS_TOLD_MAX || !told.insert((table.to_owned(), hash.clone())) {
+        let mut logged = lock(&self.logged);
+        if logged.len() >= REFUSALS_LOGGED_MAX || !logged.insert((table.to_owned(), hash.clone())) {
             return;
         }
-        drop(told);
+        drop(logged);
         let why = why.strip_prefix(PREFIX).unwrap_or(why);
         tracing::info!(table, digest = hash, statement = text, why, "shadow mode: it would be refused");
     }
 
     /// By schema and table.
     pub(crate) fn counted(&self) -> Vec<ShadowCount> {
-        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let one = |(TableName { schema, table }, counts): (&TableName, &Arc<Counts>)| ShadowCount {
-            schema: schema.clone(),
-            table: table.clone(),
-            rewritten: get(&counts.rewritten),
-            left: get(&counts.left),
-            refused: get(&counts.refused),
-            server_first: get(&counts.server_first),
-            unknown: get(&counts.unknown),
-            asked: get(&counts.asked),
-            ids: get(&counts.ids),
-        };
-        tables.iter().map(one).collect()
+        lock(&self.tables).values().cloned().collect()
     }
 }
 
-/// Tells the log of each table that had statements since the last time.
-pub fn tell(now: Vec<ShadowCount>, told: &mut Vec<ShadowCount>) {
-    for count in now.iter().filter(|count| !told.contains(count)) {
+/// Counts stay right whatever panicked while they were locked.
+fn lock<T>(counts: &Mutex<T>) -> MutexGuard<'_, T> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Logs each table that had statements since the last time.
+pub fn log(now: Vec<ShadowCount>, logged: &mut Vec<ShadowCount>) {
+    for count in now.iter().filter(|count| !logged.contains(count)) {
         let ShadowCount { schema, table, rewritten, left, refused, server_first, unknown, asked, ids } =
             count;
         let table = format!("{schema}.{table}");
@@ -178,7 +153,7 @@ pub fn tell(now: Vec<ShadowCount>, told: &mut Vec<ShadowCount>) {
             "shadow mode: what would have become of its statements so far"
         );
     }
-    *told = now;
+    *logged = now;
 }
 
 #[cfg(test)]
@@ -205,7 +180,7 @@ mod tests {
         assert_eq!((nameless.table.as_str(), nameless.unknown, nameless.asked), ("(not known)", 1, 1));
         assert_eq!((t.rewritten, t.left, t.refused, t.server_first, t.unknown), (2, 1, 1, 1, 1));
         assert_eq!((t.asked, t.ids, t.statements()), (2, 7, 6));
-        assert_eq!(shadow.told.lock().unwrap().len(), 1, "a refusal is told once");
+        assert_eq!(shadow.logged.lock().unwrap().len(), 1, "a refusal is told once");
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Tables {
         (!self.is_retired()).then_some(by)
     }
 
-    /// The same for who looks afterwards whether the rules are retired.
+    /// As [`Tables::send_by`], for a caller that then looks itself whether the rules are retired.
     pub(crate) fn lease(&self, target: &Target) -> Option<SendBy> {
         match &self.backend.locks {
             Some(locks) => locks.send_by().filter(|_| self.lost_lock(target).is_none()),
@@ -175,9 +175,7 @@ impl InForce {
         let _nothing_is_bound = self.backend.fetching.lock().await;
         let old = self.now();
         let backend = Backend { successor: Some(successor), locks: None, ..self.backend.clone() };
-        let mut tables = Tables::new(old.rules.clone(), backend);
-        tables.views = old.views.clone();
-        tables.shadows.store(old.shadows.load_full());
+        let tables = old.with_backend(backend);
         old.retire();
         self.replace(&old, tables);
         self.is_waiting.store(false, Ordering::Release);
@@ -186,11 +184,11 @@ impl InForce {
         }
     }
 
-    /// Behind [`InForce::yield_to`]: the successor has ended without taking over, and the store is open again.
+    /// After [`InForce::yield_to`]: the successor has ended without taking over, and the store is open again.
     pub async fn take_back(&self) -> Result<(), TableError> {
         let _one_at_a_time = self.changing.lock().await;
         let old = self.now();
-        let next = Next::make(&old, old.rules.clone(), self.backend.clone()).await?;
+        let next = Next::make(Some(&old), old.rules.clone(), self.backend.clone()).await?;
         self.succeed(&old, next).await?;
         self.guarded_again().await;
         Ok(())
@@ -218,7 +216,7 @@ impl InForce {
         }
     }
 
-    /// Of an id that a client of the process before this one wrote itself.
+    /// Advances past an id that a client of the process before this one wrote itself.
     pub async fn pass_for(&self, asked: &Asked<'_>, id: u64, deadline: Duration) -> Result<Advanced, String> {
         loop {
             let (tables, target) = self.target(asked).await?;
@@ -233,11 +231,7 @@ impl InForce {
     async fn target(&self, asked: &Asked<'_>) -> Result<(Arc<Tables>, Arc<Target>), String> {
         let Asked { schema, table, .. } = *asked;
         let tables = self.now();
-        let mut found = tables.lookup(schema, table);
-        if let Lookup::Unknown = found {
-            tables.fetch(schema, table, false).await;
-            found = tables.lookup(schema, table);
-        }
+        let found = tables.look_up(schema, table).await;
         match found {
             Lookup::Ruled(target) if asked.agrees(&target) => Ok((tables, target)),
             Lookup::Away(reason) | Lookup::Refused(reason) => Err(reason),

@@ -17,9 +17,9 @@ use crate::support::servers::{Kind, Server, announce};
 use crate::support::told;
 use pieces::{COLUMNS, Random};
 use rowstamp::ids::range::block::Spacing;
-use rowstamp::rewrite::plan::named::Fresh;
+use rowstamp::rewrite::plan::prepared_names::Fresh;
 use rowstamp::rewrite::plan::target::Target;
-use rowstamp::rewrite::plan::{Lookup, Planned, Protocol, View};
+use rowstamp::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};
 use rowstamp::rewrite::planner::plan;
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 use rowstamp::rules::model::{ColumnShape, TableShape};
@@ -259,7 +259,7 @@ impl Judge {
             }
             Some(_) => {}
         }
-        let view = View {
+        let view = PlanContext {
             dialect: &dialect,
             multi_statements: false,
             default_schema: Some("oracle"),

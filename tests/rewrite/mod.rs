@@ -13,9 +13,9 @@ use std::sync::Arc;
 use rowstamp::ids::range::block::{IdBlock, Spacing};
 use rowstamp::rewrite::plan::edit::{Numbers, Style};
 use rowstamp::rewrite::plan::effects::Temporary;
-use rowstamp::rewrite::plan::named::{self, Known, NamedChange, Value};
+use rowstamp::rewrite::plan::prepared_names::{self, Known, NamedChange, Value};
 use rowstamp::rewrite::plan::target::Target;
-use rowstamp::rewrite::plan::{Lookup, Need, Plan, Planned, Protocol, View};
+use rowstamp::rewrite::plan::{Lookup, Need, Plan, PlanContext, Planned, Protocol};
 use rowstamp::rewrite::planner::{begins_insert, plan};
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 use rowstamp::rules::model::{
@@ -46,8 +46,8 @@ struct Session {
     values: Vec<(String, Value)>,
 }
 
-impl named::Session for Session {
-    fn named(&self, name: &str) -> Known {
+impl prepared_names::SessionFacts for Session {
+    fn prepared(&self, name: &str) -> Known {
         self.named.get(&name.to_lowercase()).cloned().unwrap_or(Known::Unknown)
     }
 
@@ -172,7 +172,7 @@ impl Setting {
             Planned::Rewrite(plan) => plan.effects,
             other => panic!("{text}: {other:?}"),
         };
-        for (_, change) in effects.named {
+        for (_, change) in effects.prepared_names {
             let known = match &change {
                 NamedChange::Prepared(_, statement) => Known::Is(statement.clone()),
                 NamedChange::Dropped(_) => Known::Unknown,
@@ -187,7 +187,7 @@ impl Setting {
             _ if table == "unknown" => Lookup::Unknown,
             _ => Lookup::NotRuled,
         };
-        let view = View {
+        let view = PlanContext {
             dialect: &self.dialect,
             multi_statements: self.several,
             default_schema: self.schema.as_deref(),
@@ -212,7 +212,7 @@ impl Setting {
                 if effects.routine {
                     out += ", routine";
                 }
-                for (_, change) in &effects.named {
+                for (_, change) in &effects.prepared_names {
                     let verb = if matches!(change, NamedChange::Prepared(..)) { "names" } else { "drops" };
                     write!(out, ", {verb} {}", change.name()).unwrap();
                 }

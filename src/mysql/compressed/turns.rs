@@ -21,7 +21,7 @@ pub struct Turns {
     /// What comes is the content of a file, up to an empty packet.
     in_file: bool,
     place: Place,
-    /// For each command that is answered: the number of the frame behind its last one.
+    /// For each command that is answered: the number of the frame after its last one.
     answers: VecDeque<u8>,
 }
 

@@ -1,7 +1,7 @@
 use proptest::prelude::{any, proptest};
 use zeroize::Zeroizing;
 
-use super::{ClientResponse, Greeting, ServerKind, ServerVersion, client_capabilities, is_ssl_request};
+use super::{ClientResponse, Greeting, ServerVersion, client_capabilities, is_ssl_request};
 use crate::mysql::capabilities::Capabilities as C;
 
 /// MariaDB 10.11.19 with TLS.
@@ -35,26 +35,26 @@ fn response(payload: &[u8], shown: C) -> Result<ClientResponse, super::Malformed
 
 #[test]
 fn versions() {
-    let check = |text: &str, kind, number| {
-        assert_eq!(ServerVersion::parse(text.as_bytes()), ServerVersion { kind, number }, "{text}");
+    let check = |text: &str, is_mariadb, number| {
+        assert_eq!(ServerVersion::parse(text.as_bytes()), ServerVersion { is_mariadb, number }, "{text}");
     };
-    check("9.4.0", ServerKind::MySql, (9, 4, 0));
-    check("8.0.36-28.1", ServerKind::MySql, (8, 0, 36));
-    check("5.7.44-48-log", ServerKind::MySql, (5, 7, 44));
-    check("5.5.5-m3", ServerKind::MySql, (5, 5, 5));
-    check("8.0.mysql_aurora.3.05.2", ServerKind::MySql, (8, 0, 0));
-    check("5.5.5-10.11.6-MariaDB-1:10.11.6+maria~deb12", ServerKind::MariaDb, (10, 11, 6));
-    check("11.8.2-MariaDB-ubu2404", ServerKind::MariaDb, (11, 8, 2));
-    check("5.5.5-10.4.32 2.5.9-maxscale", ServerKind::MariaDb, (10, 4, 32));
-    check("", ServerKind::MySql, (0, 0, 0));
-    check("99999.1", ServerKind::MySql, (u16::MAX, 1, 0));
+    check("9.4.0", false, (9, 4, 0));
+    check("8.0.36-28.1", false, (8, 0, 36));
+    check("5.7.44-48-log", false, (5, 7, 44));
+    check("5.5.5-m3", false, (5, 5, 5));
+    check("8.0.mysql_aurora.3.05.2", false, (8, 0, 0));
+    check("5.5.5-10.11.6-MariaDB-1:10.11.6+maria~deb12", true, (10, 11, 6));
+    check("11.8.2-MariaDB-ubu2404", true, (11, 8, 2));
+    check("5.5.5-10.4.32 2.5.9-maxscale", true, (10, 4, 32));
+    check("", false, (0, 0, 0));
+    check("99999.1", false, (u16::MAX, 1, 0));
 }
 
 #[test]
 fn the_greeting_of_mariadb() {
     let bytes = hex(MARIADB_GREETING);
     let greeting = Greeting::parse(bytes.clone()).unwrap();
-    assert_eq!(greeting.version, ServerVersion { kind: ServerKind::MariaDb, number: (10, 11, 19) });
+    assert_eq!(greeting.version, ServerVersion { is_mariadb: true, number: (10, 11, 19) });
     assert_eq!((greeting.connection_id, greeting.status), (10, 2));
     assert_eq!((greeting.nonce.len(), &greeting.plugin[..]), (20, &b"mysql_native_password"[..]));
     assert_eq!(greeting.capabilities, C::new(0x81ff_fffe, 0x1d));
@@ -72,7 +72,7 @@ fn the_greeting_of_mariadb() {
 fn the_greeting_of_mysql() {
     let bytes = hex(MYSQL_GREETING);
     let greeting = Greeting::parse(bytes.clone()).unwrap();
-    assert_eq!(greeting.version, ServerVersion { kind: ServerKind::MySql, number: (9, 7, 4) });
+    assert_eq!(greeting.version, ServerVersion { is_mariadb: false, number: (9, 7, 4) });
     assert_eq!((greeting.nonce.len(), &greeting.plugin[..]), (20, &b"caching_sha2_password"[..]));
     assert_eq!(greeting.capabilities, C::new(0xdfff_ffff, 0));
     // COMPRESS and ZSTD go. Reserved bytes stay what they are.

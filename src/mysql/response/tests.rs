@@ -100,7 +100,7 @@ fn out_parameters_are_followed_by_an_ok() {
     }
     let outs: [&[u8]; 6] = [&[2], DEF, DEF, ROW, &[0xFE, 0, 0, 0x0A, 0x10, 0, 0], END];
     check(Reply::Query, MODERN, &outs, "cddrnD");
-    // Behind columns, more results alone say nothing of this one's end.
+    // After columns, more results alone say nothing of this one's end.
     check(Reply::Query, CLASSIC, &[&[1], DEF, EOF_MORE, ROW, EOF], "cdcrD");
 }
 

@@ -7,7 +7,7 @@ use crate::address::Address;
 use crate::mysql::auth::{AuthRelay, Sides};
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::change_user::ChangeUser;
-use crate::proxy::connect::login::{Exchange, LoginContext, LoginError, Opening, check_user, finish};
+use crate::proxy::connect::login::{Exchange, LoginContext, LoginError, Opening, check_user, finish, lost};
 use crate::proxy::connect::packet_io::Side;
 use crate::proxy::connect::seats::Seat;
 use crate::proxy::connect::stream::Stream;
@@ -77,17 +77,12 @@ pub(in crate::proxy) async fn run(
         Ok(Some(Changed { status, seat, user: change.user, database: change.database.unwrap_or_default() }))
     };
     let limit = context.settings.limits.handshake_timeout;
-    let changed = match timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout)) {
-        Ok(changed) => changed,
-        Err(error) => {
-            if let Some(refusal) = error.refusal() {
-                client.refuse(&refusal.payload()).await;
-            }
-            return Err(error);
-        }
-    };
-    let gone = || LoginError::Client(std::io::ErrorKind::NotConnected.into());
-    let (client, client_buffered) = client.into_parts().ok_or_else(gone)?;
-    let (server, _) = server.into_parts().ok_or_else(gone)?;
+    let result = timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout));
+    if let Some(refusal) = result.as_ref().err().and_then(LoginError::refusal) {
+        client.refuse(&refusal.payload()).await;
+    }
+    let changed = result?;
+    let (client, client_buffered) = client.take_parts().ok_or_else(lost)?;
+    let (server, _) = server.take_parts().ok_or_else(lost)?;
     Ok(Answered { client, server, client_buffered, changed })
 }

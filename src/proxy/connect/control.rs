@@ -14,12 +14,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::address::Address;
-use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
-use crate::mysql::handshake::ServerKind;
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::mysql::reader::Reader;
-use crate::mysql::response::{Control, Follower, Forms, Kind, Progress};
+use crate::mysql::response::{Control, Follower, Kind, Progress};
 use crate::proxy::connect::login::{self, LoggedIn, LoginContext};
 use crate::proxy::connect::seats::Seats;
 use crate::proxy::connect::socket_users::SocketUsers;
@@ -120,15 +118,7 @@ fn is_own(client: &UnixStream) -> bool {
 
 /// One command and its answer after the other: the library sends none ahead.
 async fn relay(login: LoggedIn) -> Result<(), Broken> {
-    let has = |bit| login.capabilities.contains(bit);
-    let forms = Forms {
-        deprecate_eof: has(Capabilities::DEPRECATE_EOF),
-        metadata_flag: has(Capabilities::OPTIONAL_RESULTSET_METADATA)
-            || has(Capabilities::MARIADB_CACHE_METADATA),
-        metadata_flag_in_prepare: has(Capabilities::OPTIONAL_RESULTSET_METADATA),
-        progress_reports: login.server_version.kind == ServerKind::MariaDb
-            && has(Capabilities::MARIADB_PROGRESS),
-    };
+    let forms = login.forms();
     let (mut client, mut server) = (BufStream::new(login.client), BufStream::new(login.server));
     let mut packet = Vec::new();
     loop {

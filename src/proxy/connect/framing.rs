@@ -2,7 +2,7 @@
 
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::compressed::{Agreed, BadLevel, Packing, agreed_with_client, agreed_with_server};
-use crate::mysql::handshake::{ClientResponse, Greeting, ServerKind};
+use crate::mysql::handshake::{ClientResponse, Greeting};
 use crate::proxy::connect::stream::Stream;
 use crate::proxy::connect::stream::compressed::Peer;
 use crate::proxy::settings::Settings;
@@ -17,7 +17,8 @@ pub(in crate::proxy) struct Framing {
 }
 
 impl Framing {
-    /// What a client is offered: what the server offers at the most, where it is to be spoken to as the client speaks.
+    /// The compression that a client is offered. Where both sides are to use the same one, the client is
+    /// offered no more than the server offers.
     pub(in crate::proxy) fn offered(greeting: &Greeting, settings: &Settings) -> Capabilities {
         let offered = settings.listen_compression.capabilities();
         match settings.backend.compression.always() {
@@ -31,21 +32,21 @@ impl Framing {
         response: &ClientResponse,
         settings: &Settings,
     ) -> Result<Self, BadLevel> {
-        let knows_zstd = greeting.version.kind == ServerKind::MySql;
+        let knows_zstd = !greeting.version.is_mariadb;
         let offered = Self::offered(greeting, settings);
         let client = agreed_with_client(response.compression, offered, response.zstd_level, knows_zstd)?;
         let wanted = match settings.backend.compression.always() {
             Some(wanted) => wanted.capabilities(),
             None => written_by(client),
         };
-        // A level that stands where the server does not look for it would be taken for no level.
+        // zstd needs its level in the response. Without room for it, the server would not find the level.
         let wanted = if response.has_room_for_level() { wanted } else { wanted & Capabilities::COMPRESS };
         let server = agreed_with_server(wanted, greeting.capabilities, response.server_zstd_level());
         Ok(Framing { client, server })
     }
 
-    /// From the end of the login on. Returns both sides, and what was read of the client's packets; what came early may have come
-    /// in a frame.
+    /// From the end of the login on. Returns both sides, and the bytes of the client's packets that were read
+    /// early. Where the client speaks in frames, these bytes are part of a frame and stay with its stream.
     pub(in crate::proxy) fn begin(
         self,
         client: Stream,

@@ -18,9 +18,10 @@ use crate::mysql::capabilities::Capabilities;
 use crate::mysql::change_user::ChangeUser;
 use crate::mysql::error::parse_err;
 use crate::mysql::handshake::{self, ClientResponse, Greeting, ServerVersion};
-use crate::mysql::ok::{OkPacket, Told};
+use crate::mysql::ok::{OkPacket, StateReport};
 use crate::mysql::reader::Malformed;
-use crate::proxy::connect::backend::{self};
+use crate::mysql::response::Forms;
+use crate::proxy::connect::backend;
 use crate::proxy::connect::framing::Framing;
 use crate::proxy::connect::packet_io::{ReadError, Side};
 use crate::proxy::connect::proxy_protocol::{self, Ends};
@@ -76,7 +77,7 @@ pub struct LoggedIn {
     /// Among the user's connections.
     pub seat: Seat<Vec<u8>>,
     /// The client's, where the server is told it.
-    pub address_told: Option<IpAddr>,
+    pub forwarded_address: Option<IpAddr>,
 }
 
 impl LoggedIn {
@@ -88,6 +89,19 @@ impl LoggedIn {
             is_tls: self.sides.client == Transport::Tls,
         }
     }
+
+    /// How the server's responses are built, as was negotiated.
+    pub(in crate::proxy) fn forms(&self) -> Forms {
+        let has = |bit| self.capabilities.contains(bit);
+        let metadata_flag = has(Capabilities::OPTIONAL_RESULTSET_METADATA);
+        Forms {
+            deprecate_eof: has(Capabilities::DEPRECATE_EOF),
+            metadata_flag: metadata_flag || has(Capabilities::MARIADB_CACHE_METADATA),
+            metadata_flag_in_prepare: metadata_flag,
+            progress_reports: self.server_version.is_mariadb
+                && (has(Capabilities::MARIADB_PROGRESS) || has(Capabilities::PROGRESS_OLD)),
+        }
+    }
 }
 
 /// Runs one login within `limits.handshake_timeout`. On an error the client has been told and the connections are closed.
@@ -95,63 +109,17 @@ pub async fn run(client: Stream, ends: Option<Ends>, context: &LoginContext) -> 
     let mut client = Side::new(client);
     let limit = context.settings.limits.handshake_timeout;
     let result = timeout(limit, attempt(&mut client, ends, context)).await;
-    match result.unwrap_or(Err(LoginError::Timeout)) {
-        Ok(server) => server.logged_in(client),
-        Err(error) => {
-            if let Some(refusal) = error.refusal() {
-                let is_greeted = client.has_sent();
-                let payload = if is_greeted { refusal.payload() } else { refusal.payload_before_greeting() };
-                client.refuse(&payload).await;
-            }
-            Err(error)
-        }
+    let result = result.unwrap_or(Err(LoginError::Timeout));
+    if let Some(refusal) = result.as_ref().err().and_then(LoginError::refusal) {
+        let is_greeted = client.has_sent();
+        let payload = if is_greeted { refusal.payload() } else { refusal.payload_before_greeting() };
+        client.refuse(&payload).await;
     }
-}
-
-/// A login that succeeded, but for the client's stream, which outlives a failed one.
-struct Established {
-    server: Stream,
-    greeting: Greeting,
-    response: ClientResponse,
-    framing: Framing,
-    capabilities: Capabilities,
-    status: u16,
-    ok_packet: Vec<u8>,
-    nonce: Vec<u8>,
-    sides: Sides,
-    address: Address,
-    seat: Seat<Vec<u8>>,
-    address_told: Option<IpAddr>,
-}
-
-impl Established {
-    fn logged_in(self, client: Side) -> Result<LoggedIn, LoginError> {
-        let (client, client_buffered) = client.into_parts().ok_or_else(lost)?;
-        let (client, server, client_buffered) = self.framing.begin(client, self.server, client_buffered);
-        Ok(LoggedIn {
-            client,
-            server,
-            client_buffered,
-            capabilities: self.capabilities,
-            client_wants_session_track: self.response.capabilities.contains(Capabilities::SESSION_TRACK),
-            collation: self.response.collation,
-            user: self.response.user,
-            database: self.response.database,
-            server_version: self.greeting.version,
-            connection_id: self.greeting.connection_id,
-            status: self.status,
-            ok_packet: self.ok_packet,
-            nonce: self.nonce,
-            sides: self.sides,
-            address: self.address,
-            seat: self.seat,
-            address_told: self.address_told,
-        })
-    }
+    result
 }
 
 /// A stream that a failed TLS handshake took along.
-fn lost() -> LoginError {
+pub(super) fn lost() -> LoginError {
     LoginError::Client(io::ErrorKind::NotConnected.into())
 }
 
@@ -159,7 +127,7 @@ async fn attempt(
     client: &mut Side,
     ends: Option<Ends>,
     context: &LoginContext,
-) -> Result<Established, LoginError> {
+) -> Result<LoggedIn, LoginError> {
     let backend = &context.settings.backend;
     let (mut stream, address) = backend::connect(backend, context.primary.get()).await?;
     proxy_protocol::send(&mut stream, backend.send_proxy, ends).await.map_err(LoginError::Server)?;
@@ -200,20 +168,27 @@ async fn attempt(
     let ok_packet = exchange.run(&mut relay, context).await?;
     let strips = !response.capabilities.contains(Capabilities::SESSION_TRACK);
     let status = finish(client, &ok_packet, capabilities, strips).await?;
-    let (server, _) = server.into_parts().ok_or_else(lost)?;
-    Ok(Established {
+    let (client, client_buffered) = client.take_parts().ok_or_else(lost)?;
+    let (server, _) = server.take_parts().ok_or_else(lost)?;
+    let (client, server, client_buffered) = framing.begin(client, server, client_buffered);
+    Ok(LoggedIn {
+        client,
         server,
-        greeting,
-        response,
-        framing,
+        client_buffered,
         capabilities,
+        client_wants_session_track: !strips,
+        user: response.user,
+        database: response.database,
+        collation: response.collation,
+        server_version: greeting.version,
+        connection_id: greeting.connection_id,
         status,
         ok_packet,
         nonce: relay.nonce().to_vec(),
         sides,
         address: address.clone(),
         seat,
-        address_told: ends.filter(|_| backend.send_proxy != SendProxy::Off).map(|ends| ends.client.ip()),
+        forwarded_address: ends.filter(|_| backend.send_proxy != SendProxy::Off).map(|ends| ends.client.ip()),
     })
 }
 
@@ -292,7 +267,7 @@ pub(in crate::proxy) async fn finish(
 ) -> Result<u16, LoginError> {
     let ok = OkPacket::parse(ok_packet, capabilities).map_err(LoginError::ServerMalformed)?;
     client
-        .write(&ok.patched(None, if strips_tracking { Told::Nothing } else { Told::All }))
+        .write(&ok.patched(None, if strips_tracking { StateReport::Nothing } else { StateReport::All }))
         .await
         .map_err(LoginError::Client)?;
     Ok(ok.status)

@@ -1,5 +1,5 @@
-//! Packets of the login, read one by one and not a byte further: what is behind the last one stays in the socket, and
-//! what is behind an SSLRequest goes to the TLS handshake, which plain bytes do not survive.
+//! Packets of the login, read one by one and not a byte further. What follows the last one stays in the socket. What follows
+//! an SSLRequest is for the TLS handshake.
 
 use std::io;
 use std::time::Duration;
@@ -98,14 +98,14 @@ impl Side {
         stream.flush().await
     }
 
-    /// Whether anything went to it, or came from it.
+    /// Whether a packet was sent or received.
     pub(in crate::proxy) fn has_sent(&self) -> bool {
         self.packet_nr != 0
     }
 
     /// Says why and closes. What the client is still sending is read and dropped for a moment: closing on it would reset
     /// the connection, and the client would never read the answer.
-    pub(in crate::proxy) async fn refuse(mut self, payload: &[u8]) {
+    pub(in crate::proxy) async fn refuse(&mut self, payload: &[u8]) {
         let goodbye = async {
             self.write(payload).await?;
             let mut stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
@@ -131,10 +131,10 @@ impl Side {
     }
 
     /// The stream, and what was read from it that belongs to what follows the login.
-    pub(in crate::proxy) fn into_parts(mut self) -> Option<(Stream, Vec<u8>)> {
+    pub(in crate::proxy) fn take_parts(&mut self) -> Option<(Stream, Vec<u8>)> {
         let mut read = self.header.get(..self.header_bytes).unwrap_or_default().to_vec();
         read.append(&mut self.payload);
-        self.stream.map(|stream| (stream, read))
+        self.stream.take().map(|stream| (stream, read))
     }
 }
 

@@ -62,7 +62,7 @@ pub async fn ends_of(client: &mut Stream, listen: &ListenProxy) -> Result<Option
     let Stream::Plain(Socket::Tcp(socket)) = client else { return Ok(None) };
     let own = Ends { client: canonical(socket.peer_addr()?), proxy: canonical(socket.local_addr()?) };
     let is_from = listen.from.iter().any(|network| network.contains(&own.client.ip()));
-    let told = match listen.mode {
+    let header = match listen.mode {
         ProxyProtocol::Off => return Ok(Some(own)),
         ProxyProtocol::Optional if !is_from => return Ok(Some(own)),
         ProxyProtocol::Required if !is_from => return Err(ProxyProtocolError::NotFrom(own.client.ip())),
@@ -73,10 +73,9 @@ pub async fn ends_of(client: &mut Stream, listen: &ListenProxy) -> Result<Option
         },
         ProxyProtocol::Required => Some(read(socket).await?.ok_or(ProxyProtocolError::Missing)?),
     };
-    match told {
-        Some(Told::Client(ends)) => Ok(Some(ends)),
-        // The load balancer's own check of our health, or it does not know.
-        Some(Told::Nobody) | None => Ok(Some(own)),
+    match header {
+        Some(Header::Proxy(ends)) => Ok(Some(ends)),
+        Some(Header::Local) | None => Ok(Some(own)),
     }
 }
 
@@ -85,14 +84,17 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
+/// What a header says, in the protocol's words.
 #[derive(Debug, PartialEq, Eq)]
-enum Told {
-    Client(Ends),
-    Nobody,
+enum Header {
+    /// The connection is for this client.
+    Proxy(Ends),
+    /// The load balancer checks our health, or it does not know its client's address.
+    Local,
 }
 
 /// The header at the beginning of a connection, and not a byte after it; `None`, and nothing read: there is none.
-async fn read(socket: &mut TcpStream) -> Result<Option<Told>, ProxyProtocolError> {
+async fn read(socket: &mut TcpStream) -> Result<Option<Header>, ProxyProtocolError> {
     let mut header = Vec::new();
     loop {
         let mut ahead = [0; 512];
@@ -110,7 +112,7 @@ async fn read(socket: &mut TcpStream) -> Result<Option<Told>, ProxyProtocolError
         header.resize(start + bytes, 0);
         socket.read_exact(header.get_mut(start..).unwrap_or_default()).await?;
         if is_all {
-            return told(&HeaderResult::parse(&header)).map(Some);
+            return parse(&header).map(Some);
         }
     }
 }
@@ -153,42 +155,36 @@ fn belonging(header: &[u8], ahead: &[u8]) -> Belongs {
     }
 }
 
-fn told(parsed: &HeaderResult<'_>) -> Result<Told, ProxyProtocolError> {
-    let ends = match parsed {
+fn parse(header: &[u8]) -> Result<Header, ProxyProtocolError> {
+    let end = |address: IpAddr, port| canonical(SocketAddr::new(address, port));
+    let of_4 = |ip: v2::IPv4| Ends {
+        client: end(ip.source_address.into(), ip.source_port),
+        proxy: end(ip.destination_address.into(), ip.destination_port),
+    };
+    let of_6 = |ip: v2::IPv6| Ends {
+        client: end(ip.source_address.into(), ip.source_port),
+        proxy: end(ip.destination_address.into(), ip.destination_port),
+    };
+    let ends = match HeaderResult::parse(header) {
         // The crate takes a blank for the carriage return.
         HeaderResult::V1(Ok(header)) if !header.header.ends_with("\r\n") => {
             return Err(malformed(&"it does not end with CR LF"));
         }
-        HeaderResult::V1(header) => match header.as_ref().map_err(|error| malformed(error))?.addresses {
-            v1::Addresses::Tcp4(ip) => Some((
-                SocketAddr::from((ip.source_address, ip.source_port)),
-                SocketAddr::from((ip.destination_address, ip.destination_port)),
-            )),
-            v1::Addresses::Tcp6(ip) => Some((
-                SocketAddr::from((ip.source_address, ip.source_port)),
-                SocketAddr::from((ip.destination_address, ip.destination_port)),
-            )),
+        HeaderResult::V1(header) => match header.map_err(|error| malformed(&error))?.addresses {
+            v1::Addresses::Tcp4(ip) => Some(of_4(ip)),
+            v1::Addresses::Tcp6(ip) => Some(of_6(ip)),
             v1::Addresses::Unknown => None,
         },
         HeaderResult::V2(header) => {
-            let header = header.as_ref().map_err(|error| malformed(error))?;
+            let header = header.map_err(|error| malformed(&error))?;
             match (header.command, header.addresses) {
-                (v2::Command::Proxy, v2::Addresses::IPv4(ip)) => Some((
-                    SocketAddr::from((ip.source_address, ip.source_port)),
-                    SocketAddr::from((ip.destination_address, ip.destination_port)),
-                )),
-                (v2::Command::Proxy, v2::Addresses::IPv6(ip)) => Some((
-                    SocketAddr::from((ip.source_address, ip.source_port)),
-                    SocketAddr::from((ip.destination_address, ip.destination_port)),
-                )),
-                (v2::Command::Proxy, v2::Addresses::Unspecified | v2::Addresses::Unix(_))
-                | (v2::Command::Local, _) => None,
+                (v2::Command::Proxy, v2::Addresses::IPv4(ip)) => Some(of_4(ip)),
+                (v2::Command::Proxy, v2::Addresses::IPv6(ip)) => Some(of_6(ip)),
+                _ => None,
             }
         }
     };
-    Ok(ends.map_or(Told::Nobody, |(client, proxy)| {
-        Told::Client(Ends { client: canonical(client), proxy: canonical(proxy) })
-    }))
+    Ok(ends.map_or(Header::Local, Header::Proxy))
 }
 
 /// Tells the server who the client is, before everything else. A client without an address is reported as unknown.

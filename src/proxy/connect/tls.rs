@@ -231,6 +231,15 @@ enum Verifier {
     ChainAndName(Arc<WebPkiServerVerifier>),
 }
 
+impl Verifier {
+    fn webpki(&self) -> Option<&WebPkiServerVerifier> {
+        match self {
+            Verifier::Nothing(_) => None,
+            Verifier::Chain(by) | Verifier::ChainAndName(by) => Some(by),
+        }
+    }
+}
+
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
@@ -240,19 +249,16 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let verified = |by: &WebPkiServerVerifier| {
-            by.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-        };
-        match self {
-            Verifier::Nothing(_) => Ok(ServerCertVerified::assertion()),
-            Verifier::ChainAndName(by) => verified(by),
+        let Some(by) = self.webpki() else { return Ok(ServerCertVerified::assertion()) };
+        match (self, by.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)) {
             // The name is looked at last: an error about it says that the chain is good.
-            Verifier::Chain(by) => match verified(by) {
+            (
+                Verifier::Chain(_),
                 Err(rustls::Error::InvalidCertificate(
                     CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-                )) => Ok(ServerCertVerified::assertion()),
-                other => other,
-            },
+                )),
+            ) => Ok(ServerCertVerified::assertion()),
+            (_, verified) => verified,
         }
     }
 
@@ -262,10 +268,8 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        match self {
-            Verifier::Nothing(_) => Ok(HandshakeSignatureValid::assertion()),
-            Verifier::Chain(by) | Verifier::ChainAndName(by) => by.verify_tls12_signature(message, cert, dss),
-        }
+        let Some(by) = self.webpki() else { return Ok(HandshakeSignatureValid::assertion()) };
+        by.verify_tls12_signature(message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -274,10 +278,8 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        match self {
-            Verifier::Nothing(_) => Ok(HandshakeSignatureValid::assertion()),
-            Verifier::Chain(by) | Verifier::ChainAndName(by) => by.verify_tls13_signature(message, cert, dss),
-        }
+        let Some(by) = self.webpki() else { return Ok(HandshakeSignatureValid::assertion()) };
+        by.verify_tls13_signature(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

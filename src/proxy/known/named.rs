@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::mysql::reader::Reader;
 use crate::proxy::known::answered::Answered;
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::named::{self, Known, NamedChange, NamedStatement, Value};
+use crate::rewrite::plan::prepared_names::{self, Known, NamedChange, NamedStatement, Value};
 use crate::sql::last_result::may_read_insert_id;
 use crate::text_query::unhex;
 
@@ -30,8 +30,8 @@ enum Entry {
     Lost,
 }
 
-impl named::Session for Names {
-    fn named(&self, name: &str) -> Known {
+impl prepared_names::SessionFacts for Names {
+    fn prepared(&self, name: &str) -> Known {
         match self.statements.get(&name.to_lowercase()) {
             None if self.others_lost => Known::Lost,
             None if self.routine_ran => Known::Unseen,
@@ -101,7 +101,7 @@ impl Names {
                 }
             }
         }
-        for (nth, change) in &effects.named {
+        for (nth, change) in &effects.prepared_names {
             let name = change.name().to_lowercase();
             match (change, failed_at) {
                 (NamedChange::Prepared(_, statement), None) => {

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::mysql::ok::{OkPacket, StateChange, Told, Tracking, status};
+use crate::mysql::ok::{OkPacket, StateChange, StateReport, Tracking, status};
 use crate::mysql::reader::Reader;
 use crate::proxy::known::default_database::DefaultDatabase;
 use crate::proxy::known::moves::UnseenMoves;
@@ -204,8 +204,8 @@ impl View {
     }
 
     /// Which changes of the session's state the client gets, if it gets any.
-    pub(in crate::proxy) fn told(&self) -> Told<'_> {
-        self.own_tracking.as_ref().map_or(Told::All, |own| Told::By(own.tracking()))
+    pub(in crate::proxy) fn state_report(&self) -> StateReport<'_> {
+        self.own_tracking.as_ref().map_or(StateReport::All, |own| StateReport::Filtered(own.tracking()))
     }
 
     /// Whether the server says at the end of rows that the state has changed for no other reason than that the proxy asked it to.

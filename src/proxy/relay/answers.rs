@@ -2,7 +2,7 @@
 
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::proxy::relay::outstanding::Outstanding;
-use crate::proxy::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
+use crate::proxy::relay::{DownState, Event, Relay, Step, Violation};
 
 /// First byte of an ERR packet.
 pub(in crate::proxy) const ERR: u8 = 0xFF;
@@ -23,13 +23,10 @@ impl Relay {
 
     /// A server that ends an idle session may say why, in an error that answers nothing (MySQL's 4031).
     pub(in crate::proxy) fn unasked(&mut self, header: Header) -> Step {
-        let whole = header.packet_bytes();
-        if header.payload_bytes > CONTROL_BYTES_MAX {
-            return Step::Event(Event::Violation(Violation::TooLong(header.payload_bytes)));
-        }
-        if self.down.window().len() < whole {
-            return Step::More(whole);
-        }
+        let whole = match self.whole_control(header) {
+            Ok(whole) => whole,
+            Err(step) => return step,
+        };
         if self.down.window().get(HEADER_BYTES) != Some(&ERR) {
             return Step::Event(Event::Violation(Violation::Unasked));
         }
@@ -46,9 +43,9 @@ impl Relay {
         if !self.down.is_clear() {
             return Step::SendFirst;
         }
-        match self.outstanding.front_mut() {
-            Some(Outstanding::Forward(entry)) => entry.numbers.begin(),
-            _ => self.down_state = DownState::Announced,
+        match self.outstanding.forward() {
+            Some(entry) => entry.numbers.begin(),
+            None => self.down_state = DownState::Announced,
         }
         Step::BeginAnswer
     }

@@ -2,7 +2,7 @@
 //! that the client gets changed: OK packets (insert id, session state) and what tells of hidden parameters.
 
 use crate::mysql::error::{is_password_expired, parse_err};
-use crate::mysql::ok::{OkPacket, Told, status};
+use crate::mysql::ok::{OkPacket, StateReport, status};
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Control, Follower, Kind, PrepareOk, Progress};
@@ -14,7 +14,7 @@ use crate::proxy::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Viol
 use crate::sessions::Count;
 
 /// What becomes of a control packet.
-enum Fate {
+enum Verdict {
     Pass,
     Drop,
     /// Another payload goes in its place.
@@ -67,7 +67,7 @@ impl Relay {
         if first.is_none() && header.payload_bytes > 0 {
             return Step::More(HEADER_BYTES + 1);
         }
-        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Step::Moved };
+        let Some(entry) = self.outstanding.forward() else { return Step::Moved };
         // Asked of a copy: where more bytes are needed, the packet is asked about again.
         let mut follower = entry.follower;
         let is_param = follower.awaits_param();
@@ -106,16 +106,13 @@ impl Relay {
     }
 
     fn pass(&mut self, header: Header, packet_nr: u8) -> Step {
-        if packet_nr != header.packet_nr
-            && let Some(nr) = self.down.window_mut().get_mut(3)
-        {
-            *nr = packet_nr;
-        }
+        self.down.renumber(packet_nr);
         self.down_state = DownState::Passing { left: header.packet_bytes() };
         Step::Moved
     }
 
-    fn whole_control(&self, header: Header) -> Result<usize, Step> {
+    /// How long a packet is that is looked at whole, once all of it is there.
+    pub(in crate::proxy) fn whole_control(&self, header: Header) -> Result<usize, Step> {
         let whole = header.packet_bytes();
         if header.payload_bytes > CONTROL_BYTES_MAX {
             return Err(Step::Event(Event::Violation(Violation::TooLong(header.payload_bytes))));
@@ -134,9 +131,7 @@ impl Relay {
         {
             return step;
         }
-        if let Some(Outstanding::Forward(Forward { numbers: Numbers::Due(_), .. })) =
-            self.outstanding.front_mut()
-        {
+        if let Some(Forward { numbers: Numbers::Due(_), .. }) = self.outstanding.forward() {
             return self.begin_answer();
         }
         // What it says is noted once, so it must be sure to go.
@@ -149,22 +144,22 @@ impl Relay {
         let first = payload.first().copied();
         let read = self.read_control(header, control, payload);
         self.down = down;
-        let (fate, progress, follower) = match read {
+        let (verdict, progress, follower) = match read {
             Ok(read) => read,
             Err(event) => return Step::Event(event),
         };
-        if !matches!(fate, Fate::Pass) && !self.down.is_clear() {
+        if !matches!(verdict, Verdict::Pass) && !self.down.is_clear() {
             return Step::SendFirst;
         }
-        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Step::Moved };
+        let Some(entry) = self.outstanding.forward() else { return Step::Moved };
         entry.follower = follower;
-        if matches!(fate, Fate::Drop) {
+        if matches!(verdict, Verdict::Drop) {
             entry.numbers.drop_one();
             self.down.skip(whole);
             return self.progress(header, progress, first);
         }
         let nr = entry.numbers.take(header.packet_nr).unwrap_or(header.packet_nr);
-        if let Fate::Replace(payload) = fate {
+        if let Verdict::Replace(payload) = verdict {
             self.down.skip(whole);
             put_packets(self.down.out(), nr, &payload);
         } else {
@@ -179,8 +174,8 @@ impl Relay {
         header: Header,
         control: Control,
         payload: &[u8],
-    ) -> Result<(Fate, Progress, Follower), Event> {
-        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else {
+    ) -> Result<(Verdict, Progress, Follower), Event> {
+        let Some(entry) = self.outstanding.forward() else {
             return Err(Event::Violation(Violation::Unasked));
         };
         let mut follower = entry.follower;
@@ -192,15 +187,15 @@ impl Relay {
         if control == Control::Eof && ends && !drops_eof {
             self.end_of_returned_rows()?;
         }
-        let fate = if drops_eof { Fate::Drop } else { self.fate(control, payload)? };
-        Ok((fate, progress, follower))
+        let verdict = if drops_eof { Verdict::Drop } else { self.decide(control, payload)? };
+        Ok((verdict, progress, follower))
     }
 
     fn progress(&mut self, header: Header, progress: Progress, first: Option<u8>) -> Step {
         match progress {
             Progress::Continues => {}
             Progress::NextResult => {
-                if let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() {
+                if let Some(entry) = self.outstanding.forward() {
                     entry.results += 1;
                 }
             }
@@ -215,7 +210,7 @@ impl Relay {
     }
 
     /// Decides on a control packet, and takes from it what the session must know. May be asked again about the same packet.
-    fn fate(&mut self, control: Control, payload: &[u8]) -> Result<Fate, Event> {
+    fn decide(&mut self, control: Control, payload: &[u8]) -> Result<Verdict, Event> {
         let is_ok = match control {
             Control::Ok => true,
             // MySQL ends rows that a handler cut off by the old packet (measured on 9.7).
@@ -228,31 +223,31 @@ impl Relay {
             if control == Control::Eof && eof_reports_state(payload) {
                 self.view.doubt();
                 if self.view.hides_state_bit() {
-                    return Ok(Fate::Replace(without_state_bit(payload)));
+                    return Ok(Verdict::Replace(without_state_bit(payload)));
                 }
             }
             self.learn_from_error(payload);
-            return Ok(Fate::Pass);
+            return Ok(Verdict::Pass);
         }
         let Ok(ok) = OkPacket::parse(payload, self.capabilities) else {
             // COM_STATISTICS answers with a bare string, which may look like anything.
             let is_free_text = control == Control::Any;
             return if is_free_text {
-                Ok(Fate::Pass)
+                Ok(Verdict::Pass)
             } else {
                 Err(Event::Violation(Violation::Backend(Malformed::Bad("OK packet"))))
             };
         };
         if control == Control::Ok
             && ok.affected_rows > 0
-            && self.insert_reply().is_some_and(|reply| reply.must_follow())
+            && self.outstanding.insert_reply().is_some_and(|reply| reply.must_follow())
         {
             return Err(Event::SelectStored);
         }
         if control == Control::Ok && ok.affected_rows > 0 && self.outstanding.explicit().is_some() {
             return Err(Event::FollowExplicit);
         }
-        let insert_id = match self.insert_reply() {
+        let insert_id = match self.outstanding.insert_reply() {
             Some(reply) if control == Control::Ok => match reply.settle(&ok) {
                 Settled::Leave => None,
                 Settled::Patch { insert_id } => Some(insert_id),
@@ -263,25 +258,22 @@ impl Relay {
         if control == Control::Any {
             self.view.take_status(ok.status);
         }
-        let explained = self.outstanding.front_mut().is_some_and(|entry| match entry {
-            Outstanding::Forward(entry) => entry.explains_report(),
-            _ => false,
-        });
+        let explained = self.outstanding.forward().is_some_and(|entry| entry.explains_report());
         self.view.take_changes(&ok, explained, self.outstanding.is_at_last());
         let is_changed = insert_id.is_some_and(|id| id != ok.insert_id);
-        let told = if self.strips_tracking { Told::Nothing } else { self.view.told() };
+        let report = if self.strips_tracking { StateReport::Nothing } else { self.view.state_report() };
         let replaced = (is_changed || ok.has_state())
-            .then(|| ok.patched(insert_id, told))
+            .then(|| ok.patched(insert_id, report))
             .filter(|patched| patched != payload);
         if control == Control::Ok {
             self.note_insert_id(&ok, insert_id.unwrap_or(ok.insert_id));
         }
-        Ok(replaced.map_or(Fate::Pass, Fate::Replace))
+        Ok(replaced.map_or(Verdict::Pass, Verdict::Replace))
     }
 
     /// What `LAST_INSERT_ID()` shows after a result that gives the client `insert_id`.
     fn note_insert_id(&mut self, ok: &OkPacket<'_>, insert_id: u64) {
-        match self.insert_reply() {
+        match self.outstanding.insert_reply() {
             Some(reply) => {
                 let owed = reply.owed_insert_id(ok.affected_rows, insert_id);
                 // A wrapper has set it again, after whatever an INSERT of the same packet left owed.
@@ -300,7 +292,7 @@ impl Relay {
         if self.outstanding.explicit().is_some() {
             return Err(Event::FollowExplicit);
         }
-        let Some(reply) = self.insert_reply() else { return Ok(()) };
+        let Some(reply) = self.outstanding.insert_reply() else { return Ok(()) };
         match reply.settle_rows() {
             Settled::Leave => {
                 if reply.sets_insert_id() {
@@ -323,7 +315,7 @@ impl Relay {
         const OF_COLUMNS: [u16; 7] = [1054, 1136, 1146, 1264, 1364, 1366, 1423];
         let &[ERR, low, high, ..] = payload else { return };
         let code = u16::from_le_bytes([low, high]);
-        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return };
+        let Some(entry) = self.outstanding.forward() else { return };
         for insert in entry.note.inserts() {
             self.rights.note_error(insert.target(), code);
         }
@@ -345,20 +337,10 @@ impl Relay {
         }
     }
 
-    /// The ruled INSERT, if any, that the present result belongs to.
-    pub(in crate::proxy) fn insert_reply(&mut self) -> Option<&mut InsertReply> {
-        let Some(Outstanding::Forward(Forward { note: Note::Statements { inserts, .. }, results, .. })) =
-            self.outstanding.front_mut()
-        else {
-            return None;
-        };
-        inserts.iter_mut().find(|reply| reply.statement == *results)
-    }
-
-    fn prepare_ok(&mut self, payload: &[u8]) -> Result<Fate, Event> {
+    fn prepare_ok(&mut self, payload: &[u8]) -> Result<Verdict, Event> {
         let malformed = |error| Event::Violation(Violation::Backend(error));
         let ok = PrepareOk::parse(payload, self.forms).map_err(malformed)?;
-        let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Ok(Fate::Pass) };
+        let Some(entry) = self.outstanding.forward() else { return Ok(Verdict::Pass) };
         self.statements.told(ok.statement_id);
         if entry.sees_tracking {
             self.statements.may_see_tracking(ok.statement_id);
@@ -367,24 +349,24 @@ impl Relay {
             Note::Prepare(kept) => kept,
             Note::PrepareActing(effects) => {
                 self.statements.prepared_acting(ok.statement_id, effects);
-                return Ok(Fate::Pass);
+                return Ok(Verdict::Pass);
             }
             Note::PrepareNextToLast { names_insert_id } => {
                 self.statements.stays_next_to_last(ok.statement_id, *names_insert_id);
-                return Ok(Fate::Pass);
+                return Ok(Verdict::Pass);
             }
-            _ => return Ok(Fate::Pass),
+            _ => return Ok(Verdict::Pass),
         };
         self.statements.prepared(ok.statement_id, kept, ok.params);
         let Some(prepared) = kept.prepared.as_ref().filter(|prepared| !prepared.text.hidden.is_empty())
         else {
-            return Ok(Fate::Pass);
+            return Ok(Verdict::Pass);
         };
         let mut patched = payload.to_vec();
         if let Some(place) = patched.get_mut(PrepareOk::PARAMS_AT..PrepareOk::PARAMS_AT + 2) {
             place.copy_from_slice(&prepared.text.client_params.to_le_bytes());
         }
-        Ok(Fate::Replace(patched))
+        Ok(Verdict::Replace(patched))
     }
 
     /// The response is complete; `succeeded`: it did not end with an error.

@@ -5,7 +5,6 @@ use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header};
-use crate::mysql::prepared::statement_id;
 use crate::mysql::reader::Malformed;
 use crate::proxy::relay::outstanding::{Note, Purpose};
 use crate::proxy::relay::upstream::Treatment;
@@ -48,8 +47,9 @@ impl Relay {
         }
     }
 
-    /// Whether this statement leaves something (ROW_COUNT, FOUND_ROWS, warnings) that reading the state after it would take
-    /// away from the next one: then the state is read before it. Not where it reads itself what the statement before it left.
+    /// Whether the session's state is to be read before this statement. It is where the statement leaves
+    /// ROW_COUNT(), FOUND_ROWS() or warnings to the next one: a read after it would take these away. It is
+    /// not where the statement itself reads what the one before it left.
     pub(in crate::proxy) fn leaves_counts(&self, command: Command, header: Header) -> Result<bool, Step> {
         if command != Command::Query || !self.view.is_untouched() {
             return Ok(false);
@@ -102,9 +102,9 @@ impl Relay {
         self.up.window().get(at..end).ok_or(Step::More(end))
     }
 
-    /// Whether the state, if it is in doubt, is to be asked for before the command: not where that would take from it what the
-    /// statement before it left, nor where no INSERT can be in it.
-    pub(in crate::proxy) fn may_stand_behind_question(
+    /// Whether the session's state, where it is in doubt, is to be asked for right before this command. It is
+    /// not where the command reads what the statement before it left, nor where no INSERT can be in it.
+    pub(in crate::proxy) fn may_follow_question(
         &self,
         command: Command,
         header: Header,
@@ -117,13 +117,12 @@ impl Relay {
                 first_word(text).eq_ignore_ascii_case(b"execute") && self.view.names.any_reads_counts();
             return Ok(!is_call && !reads_counts && may_read_insert_id(text));
         }
-        let payload = self.up.window().get(HEADER_BYTES..).unwrap_or_default();
-        Ok(statement_id(payload).ok().and_then(|id| self.statements.next_to_last(id)).is_none())
+        Ok(self.named_statement().and_then(|id| self.statements.next_to_last(id)).is_none())
     }
 
-    /// What comes first where `LAST_INSERT_ID()` must be brought up to date before this command, which may read it: any
-    /// statement may, by a trigger or a function. One that reads what the last statement left behind (ROW_COUNT, warnings)
-    /// must stay next to it, and one that cannot read the id does not need it.
+    /// The step that brings `LAST_INSERT_ID()` up to date before this command; `None`: none is needed. Any
+    /// statement may read the id, by a trigger or a function. A statement that reads what the last one left
+    /// (ROW_COUNT(), warnings) must follow that one directly, so nothing is sent before it.
     pub(in crate::proxy) fn insert_id_before(&mut self, command: Command, header: Header) -> Option<Step> {
         let may_owe = self.outstanding.may_owe_insert_id();
         if !may_owe && !self.view.owes_insert_id() {
@@ -138,8 +137,7 @@ impl Relay {
                 Err(step) => return Some(step),
             },
             Command::StmtExecute => {
-                let payload = self.up.window().get(HEADER_BYTES..).unwrap_or_default();
-                match statement_id(payload).ok().and_then(|id| self.statements.next_to_last(id)) {
+                match self.named_statement().and_then(|id| self.statements.next_to_last(id)) {
                     Some(statement) if statement.names_insert_id => {
                         return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
                     }
@@ -167,7 +165,8 @@ impl Relay {
     }
 }
 
-/// What both of them show cannot be had in one statement: the one is brought up to date by a statement that spoils the other.
+/// `LAST_INSERT_ID()` is brought up to date by a statement of ours, which resets ROW_COUNT() and its like. So
+/// one statement cannot read both.
 fn reads_both() -> Refusal {
     Refusal::Statement(
         "it reads LAST_INSERT_ID() together with ROW_COUNT(), FOUND_ROWS() or the number of warnings, after an \

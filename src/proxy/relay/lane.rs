@@ -66,7 +66,7 @@ pub(in crate::proxy) struct Lane {
 }
 
 impl Lane {
-    /// A lane that already holds bytes, which came behind a login.
+    /// A lane that already holds bytes: they were read together with the login.
     pub(in crate::proxy) fn holding(bytes: &[u8]) -> Self {
         let mut lane = Lane { bytes: vec![0; LANE_BYTES.max(bytes.len())], ..Lane::default() };
         lane.bytes.splice(..bytes.len(), bytes.iter().copied());
@@ -81,6 +81,13 @@ impl Lane {
 
     pub(in crate::proxy) fn window_mut(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.ready..self.end).unwrap_or_default()
+    }
+
+    /// Gives the packet at the front of the window another number.
+    pub(in crate::proxy) fn renumber(&mut self, packet_nr: u8) {
+        if let Some(place) = self.window_mut().get_mut(HEADER_BYTES - 1) {
+            *place = packet_nr;
+        }
     }
 
     /// Lets the next `n` bytes through as they are, or as many of them as are there; returns how many.
@@ -147,7 +154,7 @@ impl Lane {
         self.start == self.ready && self.out.is_empty()
     }
 
-    /// What waits, or is put here next, holds ids that may be another proxy's from `limit` on.
+    /// The bytes that wait here, or come next, hold ids. After `limit` another proxy may issue the same ids.
     pub(in crate::proxy) fn send_by(&mut self, limit: SendBy) {
         self.send_by = Some(limit);
     }

@@ -150,7 +150,7 @@ impl Forward {
         matches!(&self.note, Note::Statements { effects: Some(effects), .. } if effects.explains_report)
     }
 
-    /// Whether the client wrote no parameter at all, so that it expects no end of them either.
+    /// Whether all parameters are ours: the client then expects no EOF after their definitions either.
     pub(in crate::proxy) fn hides_all_params(&self) -> bool {
         matches!(&self.note, Note::Prepare(kept) if kept.prepared.as_ref().is_some_and(|prepared| {
             prepared.text.client_params == 0 && !prepared.text.hidden.is_empty()
@@ -210,12 +210,26 @@ pub(in crate::proxy) struct Queue {
 impl Queue {
     /// The ids of the present result that are to be followed before it goes on.
     pub(in crate::proxy) fn explicit(&mut self) -> Option<&mut Explicit> {
-        let Some(Outstanding::Forward(Forward { note: Note::Statements { explicit, .. }, results, .. })) =
-            self.front_mut()
-        else {
+        let Forward { note: Note::Statements { explicit, .. }, results, .. } = self.forward()? else {
             return None;
         };
         explicit.iter_mut().find(|one| one.statement == *results && !one.is_followed)
+    }
+
+    /// The ruled INSERT, if any, that the present result belongs to.
+    pub(in crate::proxy) fn insert_reply(&mut self) -> Option<&mut InsertReply> {
+        let Forward { note: Note::Statements { inserts, .. }, results, .. } = self.forward()? else {
+            return None;
+        };
+        inserts.iter_mut().find(|reply| reply.statement == *results)
+    }
+
+    /// The client's command that is being answered; `None`: the present answer is to another one, or is ours.
+    pub(in crate::proxy) fn forward(&mut self) -> Option<&mut Forward> {
+        match self.front_mut()? {
+            Outstanding::Forward(forward) => Some(forward),
+            Outstanding::Own(_) | Outstanding::Answer(_) => None,
+        }
     }
 
     pub(in crate::proxy) fn push(&mut self, entry: Outstanding) {
@@ -244,7 +258,7 @@ impl Queue {
         self.entries.len() >= ENTRIES_MAX
     }
 
-    /// Whether no command was sent behind the one that is being answered.
+    /// Whether no command was sent after the one that is being answered.
     pub(in crate::proxy) fn is_at_last(&self) -> bool {
         self.entries.len() <= 1
     }

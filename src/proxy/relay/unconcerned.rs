@@ -1,5 +1,6 @@
-//! What no rule can concern, in a session that has not yet named anything ruled: it passes as it came, and nothing is asked for it.
-//! Told by the words of the text alone (`rules/mentions`), so it holds whatever the session's sql_mode and character set are.
+//! Commands that no rule can concern, in a session that has not named anything ruled yet. They pass as they
+//! came, and the server is asked nothing. The words of the text alone decide (`rules/mentions`), so the
+//! decision holds under every sql_mode and character set.
 
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ enum Keeping {
 }
 
 impl Relay {
-    /// Whether the session's state is not needed for a command that no rule can concern.
+    /// Whether a command that no rule can concern may pass before the session's state is known.
     pub(in crate::proxy) fn passes_unread(&self, command: Command, header: Header) -> bool {
         let is_text = matches!(command, Command::Query | Command::StmtPrepare);
         self.view.is_untouched()
@@ -216,7 +217,7 @@ impl Relay {
         if self.view.awaits_state() {
             return Some(Step::Hold);
         }
-        // Behind it the state would be asked for, and tracked, at once.
+        // After it the state would be asked for, and tracked, at once.
         if command != Command::StmtExecute && self.may_concern(command, header) {
             return None;
         }
@@ -242,9 +243,10 @@ impl Relay {
     }
 }
 
-/// Whether it is a compound statement or makes a routine, in a schema without rules, and its words, with those that the session has
-/// `named` so far, are not those of a ruled table and its schema. What it prepares within is not shown, as in a routine: it would have
-/// to make the name from pieces.
+/// Whether a text is a compound statement, or makes a routine, that cannot name a ruled table. The default
+/// schema has no rules then, and the words of the text and those that the session has `named` so far do not
+/// hold a ruled table's name together with its schema. A statement that it prepares does not show; to reach a
+/// ruled table, that would have to build the name from pieces.
 pub(in crate::proxy) fn is_unnamed_compound(
     tables: &Tables,
     text: &[u8],

@@ -53,9 +53,7 @@ impl Relay {
                 None => Step::More(HEADER_BYTES),
                 Some(header) => {
                     self.count_packet();
-                    self.up_state =
-                        UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
-                    Step::Moved
+                    self.pass_packet(header)
                 }
             },
             UpState::Discarding { command, left, continues, packets } => {
@@ -70,10 +68,18 @@ impl Relay {
         }
     }
 
+    /// The packet at the front of the window passes as it is.
+    fn pass_packet(&mut self, header: Header) -> Step {
+        self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
+        Step::Moved
+    }
+
     /// Another packet of a command that passes.
     fn count_packet(&mut self) {
         self.command_packets = self.command_packets.wrapping_add(1);
-        if let (true, Some(Outstanding::Forward(forward))) = (self.owes_last, self.outstanding.back_mut()) {
+        if self.owes_last
+            && let Some(Outstanding::Forward(forward)) = self.outstanding.back_mut()
+        {
             forward.numbers.pass_clients();
         }
     }
@@ -95,26 +101,20 @@ impl Relay {
         }
         let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES) };
         // They go on from the backend's request, which the client saw under another number.
-        let number = match self.outstanding.front_mut() {
-            Some(Outstanding::Forward(forward)) => match &mut forward.numbers {
-                Numbers::Moved(by) => header.packet_nr.wrapping_sub(*by),
-                numbers => {
-                    numbers.pass_clients();
-                    packet_nr
-                }
-            },
-            _ => header.packet_nr,
+        let number = match self.outstanding.forward().map(|forward| &mut forward.numbers) {
+            Some(Numbers::Moved(by)) => header.packet_nr.wrapping_sub(*by),
+            Some(numbers) => {
+                numbers.pass_clients();
+                packet_nr
+            }
+            None => header.packet_nr,
         };
-        if number != header.packet_nr
-            && let Some(nr) = self.up.window_mut().get_mut(3)
-        {
-            *nr = number;
-        }
+        self.up.renumber(number);
         let packet_nr = packet_nr.wrapping_add(1);
         self.up.accept(HEADER_BYTES);
-        // An empty packet behind one of full length only ends that one's payload.
+        // An empty packet after one of full length only ends that one's payload.
         if header.payload_bytes == 0 && !continues {
-            if let Some(Outstanding::Forward(forward)) = self.outstanding.front_mut() {
+            if let Some(forward) = self.outstanding.forward() {
                 forward.follower.file_sent();
             }
             self.up_state = UpState::Boundary;
@@ -189,9 +189,8 @@ impl Relay {
         self.command_packets = 1;
         self.owe(self.reply_to(command), may_change_session, 0, note);
         if command.names_statement() {
-            let id = self.up.window().get(HEADER_BYTES..).and_then(|payload| statement_id(payload).ok());
-            if let Some(statement) = id.and_then(|id| self.statements.get_mut(id))
-                && command == Command::StmtExecute
+            if command == Command::StmtExecute
+                && let Some(statement) = self.named_statement().and_then(|id| self.statements.get_mut(id))
             {
                 statement.long_data.clear();
             }
@@ -206,8 +205,7 @@ impl Relay {
             Command::InitDb => self.view.may_move(),
             _ => {}
         }
-        self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
-        Step::Moved
+        self.pass_packet(header)
     }
 
     /// The form of the response to the command at the front of the window.
@@ -274,7 +272,7 @@ impl Relay {
         }
     }
 
-    /// How the execution of an INSERT is treated that is kept.
+    /// How the execution of a kept INSERT is treated.
     fn execution(&self, id: u32, statement: &Statement, header: Header) -> Result<Treatment, Step> {
         let Kept { source, prepared } = &*statement.kept;
         let is_current = || {
@@ -301,11 +299,15 @@ impl Relay {
             && self.view.tables.now().shadowed(&source.named.schema, &source.named.table).is_some()
     }
 
+    /// The statement that the command at the front of the window names, by the client's id.
+    pub(in crate::proxy) fn named_statement(&self) -> Option<u32> {
+        statement_id(self.up.window().get(HEADER_BYTES..)?).ok()
+    }
+
     /// Writes the server's id of a statement in place of the client's, at the front of the window.
     pub(in crate::proxy) fn translate_id(&mut self) {
         const ID: std::ops::Range<usize> = HEADER_BYTES + 1..HEADER_BYTES + 5;
-        let id = self.up.window().get(HEADER_BYTES..).and_then(|payload| statement_id(payload).ok());
-        if let Some(server_id) = id.and_then(|id| self.statements.translated(id))
+        if let Some(server_id) = self.named_statement().and_then(|id| self.statements.translated(id))
             && let Some(place) = self.up.window_mut().get_mut(ID)
         {
             place.copy_from_slice(&server_id.to_le_bytes());
@@ -349,8 +351,7 @@ impl Relay {
             return Step::More(beginning);
         }
         if self.view.is_untouched() && self.begins_unconcerned(command, header) {
-            self.pass_too_long(command, header);
-            return Step::Moved;
+            return self.pass_too_long(command, header);
         }
         match self.beginning(command, header) {
             Err(step) => step,
@@ -362,7 +363,7 @@ impl Relay {
     pub(in crate::proxy) fn state_first(&self, command: Command, header: Header) -> Option<Need> {
         let is_settled = self.view.is_settled();
         let must_ask = if self.view.is_in_doubt() {
-            self.may_stand_behind_question(command, header).unwrap_or(false)
+            self.may_follow_question(command, header).unwrap_or(false)
         } else {
             !is_settled
         };
@@ -370,13 +371,13 @@ impl Relay {
     }
 
     /// An INSERT into a table that no rule concerns passes, however long it is.
-    pub(in crate::proxy) fn pass_too_long(&mut self, command: Command, header: Header) {
+    pub(in crate::proxy) fn pass_too_long(&mut self, command: Command, header: Header) -> Step {
         if command == Command::StmtPrepare {
             self.statements.forget_last();
         }
         self.command_packets = 1;
         self.owe(command.reply(), false, 0, Note::Nothing);
-        self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
+        self.pass_packet(header)
     }
 
     pub(in crate::proxy) fn refuse_too_long(&mut self, command: Command, header: Header) -> Step {
@@ -437,8 +438,7 @@ impl Relay {
             if self.up.window().len() < PARAM.end {
                 return Step::More(PARAM.end);
             }
-            let id = self.up.window().get(HEADER_BYTES..).and_then(|payload| statement_id(payload).ok());
-            if let Some(statement) = id.and_then(|id| self.statements.get_mut(id))
+            if let Some(statement) = self.named_statement().and_then(|id| self.statements.get_mut(id))
                 && let Some(place) = self.up.window_mut().get_mut(PARAM)
                 && let Ok(number) = <[u8; 2]>::try_from(&*place)
             {
@@ -450,7 +450,6 @@ impl Relay {
             }
             self.translate_id();
         }
-        self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
-        Step::Moved
+        self.pass_packet(header)
     }
 }

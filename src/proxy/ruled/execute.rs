@@ -25,7 +25,7 @@ use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::prepare::PreparedInsert;
 use crate::table_name::TableName;
-use crate::tables::{Tables, id_shape};
+use crate::tables::Tables;
 
 /// What becomes of an execution.
 pub(in crate::proxy) enum Filled {
@@ -314,7 +314,7 @@ impl Session {
     pub(in crate::proxy) fn meaning(&self, prepared: &PreparedInsert) -> Result<Meaning, Refusal> {
         let insert = &prepared.insert;
         let state = self.relay.view.state().ok_or_else(state_unknown)?;
-        let meaning = Meaning::new(&state.dialect, id_shape(&insert.target));
+        let meaning = Meaning::new(&state.dialect, insert.target.id_shape());
         if insert.zero_meant.is_some_and(|zero_was_value| zero_was_value != meaning.zero_is_value) {
             return Err(Refusal::Statement(
                 "sql_mode's NO_AUTO_VALUE_ON_ZERO has changed since this was prepared, which decides what its zeros \

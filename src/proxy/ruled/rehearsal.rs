@@ -13,7 +13,7 @@ use crate::proxy::known::temporary::Hides;
 use crate::proxy::ruled::verdict::Verdict;
 use crate::proxy::session::Session;
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::named::{self, Known, Value};
+use crate::rewrite::plan::prepared_names::{self, Known, Value};
 use crate::rewrite::plan::{self, InsertPlan, Need, Plan, Planned, Protocol};
 use crate::rewrite::prepare::PreparedInsert;
 use crate::rewrite::{bulk, execution, planner};
@@ -29,9 +29,9 @@ struct Told<'a> {
     session: &'a Names,
 }
 
-impl named::Session for Told<'_> {
-    fn named(&self, name: &str) -> Known {
-        self.rehearsed.named(name)
+impl prepared_names::SessionFacts for Told<'_> {
+    fn prepared(&self, name: &str) -> Known {
+        self.rehearsed.prepared(name)
     }
 
     fn value(&self, question: &[u8]) -> Value {
@@ -113,7 +113,9 @@ impl Session {
                     }
                 }
             }
-            Planned::Untouched(effects) if protocol == Protocol::Text && effects.named.is_empty() => {
+            Planned::Untouched(effects)
+                if protocol == Protocol::Text && effects.prepared_names.is_empty() =>
+            {
                 for looked_at in &rehearsed.tables {
                     count(looked_at.table(), Outcome::Left);
                 }
@@ -223,7 +225,7 @@ impl Session {
         let told = Told { rehearsed: &view.rehearsed_names, session: &view.names };
         let planned = planner::plan(
             text,
-            &plan::View {
+            &plan::PlanContext {
                 dialect: reading.dialect,
                 multi_statements: view.multi_statements() && reading.protocol == Protocol::Text,
                 default_schema: reading.database,

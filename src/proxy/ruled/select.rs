@@ -349,7 +349,7 @@ impl Session {
 
     /// Ids that the query brought are stored: later ones of the generator are above them.
     pub(in crate::proxy) async fn follow_selected_ids(&mut self) {
-        let Some(reply) = self.relay.insert_reply() else { return };
+        let Some(reply) = self.relay.outstanding.insert_reply() else { return };
         reply.is_followed();
         let target = reply.target().clone();
         let rule = &target.rule;
@@ -374,7 +374,7 @@ impl Session {
 impl Relay {
     /// An INSERT ... SELECT has failed; whether because its block was too small, and what to do with the packet then.
     pub(in crate::proxy) fn block_overran(&mut self, header: Header, whole: usize) -> Option<Step> {
-        let returns_rows = self.insert_reply()?.selects_with_rows()?;
+        let returns_rows = self.outstanding.insert_reply()?.selects_with_rows()?;
         let payload = self.down.window().get(HEADER_BYTES..whole)?;
         let (code, text) = parse_err(payload)?;
         let is_ours =

@@ -30,7 +30,7 @@ use crate::rewrite::verify::Written;
 use crate::rules::model::ColumnShape;
 use crate::sessions::Count;
 use crate::table_name::TableName;
-use crate::tables::{Tables, id_shape};
+use crate::tables::Tables;
 
 impl Session {
     /// COM_QUERY or COM_STMT_PREPARE with its whole text.
@@ -292,7 +292,7 @@ impl Session {
             found => found,
         };
         let hidden = |schema: &str, table: &str| view.hides(schema, table) == Hides::Yes;
-        let plan_view = plan::View {
+        let plan_view = plan::PlanContext {
             dialect: &state.dialect,
             multi_statements: view.multi_statements() && protocol == Protocol::Text,
             default_schema: state.database.as_deref(),
@@ -398,7 +398,7 @@ impl Session {
         let target = &question.target;
         let schema = self.relay.view.tables.schema()?;
         // Of the table, also where the statement names a view.
-        let column = id_shape(target)?;
+        let column = target.id_shape()?;
         let column = ColumnShape { name: target.rule.column.clone(), ..column.clone() };
         let table = (target.rule.schema.as_str(), target.table.as_str());
         let Ids { first, last, spacing } = question.ids;

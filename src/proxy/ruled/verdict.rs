@@ -13,7 +13,6 @@ use crate::proxy::ruled::progress::{Shown, WithIds};
 use crate::rewrite::plan::Plan;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::target::Target;
-use crate::tables::highest_of;
 
 /// What a statement turned out to be, with everything borrowed from the window gone.
 pub(in crate::proxy) enum Verdict {
@@ -60,7 +59,7 @@ impl From<Refusal> for Lacking {
 
 /// Ids, where the column can hold them.
 pub(in crate::proxy) fn within(target: &Target, range: IdBlock) -> Result<IdBlock, Refusal> {
-    let highest = highest_of(target);
+    let highest = target.highest_id();
     if range.last() <= highest {
         return Ok(range);
     }

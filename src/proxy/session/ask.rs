@@ -140,7 +140,7 @@ impl Session {
         match event {
             Event::SmallestId(question) => {
                 let smallest = self.smallest_id(&question).await;
-                if let Some(reply) = self.relay.insert_reply() {
+                if let Some(reply) = self.relay.outstanding.insert_reply() {
                     reply.answered(smallest);
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::slots::Slot;
 use super::{Draft, Planning, RowShape, Rows, refused};
-use crate::rewrite::plan::edit::{Edit, IdForm, Piece, Style};
+use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece, Style};
 use crate::sql::insert::body::Alias;
 use crate::sql::insert::{Body, Columns, Row, Source};
 use crate::sql::name;
@@ -70,7 +70,7 @@ impl Draft<'_> {
         let mut warned = std::mem::take(&mut self.warned).into_iter().peekable();
         for (at, row) in (0u32..).zip(rows.rows.iter()) {
             if warned.next_if_eq(&at).is_some() {
-                let piece = Piece::Id { nth, row: at, comma: false, form: IdForm::Warned };
+                let piece = Piece::Id(Id { nth, row: at, comma: false, form: IdForm::Warned });
                 self.edit(row.id.start, row.id.end, row.params_before, piece);
                 nth += 1;
                 continue;
@@ -92,7 +92,7 @@ impl Draft<'_> {
     fn write_id(&mut self, (at, row): (u32, &Row), shape: RowShape, nth: u32) {
         let form = match self.style {
             Style::Wrapped | Style::OdkuOne if nth == 0 => IdForm::Wrapper,
-            Style::Wrapped | Style::OdkuOne => IdForm::BehindWrapper,
+            Style::Wrapped | Style::OdkuOne => IdForm::AfterWrapper,
             Style::Literal | Style::OdkuLiteral | Style::OdkuNative => IdForm::Literal,
         };
         if row.class != IdValue::Omitted {
@@ -100,14 +100,14 @@ impl Draft<'_> {
                 row.id.start,
                 row.id.end,
                 row.params_before,
-                Piece::Id { nth, row: at, comma: false, form },
+                Piece::Id(Id { nth, row: at, comma: false, form }),
             );
         }
         if shape == RowShape::Assignments {
             self.column_edit(row.close, ",", "=");
         }
         let comma = shape == RowShape::Filled;
-        self.edit(row.close, row.close, row.params_before, Piece::Id { nth, row: at, comma, form });
+        self.edit(row.close, row.close, row.params_before, Piece::Id(Id { nth, row: at, comma, form }));
     }
 
     /// The row has one more value, whose name in the alias must not be the id's: there the client's own `id` means the

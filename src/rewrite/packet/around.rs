@@ -1,10 +1,9 @@
 //! What stands around an INSERT and changes what it stores or answers: ANALYZE, SET STATEMENT ... FOR, optimizer hints.
 
-use super::{Halt, Named, Place, Walk};
+use super::{Halt, Place, Resolved, Walk, refused};
 use crate::rewrite::insert::{self, Context, Stop};
 use crate::rewrite::plan::edit::Style;
-use crate::rewrite::plan::refusal::Refusal;
-use crate::rewrite::plan::{InsertPlan, Planned, Protocol};
+use crate::rewrite::plan::{InsertPlan, Protocol};
 use crate::sql::dialect::{ServerKind, SqlMode};
 use crate::sql::hint::{self, HintedVariables};
 use crate::sql::insert::Head;
@@ -96,7 +95,7 @@ impl Around {
             ));
         }
         if self.is_analyzed && !matches!(plan.style, Style::Wrapped | Style::OdkuOne) {
-            // It comes without an OK packet, so there is nothing to tell the client's id by.
+            // Its answer has no OK packet, so nothing would tell the client the id.
             return Err(Stop::Refused(
                 "ANALYZE of an INSERT with IGNORE, ON DUPLICATE KEY UPDATE, LAST_INSERT_ID() or a placeholder for the id; \
                  leave these out, or EXPLAIN it"
@@ -128,21 +127,21 @@ impl Around {
 }
 
 impl Walk<'_> {
-    /// Nothing is filled into an INSERT that is shown, not run. Where AUTO_INCREMENT does not stand for the id, the server may
-    /// miss it (error 1364).
+    /// An explained INSERT is not run, so no id is filled in. Without AUTO_INCREMENT the server may
+    /// then miss the id's value (error 1364).
     pub(super) fn explained(&self, lexer: &mut Lexer<'_>, place: Place) -> Result<(), Halt> {
-        if !self.view.any_rules {
+        if !self.context.any_rules {
             return Ok(());
         }
         let Ok(Statement::Insert(verb)) = statement::classify(lexer) else { return Ok(()) };
         let Ok(Some(head)) = Head::parse(lexer, verb) else { return Ok(()) };
-        let Named::Ruled(target) = self.lookup(self.text, head.table)? else { return Ok(()) };
+        let Resolved::Ruled(target) = self.lookup(self.text, head.table)? else { return Ok(()) };
         let Some(table) = name::decode(self.text, head.table.last, self.dialect.charset) else {
             return Ok(());
         };
-        let context = self.context(place.nth, &target, head, &table);
+        let context = self.insert_context(place.nth, &target, head, &table);
         let Ok(Some(why)) = insert::not_explained(lexer, &context) else { return Ok(()) };
-        Err(Box::new(Planned::Refused(Refusal::new(format!("no AUTO_INCREMENT, and EXPLAIN of {why}")))))
+        refused(format!("no AUTO_INCREMENT, and EXPLAIN of {why}"))
     }
 
     /// The statement after ANALYZE or SET STATEMENT ... FOR.
@@ -153,14 +152,12 @@ impl Walk<'_> {
         around: impl Fn(Around) -> Around,
     ) -> Result<bool, Halt> {
         let depth = place.depth + 1;
-        if depth > PREFIXES_MAX && !self.view.any_rules {
+        if depth > PREFIXES_MAX && !self.context.any_rules {
             self.effects.opaque = true;
             return self.skip(lexer, place.start);
         }
         if depth > PREFIXES_MAX {
-            return Err(Box::new(Planned::Refused(Refusal::new(
-                "a statement within a statement within others; send it by itself",
-            ))));
+            return refused("a statement within a statement within others; send it by itself");
         }
         self.at(lexer, Place { around: around(place.around), depth, ..place })
     }

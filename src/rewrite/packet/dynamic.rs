@@ -1,24 +1,23 @@
-//! PREPARE, EXECUTE and EXECUTE IMMEDIATE: the text within is planned as if it were prepared by itself, and what must change
-//! in it changes in the quotes that it stands in.
+//! PREPARE, EXECUTE and EXECUTE IMMEDIATE. The text within is planned as if it were prepared by
+//! itself, and edited within its quotes.
 //!
-//! PREPARE gives the text parameters of our own, as in the binary protocol, and EXECUTE binds them: an EXECUTE that we do not
-//! see (a routine's) has too few parameters and fails with 1210, so that no id can be used twice.
+//! PREPARE adds parameters of our own to the text, as in the binary protocol, and EXECUTE binds
+//! them. An EXECUTE that we do not see (a routine's) has too few parameters and fails with 1210, so
+//! no id is used twice.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{Halt, Place, Walk};
+use super::{Halt, Place, Walk, refused};
 use crate::mysql::error::parse_err;
-use crate::rewrite::packet::inner::{Inner, Order, Ran, check_around, prepared, refused, taken_edits};
-use crate::rewrite::plan::edit::{Edit, Piece};
+use crate::rewrite::packet::inner::{Inner, Order, Ran, check_around, prepared, taken_edits};
+use crate::rewrite::plan::edit::{Edit, Id, Piece};
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::named::{
+use crate::rewrite::plan::prepared_names::{
     Database, NamedChange, NamedStatement, Value, question, question_at_execute,
 };
-use crate::rewrite::plan::refusal::Refusal;
-use crate::rewrite::plan::{InsertPlan, Need, Planned, Protocol, Unreadable, View};
-use crate::rewrite::prepare;
-use crate::rewrite::splice::needs_blank;
+use crate::rewrite::plan::{Need, PlanContext, Planned, Protocol, Unreadable};
+use crate::rewrite::splice::{needs_blank, put_fixed};
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 use crate::sql::glance::may_insert;
 use crate::sql::lex::{Lexer, Span, is_name_byte};
@@ -34,13 +33,13 @@ struct Text<'a> {
 /// Where it stands in the packet.
 enum TextPlace<'a> {
     Literal(&'a Literal),
-    /// The server told it; a string takes its place where it must change.
-    Told(Span),
+    /// The server evaluated this expression. Where the text must change, a string takes its place.
+    Evaluated(Span),
 }
 
 impl Walk<'_> {
     pub(super) fn dynamic(&mut self, lexer: &Lexer<'_>, dynamic: Dynamic, place: Place) -> Result<(), Halt> {
-        if !self.view.any_rules {
+        if !self.context.any_rules {
             self.effects.opaque = true;
             return Ok(());
         }
@@ -56,7 +55,7 @@ impl Walk<'_> {
                     // The text is NULL: the server's own error, after which there is no statement of this name.
                     None => NamedChange::Dropped(name),
                 };
-                self.effects.named.push((place.nth, change));
+                self.effects.prepared_names.push((place.nth, change));
                 Ok(())
             }
             Dynamic::Immediate { source, using } => match self.text_of(lexer, &source, place)? {
@@ -65,7 +64,7 @@ impl Walk<'_> {
             },
             Dynamic::Execute { name, using } => self.execute(lexer, &name, &using, place),
             Dynamic::Deallocate { name } => {
-                self.effects.named.push((place.nth, NamedChange::Dropped(name)));
+                self.effects.prepared_names.push((place.nth, NamedChange::Dropped(name)));
                 Ok(())
             }
         }
@@ -86,17 +85,19 @@ impl Walk<'_> {
             Source::Computed(_) if !self.dialect.is_mariadb() => Ok(None),
             Source::Evaluated(span) | Source::Computed(span) => {
                 let is_computed = matches!(source, Source::Computed(_));
-                let told =
+                let value =
                     self.ask(lexer, *span, place, if is_computed { question_at_execute } else { question })?;
-                if is_computed && matches!(told, Value::Null | Value::Text(_)) {
-                    self.settled = vec![self.settled(*span, &told)];
+                if is_computed && matches!(value, Value::Null | Value::Text(_)) {
+                    self.settled = vec![self.settled(*span, &value)];
                 }
-                match told {
+                match value {
                     Value::Null => Ok(None),
-                    Value::Text(text) => {
-                        Ok(Some(Text { bytes: Cow::Owned(text.into_bytes()), place: TextPlace::Told(*span) }))
-                    }
-                    // In the statement itself, of which the error tells the place.
+                    Value::Text(text) => Ok(Some(Text {
+                        bytes: Cow::Owned(text.into_bytes()),
+                        place: TextPlace::Evaluated(*span),
+                    })),
+                    // The server itself reports an error in the client's statement, with its right
+                    // place.
                     Value::Failed(error) if is_syntax_error(&error) => Ok(None),
                     Value::Failed(error) => Err(Box::new(Planned::Fails(error))),
                     Value::NotAsked | Value::Unknown => refused(
@@ -112,9 +113,9 @@ impl Walk<'_> {
     }
 
     /// A string in the place of an expression, in any character set.
-    fn settled(&self, span: Span, told: &Value) -> Edit {
+    fn settled(&self, span: Span, value: &Value) -> Edit {
         let mut piece = Vec::new();
-        match told {
+        match value {
             Value::Text(text) if dynamic::may_be_written(text.as_bytes(), self.dialect.charset) => {
                 piece.push(b'\'');
                 piece.extend(dynamic::escape(text.as_bytes(), b'\'', self.dialect.sql_mode));
@@ -126,7 +127,7 @@ impl Walk<'_> {
             }
             _ => piece.extend_from_slice(b"NULL"),
         }
-        Edit { start: span.start, end: span.end, params_before: 0, piece: Piece::Text(piece.into()) }
+        Edit::over(span, Piece::Text(piece.into()))
     }
 
     /// What a user's variable or a plain expression holds; the server is asked.
@@ -152,7 +153,7 @@ impl Walk<'_> {
             );
         }
         let question = question(span.of(lexer.text()));
-        match self.view.session.value(&question) {
+        match self.context.session.value(&question) {
             Value::NotAsked => Err(Box::new(Planned::Needs(Need::Value { question }))),
             value => Ok(value),
         }
@@ -175,7 +176,7 @@ impl Walk<'_> {
                 "it follows a statement of its packet that may change how it is read; send them in packets of their own",
             );
         }
-        if let TextPlace::Told(_) = text.place {
+        if let TextPlace::Evaluated(_) = text.place {
             dialect.charset = ClientCharset::Utf8;
         }
         Ok(dialect)
@@ -190,13 +191,8 @@ impl Walk<'_> {
         place: Place,
     ) -> Result<Inner, Halt> {
         let Some(mut lexer) = Lexer::new(text, dialect) else { return refused("a text of 4 GiB; send less") };
-        let view = View { dialect: &dialect, ..*self.view };
+        let context = PlanContext { dialect: &dialect, ..*self.context };
         let mut walk = Walk {
-            view: &view,
-            protocol: Protocol::Prepare,
-            several: false,
-            text,
-            dialect,
             schema: match database {
                 Database::Is(schema) => Some(Cow::Borrowed(schema)),
                 Database::None | Database::Unknown => None,
@@ -205,19 +201,14 @@ impl Walk<'_> {
             overlay: self.overlay.clone(),
             views: self.views.clone(),
             effects: Effects { ddl: self.effects.ddl, opaque: self.effects.opaque, ..Effects::default() },
-            explained: false,
-            settled: Vec::new(),
-            inserts: Vec::new(),
-            owes_from: None,
-            variables: 0,
-            assigned: Vec::new(),
+            ..Walk::new(text, &context, Protocol::Prepare)
         };
         walk.statement(&mut lexer, place.nth).map_err(|halt| Box::new(self.outside(*halt, text, place)))?;
         Ok(match walk.inserts.pop() {
             Some(insert) if insert.select.is_some() => {
-                return Err(Box::new(Planned::Refused(Refusal::new(
+                return refused(
                     "INSERT ... SELECT by way of PREPARE or EXECUTE IMMEDIATE; send it by itself, or prepare it in the driver",
-                ))));
+                );
             }
             Some(insert) => Inner::Fills(Box::new(insert)),
             None => Inner::Passes(Box::new(Ran {
@@ -260,8 +251,7 @@ impl Walk<'_> {
             Inner::Passes(_) => None,
             Inner::Fills(mut insert) => {
                 let sent = prepared(&insert, &text.bytes)?;
-                let pieces =
-                    prepare::pieces(&insert).map_err(|refusal| Box::new(Planned::Refused(refusal)))?;
+                let pieces = insert.pieces().map_err(|refusal| Box::new(Planned::Refused(refusal)))?;
                 let pieces =
                     pieces.into_iter().map(|(edit, piece)| Edit { piece: Piece::Text(piece.into()), ..edit });
                 insert.edits = self.within(text, pieces.collect())?;
@@ -285,7 +275,6 @@ impl Walk<'_> {
                 let mut out = Vec::with_capacity(edits.len());
                 for edit in edits {
                     let (start, end) = (literal.place(edit.start), literal.place(edit.end));
-                    let at_end = |piece| Edit { start: end, end, params_before: 0, piece };
                     // In quotes another byte may follow than in the text.
                     let next = self.text.get(end as usize).copied();
                     let blank = needs_blank(&edit, &text.bytes) && !next.is_some_and(is_name_byte);
@@ -293,12 +282,12 @@ impl Walk<'_> {
                         Piece::Text(piece) => Piece::Text(literal.escape(&piece, sql_mode).into()),
                         other => other,
                     };
-                    out.push(Edit { start, end, params_before: 0, piece });
-                    out.extend(blank.then(|| at_end(Piece::Text(b" "[..].into()))));
+                    out.push(Edit::over(Span { start, end }, piece));
+                    out.extend(blank.then(|| Edit::at(end, Piece::Text(b" "[..].into()))));
                 }
                 Ok(out)
             }
-            TextPlace::Told(span) => {
+            TextPlace::Evaluated(span) => {
                 if !dynamic::may_be_written(&text.bytes, self.dialect.charset) {
                     return refused(
                         "the text in a user's variable cannot be written in this character set; connect with utf8mb4",
@@ -328,9 +317,9 @@ impl Walk<'_> {
         let edits = insert.edits.iter().map(|edit| {
             let mut out = Vec::new();
             let piece = match &edit.piece {
-                Piece::Id { .. } => edit.piece.clone(),
+                Piece::Id(_) => edit.piece.clone(),
                 fixed => {
-                    crate::rewrite::splice::put_fixed(&mut out, fixed, &insert);
+                    put_fixed(&mut out, fixed, &insert);
                     Piece::Text(out.into())
                 }
             };
@@ -340,13 +329,13 @@ impl Walk<'_> {
         if using.args.len() == insert.params as usize {
             let taking = self.bind(lexer, &mut insert, using, place)?;
             let rows = edits.iter().filter_map(|edit| match edit.piece {
-                Piece::Id { row, .. } => Some(row),
+                Piece::Id(Id { row, .. }) => Some(row),
                 _ => None,
             });
             let order = Order::new(rows, &taking);
             for edit in &mut edits {
-                if let Piece::Id { nth, row, .. } = &mut edit.piece {
-                    *nth = order.nth(*row);
+                if let Piece::Id(id) = &mut edit.piece {
+                    id.nth = order.nth(id.row);
                 }
             }
             edits.extend(taken_edits(&taking, &order));
@@ -356,16 +345,6 @@ impl Walk<'_> {
         self.note_owed(&insert, place.start, using.end);
         self.inserts.push(*insert);
         Ok(())
-    }
-
-    /// As for an INSERT of the packet's own, whose statement lies between `start` and `end`.
-    pub(super) fn note_owed(&mut self, insert: &InsertPlan, start: u32, end: u32) {
-        let owes = insert.owes_insert_id();
-        if insert.ids > 0 && !owes && !self.reads_owed_id(start) {
-            self.owes_from = None;
-        } else if owes {
-            self.owes_from.get_or_insert(end);
-        }
     }
 
     /// What a text that passes does when it runs. Session tracking tells how it leaves the session.
@@ -379,7 +358,7 @@ impl Walk<'_> {
             tracking,
             temporary,
             routine,
-            named: _,
+            prepared_names: _,
             explains_report: _,
             hidden_insert: _,
             inserts_into: _,
@@ -398,19 +377,15 @@ fn is_syntax_error(error: &[u8]) -> bool {
     parse_err(error).is_some_and(|(code, _)| code == 1064)
 }
 
-/// A text that the server told, as a string with its edits in the place of the expression that gave it.
+/// Puts a string in the place of an expression: the text that the server evaluated it to, with the
+/// text's edits.
 fn quoted(span: Span, text: &[u8], edits: Vec<Edit>, sql_mode: SqlMode) -> Vec<Edit> {
     let piece = |from: u32, to: u32| {
         let bytes = text.get(from as usize..to as usize).unwrap_or_default();
         dynamic::escape(bytes, b'\'', sql_mode)
     };
-    let at_end = |piece| Edit { start: span.end, end: span.end, params_before: 0, piece };
-    let mut out = vec![Edit {
-        start: span.start,
-        end: span.end,
-        params_before: 0,
-        piece: Piece::Text(b"'"[..].into()),
-    }];
+    let at_end = |piece| Edit::at(span.end, piece);
+    let mut out = vec![Edit::over(span, Piece::Text(b"'"[..].into()))];
     let mut from = 0;
     for edit in edits {
         out.push(at_end(Piece::Text(piece(from, edit.start).into())));

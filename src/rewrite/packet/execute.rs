@@ -1,9 +1,9 @@
 //! EXECUTE: the statement that was prepared is planned again, and its ids are bound after USING.
 
-use super::{Halt, Place, Walk};
-use crate::rewrite::packet::inner::{Inner, Order, check_around, prepared, refused, taken_edits};
-use crate::rewrite::plan::edit::{Edit, IdForm, Piece};
-use crate::rewrite::plan::named::{Known, NamedChange, NamedStatement, Value};
+use super::{Halt, Place, Walk, refused};
+use crate::rewrite::packet::inner::{Inner, Order, check_around, prepared, taken_edits};
+use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
+use crate::rewrite::plan::prepared_names::{Known, NamedChange, NamedStatement, Value};
 use crate::rewrite::plan::prepared_text::PreparedText;
 use crate::rewrite::plan::{InsertPlan, Planned};
 use crate::rules::model::Explicit;
@@ -19,13 +19,19 @@ const VARIABLES_MAX: usize = 10_000;
 
 impl Walk<'_> {
     fn known(&self, name: &str) -> Known {
-        match self.effects.named.iter().rev().find(|(_, change)| name::same_column(change.name(), name)) {
+        match self
+            .effects
+            .prepared_names
+            .iter()
+            .rev()
+            .find(|(_, change)| name::same_column(change.name(), name))
+        {
             Some((_, NamedChange::Prepared(_, statement))) if self.effects.routine => {
                 Known::Perhaps(statement.clone())
             }
             Some((_, NamedChange::Prepared(_, statement))) => Known::Is(statement.clone()),
             Some((_, NamedChange::Dropped(_))) => Known::Unknown,
-            None => match self.view.session.named(name) {
+            None => match self.context.session.prepared(name) {
                 Known::Is(statement) if self.effects.routine => Known::Perhaps(statement),
                 Known::Unknown if self.effects.routine => Known::Unseen,
                 known => known,
@@ -205,11 +211,11 @@ impl Walk<'_> {
             return refused("EXECUTE of an INSERT of more than 10,000 rows; insert fewer at a time");
         }
         for edit in &mut insert.edits {
-            if let Piece::Id { form, .. } = &mut edit.piece {
-                if *form == IdForm::Warned {
+            if let Piece::Id(id) = &mut edit.piece {
+                if id.form == IdForm::Warned {
                     return refused("PREPARE of an INSERT with text that is no number as id; write NULL");
                 }
-                *form = IdForm::Variable;
+                id.form = IdForm::Variable;
             }
         }
         insert.first_variable = Some(self.variables);
@@ -224,8 +230,8 @@ fn hidden_edits(now: &PreparedText, using: &Using, order: &Order) -> Vec<Edit> {
     for (before, hidden) in now.hidden.iter().enumerate() {
         let client_index = usize::from(hidden.index) - before;
         let row = hidden.row;
-        let id = |comma| Piece::Id { nth: order.nth(row), row, comma, form: IdForm::Literal };
-        let mut put = |at: u32, piece| edits.push(Edit { start: at, end: at, params_before: 0, piece });
+        let id = |comma| Piece::Id(Id { nth: order.nth(row), row, comma, form: IdForm::Literal });
+        let mut put = |at: u32, piece| edits.push(Edit::at(at, piece));
         match using.args.get(client_index) {
             Some(arg) => {
                 put(arg.start, id(false));

@@ -7,7 +7,7 @@ use crate::sql::name::{self, Path};
 use crate::sql::statement::ddl::TableChange;
 use crate::table_name::TableName;
 
-/// Whether a temporary table stands before a ruled one.
+/// Whether a temporary table hides a ruled one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hidden {
     No,
@@ -61,7 +61,7 @@ impl Walk<'_> {
             Some((made, hidden)) if made.schema == schema && made.table == table => *hidden,
             // Whether letter case counts is the server's setting.
             Some((_, Hidden::Yes | Hidden::Perhaps)) => Hidden::Perhaps,
-            other if (self.view.hidden)(schema, table) => other.map_or(Hidden::Yes, |_| Hidden::Perhaps),
+            other if (self.context.hidden)(schema, table) => other.map_or(Hidden::Yes, |_| Hidden::Perhaps),
             _ => Hidden::No,
         }
     }
@@ -72,7 +72,7 @@ impl Walk<'_> {
             return;
         }
         let Some(name) = self.names(path) else { return };
-        if !matches!((self.view.tables)(&name.schema, &name.table), Lookup::NotRuled) {
+        if !matches!((self.context.tables)(&name.schema, &name.table), Lookup::NotRuled) {
             self.effects.hidden_insert = Some(Box::new(name));
         }
     }

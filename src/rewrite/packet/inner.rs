@@ -1,9 +1,12 @@
 //! A statement within a statement: what it comes to, and where its ids go.
 
-use super::{Halt, Place};
+use super::{Halt, Place, refused};
 use crate::rewrite::packet::hiding::Hidden;
+use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::refusal::Refusal;
+use crate::rewrite::plan::prepared_text::PreparedText;
+use crate::rewrite::plan::{InsertPlan, Planned};
+use crate::sql::lex::Span;
 use crate::table_name::TableName;
 
 /// What a text leaves behind when it runs.
@@ -20,10 +23,6 @@ pub(super) enum Inner {
     Fills(Box<InsertPlan>),
 }
 
-pub(super) fn refused<T>(why: impl Into<String>) -> Result<T, Halt> {
-    Err(Box::new(Planned::Refused(Refusal::new(why))))
-}
-
 /// What is around an EXECUTE may change what its INSERT stores.
 pub(super) fn check_around(insert: &InsertPlan, place: Place) -> Result<(), Halt> {
     if place.around.settings.ids && (insert.ids > 0 || !insert.id_params.is_empty()) {
@@ -37,7 +36,7 @@ pub(super) fn check_around(insert: &InsertPlan, place: Place) -> Result<(), Halt
 
 /// The plan's text as it is prepared.
 pub(super) fn prepared(insert: &InsertPlan, text: &[u8]) -> Result<PreparedText, Halt> {
-    prepare::one(insert, text).map_err(|refusal| Box::new(Planned::Refused(refusal)))
+    insert.prepare(text).map_err(|refusal| Box::new(Planned::Refused(refusal)))
 }
 
 /// Rows that take an id: ids ascend with them.
@@ -59,16 +58,8 @@ impl Order {
 /// Ids in place of the client's parameters.
 pub(super) fn taken_edits(taking: &[(u32, Span)], order: &Order) -> Vec<Edit> {
     let edit = |&(row, arg): &(u32, Span)| {
-        let piece = Piece::Id { nth: order.nth(row), row, comma: false, form: IdForm::Literal };
-        Edit { start: arg.start, end: arg.end, params_before: 0, piece }
+        let piece = Piece::Id(Id { nth: order.nth(row), row, comma: false, form: IdForm::Literal });
+        Edit::over(arg, piece)
     };
     taking.iter().map(edit).collect()
 }
-use crate::rewrite::plan::InsertPlan;
-use crate::rewrite::plan::Planned;
-use crate::rewrite::plan::edit::Edit;
-use crate::rewrite::plan::edit::IdForm;
-use crate::rewrite::plan::edit::Piece;
-use crate::rewrite::plan::prepared_text::PreparedText;
-use crate::rewrite::prepare;
-use crate::sql::lex::Span;

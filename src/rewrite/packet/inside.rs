@@ -1,8 +1,6 @@
 //! Statements that insert without being an INSERT: LOAD, compound statements, and what is not known.
 
-use super::{Halt, Named, Walk};
-use crate::rewrite::plan::Planned;
-use crate::rewrite::plan::refusal::Refusal;
+use super::{Halt, Resolved, Walk, refused};
 use crate::sql::glance::may_insert;
 use crate::sql::insert::{Head, Verb};
 use crate::sql::lex::{Lexer, TokenKind};
@@ -19,27 +17,26 @@ struct Inside {
 }
 
 impl Walk<'_> {
-    /// Statements that may run an INSERT which is not the statement itself. Whether the packet ends with it.
-    pub(super) fn hidden(
+    /// A statement that may run an INSERT without being one. Returns whether the rest of the packet is its own.
+    pub(super) fn indirect_insert(
         &mut self,
         lexer: &Lexer<'_>,
         kind: &Statement,
         before: &Lexer<'_>,
     ) -> Result<bool, Halt> {
         self.effects.routine |= *kind == Statement::Compound;
-        let harmless_inside = self.look_inside(lexer, kind, before)?;
-        self.effects.opaque |= !harmless_inside.keeps_session;
-        Ok(harmless_inside.takes_rest)
+        let inside = self.look_inside(lexer, kind, before)?;
+        self.effects.opaque |= !inside.keeps_session;
+        Ok(inside.takes_rest)
     }
 
     fn look_inside(&self, lexer: &Lexer<'_>, kind: &Statement, before: &Lexer<'_>) -> Result<Inside, Halt> {
-        if !self.view.any_rules {
+        if !self.context.any_rules {
             let takes_rest = *kind == Statement::Compound;
             return Ok(Inside { keeps_session: false, takes_rest });
         }
-        let refuse = |why: &str| Err(Box::new(Planned::Refused(Refusal::new(why))));
         match kind {
-            Statement::Load(None) => refuse("LOAD into a table whose name cannot be read; name it plainly"),
+            Statement::Load(None) => refused("LOAD into a table whose name cannot be read; name it plainly"),
             &Statement::Load(Some(path)) => {
                 let what = "LOAD into a ruled table: how many ids its file needs is not known before it is read; load it into a table without a \
                             rule, and INSERT the rows from there";
@@ -61,8 +58,8 @@ impl Walk<'_> {
 
     fn refuse_ruled(&self, text: &[u8], table: Path, what: &str) -> Result<(), Halt> {
         match self.lookup(text, table)? {
-            Named::Ruled(_) => Err(Box::new(Planned::Refused(Refusal::new(what)))),
-            Named::ServerFirst(why) => Err(Box::new(Planned::Refused(Refusal::new(why)))),
+            Resolved::Ruled(_) => refused(what),
+            Resolved::ServerFirst(why) => refused(why),
             _ => Ok(()),
         }
     }
@@ -71,20 +68,18 @@ impl Walk<'_> {
     fn compound(&self, before: &Lexer<'_>) -> Result<Inside, Halt> {
         let what = "a compound statement with an INSERT into a ruled table, or with LOAD, PREPARE or EXECUTE: how often that runs is not \
                     known; send its statements one by one";
-        let refuse = || Box::new(Planned::Refused(Refusal::new(what)));
         let mut lexer = before.clone();
         loop {
-            let token = lexer.next().map_err(|_| refuse())?;
-            let is = |words: &[&str]| words.iter().any(|word| token.is_word(lexer.text(), word));
+            let Ok(token) = lexer.next() else { return refused(what) };
             if token.kind == TokenKind::End {
                 return Ok(Inside { keeps_session: false, takes_rest: true });
             }
-            if is(&["LOAD", "PREPARE", "EXECUTE"]) {
-                return Err(refuse());
+            if lexer.is_any_word(token, &["LOAD", "PREPARE", "EXECUTE"]) {
+                return refused(what);
             }
-            let verb = if is(&["INSERT"]) {
+            let verb = if lexer.is_word(token, "INSERT") {
                 Verb::Insert
-            } else if is(&["REPLACE"]) {
+            } else if lexer.is_word(token, "REPLACE") {
                 Verb::Replace
             } else {
                 continue;
@@ -95,7 +90,7 @@ impl Walk<'_> {
             }
             match Head::parse(&mut ahead, verb) {
                 Ok(Some(head)) => self.refuse_ruled(lexer.text(), head.table, what)?,
-                _ => return Err(refuse()),
+                _ => return refused(what),
             }
         }
     }

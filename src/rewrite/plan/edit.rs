@@ -1,6 +1,7 @@
 //! What changes in a text: where, and what goes there.
 
 use crate::sql::dialect::ClientCharset;
+use crate::sql::lex::Span;
 
 /// How the ids are written, and so what the OK packet and LAST_INSERT_ID() hold afterwards (docs/design/inserts.md, "The insert id").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,16 +73,44 @@ pub(in crate::rewrite) struct Edit {
     pub(in crate::rewrite) piece: Piece,
 }
 
+impl Edit {
+    /// `piece` in place of `span`, in a text without placeholders.
+    pub(in crate::rewrite) fn over(Span { start, end }: Span, piece: Piece) -> Self {
+        Edit { start, end, params_before: 0, piece }
+    }
+
+    /// `piece` in front of the byte `at`, in a text without placeholders.
+    pub(in crate::rewrite) fn at(at: u32, piece: Piece) -> Self {
+        Edit::over(Span { start: at, end: at }, piece)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::rewrite) enum Piece {
     /// As it is, in the client's character set.
     Text(Box<[u8]>),
     /// The id's column, quoted, in the client's character set, between these.
-    Column { before: &'static str, after: &'static str, charset: ClientCharset },
+    Column {
+        before: &'static str,
+        after: &'static str,
+        charset: ClientCharset,
+    },
     /// The list of the visible columns, and after them the id's.
-    AllColumns { with_id: bool, charset: ClientCharset },
-    /// The n-th id of the statement; prepared, the one of its row.
-    Id { nth: u32, row: u32, comma: bool, form: IdForm },
+    AllColumns {
+        with_id: bool,
+        charset: ClientCharset,
+    },
+    Id(Id),
+}
+
+/// The n-th id of the statement; prepared, the one of its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::rewrite) struct Id {
+    pub(in crate::rewrite) nth: u32,
+    pub(in crate::rewrite) row: u32,
+    /// After a comma.
+    pub(in crate::rewrite) comma: bool,
+    pub(in crate::rewrite) form: IdForm,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,8 +122,8 @@ pub(in crate::rewrite) enum IdForm {
     Warned,
     /// `LAST_INSERT_ID(7)`
     Wrapper,
-    /// `8`; prepared: so much behind what the wrapper of the same statement set.
-    BehindWrapper,
+    /// `8`; prepared: so much above what the wrapper of the same statement set.
+    AfterWrapper,
     /// A user's variable of ours that holds it.
     Variable,
 }

@@ -1,6 +1,6 @@
 //! What a packet's statements do to the session that the next packet is read in, as far as their text shows.
 
-use crate::rewrite::plan::named::NamedChange;
+use crate::rewrite::plan::prepared_names::NamedChange;
 use crate::sql::dialect::{ClientCharset, SqlMode};
 use crate::table_name::TableName;
 
@@ -32,7 +32,7 @@ pub struct Effects {
     /// A routine or a compound statement ran: it may have prepared other statements under the session's names.
     pub routine: bool,
     /// What PREPARE and DEALLOCATE did to the session's names, in the order of the text, each with its statement's number in the packet.
-    pub named: Vec<(usize, NamedChange)>,
+    pub prepared_names: Vec<(usize, NamedChange)>,
     /// What the single INSERT of a text that is prepared goes into, where no rule concerns it.
     pub inserts_into: Option<Box<TableName>>,
 }
@@ -54,7 +54,7 @@ impl Effects {
     /// Whether a later statement is read just as this one was.
     pub fn leave_session(&self) -> bool {
         !(self.ddl || self.opaque || self.tracking || self.routine)
-            && self.named.is_empty()
+            && self.prepared_names.is_empty()
             && self.schema.is_none()
             && self.sql_mode.is_none()
             && self.charset.is_none()

@@ -1,5 +1,7 @@
 //! A text to prepare, and its parameters.
 
+use crate::rewrite::plan::edit::Style;
+
 /// More placeholders the protocol cannot count.
 pub const PARAMS_MAX: usize = 65_535;
 
@@ -38,4 +40,3 @@ pub struct IdParam {
     /// Row of the statement, counted from 0.
     pub row: u32,
 }
-use crate::rewrite::plan::edit::Style;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::ids::range::block::Spacing;
-use crate::rules::model::{Rule, TableShape};
+use crate::rules::model::{ColumnShape, Rule, TableShape};
 
 /// A ruled table as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,16 @@ impl Target {
     /// What the statement calls the id's column.
     pub fn id_column(&self) -> &str {
         self.view.as_ref().map_or(&self.rule.column, |view| &view.column)
+    }
+
+    /// The id's column, where the table's columns are known.
+    pub fn id_shape(&self) -> Option<&ColumnShape> {
+        self.shape.as_deref()?.column(self.id_column())
+    }
+
+    /// The highest id that its column holds.
+    pub fn highest_id(&self) -> u64 {
+        self.id_shape().and_then(ColumnShape::highest).unwrap_or(i64::MAX.unsigned_abs())
     }
 
     /// Schema and name that the statement goes by: the view's, where it names one.

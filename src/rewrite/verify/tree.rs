@@ -8,7 +8,7 @@ use sqlparser::ast::{
 use super::Difference;
 use crate::ids::range::block::IdBlock;
 use crate::rewrite::plan::InsertPlan;
-use crate::rewrite::plan::edit::{Edit, IdForm, Piece, Style};
+use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece, Style};
 use crate::rules::model::TableShape;
 use crate::sql::name;
 
@@ -124,7 +124,7 @@ impl Taking<'_> {
         }
     }
 
-    /// `id=LAST_INSERT_ID(id)` behind the client's own assignments.
+    /// `id=LAST_INSERT_ID(id)` after the client's own assignments.
     fn take_from_update(&self, before: &Insert, after: &mut Insert) -> Compared<()> {
         let (Some(OnInsert::DuplicateKeyUpdate(old)), Some(OnInsert::DuplicateKeyUpdate(new))) =
             (&before.on, &mut after.on)
@@ -199,7 +199,7 @@ impl Taking<'_> {
 
     /// Whether it is written as text, of which the server warns as it would of what the client wrote.
     fn is_warned(&self, value: &Expr) -> bool {
-        let is_here = |edit: &Edit| matches!(edit.piece, Piece::Id { nth, form: IdForm::Warned, .. } if nth == self.nth);
+        let is_here = |edit: &Edit| matches!(edit.piece, Piece::Id(Id { nth, form: IdForm::Warned, .. }) if nth == self.nth);
         let id = self.range.and_then(|range| range.nth(u64::from(self.nth)));
         let expected = match (self.range, id) {
             (Some(_), Some(id)) => format!("'{id}x'"),

@@ -1,6 +1,6 @@
 //! Tokens to the text of a digest. What it holds grows with the statement's shape, not with its rows.
 
-use super::words::{keyword, keyword_behind, stands_before_values};
+use super::keywords::{keyword, keyword_behind, stands_before_values};
 use crate::sql::dialect::ClientCharset;
 use crate::sql::lex::{Token, TokenKind};
 use crate::sql::name::is_glued;
@@ -13,7 +13,7 @@ enum Last {
     Value,
     Keyword(&'static str),
     Name,
-    /// A sign, and whether it belongs to the value behind it.
+    /// A sign, and whether it belongs to the value after it.
     Sign(u8, Unary),
 }
 
@@ -28,9 +28,9 @@ enum Unary {
 enum Lists {
     /// Arguments, columns, expressions.
     Plain,
-    /// Rows, behind VALUES.
+    /// Rows, after VALUES.
     Rows,
-    /// Behind IN: values or rows.
+    /// After IN: values or rows.
     In,
 }
 

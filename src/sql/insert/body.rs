@@ -1,4 +1,4 @@
-//! Rows or assignments behind the head, with the id's place known.
+//! Rows or assignments after the head, with the id's place known.
 
 use super::expression::{self, Ends, Scope, Traits};
 use super::quiet::is_quiet;
@@ -35,7 +35,7 @@ pub struct Row {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetForm {
-    /// Behind the last assignment.
+    /// After the last assignment.
     pub end: u32,
     /// The id's value, and the `?` in front of it; of the end, where it is not assigned.
     pub id: Span,
@@ -59,7 +59,7 @@ pub struct Body {
     pub integers: Vec<i128>,
     /// Of all values but the id's.
     pub traits: Traits,
-    /// Of the values behind the id's in their row.
+    /// Of the values after the id's in their row.
     pub later: Traits,
     pub tail: Tail,
     /// The statement's `?`, all of them.
@@ -69,7 +69,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// Behind VALUES or SET, to behind the `;` or to the end. `None`: not understood.
+    /// After VALUES or SET, to after the `;` or to the end. `None`: not understood.
     pub fn values(lexer: &mut Lexer<'_>, wants: Wants<'_>) -> Result<Option<Body>, Odd> {
         let mut reader = Reader::new(wants);
         let Some(next) = reader.rows(lexer)? else { return Ok(None) };
@@ -86,7 +86,7 @@ impl Body {
         }))
     }
 
-    /// Behind SET.
+    /// After SET.
     pub fn set(lexer: &mut Lexer<'_>, wants: Wants<'_>) -> Result<Option<Body>, Odd> {
         let scope = Scope { column: wants.column, table: wants.table };
         let Some(assigned) = tail::assignments(lexer, scope)? else { return Ok(None) };
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// All rows; returns the token behind them.
+    /// All rows; returns the token after them.
     fn rows(&mut self, lexer: &mut Lexer<'_>) -> Result<Option<Token>, Odd> {
         loop {
             if lexer.eat_plain(b'(') {
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Behind the opening parenthesis, to behind the closing one.
+    /// After the opening parenthesis, to after the closing one.
     fn row(&mut self, lexer: &mut Lexer<'_>, open: u32) -> Result<bool, Odd> {
         let mut row = Row {
             open,

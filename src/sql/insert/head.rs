@@ -37,7 +37,7 @@ pub enum Source {
 }
 
 impl Head {
-    /// Behind the verb; `None`: what follows is no table's name.
+    /// After the verb; `None`: what follows is no table's name.
     pub fn parse(lexer: &mut Lexer<'_>, verb: Verb) -> Result<Option<Head>, Odd> {
         let mut ignore = false;
         let mut token = lexer.next()?;
@@ -49,8 +49,7 @@ impl Head {
                 token = lexer.next()?;
             }
         }
-        let table = name::path(lexer, token)?.filter(|path| !path.deep);
-        Ok(table.map(|table| Head { verb, ignore, table }))
+        Ok(name::table(lexer, token)?.map(|table| Head { verb, ignore, table }))
     }
 
     /// PARTITION, column list and the keyword of the source. `None`: it is no INSERT that we know.
@@ -86,7 +85,7 @@ impl Head {
 }
 
 fn is_query(lexer: &Lexer<'_>, token: Token) -> bool {
-    ["SELECT", "WITH", "TABLE"].iter().any(|word| lexer.is_word(token, word))
+    lexer.is_any_word(token, &["SELECT", "WITH", "TABLE"])
 }
 
 /// `(p0, p1)`
@@ -108,7 +107,7 @@ fn skip_names(lexer: &mut Lexer<'_>) -> Result<bool, Odd> {
     }
 }
 
-/// Behind the opening parenthesis.
+/// After the opening parenthesis.
 fn list(lexer: &mut Lexer<'_>, open: u32) -> Result<Option<Columns>, Odd> {
     let mut names = Vec::with_capacity(8);
     let mut token = lexer.next()?;

@@ -3,13 +3,13 @@
 //! Only its outline is read: parentheses, the keywords of its outermost part, calls. Whether it is right is the server's
 //! to say, which is asked before anything is sent.
 
-use self::words::{fixes_scale, is_built_in, is_expression_word};
+use self::keywords::{fixes_scale, is_built_in, is_expression_word};
 use super::expression::Scope;
 use super::tail::{self, Tail};
 use crate::sql::lex::{Lexer, Odd, Span, Token, TokenKind};
 use crate::sql::name;
 
-mod words;
+mod keywords;
 
 /// How many rows the query can have, as far as its text shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -309,7 +309,7 @@ impl Reader {
 
     /// A word anywhere that cannot be kept.
     fn expression_word(&mut self, lexer: &Lexer<'_>, token: Token) {
-        let is = |words: &[&str]| words.iter().any(|word| lexer.is_word(token, word));
+        let is = |words: &[&str]| lexer.is_any_word(token, words);
         let is_variable = self.before.is_some_and(|before| before.is_punct(b'@'));
         if is_variable {
             if is(&["WARNING_COUNT", "ERROR_COUNT"]) {
@@ -326,7 +326,7 @@ impl Reader {
     /// A word of the outermost part, at the level of the parentheses that the query begins with.
     fn outer_word(&mut self, lexer: &Lexer<'_>, token: Token) -> Result<(), Odd> {
         let depth = self.opens.len();
-        let is = |words: &[&str]| words.iter().any(|word| lexer.is_word(token, word));
+        let is = |words: &[&str]| lexer.is_any_word(token, words);
         if self.after_cte && self.with_at == Some(depth) {
             // Behind `AS (...)` without a comma: the body.
             self.with_at = None;

@@ -18,7 +18,7 @@ pub enum AssignsId {
 /// ON DUPLICATE KEY UPDATE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Odku {
-    /// Behind its last token.
+    /// After its last token.
     pub end: u32,
     pub assigns_id: AssignsId,
     /// An assignment whose value is a `LAST_INSERT_ID(x)` and nothing else, so that it is evaluated whenever a row is updated.
@@ -30,7 +30,7 @@ pub struct Odku {
 /// `AS new`, `AS new(m,n)`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alias {
-    /// Behind its name.
+    /// After its name.
     pub end: u32,
     /// Offset of the closing parenthesis of its list of columns.
     pub list_close: Option<u32>,
@@ -53,7 +53,7 @@ pub(super) struct Assigned {
     pub(super) count: u32,
     pub(super) end: u32,
     pub(super) traits: Traits,
-    /// Of the values behind the id's.
+    /// Of the values after the id's.
     pub(super) later: Traits,
     pub(super) next: Token,
 }
@@ -97,8 +97,7 @@ fn assignment(
 ) -> Result<Option<(bool, expression::Expression)>, Odd> {
     let first = lexer.next()?;
     let Some(path) = name::path(lexer, first)? else { return Ok(None) };
-    let equals = lexer.next()?;
-    if !(equals.is_punct(b'=') || equals.kind == TokenKind::Assign) {
+    if !lexer.next()?.is_assignment() {
         return Ok(None);
     }
     let charset = lexer.dialect().charset;

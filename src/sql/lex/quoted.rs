@@ -30,7 +30,7 @@ impl Lexer<'_> {
         Ok(TokenKind::String)
     }
 
-    /// From the quote to behind its closing one; doubled quotes and escaped bytes are content.
+    /// From the quote to after its closing one; doubled quotes and escaped bytes are content.
     pub(super) fn string(&mut self, quote: u8) -> Result<(), Odd> {
         let opened = self.at;
         self.at += 1;
@@ -68,7 +68,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// The byte behind a backslash. Where it begins a character of several bytes, servers may skip the one or the other.
+    /// The byte after a backslash. Where it begins a character of several bytes, servers may skip the one or the other.
     pub(super) fn escaped(&mut self) -> Result<(), Odd> {
         match self.byte(0) {
             Some(byte) if byte >= 0x80 && !skips_bytewise(self.dialect.charset) => {

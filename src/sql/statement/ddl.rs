@@ -1,6 +1,6 @@
 //! CREATE, ALTER, DROP, RENAME, TRUNCATE: which names of tables they make, rename and drop.
 
-use crate::sql::lex::{Lexer, Odd, Token, TokenKind};
+use crate::sql::lex::{Lexer, Odd, Token};
 use crate::sql::name::{self, Path};
 use crate::sql::statement::Statement;
 
@@ -17,9 +17,7 @@ pub enum TableChange {
     },
 }
 
-pub type Tables = Vec<TableChange>;
-
-/// Behind the first word.
+/// After the first word.
 pub(in crate::sql) fn read(lexer: &mut Lexer<'_>, first: Token) -> Result<Statement, Odd> {
     let mut tables = Vec::new();
     if lexer.is_word(first, "CREATE") {
@@ -28,27 +26,23 @@ pub(in crate::sql) fn read(lexer: &mut Lexer<'_>, first: Token) -> Result<Statem
     if lexer.is_word(first, "ALTER") {
         return alter(lexer);
     }
-    if lexer.is_word(first, "DROP") {
-        let temporary = lexer.eat_word("TEMPORARY")?;
-        if lexer.eat_word("TABLE")? || lexer.eat_word("TABLES")? {
-            if lexer.eat_word("IF")? {
-                lexer.eat_word("EXISTS")?;
-            }
-            while let Some(path) = table(lexer)? {
-                tables.push(if temporary {
-                    TableChange::DroppedTemporary(path)
-                } else {
-                    TableChange::Dropped(path)
-                });
-                if !lexer.eat_punct(b',')? {
-                    break;
-                }
+    let is_drop = lexer.is_word(first, "DROP");
+    let is_temporary = is_drop && lexer.eat_word("TEMPORARY")?;
+    let names_tables = (is_drop || lexer.is_word(first, "RENAME"))
+        && (lexer.eat_word("TABLE")? || lexer.eat_word("TABLES")?);
+    if !names_tables {
+        return Ok(Statement::Ddl(tables));
+    }
+    skip_if_exists(lexer)?;
+    if is_drop {
+        let dropped = if is_temporary { TableChange::DroppedTemporary } else { TableChange::Dropped };
+        while let Some(path) = table(lexer)? {
+            tables.push(dropped(path));
+            if !lexer.eat_punct(b',')? {
+                break;
             }
         }
-    } else if lexer.is_word(first, "RENAME") && (lexer.eat_word("TABLE")? || lexer.eat_word("TABLES")?) {
-        if lexer.eat_word("IF")? {
-            lexer.eat_word("EXISTS")?;
-        }
+    } else {
         while let Some(from) = table(lexer)? {
             if !lexer.eat_word("TO")? {
                 break;
@@ -65,7 +59,16 @@ pub(in crate::sql) fn read(lexer: &mut Lexer<'_>, first: Token) -> Result<Statem
 
 fn table(lexer: &mut Lexer<'_>) -> Result<Option<Path>, Odd> {
     let first = lexer.next()?;
-    Ok(name::path(lexer, first)?.filter(|path| !path.deep))
+    name::table(lexer, first)
+}
+
+/// IF EXISTS, IF NOT EXISTS
+fn skip_if_exists(lexer: &mut Lexer<'_>) -> Result<(), Odd> {
+    if lexer.eat_word("IF")? {
+        lexer.eat_word("NOT")?;
+        lexer.eat_word("EXISTS")?;
+    }
+    Ok(())
 }
 
 /// How many words may stand in front of the kind of object: `OR REPLACE DEFINER = 'a' @ 'b' SQL SECURITY ...`.
@@ -75,16 +78,13 @@ fn create(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     let mut temporary = false;
     for _ in 0..WORDS_MAX {
         let token = lexer.next()?;
-        let is = |words: &[&str]| words.iter().any(|word| lexer.is_word(token, word));
+        let is = |words: &[&str]| lexer.is_any_word(token, words);
         if is(&["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"]) {
             return Ok(Statement::Routine);
         }
         temporary |= is(&["TEMPORARY"]);
         if is(&["TABLE"]) {
-            if lexer.eat_word("IF")? {
-                lexer.eat_word("NOT")?;
-                lexer.eat_word("EXISTS")?;
-            }
+            skip_if_exists(lexer)?;
             let made = table(lexer)?.filter(|_| temporary).map(TableChange::CreatedTemporary);
             return Ok(Statement::Ddl(made.into_iter().collect()));
         }
@@ -92,7 +92,7 @@ fn create(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
             return view(lexer);
         }
         if is(&["INDEX", "DATABASE", "SCHEMA", "USER", "ROLE", "SERVER", "SEQUENCE", "TABLESPACE"])
-            || matches!(token.kind, TokenKind::End | TokenKind::Punct(b';'))
+            || token.ends_statement()
         {
             break;
         }
@@ -100,12 +100,9 @@ fn create(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     Ok(Statement::Ddl(Vec::new()))
 }
 
-/// Behind VIEW.
+/// After VIEW.
 fn view(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
-    if lexer.eat_word("IF")? {
-        lexer.eat_word("NOT")?;
-        lexer.eat_word("EXISTS")?;
-    }
+    skip_if_exists(lexer)?;
     Ok(Statement::Ddl(table(lexer)?.map(TableChange::CreatedView).into_iter().collect()))
 }
 
@@ -120,15 +117,13 @@ fn alter(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
             return view(lexer);
         }
         if lexer.is_word(token, "TABLE") {
-            if lexer.eat_word("IF")? {
-                lexer.eat_word("EXISTS")?;
-            }
+            skip_if_exists(lexer)?;
             if let Some(from) = table(lexer)? {
                 renames(lexer, from, &mut tables)?;
             }
             break;
         }
-        if matches!(token.kind, TokenKind::End | TokenKind::Punct(b';')) {
+        if token.ends_statement() {
             break;
         }
     }
@@ -136,17 +131,16 @@ fn alter(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
 }
 
 /// `RENAME [TO | AS | =] name` among an ALTER TABLE's actions; RENAME COLUMN, INDEX and KEY name no table.
-fn renames(lexer: &mut Lexer<'_>, from: Path, tables: &mut Tables) -> Result<(), Odd> {
+fn renames(lexer: &mut Lexer<'_>, from: Path, tables: &mut Vec<TableChange>) -> Result<(), Odd> {
     loop {
         let token = lexer.next()?;
-        if matches!(token.kind, TokenKind::End | TokenKind::Punct(b';')) {
+        if token.ends_statement() {
             return Ok(());
         }
         if !lexer.is_word(token, "RENAME") {
             continue;
         }
-        let next = lexer.peek()?;
-        if ["COLUMN", "INDEX", "KEY"].iter().any(|word| lexer.is_word(next, word)) {
+        if lexer.is_any_word(lexer.peek()?, &["COLUMN", "INDEX", "KEY"]) {
             continue;
         }
         if !(lexer.eat_word("TO")? || lexer.eat_word("AS")?) {

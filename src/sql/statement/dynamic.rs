@@ -54,34 +54,21 @@ pub struct Literal {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Using {
     pub args: Vec<Span>,
-    /// Behind the statement's last token.
+    /// After the statement's last token.
     pub end: u32,
 }
 
 /// Functions of an expression that is evaluated once more than it was written.
-const DETERMINISTIC: &[&str] = &[
-    "CONCAT",
-    "CONCAT_WS",
-    "IF",
-    "IFNULL",
-    "NULLIF",
-    "COALESCE",
-    "REPLACE",
-    "QUOTE",
-    "LOWER",
-    "UPPER",
-    "LPAD",
-    "RPAD",
-    "REPEAT",
-    "TRIM",
-    "SUBSTRING",
-    "NULL",
-];
+const DETERMINISTIC: &[&str] = keywords!(
+    CONCAT CONCAT_WS IF IFNULL NULLIF COALESCE REPLACE QUOTE LOWER UPPER LPAD RPAD REPEAT TRIM
+    SUBSTRING NULL
+);
 
-/// Whether a statement that has the word PREPARE or IMMEDIATE shows every word of the text that it may run: that text is one string,
-/// no escape joins the letters of a word in it, and no expression stands beside it. Asked of statements that nobody has cut into
-/// tokens, so `false` says nothing, and `true` holds in every character set, and, where `escapes` is not known, under every sql_mode.
-/// `escapes`: not under NO_BACKSLASH_ESCAPES.
+/// Whether a statement with the word PREPARE or IMMEDIATE shows every word of the text that it may run. It does
+/// where that text is one string, no escape joins the letters of a word in it, and no expression stands beside
+/// it. The statement has not been cut into tokens, so `false` says nothing. `true` holds in every character set
+/// and, where `escapes` is not known, under every sql_mode. `escapes`: a backslash is one
+/// (NO_BACKSLASH_ESCAPES is not set).
 pub fn shows_its_text(statement: &[u8], escapes: Option<bool>) -> bool {
     // A byte of a character may look like a backslash.
     let is_clear = statement.is_ascii() || !statement.contains(&b'\\');
@@ -96,7 +83,7 @@ pub fn shows_its_text(statement: &[u8], escapes: Option<bool>) -> bool {
 #[derive(PartialEq)]
 enum TextAt {
     Elsewhere,
-    /// Behind PREPARE ... FROM or EXECUTE IMMEDIATE.
+    /// After PREPARE ... FROM or EXECUTE IMMEDIATE.
     Begins,
     Ended,
 }
@@ -163,7 +150,7 @@ fn quoted(text: &[u8], escapes: bool) -> Option<(usize, bool)> {
     }
 }
 
-/// Behind PREPARE, EXECUTE, DEALLOCATE or DROP, which is `first`. `None`: no such statement, or one that is wrong.
+/// After PREPARE, EXECUTE, DEALLOCATE or DROP, which is `first`. `None`: no such statement, or one that is wrong.
 pub(in crate::sql) fn read(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Dynamic>, Odd> {
     if lexer.is_word(first, "PREPARE") {
         let Some(name) = statement_name(lexer)? else { return Ok(None) };
@@ -180,14 +167,16 @@ pub(in crate::sql) fn read(lexer: &mut Lexer<'_>, first: Token) -> Result<Option
             Source::Computed(_) => false,
             Source::Unseen => first.kind == TokenKind::String,
         };
-        let is_there = !is_end(first);
-        return Ok((is_right && is_there && is_end(end)).then_some(Dynamic::Prepare { name, source }));
+        let is_there = !first.ends_statement();
+        return Ok(
+            (is_right && is_there && end.ends_statement()).then_some(Dynamic::Prepare { name, source })
+        );
     }
     if lexer.is_word(first, "EXECUTE") {
         let mut ahead = lexer.clone();
         // A statement may have this name.
         let is_immediate =
-            lexer.dialect().is_mariadb() && ahead.eat_word("IMMEDIATE")? && !is_end(ahead.peek()?);
+            lexer.dialect().is_mariadb() && ahead.eat_word("IMMEDIATE")? && !ahead.peek()?.ends_statement();
         if is_immediate {
             *lexer = ahead;
             let (source, next, end) = source(lexer)?;
@@ -203,11 +192,7 @@ pub(in crate::sql) fn read(lexer: &mut Lexer<'_>, first: Token) -> Result<Option
     }
     let name = statement_name(lexer)?;
     let end = lexer.next()?;
-    Ok(name.filter(|_| is_end(end)).map(|name| Dynamic::Deallocate { name }))
-}
-
-fn is_end(token: Token) -> bool {
-    matches!(token.kind, TokenKind::End | TokenKind::Punct(b';'))
+    Ok(name.filter(|_| end.ends_statement()).map(|name| Dynamic::Deallocate { name }))
 }
 
 fn statement_name(lexer: &mut Lexer<'_>) -> Result<Option<String>, Odd> {
@@ -215,7 +200,7 @@ fn statement_name(lexer: &mut Lexer<'_>) -> Result<Option<String>, Odd> {
     Ok(name::decode(lexer.text(), token, lexer.dialect().charset).map(std::borrow::Cow::into_owned))
 }
 
-/// The text's place, the token behind it, and where it ends.
+/// The text's place, the token after it, and where it ends.
 fn source(lexer: &mut Lexer<'_>) -> Result<(Source, Token, u32), Odd> {
     let first = lexer.peek()?;
     let (mut last, mut tokens, mut depth) = (first, 0u32, 0u32);
@@ -223,7 +208,7 @@ fn source(lexer: &mut Lexer<'_>) -> Result<(Source, Token, u32), Odd> {
     loop {
         let before = lexer.clone();
         let token = lexer.next()?;
-        if is_end(token) || depth == 0 && tokens > 0 && lexer.is_word(token, "USING") {
+        if token.ends_statement() || depth == 0 && tokens > 0 && lexer.is_word(token, "USING") {
             let source = match first.kind {
                 TokenKind::String if tokens == 1 => {
                     Literal::read(lexer, first).map_or(Source::Unseen, Source::Literal)
@@ -249,7 +234,7 @@ fn source(lexer: &mut Lexer<'_>) -> Result<(Source, Token, u32), Odd> {
             TokenKind::Punct(b'(') => depth += 1,
             TokenKind::Punct(b')') => depth = depth.saturating_sub(1),
             TokenKind::Punct(b',' | b'=') | TokenKind::String | TokenKind::Integer => {}
-            TokenKind::Word => is_plain &= DETERMINISTIC.iter().any(|word| lexer.is_word(token, word)),
+            TokenKind::Word => is_plain &= lexer.is_any_word(token, DETERMINISTIC),
             _ => is_plain = false,
         }
         tokens += 1;
@@ -279,10 +264,10 @@ fn variable(lexer: &mut Lexer<'_>) -> Result<Option<Span>, Odd> {
     Ok(Some(Span { start: at.span.start, end: name.span.end }))
 }
 
-/// Behind `token`, which is USING or ends the statement; what stands before it ends at `end`.
+/// After `token`, which is USING or ends the statement; what stands before it ends at `end`.
 fn using(lexer: &mut Lexer<'_>, token: Token, end: u32) -> Result<Option<Using>, Odd> {
     let mut args = Vec::new();
-    if is_end(token) {
+    if token.ends_statement() {
         return Ok(Some(Using { args, end }));
     }
     if !lexer.is_word(token, "USING") {
@@ -291,7 +276,7 @@ fn using(lexer: &mut Lexer<'_>, token: Token, end: u32) -> Result<Option<Using>,
     let (mut depth, mut arg): (u32, Option<Span>) = (0, None);
     loop {
         let token = lexer.next()?;
-        let ends = is_end(token);
+        let ends = token.ends_statement();
         if ends || depth == 0 && token.is_punct(b',') {
             let Some(span) = arg.take() else { return Ok(None) };
             args.push(span);
@@ -309,13 +294,12 @@ fn using(lexer: &mut Lexer<'_>, token: Token, end: u32) -> Result<Option<Using>,
     }
 }
 
-/// Behind SET: `@name = 'text'` and nothing else. The variable with its `@`, and the text where it is of ASCII.
+/// After SET: `@name = 'text'` and nothing else. The variable with its `@`, and the text where it is of ASCII.
 pub fn assigned_text(lexer: &mut Lexer<'_>) -> Result<Option<(Span, String)>, Odd> {
     let Some(name) = variable(lexer)? else { return Ok(None) };
     let equals = lexer.next()?;
     let string = lexer.next()?;
-    let is_assignment = equals.is_punct(b'=') || equals.kind == TokenKind::Assign;
-    if !is_assignment || string.kind != TokenKind::String || !is_end(lexer.peek()?) {
+    if !equals.is_assignment() || string.kind != TokenKind::String || !lexer.peek()?.ends_statement() {
         return Ok(None);
     }
     let text = Literal::read(lexer, string).and_then(|literal| String::from_utf8(literal.text).ok());

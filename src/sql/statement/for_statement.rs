@@ -25,7 +25,7 @@ pub enum ModeSetting {
     Unknown,
 }
 
-/// Behind SET; the lexer ends up behind FOR. `None`: it is another kind of SET, and the lexer stands where it stood.
+/// After SET; the lexer ends up after FOR. `None`: it is another kind of SET, and the lexer stands where it stood.
 pub(in crate::sql) fn read(lexer: &mut Lexer<'_>) -> Result<Option<ForStatement>, Odd> {
     let mut ahead = lexer.clone();
     let is_mariadb = lexer.dialect().is_mariadb();
@@ -35,8 +35,7 @@ pub(in crate::sql) fn read(lexer: &mut Lexer<'_>) -> Result<Option<ForStatement>
     let mut settings = ForStatement::default();
     loop {
         let name = ahead.next()?;
-        let equals = ahead.next()?;
-        if !name::is_name(name) || !(equals.is_punct(b'=') || equals.kind == TokenKind::Assign) {
+        if !ahead.next()?.is_assignment() || !name::is_name(name) {
             // The server's own error.
             return Ok(None);
         }
@@ -61,15 +60,11 @@ fn value(lexer: &mut Lexer<'_>) -> Result<(Option<Token>, Token), Odd> {
             TokenKind::Punct(b'(') => depth += 1,
             TokenKind::Punct(b')') => depth = depth.saturating_sub(1),
             TokenKind::End | TokenKind::Punct(b';') => return Ok((None, token)),
-            TokenKind::Punct(b',') if depth == 0 => return Ok((first.filter(|_| tokens == 1), token)),
-            TokenKind::Word
-                if depth == 0
-                    && lexer.is_word(token, "FOR")
-                    && !last.is_some_and(|last| name::is_glued(last, token)) =>
-            {
-                return Ok((first.filter(|_| tokens == 1), token));
-            }
             _ => {}
+        }
+        let is_for = || lexer.is_word(token, "FOR") && !last.is_some_and(|last| name::is_glued(last, token));
+        if depth == 0 && (token.is_punct(b',') || is_for()) {
+            return Ok((first.filter(|_| tokens == 1), token));
         }
         first.get_or_insert(token);
         last = Some(token);
@@ -78,10 +73,7 @@ fn value(lexer: &mut Lexer<'_>) -> Result<(Option<Token>, Token), Odd> {
 }
 
 fn take(lexer: &Lexer<'_>, name: Token, value: Option<Token>, settings: &mut ForStatement) {
-    let bytes = name.span.of(lexer.text());
-    let quoted = if name.kind == TokenKind::QuotedName { bytes.get(1..bytes.len() - 1) } else { None };
-    let lower = quoted.unwrap_or(bytes).to_ascii_lowercase();
-    match lower.as_slice() {
+    match set::variable_name(lexer, name).as_slice() {
         b"sql_mode" => {
             let known = value.and_then(|value| set::constant(lexer, value));
             settings.sql_mode = match (settings.sql_mode, known) {

@@ -3,7 +3,7 @@
 use crate::sql::lex::{Lexer, Odd, Token, TokenKind};
 use crate::sql::name;
 
-/// Moves behind the `;` that ends the statement, or to the end; says whether there was one. `None`: the blocks do not
+/// Moves after the `;` that ends the statement, or to the end; says whether there was one. `None`: the blocks do not
 /// close, so nothing is known about where it ends.
 pub fn skip(lexer: &mut Lexer<'_>) -> Result<Option<bool>, Odd> {
     let mut depth = 0u32;
@@ -42,7 +42,7 @@ pub fn skip(lexer: &mut Lexer<'_>) -> Result<Option<bool>, Odd> {
     }
 }
 
-/// Behind END: the word that names the block.
+/// After END: the word that names the block.
 fn end_of(lexer: &mut Lexer<'_>) -> Result<(), Odd> {
     let next = lexer.peek()?;
     let names_block =

@@ -24,7 +24,7 @@ enum Variable {
     Other,
 }
 
-/// Behind SET.
+/// After SET.
 pub(in crate::sql) fn read(lexer: &mut Lexer<'_>) -> Result<Settings, Odd> {
     let mut settings = Settings::default();
     // A scope holds for what follows it, up to the next one (manual, "SET Syntax for Variable Assignment").
@@ -49,16 +49,14 @@ pub(in crate::sql) fn read(lexer: &mut Lexer<'_>) -> Result<Settings, Odd> {
 }
 
 pub(in crate::sql) fn next_is_assignment(lexer: &Lexer<'_>) -> Result<bool, Odd> {
-    let next = lexer.peek()?;
-    Ok(next.is_punct(b'=') || next.kind == TokenKind::Assign)
+    Ok(lexer.peek()?.is_assignment())
 }
 
 /// Whether it means this session.
 fn scope_word(lexer: &Lexer<'_>, token: Token) -> Option<bool> {
-    let is = |words: &[&str]| words.iter().any(|word| lexer.is_word(token, word));
-    if is(&["SESSION", "LOCAL"]) {
+    if lexer.is_any_word(token, &["SESSION", "LOCAL"]) {
         Some(true)
-    } else if is(&["GLOBAL", "PERSIST", "PERSIST_ONLY"]) {
+    } else if lexer.is_any_word(token, &["GLOBAL", "PERSIST", "PERSIST_ONLY"]) {
         Some(false)
     } else {
         None
@@ -86,14 +84,11 @@ fn variable(
         let first = lexer.next()?;
         return system_variable(lexer, first);
     }
-    if lexer.is_word(token, "NAMES") || lexer.is_word(token, "CHARSET") {
+    if lexer.is_any_word(token, &["NAMES", "CHARSET"]) {
         return charset_name(lexer, settings);
     }
-    if lexer.is_word(token, "CHARACTER") || lexer.is_word(token, "CHAR") {
-        if !lexer.eat_word("SET")? {
-            return Ok(None);
-        }
-        return charset_name(lexer, settings);
+    if lexer.is_any_word(token, &["CHARACTER", "CHAR"]) {
+        return if lexer.eat_word("SET")? { charset_name(lexer, settings) } else { Ok(None) };
     }
     system_variable(lexer, token)
 }
@@ -104,19 +99,11 @@ fn system_variable(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<(Variab
         scope = scope_word(lexer, name);
         name = lexer.next()?;
     }
-    let equals = lexer.peek()?;
-    if !(equals.is_punct(b'=') || equals.kind == TokenKind::Assign) {
+    if !next_is_assignment(lexer)? {
         return Ok(None);
     }
     lexer.next()?;
-    let bytes = name.span.of(lexer.text());
-    let bytes = if name.kind == TokenKind::QuotedName {
-        bytes.get(1..bytes.len() - 1).unwrap_or_default()
-    } else {
-        bytes
-    };
-    let lower = bytes.to_ascii_lowercase();
-    let variable = match lower.as_slice() {
+    let variable = match variable_name(lexer, name).as_slice() {
         b"sql_mode" => Variable::SqlMode,
         b"character_set_client" => Variable::Charset,
         name if name.starts_with(b"session_track_") => Variable::Tracking,
@@ -125,7 +112,14 @@ fn system_variable(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<(Variab
     Ok(Some((variable, scope)))
 }
 
-/// Behind SET NAMES or SET CHARACTER SET: the set's name takes the value's place, and a collation may follow.
+/// A system variable's name in lower case, without quotes.
+pub(in crate::sql) fn variable_name(lexer: &Lexer<'_>, name: Token) -> Vec<u8> {
+    let bytes = name.span.of(lexer.text());
+    let quoted = if name.kind == TokenKind::QuotedName { bytes.get(1..bytes.len() - 1) } else { None };
+    quoted.unwrap_or(bytes).to_ascii_lowercase()
+}
+
+/// After SET NAMES or SET CHARACTER SET: the set's name takes the value's place, and a collation may follow.
 fn charset_name(
     lexer: &mut Lexer<'_>,
     settings: &mut Settings,

@@ -7,8 +7,8 @@ use crate::tables::locks::server::TABLES_PER_QUERY;
 use crate::tables::locks::{GRACE, Inner, LockError, TableLocks};
 
 impl TableLocks {
-    /// Takes those of these locks that are free, and waits for none. One that another store's proxy has is asked for again, and its
-    /// holder told, when the table is there.
+    /// Takes those of these locks that are free, and waits for none. A lock that another store's
+    /// proxy holds is tried again when its table is there; the error then names the holder.
     pub async fn take_ahead(&self, tables: &[String]) {
         // Between two statements the other tables' locks are looked at.
         for tables in tables.chunks(TABLES_PER_QUERY) {

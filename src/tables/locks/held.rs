@@ -4,7 +4,7 @@ use crate::schema::Schema;
 use crate::tables::locks::LockError;
 use crate::tables::locks::server::{self, Holder};
 
-/// A table's lock that a connection holds which is no proxy of the store.
+/// A table's lock that is held by a connection of none of the store's proxies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldByOther {
     pub table: String,
@@ -14,7 +14,7 @@ pub struct HeldByOther {
     pub user: Option<String>,
 }
 
-/// Of the tables, whose names are as locks are named after them. `store`: what names the store, where it has a name yet.
+/// `tables`: the names that locks are named after. `store`: the store's name, if it has one yet.
 pub async fn held_by_others(
     schema: &Schema,
     tables: &[String],

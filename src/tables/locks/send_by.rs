@@ -1,5 +1,9 @@
 //! Until when a statement may be sent whose ids were taken under a lock.
 
+use std::time::Duration;
+
+use crate::tables::locks::boottime;
+
 /// How long after the lease a statement may be sent whose ids were taken within it. What is left of the grace is the network's and the
 /// server's.
 pub(super) const SENDING: Duration = Duration::from_millis(150);
@@ -23,5 +27,3 @@ impl SendBy {
         matches!(self, SendBy::Boottime(limit) if boottime() + SENDING >= limit)
     }
 }
-use crate::tables::locks::boottime;
-use std::time::Duration;

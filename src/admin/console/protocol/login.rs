@@ -241,13 +241,13 @@ fn auth_switch(plugin: Plugin, nonce: &[u8; NONCE_BYTES]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::{OFFERED, greeting, nonce};
-    use crate::mysql::handshake::{Greeting, ServerKind};
+    use crate::mysql::handshake::Greeting;
 
     #[test]
     fn the_greeting_is_one() {
         let nonce = nonce();
         let read = Greeting::parse(greeting(0x8000_0001, &nonce, OFFERED)).unwrap();
-        assert_eq!((read.version.kind, read.version.number.0), (ServerKind::MySql, 8));
+        assert_eq!((read.version.is_mariadb, read.version.number.0), (false, 8));
         assert_eq!((&read.nonce[..], &read.plugin[..]), (&nonce[..], &b"caching_sha2_password"[..]));
         assert_eq!((read.connection_id, read.status, read.capabilities), (0x8000_0001, 2, OFFERED));
     }

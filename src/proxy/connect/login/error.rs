@@ -1,5 +1,16 @@
 //! Why a login failed, and what the client is told.
 
+use std::io;
+
+use crate::mysql::auth::AuthError;
+use crate::mysql::compressed::BadLevel;
+use crate::mysql::error::Refusal;
+use crate::mysql::reader::Malformed;
+use crate::proxy::connect::backend::ConnectError;
+use crate::proxy::connect::packet_io::{PAYLOAD_BYTES_MAX, ReadError};
+use crate::proxy::rsa_key::NoKey;
+use crate::sessions::Login;
+
 /// Why a login ended without a session. The client has been told, where it could be.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
@@ -117,13 +128,3 @@ impl LoginError {
         }
     }
 }
-use crate::mysql::auth::AuthError;
-use crate::mysql::compressed::BadLevel;
-use crate::mysql::error::Refusal;
-use crate::mysql::reader::Malformed;
-use crate::proxy::connect::backend::ConnectError;
-use crate::proxy::connect::packet_io::PAYLOAD_BYTES_MAX;
-use crate::proxy::connect::packet_io::ReadError;
-use crate::proxy::rsa_key::NoKey;
-use crate::sessions::Login;
-use std::io;

@@ -137,7 +137,7 @@ impl Compressed {
             Some(Begins::Exchange) => self.frame_nr = self.unpacker.frame_nr().wrapping_add(1),
             None => {}
         }
-        // A server does not look for a second command behind the first of a frame.
+        // A server does not look for a second command after the first of a frame.
         self.turns.follow(bytes, 0)
     }
 
@@ -193,7 +193,7 @@ impl AsyncRead for Compressed {
                     if this.peer == Peer::Client {
                         let frame_nr = this.unpacker.frame_nr();
                         if this.turns.is_in_file() {
-                            // The answer goes on behind it.
+                            // The answer goes on after it.
                             this.frame_nr = frame_nr.wrapping_add(1);
                         }
                         follow_all(&mut this.turns, given, frame_nr);

@@ -139,7 +139,7 @@ impl Rig {
             sides: Sides { client: Transport::Tcp, server: Transport::Tcp, clear_passwords: false },
             address: "127.0.0.1:1".parse().unwrap(),
             seat: login.seats.user(b"u").unwrap(),
-            address_told: None,
+            forwarded_address: None,
         };
         let allowed = Allowed::default();
         allowed.note(&(b"u".to_vec(), None), TableName::new("s", "t"));

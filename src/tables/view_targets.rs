@@ -1,4 +1,5 @@
-//! Views of ruled tables, all followed at one moment: for rehearsals, which hold no statement up to look at its view.
+//! All views of ruled tables, each followed to its table, read at one moment. Rehearsals need them so: they
+//! hold no statement up to look at its view.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +13,20 @@ use crate::tables::views::mentioning;
 
 /// What a view's name means.
 #[derive(Debug, Clone)]
-pub struct Followed {
+pub struct ViewTarget {
     pub lookup: Lookup,
     /// The ruled table that its rows go into; where that is not certain, the view itself.
     pub table: TableName,
 }
 
-pub type AllFollowed = BTreeMap<FoldedName<'static>, Followed>;
+pub type ViewTargets = BTreeMap<FoldedName<'static>, ViewTarget>;
 
 /// The backend's views that mention a table of which `base` knows something: three queries and one more for each 32 of them.
-pub async fn follow_all(
+pub async fn read_view_targets(
     schema: &Schema,
     case: NameCase,
     base: impl Fn(&str, &str) -> Option<Lookup>,
-) -> Result<AllFollowed, SchemaError> {
+) -> Result<ViewTargets, SchemaError> {
     let views = schema.views().await?;
     let found = mentioning(case, &views, |schema, table| base(schema, table).is_some());
     let is_found = |view: &&ViewText| found.contains(&case.fold(&view.schema, &view.name));
@@ -48,11 +49,11 @@ fn follow(
     live: &Live<'_>,
     case: NameCase,
     base: impl Fn(&str, &str) -> Option<Lookup>,
-) -> Option<Followed> {
+) -> Option<ViewTarget> {
     let (view, shape) = live.get(name)?;
     let own = (view.schema.as_str(), view.name.as_str());
     let ends = |lookup, (schema, table): (&str, &str)| {
-        Some(Followed { lookup, table: TableName::new(schema, table) })
+        Some(ViewTarget { lookup, table: TableName::new(schema, table) })
     };
     let mut following = Following::new(shape);
     let mut text = &view.definition;

@@ -74,8 +74,8 @@ pub enum Value {
 }
 
 /// What only the session knows.
-pub trait Session {
-    fn named(&self, name: &str) -> Known;
+pub trait SessionFacts {
+    fn prepared(&self, name: &str) -> Known;
     fn value(&self, question: &[u8]) -> Value;
 
     /// Whether LAST_INSERT_ID() may stand in a text: MySQL Router refuses it (3566) where sessions share connections.
@@ -87,8 +87,8 @@ pub trait Session {
 /// A session that has prepared nothing and asked nothing.
 pub struct Fresh;
 
-impl Session for Fresh {
-    fn named(&self, _: &str) -> Known {
+impl SessionFacts for Fresh {
+    fn prepared(&self, _: &str) -> Known {
         Known::Unknown
     }
 
