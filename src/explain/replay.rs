@@ -305,15 +305,14 @@ mod tests {
     use crate::explain::{SERVER, dialect};
     use crate::proxy::settings::Verify;
     use crate::querylog::log::{Format, Log};
+    use crate::rules::RuleSet;
 
     /// What comes of a log: rewritten, left, unknown.
     #[track_caller]
     fn check(log: &str, database: Option<&str>, expect: (u64, u64, u64)) {
-        let folder = tempfile::tempdir().unwrap();
         let text = "schema = \"shop\"\n[generators.g]\nkind = \"sequence\"\n\
                     [tables.t]\ncolumn = \"id\"\ngenerator = \"g\"\n";
-        std::fs::write(folder.path().join("s.toml"), text).unwrap();
-        let rules = crate::rules::load(folder.path()).unwrap().0;
+        let rules = RuleSet::of_text(text);
         let beginning = Beginning {
             dialect: dialect(SERVER, "").unwrap(),
             database: database.map(str::to_owned),
@@ -366,8 +365,7 @@ mod tests {
 
     #[test]
     fn texts_that_are_prepared_have_a_limit() {
-        let folder = tempfile::tempdir().unwrap();
-        let rules = crate::rules::load(folder.path()).unwrap().0;
+        let rules = RuleSet::default();
         let beginning =
             Beginning { dialect: dialect(SERVER, "").unwrap(), database: None, keeps_server: false };
         let mut replay = Replay::new(Tables { rules: &rules, live: None }, Verify::Off, beginning);

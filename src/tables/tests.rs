@@ -15,14 +15,12 @@ use crate::tables::{InForce, Tables};
 
 /// Generators `g`, with these keys, and `h`; all tables whose name begins with "t" draw from `generator`.
 fn rules(keys: &str, generator: &str) -> Arc<RuleSet> {
-    let folder = tempfile::tempdir().unwrap();
     let text = format!(
         "schema = \"s\"\n[generators.g]\nkind = \"sequence\"\nseed = \"none\"\nbatch = 100\n{keys}\n\
          [generators.h]\nkind = \"sequence\"\nseed = \"none\"\n\
          [tables.\"t*\"]\ncolumn = \"id\"\ngenerator = \"{generator}\"\n"
     );
-    std::fs::write(folder.path().join("s.toml"), text).unwrap();
-    Arc::new(crate::rules::load(folder.path()).unwrap().0)
+    Arc::new(RuleSet::of_text(&text))
 }
 
 async fn opened(rules: Arc<RuleSet>) -> (InForce, Arc<MemoryStore>) {
@@ -143,7 +141,13 @@ async fn tables_are_opened_once_the_store_answers_again() {
 /// Table t moves from g to h; that fails behind the retirement as `fail` has it. The old rules go on, or the new, and
 /// the next change succeeds.
 #[track_caller]
-fn check_handover(keys: &str, to: &str, is_bound: bool, fail: impl Fn(&MemoryStore, &AtomicBool), goes_on: &str) {
+fn check_handover(
+    keys: &str,
+    to: &str,
+    is_bound: bool,
+    fail: impl Fn(&MemoryStore, &AtomicBool),
+    goes_on: &str,
+) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
         let panics = Arc::new(AtomicBool::default());
