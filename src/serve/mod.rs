@@ -26,21 +26,18 @@ use tokio::task::JoinSet;
 
 use crate::address::listener::Listener;
 use crate::admin::http::{self, Listening};
-use crate::audit::{self, Audit};
+use crate::audit;
 use crate::config::keys::ConfigFile;
 use crate::config::{Config, StoreKind};
 use crate::opened;
 use crate::proxy::connect::login::LoginContext;
-use crate::proxy::connect::seats::Seats;
 use crate::proxy::connect::socket_users::SocketUsers;
-use crate::proxy::connect::tls::Tls;
 use crate::proxy::listener::{self, Server};
-use crate::proxy::rsa_key::KeyCell;
 use crate::proxy::session::Shared;
 use crate::proxy::settings::Verify;
 use crate::proxy::verifier::Verifier;
 use crate::rules::{Mark, RuleSet};
-use crate::schema::{Primary, Schema};
+use crate::schema::Schema;
 use crate::serve::log::SetLogLevel;
 use crate::serve::operator::{Parts, ProxyDesk};
 use crate::serve::reload::Reloader;
@@ -107,12 +104,12 @@ impl Opened {
         set_log_level: SetLogLevel,
     ) -> anyhow::Result<(Opened, Option<(Offered, Listener)>)> {
         let hangup = signal(SignalKind::hangup())?;
-        let settings = Arc::new(config.proxy.clone());
+        let settings = &config.proxy;
         folders::be_ours("state.path", &settings.state_path)?;
         if let StoreKind::Embedded { path } = &config.store.kind {
             folders::be_ours("store.path", &folders::of_file(path))?;
         }
-        let tls = Arc::new(Tls::new(&settings)?);
+        let mut login = LoginContext::new(settings.clone())?;
         // All that can fail before the other process gives its place.
         let schema = match opened::control(&config) {
             Some(control) => Some(Schema::connect(&control).await?),
@@ -122,8 +119,8 @@ impl Opened {
             Some(settings) => Some(http::listen(settings, start.takes_over).await?),
             None => None,
         };
-        let primary = schema.as_ref().map(|schema| schema.primary().clone()).unwrap_or_default();
-        let offered = if start.takes_over { takeover::ask(&settings).await? } else { None };
+        login.primary = schema.as_ref().map(|schema| schema.primary().clone()).unwrap_or_default();
+        let offered = if start.takes_over { takeover::ask(settings).await? } else { None };
         let store = takeover::open_store(&config, offered.is_some()).await?;
         let meter = Arc::new(StoreMeter::default());
         let metered: Arc<dyn Store> = Arc::new(MeteredStore::new(store.clone(), Arc::clone(&meter)));
@@ -132,13 +129,16 @@ impl Opened {
         background::watch(&tables, &*store);
         let console = console::place(&config.admin, offered.is_some()).await?;
         let (draining, drain) = watch::channel(false);
-        let socket_users = SocketUsers::watch(&settings.backend.addresses, schema.clone()).await;
-        let shared = shared(&config, tls, (primary, socket_users), tables.clone(), drain.clone()).await?;
+        login.socket_users = SocketUsers::watch(&settings.backend.addresses, schema.clone()).await;
+        let (id_deadline, verify) = (config.store.deadline, config.rewrite.verify);
+        let shared = Shared::new(login, tables.clone(), id_deadline, verify, drain.clone());
+        shared.audit.note_in(audit::open(config.log.audit.as_deref()).await?)?;
         let shared = Arc::new(ArcSwap::from_pointee(shared));
         let place = Place::new(&config, tables.clone(), store.clone());
         let acting = (config.clone(), written, mark);
         let reloader = Arc::new(Reloader::new(start.config_path, acting, shared.clone(), set_log_level));
-        let parts = Parts { config, shared, tables, schema, store: metered, meter, reloader, draining: drain };
+        let parts =
+            Parts { config, shared, tables, schema, store: metered, meter, reloader, draining: drain };
         Ok((Opened { parts, store, draining, console, http, place, hangup }, offered))
     }
 }
@@ -209,37 +209,6 @@ fn tell_opinions(verifier: &Verifier) {
             "rewrite.verify: rewrites and what a second parser said of them"
         );
     }
-}
-
-/// What the first sessions get.
-async fn shared(
-    config: &Config,
-    tls: Arc<Tls>,
-    (primary, socket_users): (Primary, SocketUsers),
-    tables: Arc<InForce>,
-    draining: watch::Receiver<bool>,
-) -> anyhow::Result<Shared> {
-    let audit = Audit::default();
-    audit.note_in(audit::open(config.log.audit.as_deref()).await?)?;
-    let settings = Arc::new(config.proxy.clone());
-    let login = LoginContext {
-        seats: Arc::new(Seats::new(&settings.limits)),
-        settings,
-        tls,
-        own_key: Arc::new(KeyCell::default()),
-        socket_users,
-        primary,
-    };
-    Ok(Shared {
-        login,
-        tables,
-        id_deadline: config.store.deadline,
-        verifier: Verifier::new(config.rewrite.verify),
-        sessions: Arc::default(),
-        audit: Arc::new(audit),
-        allowed: Arc::default(),
-        draining,
-    })
 }
 
 /// Signals that come while files are read count as one.
