@@ -231,6 +231,16 @@ enum Verifier {
     ChainAndName(Arc<WebPkiServerVerifier>),
 }
 
+impl Verifier {
+    /// `None`: nothing is verified.
+    fn chain(&self) -> Option<&WebPkiServerVerifier> {
+        match self {
+            Verifier::Nothing(_) => None,
+            Verifier::Chain(by) | Verifier::ChainAndName(by) => Some(by),
+        }
+    }
+}
+
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
@@ -262,10 +272,8 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        match self {
-            Verifier::Nothing(_) => Ok(HandshakeSignatureValid::assertion()),
-            Verifier::Chain(by) | Verifier::ChainAndName(by) => by.verify_tls12_signature(message, cert, dss),
-        }
+        let valid = || Ok(HandshakeSignatureValid::assertion());
+        self.chain().map_or_else(valid, |by| by.verify_tls12_signature(message, cert, dss))
     }
 
     fn verify_tls13_signature(
@@ -274,10 +282,8 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        match self {
-            Verifier::Nothing(_) => Ok(HandshakeSignatureValid::assertion()),
-            Verifier::Chain(by) | Verifier::ChainAndName(by) => by.verify_tls13_signature(message, cert, dss),
-        }
+        let valid = || Ok(HandshakeSignatureValid::assertion());
+        self.chain().map_or_else(valid, |by| by.verify_tls13_signature(message, cert, dss))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
