@@ -2,10 +2,12 @@
 //! all places are taken, the one who has been there longest, of the address that has most of them, makes room.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::AbortHandle;
+
+use crate::address;
 
 #[derive(Debug)]
 pub(super) struct Lobby {
@@ -54,7 +56,7 @@ impl Lobby {
         }
         let nth = guests.count;
         guests.count += 1;
-        guests.all.push(Guest { nth, from: from.map(network), is_served: false, task: None });
+        guests.all.push(Guest { nth, from: from.map(address::network), is_served: false, task: None });
         Place { lobby: Arc::clone(self), nth }
     }
 
@@ -99,14 +101,6 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.lobby.guests().all.retain(|guest| guest.nth != self.nth);
-    }
-}
-
-/// Of IPv6 the network: one machine has as many addresses in it as it likes.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-        v4 @ IpAddr::V4(_) => v4,
     }
 }
 
