@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use mysql_async::Row;
 
-use super::{Schema, SchemaError};
+use super::{Schema, SchemaError, text};
 
 /// A table, by schema and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,5 +72,5 @@ impl Schema {
 }
 
 fn texts<const N: usize>(row: &Row) -> [Option<String>; N] {
-    std::array::from_fn(|at| row.get_opt::<String, _>(at)?.ok())
+    std::array::from_fn(|at| text(row, at))
 }
