@@ -168,3 +168,9 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
     let slips_max = (lower.chars().count() / 3).max(1);
     distances.filter(|(slips, _)| *slips <= slips_max).min().map(|(_, one)| one)
 }
+
+/// For the end of an error; empty where no known name is near.
+pub fn did_you_mean(name: &str, known: &[String]) -> String {
+    let near = nearest(name, known.iter().map(String::as_str));
+    near.map_or(String::new(), |near| format!("; did you mean {near}?"))
+}

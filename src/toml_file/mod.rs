@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use toml::de::DeTable;
 
 pub use finding::{Finding, Findings, Severity};
-pub use leaf::{describe, nearest};
+pub use leaf::{describe, did_you_mean, nearest};
 pub use values::{ByteSize, Interval, Network, OneOrMany, OrOff, Place, Secret, UtcTime};
 pub use walk::join;
 

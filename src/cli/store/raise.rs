@@ -17,7 +17,7 @@ use crate::rules::model::{GeneratorKind, GeneratorName, Mode, Rule};
 use crate::schema::Schema;
 use crate::store::record::decode;
 use crate::store::{GeneratorRecord, Key, StoreError};
-use crate::toml_file::nearest;
+use crate::toml_file::did_you_mean;
 
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "flags of a command line")]
@@ -109,7 +109,7 @@ async fn be_a_sequence(desk: &OperatorStore, loaded: &Loaded, name: &str) -> any
     let key = Key::generator(name);
     let found = desk.store.load(&key).await?;
     let stored = found.map(|found| decode::<GeneratorRecord>(&key, &found.value)).transpose()?;
-    let spec = loaded.rules.generators().find(|spec| spec.name.to_string() == name);
+    let spec = loaded.rules.generator_named(name);
     let is_timestamp = stored.as_ref().is_some_and(|record| record.kind == "timestamp")
         || spec.is_some_and(|spec| matches!(spec.kind, GeneratorKind::Timestamp(_)));
     if is_timestamp {
@@ -121,13 +121,12 @@ async fn be_a_sequence(desk: &OperatorStore, loaded: &Loaded, name: &str) -> any
     }
     let mut names: Vec<_> = loaded.rules.generators().map(|spec| spec.name.to_string()).collect();
     names.extend(desk.names(Key::GENERATORS).await?);
-    let near = nearest(name, names.iter().map(String::as_str));
-    let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+    let near = did_you_mean(name, &names);
     Err(Usage(format!("neither the store nor the rules have a generator {name}{near}")).into())
 }
 
 async fn above_tables(loaded: &Loaded, name: &str) -> anyhow::Result<u64> {
-    let Some(spec) = loaded.rules.generators().find(|spec| spec.name.to_string() == name) else {
+    let Some(spec) = loaded.rules.generator_named(name) else {
         return Err(
             Usage(format!("the rules have no generator {name}, so no tables of it; write --to")).into()
         );

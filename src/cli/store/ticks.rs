@@ -10,10 +10,10 @@ use crate::schema::Schema;
 
 /// The layout of a generator of the rules; `None`: it is a sequence, or there is none of that name.
 pub(in crate::cli) fn layout_of<'a>(loaded: &'a Loaded, name: &str) -> Option<&'a Layout> {
-    loaded.rules.generators().find(|spec| spec.name.to_string() == name).and_then(|spec| match &spec.kind {
+    match &loaded.rules.generator_named(name)?.kind {
         GeneratorKind::Timestamp(timestamp) => Some(&timestamp.layout),
         GeneratorKind::Sequence(_) => None,
-    })
+    }
 }
 
 /// The first tick all of whose ids, whatever the node, are above those of a table's column.
