@@ -63,6 +63,12 @@ impl OperatorStore {
         Ok(OperatorStore { store, etcd: None })
     }
 
+    /// An error where proxies live; `why` says it of their names.
+    pub async fn be_alone(&self, why: impl Fn(String) -> String) -> anyhow::Result<()> {
+        let live = self.proxies().await?;
+        if live.is_empty() { Ok(()) } else { bail!(why(live.join(", "))) }
+    }
+
     /// Names of the proxies that live.
     pub async fn proxies(&self) -> Result<Vec<String>, StoreError> {
         self.names(Key::PROXIES).await

@@ -124,13 +124,12 @@ fn be_lowerable(record: &GeneratorRecord, name: &str, to: u64) -> anyhow::Result
 
 /// No proxy lives, and the store is what it was.
 async fn be_quiet(desk: &OperatorStore, name: &str) -> anyhow::Result<()> {
-    let live = desk.proxies().await?;
-    if !live.is_empty() {
-        bail!(
-            "{} live, and may have reserved ids above the new bound: stop every proxy of this store, then lower {name}",
-            live.join(", ")
-        );
-    }
+    desk.be_alone(|live| {
+        format!(
+            "{live} live, and may have reserved ids above the new bound: stop every proxy of this store, then lower {name}"
+        )
+    })
+    .await?;
     if desk.store.load(&Key::suspect()).await?.is_some() {
         bail!("the store is suspected of having gone back: `rowstamp store raise --settle` first");
     }

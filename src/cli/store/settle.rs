@@ -111,12 +111,11 @@ async fn be_heard(desk: &OperatorStore, others_stopped: bool) -> anyhow::Result<
 }
 
 async fn be_alone(desk: &OperatorStore) -> anyhow::Result<()> {
-    let live = desk.proxies().await?;
-    if live.is_empty() {
-        return Ok(());
-    }
-    bail!(
-        "{} would issue on from what they have reserved: only with etcd proxies need not be stopped; stop them, then settle",
-        live.join(", ")
-    );
+    desk.be_alone(|live| {
+        format!(
+            "{live} would issue on from what they have reserved: only with etcd proxies need not be stopped; stop them, then \
+             settle"
+        )
+    })
+    .await
 }

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::cli::store::known;
 use crate::cli::{ConfigArg, EXIT_FOUND};
 use crate::config::{Loaded, load_file};
-use crate::ids::layout::Layout;
+use crate::ids::layout::{Layout, Moment};
 use crate::ids::reach::Reach;
 use crate::ids::{ID_MAX, bound_of};
 use crate::opened::store::{OperatorStore, described};
@@ -133,9 +133,8 @@ async fn be_near(
         }
         let record: GeneratorRecord = decode(key, json)?;
         if let Some(layout) = record.layout.as_deref().and_then(|layout| layout.parse::<Layout>().ok()) {
-            let (time, now) = (layout.time_of(record.bound), SystemTime::now());
-            let now = now.duration_since(UNIX_EPOCH).unwrap_or_default() + TIME_AHEAD_MAX;
-            if u128::from(time.micros()) > now.as_micros() {
+            let time = layout.time_of(record.bound);
+            if time > Moment::from(SystemTime::now() + TIME_AHEAD_MAX) {
                 far.push(format!(
                     "{key}: its bound is a time more than a day ahead of this machine's clock, {time}"
                 ));
@@ -196,11 +195,8 @@ pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
 
 /// An error where proxies live that would raise bounds in the store of `from` while others work with the new one.
 async fn be_quiet(source: &OperatorStore, from: &str) -> anyhow::Result<()> {
-    let live = source.proxies().await?;
-    if live.is_empty() {
-        return Ok(());
-    }
-    bail!("{} live on the store of {from} and would issue on: stop them, then move", live.join(", "));
+    let why = |live| format!("{live} live on the store of {from} and would issue on: stop them, then move");
+    source.be_alone(why).await
 }
 
 /// What a store may be made of again: all but what is about proxies and about the store itself.
