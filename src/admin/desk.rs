@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 /// Rows are as they are now; nothing in them is a secret, a literal of a statement or a bound value.
@@ -347,10 +349,13 @@ pub struct Raised {
     pub to: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// SHOW and EXPLAIN.
+    /// SHOW and EXPLAIN REWRITE.
+    #[default]
     Read,
+    /// RELOAD, RAISE, PAUSE, RESUME, KILL and DRAIN too.
     Write,
 }
 

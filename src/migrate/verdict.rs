@@ -12,9 +12,9 @@ use crate::schema::{Session, Tally};
 pub use decoded::{Decoded, Ticks};
 
 /// How far the migration is said to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Done {
-    /// The counter hands out odd ids to all sessions; no rule is on.
+    /// The server's counter hands out odd ids to every session; the rules are off.
     Interleaved,
     /// The rules are on; some write directly, some through the proxy.
     On,
