@@ -22,7 +22,7 @@ use crate::admin::{
 use crate::config::{Config, StoreKind};
 use crate::explain::tables::LiveTables;
 use crate::explain::{ExplainInput, explain_statement};
-use crate::lint::{self, Finding, Severity, Where};
+use crate::lint::{self, Finding, Where};
 use crate::opened::facts::facts_of;
 use crate::opened::locks;
 use crate::proxy::session::Shared;
@@ -79,8 +79,7 @@ impl ProxyDesk {
 
     fn generator(&self, name: &str) -> Result<GeneratorName, DeskError> {
         let rules = self.parts.tables.rules();
-        let found = rules.generators().find(|spec| spec.name.to_string() == name);
-        found.map(|spec| spec.name.clone()).ok_or_else(|| {
+        rules.generator_named(name).map(|spec| spec.name.clone()).ok_or_else(|| {
             let names: Vec<_> = rules.generators().map(|spec| spec.name.to_string()).collect();
             let near = crate::toml_file::nearest(name, names.iter().map(String::as_str));
             let near = near
@@ -262,11 +261,7 @@ fn rule_row(rule: &Rule) -> RuleRow {
 
 fn finding_row(finding: Finding) -> FindingRow {
     FindingRow {
-        severity: match finding.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        },
+        severity: finding.severity.as_str(),
         code: finding.code.as_str().to_owned(),
         place: place_of(&finding.place),
         why: finding.why,
