@@ -9,6 +9,7 @@ pub(crate) mod conformance;
 pub mod embedded;
 pub mod etcd;
 pub mod gate;
+#[cfg(any(test, feature = "test-util"))]
 pub mod memory;
 pub mod metered;
 pub mod mysql;
