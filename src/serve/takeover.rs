@@ -42,7 +42,7 @@ pub(crate) async fn open_store(config: &Config, waits: bool) -> anyhow::Result<A
     let end = Instant::now() + RELEASE_DEADLINE;
     loop {
         match opened::store::open(config).await {
-            Ok(store) => return Ok(GateStore::new(store)),
+            Ok(store) => return Ok(GateStore::new(&store)),
             Err(error) if !waits || Instant::now() > end => return Err(error),
             Err(_) => sleep(RELEASE_PAUSE).await,
         }

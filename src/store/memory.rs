@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
 
 /// How often each thing goes wrong, in calls of a thousand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -173,7 +173,7 @@ impl MemoryStore {
     }
 
     /// Delays before and after a call; an error if the store is away.
-    fn admit(&self) -> Result<(Duration, Duration), StoreError> {
+    fn admit(&self) -> Result<(Duration, Duration)> {
         let mut shared = self.lock();
         let away = shared.faults.away;
         if shared.away_calls > 0 {
@@ -243,7 +243,7 @@ impl Shared {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>> {
         self.call_hook(Moment::BeforeLoad, key);
         let (before, after) = self.admit()?;
         pause(before).await;
@@ -252,7 +252,7 @@ impl Store for MemoryStore {
         Ok(found)
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>> {
         let (before, after) = self.admit()?;
         pause(before).await;
         let from = Key(prefix.to_owned());
@@ -267,12 +267,7 @@ impl Store for MemoryStore {
         Ok(found)
     }
 
-    async fn compare_and_set(
-        &self,
-        key: &Key,
-        expected: Option<Revision>,
-        value: &[u8],
-    ) -> Result<Outcome, StoreError> {
+    async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
         self.call_hook(Moment::BeforeWrite, key);
         let (before, after) = self.admit()?;
         pause(before).await;

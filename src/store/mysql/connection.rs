@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::place::{Candidate, Choice, LOOK_AGE_MAX, LOOK_VALID, PlaceRecord, choose};
-use super::{CALL_DEADLINE, NO_SUCH_TABLE};
+use super::{CALL_DEADLINE, NO_SUCH_TABLE, Result};
 use crate::role::{self, Role};
 use crate::store::record::{decode, encode};
 use crate::store::{Key, StoreError};
@@ -89,7 +89,7 @@ impl Connection {
     }
 
     /// One more connection to the server in use, and its number.
-    pub(super) async fn another(&self) -> Result<(usize, Conn), StoreError> {
+    pub(super) async fn another(&self) -> Result<(usize, Conn)> {
         let mut slot = self.seat.lock().await;
         let seat = self.take(&mut slot).await?;
         let nth = seat.nth;
@@ -100,14 +100,14 @@ impl Connection {
     }
 
     /// The primary, looked at not long ago. Whoever is dropped while it uses it leaves nobody a connection with half an answer.
-    async fn take(&self, slot: &mut Option<Seat>) -> Result<Seat, StoreError> {
+    async fn take(&self, slot: &mut Option<Seat>) -> Result<Seat> {
         match slot.take() {
             Some(seat) if seat.looked_at.elapsed() < LOOK_AGE_MAX => Ok(seat),
             seat => self.look(seat).await,
         }
     }
 
-    async fn look(&self, seat: Option<Seat>) -> Result<Seat, StoreError> {
+    async fn look(&self, seat: Option<Seat>) -> Result<Seat> {
         let looked_at = Instant::now();
         let mut looks = JoinSet::new();
         let before = seat.as_ref().map(|seat| seat.nth);
@@ -157,7 +157,7 @@ impl Connection {
         mut writable: Vec<Found>,
         before: Option<usize>,
         looked_at: Instant,
-    ) -> Result<Seat, StoreError> {
+    ) -> Result<Seat> {
         if !self.may_move() {
             let Found { nth, conn, .. } = writable.swap_remove(0);
             return Ok(Seat { nth, conn, looked_at });
@@ -196,7 +196,7 @@ impl Connection {
     }
 
     /// An error where the server is not to be used yet.
-    async fn claim(&self, found: &mut Found, record: &PlaceRecord) -> Result<(), StoreError> {
+    async fn claim(&self, found: &mut Found, record: &PlaceRecord) -> Result<()> {
         let (own, name) = (&self.own, Key::primary());
         // Of several who find the same one is first, and all others see that in their next look.
         let sql = match &found.record {
@@ -223,7 +223,7 @@ impl Connection {
     pub(super) async fn read<T>(
         &self,
         call: impl AsyncFnOnce(&mut Conn) -> Result<T, mysql_async::Error>,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let answered = timeout(CALL_DEADLINE, async {
             let mut slot = self.seat.lock().await;
             let mut seat = self.take(&mut slot).await?;
@@ -247,7 +247,7 @@ impl Connection {
         key: &Key,
         sql: &str,
         params: mysql_async::Params,
-    ) -> Result<Option<u64>, StoreError> {
+    ) -> Result<Option<u64>> {
         let unknown = |reason: String| StoreError::UnknownOutcome {
             store: self.name.clone(),
             key: key.clone(),
