@@ -266,11 +266,7 @@ mod tests {
             ("b", Outcome::Refused, 2),
         ] {
             for _ in 0..times {
-                tally.executed(
-                    digest(hash),
-                    Said { ids: 2, ..Said::new(outcome, "why; do it") },
-                    at,
-                );
+                tally.executed(digest(hash), Said { ids: 2, ..Said::new(outcome, "why; do it") }, at);
             }
         }
         tally.prepared(digest("e"), Said::new(Outcome::ServerFirst, ""), at);

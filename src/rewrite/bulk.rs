@@ -134,7 +134,8 @@ impl<'a> Draft<'a> {
             }
             if values().any(|value| value > i128::from(i64::MAX)) {
                 return Err(Refusal::Statement(
-                    "ids below zero and above 9223372036854775807 in one bulk execution; send them apart".into(),
+                    "ids below zero and above 9223372036854775807 in one bulk execution; send them apart"
+                        .into(),
                 ));
             }
             Ok(IdKind::Integer(ParamType { flags: 0, ..ParamType::ID }))

@@ -7,9 +7,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 
-use crate::address::listener::Listener;
 use super::{Http, HttpSettings, listen, site};
 use crate::address::Address;
+use crate::address::listener::Listener;
 use crate::admin::fake::FakeDesk;
 use crate::admin::status::Status;
 

@@ -63,8 +63,7 @@ impl Session {
         let meaning = self.meaning(prepared)?;
         let draft = Draft::new(prepared, &bulk, meaning)?;
         if let Some(why) = prepared.insert.one_set_only.filter(|_| draft.sets > 1) {
-            let why =
-                format!("a bulk execution of several rows, and {why}; execute the rows one by one");
+            let why = format!("a bulk execution of several rows, and {why}; execute the rows one by one");
             return Err(Refusal::Statement(why).into());
         }
         let explicit = Explicit::expect(tables, &prepared.insert.target, 0, &draft.explicit);

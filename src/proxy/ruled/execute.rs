@@ -335,8 +335,7 @@ impl Session {
 
 fn lost_long_data() -> Refusal {
     Refusal::Statement(
-        "the rules have changed since a parameter was sent ahead; send it and execute again"
-            .to_owned(),
+        "the rules have changed since a parameter was sent ahead; send it and execute again".to_owned(),
     )
 }
 

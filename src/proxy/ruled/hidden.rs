@@ -32,9 +32,8 @@ impl Session {
     ) -> Result<(), Stop> {
         let state = self.relay.view.state().ok_or_else(state_unknown)?;
         let refused = |why: &str| {
-            let why = format!(
-                "a temporary table may hide {schema}.{table}, and the server cannot be asked {why}"
-            );
+            let why =
+                format!("a temporary table may hide {schema}.{table}, and the server cannot be asked {why}");
             Err(Refusal::Statement(why).into())
         };
         let sql = question(schema, table);
