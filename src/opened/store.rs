@@ -25,9 +25,9 @@ pub struct OperatorStore {
 impl OperatorStore {
     /// A file that is not there is an error, and so is a store whose bounds were moved elsewhere.
     pub async fn open(config: &Config) -> anyhow::Result<Self> {
-        let desk = Self::open_as_it_is(config).await?;
-        record::has_not_moved(&*desk.store).await?;
-        Ok(desk)
+        let operator = Self::open_as_it_is(config).await?;
+        record::has_not_moved(&*operator.store).await?;
+        Ok(operator)
     }
 
     /// Also one whose bounds were moved elsewhere.
@@ -45,9 +45,9 @@ impl OperatorStore {
 
     /// As [`Self::open`], and makes a store where there is none.
     pub async fn open_or_make(config: &Config) -> anyhow::Result<Self> {
-        let desk = Self::make(config).await?;
-        record::has_not_moved(&*desk.store).await?;
-        Ok(desk)
+        let operator = Self::make(config).await?;
+        record::has_not_moved(&*operator.store).await?;
+        Ok(operator)
     }
 
     /// Also one whose bounds were moved elsewhere.
@@ -55,8 +55,8 @@ impl OperatorStore {
         let store: Arc<dyn Store> = match &config.store.kind {
             StoreKind::Embedded { path } => Arc::new(EmbeddedStore::open(path)?),
             StoreKind::Etcd(etcd) => {
-                let desk = Arc::new(EtcdOperator::open(&etcd_settings(config, etcd)?).await?);
-                return Ok(OperatorStore { store: desk.clone(), etcd: Some(desk) });
+                let operator = Arc::new(EtcdOperator::open(&etcd_settings(config, etcd)?).await?);
+                return Ok(OperatorStore { store: operator.clone(), etcd: Some(operator) });
             }
             StoreKind::Mysql(mysql) => Arc::new(mysql_store(config, mysql, None).await?),
         };

@@ -19,7 +19,7 @@ use std::task::Poll;
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
-use takeover::Place;
+use takeover::Incumbent;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -47,7 +47,7 @@ use crate::store::gate::GateStore;
 use crate::store::metered::{MeteredStore, StoreMeter};
 use crate::tables::locks::{Sharing, TableLocks};
 use crate::tables::{InForce, shadow_counts};
-use crate::takeover::Offered;
+use crate::takeover::Handover;
 
 /// How the process was started.
 #[derive(Debug)]
@@ -64,9 +64,9 @@ pub struct Opened {
     parts: Parts,
     store: Arc<GateStore>,
     draining: watch::Sender<bool>,
-    console: console::Place,
+    console: console::Socket,
     http: Option<Listening>,
-    place: Place,
+    incumbent: Incumbent,
     hangup: Signal,
 }
 
@@ -80,13 +80,13 @@ pub async fn start(
     // Before anything is opened: a signal that comes now must end the process cleanly too.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let (mut opened, offered) = Opened::open(start, files, rules, set_log_level).await?;
+    let (mut opened, handover) = Opened::open(start, files, rules, set_log_level).await?;
     let settings = &opened.parts.config.proxy;
-    let (mut listener, offered) = match offered {
-        Some((offered, listener)) => (listener, Some(offered)),
+    let (mut listener, handover) = match handover {
+        Some((handover, listener)) => (listener, Some(handover)),
         None => (listener::bind(&settings.listen, settings.listen_is_written).await?, None),
     };
-    opened.place.open(offered).await?;
+    opened.incumbent.open(handover).await?;
     listener.adopt();
     let stop = async || {
         tokio::select! { _ = terminate.recv() => "SIGTERM", _ = interrupt.recv() => "SIGINT" }
@@ -102,7 +102,7 @@ impl Opened {
         (config, written, mark): (Config, ConfigFile, Mark),
         rules: RuleSet,
         set_log_level: SetLogLevel,
-    ) -> anyhow::Result<(Opened, Option<(Offered, Listener)>)> {
+    ) -> anyhow::Result<(Opened, Option<(Handover, Listener)>)> {
         let hangup = signal(SignalKind::hangup())?;
         let settings = &config.proxy;
         folders::be_ours("state.path", &settings.state_path)?;
@@ -120,26 +120,26 @@ impl Opened {
             None => None,
         };
         login.primary = schema.as_ref().map(|schema| schema.primary().clone()).unwrap_or_default();
-        let offered = if start.takes_over { takeover::ask(settings).await? } else { None };
-        let store = takeover::open_store(&config, offered.is_some()).await?;
+        let handover = if start.takes_over { takeover::ask(settings).await? } else { None };
+        let store = takeover::open_store(&config, handover.is_some()).await?;
         let meter = Arc::new(StoreMeter::default());
         let metered: Arc<dyn Store> = Arc::new(MeteredStore::new(store.clone(), Arc::clone(&meter)));
         let tables =
             Arc::new(tables(&config, schema.clone(), Arc::clone(&metered), rules, start.trusts_clock).await?);
         background::watch(&tables, &*store);
-        let console = console::place(&config.admin, offered.is_some()).await?;
+        let console = console::bind_socket(&config.admin, handover.is_some()).await?;
         let (draining, drain) = watch::channel(false);
         login.socket_users = SocketUsers::watch(&settings.backend.addresses, schema.clone()).await;
         let (id_deadline, verify) = (config.store.deadline, config.rewrite.verify);
         let shared = Shared::new(login, tables.clone(), id_deadline, verify, drain.clone());
         shared.audit.note_in(audit::open(config.log.audit.as_deref()).await?)?;
         let shared = Arc::new(ArcSwap::from_pointee(shared));
-        let place = Place::new(&config, tables.clone(), store.clone());
+        let incumbent = Incumbent::new(&config, tables.clone(), store.clone());
         let acting = (config.clone(), written, mark);
         let reloader = Arc::new(Reloader::new(start.config_path, acting, shared.clone(), set_log_level));
         let parts =
             Parts { config, shared, tables, schema, store: metered, meter, reloader, draining: drain };
-        Ok((Opened { parts, store, draining, console, http, place, hangup }, offered))
+        Ok((Opened { parts, store, draining, console, http, incumbent, hangup }, handover))
     }
 }
 
@@ -151,7 +151,7 @@ pub async fn run(
     mut stop: impl AsyncFnMut() -> &'static str,
     hurry: impl Future<Output = ()>,
 ) {
-    let Opened { parts, store, draining, console, http, mut place, hangup } = opened;
+    let Opened { parts, store, draining, console, http, mut incumbent, hangup } = opened;
     let (shared, tables, reloader) = (parts.shared.clone(), parts.tables.clone(), parts.reloader.clone());
     let mut reloads = JoinSet::new();
     reloads.spawn(reload_at(hangup, reloader.clone()));
@@ -167,17 +167,17 @@ pub async fn run(
     };
     let mut server = Server::new(listener, shared.clone(), draining);
     let is_handed = loop {
-        let offer = server
+        let request = server
             .accept(async {
-                tokio::select! { () = stop() => None, offer = place.offer() => Some(offer) }
+                tokio::select! { () = stop() => None, request = incumbent.request() => Some(request) }
             })
             .await;
-        let Some(offer) = offer else { break false };
-        if place.hand(offer, server.listener()).await {
+        let Some(request) = request else { break false };
+        if incumbent.hand(request, server.listener()).await {
             break true;
         }
     };
-    drop(place);
+    drop(incumbent);
     if is_handed {
         // Who has the clients is who tells of them.
         drop(http);
@@ -214,7 +214,7 @@ fn tell_opinions(verifier: &Verifier) {
 /// Signals that come while files are read count as one.
 async fn reload_at(mut hangup: Signal, reloader: Arc<Reloader>) {
     while hangup.recv().await.is_some() {
-        if caught(reloader.reload_and_tell("SIGHUP")).await.is_err() {
+        if caught(reloader.reload_and_log("SIGHUP")).await.is_err() {
             tracing::error!(
                 "SIGHUP: a fault of Rowstamp's own ended the reload, as told before; send SIGHUP again"
             );

@@ -1,8 +1,8 @@
 //! The running proxy as operators see it: what the console and the HTTP server show and do, made of its parts.
 
 mod generators;
+mod health;
 mod metrics;
-mod pulse;
 mod rates;
 mod store;
 
@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use tokio::sync::{Notify, watch};
 
-use self::pulse::Pulse;
+use self::health::Health;
 use self::rates::Rates;
 use crate::admin::{
     About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Metric, ProxyRow,
@@ -56,7 +56,7 @@ pub(crate) struct ProxyDesk {
     sessions: Arc<Sessions>,
     since: SystemTime,
     rates: Rates,
-    pulse: Pulse,
+    health: Health,
     drains: Arc<Notify>,
 }
 
@@ -64,11 +64,11 @@ impl ProxyDesk {
     /// Needs a Tokio runtime, in which it looks at the generators, and asks the backend and the store, while it lives.
     pub(crate) fn new(listen: String, parts: Parts) -> Arc<Self> {
         let sessions = Arc::clone(&parts.shared.load().sessions);
-        let (rates, pulse, drains) = (Rates::default(), Pulse::default(), Arc::default());
+        let (rates, health, drains) = (Rates::default(), Health::default(), Arc::default());
         let since = SystemTime::now();
-        let desk = Arc::new(ProxyDesk { listen, parts, sessions, since, rates, pulse, drains });
+        let desk = Arc::new(ProxyDesk { listen, parts, sessions, since, rates, health, drains });
         tokio::spawn(rates::sample(Arc::downgrade(&desk)));
-        tokio::spawn(pulse::feel(Arc::downgrade(&desk)));
+        tokio::spawn(health::watch(Arc::downgrade(&desk)));
         desk
     }
 
@@ -122,7 +122,7 @@ impl Desk for ProxyDesk {
         let store = self.parts.meter.is_away().then(|| "it did not answer what it was asked last".to_owned());
         vec![
             Check { name: "listener", trouble: listener },
-            Check { name: "backend", trouble: self.pulse.backend().trouble },
+            Check { name: "backend", trouble: self.health.backend().trouble },
             Check { name: "store", trouble: store },
             Check { name: "generators", trouble: joined(stopped) },
         ]

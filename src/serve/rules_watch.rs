@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::rules::{Mark, Watch};
 use crate::serve::caught;
-use crate::serve::reload::{Reloader, Told};
+use crate::serve::reload::{Outcome, Reloader};
 
 /// How often the folder is looked at; files that two looks find the same have come to rest.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -24,9 +24,9 @@ pub(crate) async fn watch_rules(reloader: Arc<Reloader>) {
         if !is_due && again_at.is_none_or(|at| Instant::now() < at) {
             continue;
         }
-        again_at = match caught(reloader.reload_and_tell("rules.watch")).await {
-            Ok(Told::TryAgain) => Some(Instant::now() + RETRY_INTERVAL),
-            Ok(Told::InForce | Told::Refused) => None,
+        again_at = match caught(reloader.reload_and_log("rules.watch")).await {
+            Ok(Outcome::TryAgain) => Some(Instant::now() + RETRY_INTERVAL),
+            Ok(Outcome::InForce | Outcome::Refused) => None,
             Err(_) => {
                 tracing::error!(
                     "rules.watch: a fault of Rowstamp's own ended the reload, as told before; it is tried again when the \

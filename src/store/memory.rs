@@ -80,8 +80,8 @@ struct Shared {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Done,
+enum Fault {
+    None,
     LostReply,
     LostRequest,
     LateRequest,
@@ -208,18 +208,18 @@ impl Shared {
         }
     }
 
-    fn fate(&mut self) -> Fate {
+    fn fault(&mut self) -> Fault {
         let faults = self.faults;
         if self.happens(faults.lost_reply) {
-            Fate::LostReply
+            Fault::LostReply
         } else if self.happens(faults.lost_request) {
-            Fate::LostRequest
+            Fault::LostRequest
         } else if self.happens(faults.late_request) {
-            Fate::LateRequest
+            Fault::LateRequest
         } else if self.happens(faults.false_conflict) {
-            Fate::FalseConflict
+            Fault::FalseConflict
         } else {
-            Fate::Done
+            Fault::None
         }
     }
 
@@ -276,18 +276,18 @@ impl Store for MemoryStore {
             key: key.clone(),
             reason: "the connection was cut".to_owned(),
         });
-        let (fate, late) = {
+        let (fault, late) = {
             let mut shared = self.lock();
-            (shared.fate(), shared.faults.delay_max)
+            (shared.fault(), shared.faults.delay_max)
         };
-        let answer = match fate {
-            Fate::Done => Ok(self.lock().compare_and_set(key, expected, value)),
-            Fate::LostReply => {
+        let answer = match fault {
+            Fault::None => Ok(self.lock().compare_and_set(key, expected, value)),
+            Fault::LostReply => {
                 self.lock().compare_and_set(key, expected, value);
                 unknown
             }
-            Fate::LostRequest => unknown,
-            Fate::LateRequest => {
+            Fault::LostRequest => unknown,
+            Fault::LateRequest => {
                 let (shared, key, value) = (Arc::clone(&self.shared), key.clone(), value.to_vec());
                 tokio::spawn(async move {
                     pause(late).await;
@@ -296,7 +296,7 @@ impl Store for MemoryStore {
                 });
                 unknown
             }
-            Fate::FalseConflict => Ok(Outcome::Conflict(self.lock().records.get(key).cloned())),
+            Fault::FalseConflict => Ok(Outcome::Conflict(self.lock().records.get(key).cloned())),
         };
         pause(after).await;
         self.call_hook(Moment::AfterWrite, key);

@@ -56,7 +56,7 @@ impl Operation {
 }
 
 /// A call that is dropped sooner says nothing of the store: whoever asked has gone, as a client of the console may.
-const PATIENCE: Duration = Duration::from_millis(100);
+const GIVEN_UP_AFTER: Duration = Duration::from_millis(100);
 
 /// One call. Dropped before its end, it was given up.
 struct Call<'a> {
@@ -91,7 +91,7 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         let took = self.begun.elapsed();
         self.operation.took.note(took);
-        if !self.has_ended && took >= PATIENCE {
+        if !self.has_ended && took >= GIVEN_UP_AFTER {
             self.operation.fail(0);
             self.meter.is_away.store(true, Ordering::Relaxed);
         }

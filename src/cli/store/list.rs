@@ -29,9 +29,9 @@ pub struct ListArgs {
 
 pub(super) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let loaded = load_file(&args.config.config)?;
-    let desk = OperatorStore::open_as_it_is(&loaded.config).await?;
-    let moved = record::moved(&*desk.store).await?;
-    let listing = Listing::of(&desk.store.list("").await?);
+    let operator = OperatorStore::open_as_it_is(&loaded.config).await?;
+    let moved = record::moved(&*operator.store).await?;
+    let listing = Listing::of(&operator.store.list("").await?);
     let mut out = io::stdout().lock();
     if args.json {
         writeln!(out, "{:#}", listing.json())?;

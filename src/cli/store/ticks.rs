@@ -44,14 +44,14 @@ pub(super) async fn tick_above(
 
 /// Raises all nodes; says from where to where, as times.
 pub(in crate::cli) async fn raise(
-    desk: &OperatorStore,
+    operator: &OperatorStore,
     name: &GeneratorName,
     layout: &Layout,
     tick: u64,
 ) -> anyhow::Result<String> {
     let name = name.to_string();
     let to = layout.time_of(tick);
-    let raised = raise_ticks(&desk.store, &name, OWNER, layout, tick).await?;
+    let raised = raise_ticks(&operator.store, &name, OWNER, layout, tick).await?;
     if raised.is_empty() {
         return Ok(format!("{name} stands above {to} on every node"));
     }

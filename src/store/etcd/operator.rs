@@ -25,17 +25,17 @@ pub const QUIET: Duration = Duration::from_secs(8);
 const ATTEMPTS_MAX: u32 = 16;
 
 /// A command is not given up half way where etcd is slow for a while.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub struct EtcdOperator(Keys);
 
 /// Until when a call that was surely not done is made again.
-struct Patience(Instant);
+struct Deadline(Instant);
 
-impl Patience {
+impl Deadline {
     fn begin() -> Self {
-        Patience(Instant::now() + PATIENCE)
+        Deadline(Instant::now() + TIMEOUT)
     }
 
     fn is_over<T>(&self, answered: &Result<T>) -> bool {
@@ -108,10 +108,10 @@ impl EtcdOperator {
     }
 
     async fn get(&self, from: Vec<u8>, options: GetOptions) -> Result<GetResponse> {
-        let patience = Patience::begin();
+        let deadline = Deadline::begin();
         loop {
             let answered = self.0.get(from.clone(), options.clone()).await;
-            if patience.is_over(&answered) {
+            if deadline.is_over(&answered) {
                 return answered;
             }
             tokio::time::sleep(PAUSE).await;
@@ -155,10 +155,10 @@ impl Store for EtcdOperator {
     }
 
     async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
-        let patience = Patience::begin();
+        let deadline = Deadline::begin();
         loop {
             let answered = self.0.write(key, stands_at(expected), value).await;
-            if patience.is_over(&answered) {
+            if deadline.is_over(&answered) {
                 return answered;
             }
             tokio::time::sleep(PAUSE).await;

@@ -17,9 +17,9 @@ use crate::store::{Key, StoreError};
 use crate::text_query::with_values;
 
 /// How long each server may take where none is in use.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the others may take while one is in use: one that hangs must not hold up each call.
-const PATIENCE_OTHERS: Duration = Duration::from_millis(250);
+const TIMEOUT_OTHERS: Duration = Duration::from_millis(250);
 
 /// Errors of the server that come before anything was written, or after it was rolled back: access denied (1044, 1045,
 /// 1142, 1143), no such table or database (1146, 1049), table full (1114), lock wait timeout (1205), deadlock (1213),
@@ -111,17 +111,17 @@ impl Connection {
         let looked_at = Instant::now();
         let mut looks = JoinSet::new();
         let before = seat.as_ref().map(|seat| seat.nth);
-        let patience = if before.is_some() { PATIENCE_OTHERS } else { PATIENCE };
+        let limit = if before.is_some() { TIMEOUT_OTHERS } else { TIMEOUT };
         let mut in_use = seat.map(|seat| seat.conn);
         for (nth, server) in self.servers.iter().enumerate() {
             let (server, own) = (server.clone(), self.own.clone());
             let conn = if before == Some(nth) { in_use.take() } else { None };
-            let patience = if conn.is_some() { PATIENCE } else { patience };
+            let limit = if conn.is_some() { TIMEOUT } else { limit };
             let reads_record = self.may_move();
             looks.spawn(async move {
                 let asked =
-                    timeout(patience, look_at(&server, conn, reads_record.then_some(own.as_str()))).await;
-                (nth, asked.unwrap_or_else(|_| Err(format!("no answer within {patience:?}"))))
+                    timeout(limit, look_at(&server, conn, reads_record.then_some(own.as_str()))).await;
+                (nth, asked.unwrap_or_else(|_| Err(format!("no answer within {limit:?}"))))
             });
         }
         let (mut writable, mut others) = (Vec::new(), Vec::new());
