@@ -406,7 +406,7 @@ where
     Ok(tokio::time::timeout(limit, answer).await.map_err(|_| SchemaError::Timeout(limit))??)
 }
 
-/// For a WHERE, behind one that it lies between the first id and the last: whether a number is one of the ids.
+/// For a WHERE, after a condition that it lies between the first id and the last: whether a number is one of the ids.
 fn is_spaced(number: &str, first: u64, spacing: &Spacing) -> String {
     let step = spacing.step;
     let above = format!("({number}-{first})");

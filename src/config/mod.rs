@@ -109,7 +109,7 @@ pub struct AdminSettings {
 }
 
 impl AdminSettings {
-    /// Where the console listens by itself: behind the proxy's own port.
+    /// Where the console listens by default: the port after the proxy's own.
     pub const PORT: u16 = 3308;
 }
 

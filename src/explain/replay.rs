@@ -142,7 +142,7 @@ impl<'a> Replay<'a> {
         self.prepared_bytes = self.prepared_bytes.saturating_sub(before.map_or(0, |text| text.len()));
     }
 
-    /// SQL's PREPARE and EXECUTE are passed over: the server logs what they prepare and run behind them.
+    /// SQL's PREPARE and EXECUTE are passed over: the server logs what they prepare and run after them.
     fn query(&mut self, connection: &mut Connection, text: &[u8], at: impl Fn() -> String) {
         if glance(text, true, true) == Glance::Harmless {
             self.tally.statements += 1;

@@ -67,7 +67,7 @@ pub struct TableFacts {
     pub is_on: bool,
     /// The server's counter; `None`: the column has no AUTO_INCREMENT.
     pub counter: Option<u64>,
-    /// The highest id, read behind the counter.
+    /// The highest id, read after the counter.
     pub highest: u64,
     /// By a trigger that the account may see.
     pub is_guarded: bool,
@@ -81,7 +81,7 @@ pub enum Ids {
     Sequence {
         spec: SequenceSpec,
         tally: Tally,
-        /// What stands in the store, read behind the ids; `None`: it cannot be read.
+        /// What stands in the store, read after the ids; `None`: it cannot be read.
         bound: Option<u64>,
     },
     Timestamp(Decoded),

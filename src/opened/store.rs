@@ -74,7 +74,7 @@ impl OperatorStore {
         self.names(Key::PROXIES).await
     }
 
-    /// What stands behind `prefix` in the keys that begin with it.
+    /// What follows `prefix` in the keys that begin with it.
     pub async fn names(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
         let found = self.store.list(prefix).await?;
         Ok(found.iter().filter_map(|(key, _)| Some(key.as_str().strip_prefix(prefix)?.to_owned())).collect())

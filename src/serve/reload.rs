@@ -56,7 +56,7 @@ pub(crate) struct Done {
     pub(crate) good: u64,
     pub(crate) bad: u64,
     pub(crate) last_was_good: bool,
-    /// When what is in force was read.
+    /// When what is active was read.
     pub(crate) good_at: SystemTime,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Done {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     InForce,
-    /// Until the files are mended.
+    /// Until the files are fixed.
     Refused,
     /// The files are right: what they need was not to be had.
     TryAgain,
@@ -87,14 +87,14 @@ pub struct Reloader {
 struct Notes {
     /// The rules' files as they were read last, whatever came of it.
     read: Mark,
-    /// rowstamp.toml as it was put in force last.
+    /// rowstamp.toml as it was made active last.
     written: Arc<ConfigFile>,
     /// Who may log in to the console.
     users: Arc<[User]>,
     done: Done,
 }
 
-/// What was read, checked, and not put in force yet.
+/// What was read and checked, and is not active yet.
 struct Next {
     config: Config,
     written: Arc<ConfigFile>,
@@ -128,7 +128,7 @@ impl Reloader {
         self.notes().read.clone()
     }
 
-    /// rowstamp.toml at the start, and as it was put in force last.
+    /// rowstamp.toml at the start, and as it was made active last.
     pub(crate) fn written(&self) -> (Arc<ConfigFile>, Arc<ConfigFile>) {
         (Arc::clone(&self.began), Arc::clone(&self.notes().written))
     }
@@ -151,7 +151,7 @@ impl Reloader {
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
         let mut acting = self.acting.lock().await;
         let reloaded = match self.next(&acting, true).await {
-            Ok(next) => self.put_in_force(next, &mut acting).await,
+            Ok(next) => self.activate(next, &mut acting).await,
             Err(error) => Err(error),
         };
         let done = &mut self.notes().done;
@@ -194,7 +194,7 @@ impl Reloader {
         Ok(Next { config, written: Arc::from(written), rules, tls, summary })
     }
 
-    async fn put_in_force(&self, next: Next, acting: &mut Config) -> Result<Reloaded, ReloadError> {
+    async fn activate(&self, next: Next, acting: &mut Config) -> Result<Reloaded, ReloadError> {
         let Next { config, written, rules, tls, summary } = next;
         let shared = self.shared.load_full();
         // Statements are noted in it a moment before the rest acts, or, where that fails, from now on.

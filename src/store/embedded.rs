@@ -209,7 +209,7 @@ fn database_in(path: &Path, file: File) -> Result<Database> {
 }
 
 /// Every checksum, the format, and a write (module page). A repair here would mean that an answered write is lost: what
-/// a crash leaves behind was mended before, when redb opened the file.
+/// a crash leaves behind was repaired before, when redb opened the file.
 fn check(path: &Path, database: &mut Database) -> Result<()> {
     match database.check_integrity() {
         Ok(true) => {}

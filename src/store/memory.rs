@@ -50,7 +50,7 @@ pub struct MemoryStore {
     hook: Option<Hook>,
 }
 
-/// Where a call is when it comes to the test's hook.
+/// When in a call the test's hook is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     BeforeLoad,
@@ -116,7 +116,7 @@ impl MemoryStore {
         }
     }
 
-    /// `hook` is called at these moments of each call, and may panic.
+    /// `hook` is called at each [`Moment`] of each call, and may panic.
     pub fn with_hook(hook: impl Fn(&MemoryStore, Moment, &Key) + Send + Sync + 'static) -> Self {
         MemoryStore { hook: Some(Box::new(hook)), ..Self::new() }
     }

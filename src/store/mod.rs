@@ -256,7 +256,7 @@ impl StoreError {
         matches!(self, StoreError::Unavailable { .. } | StoreError::UnknownOutcome { .. })
     }
 
-    /// Whether a generator can never reserve again, and must be opened anew.
+    /// Whether a generator can never reserve again, and must be opened again.
     pub fn needs_reopening(&self) -> bool {
         matches!(
             self,

@@ -74,7 +74,7 @@ impl Handover {
         }
     }
 
-    /// The store and the tables are open, and [`TakeoverServer::open`] has been called. Behind `Ok` this process serves.
+    /// The store and the tables are open, and [`TakeoverServer::open`] has been called. After `Ok` this process serves.
     pub async fn ready(mut self) -> Result<(), TakeoverError> {
         let told = async {
             self.0.send(&Request::Ready).await?;

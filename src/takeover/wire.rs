@@ -19,7 +19,7 @@ pub(super) enum Request {
         protocol: u32,
         address: String,
     },
-    /// Behind [`Reply::Handed`]: the new process has all that it needs.
+    /// After [`Reply::Handed`]: the new process has all that it needs.
     Ready,
     Take {
         target: RuledTable,

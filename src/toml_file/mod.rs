@@ -98,7 +98,7 @@ pub fn parse<T: DeserializeOwned + JsonSchema>(
 ) -> Option<Source<T>> {
     let (table, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
-        // What the parser recovers behind a syntax error is a guess: its findings would lead astray.
+        // What the parser recovers after a syntax error is a guess: its findings would lead astray.
         findings.extend(errors.iter().take(FINDINGS_MAX).map(|error| syntax_error(file, text, error)));
         return None;
     }

@@ -18,7 +18,7 @@ use crate::store::{
     FORMAT, Json, Key, Outcome, Result, Revision, Store, StoreError, SuspectRecord, Versioned, WitnessRecord,
 };
 
-/// Longer than a proxy's lease, which it keeps and then looks for `suspect`: who still lives behind it has seen it.
+/// Longer than a proxy's lease, which it keeps and then looks for `suspect`: who still lives after it has seen it.
 pub const QUIET: Duration = Duration::from_secs(8);
 
 /// Each attempt lost a race, or its answer.

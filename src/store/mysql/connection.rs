@@ -1,4 +1,4 @@
-//! One connection to the primary. It is made anew whenever a call failed.
+//! One connection to the primary. It is made again whenever a call failed.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -17,7 +17,7 @@ use mysql_async::prelude::Queryable;
 /// What Leaf reserves at a time from a tag that Rowstamp has made; Leaf adapts it by itself.
 const STEP: u32 = 1000;
 
-/// The tag of `schema.generator`: what stands behind the dot.
+/// The tag of `schema.generator`: what follows the dot.
 pub(super) fn tag(generator: &str) -> &str {
     generator.split_once('.').map_or(generator, |(_, name)| name)
 }
