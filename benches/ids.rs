@@ -2,8 +2,8 @@
 //! bare loop of compare-and-swap, and the tail of `Sequence::take` while its reserve is refilled against one that lasts.
 //!
 //! A ratio of two medians of interleaved rounds, since absolute times on a shared machine say little: a harness that
-//! measures one after the other sees the neighbours' load, not ours. `cargo bench --bench ids`; the last line is for
-//! scripts.
+//! measures one after the other sees the neighbours' load, not ours. `cargo bench --bench ids --features test-util`; the
+//! last line is for scripts.
 
 use std::fmt::Write;
 use std::hint::black_box;

@@ -3,6 +3,7 @@
 pub mod listener;
 
 use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -69,6 +70,14 @@ impl FromStr for Address {
         }
         let port = port.parse().map_err(|_| AddressError::BadPort(port.to_owned()))?;
         Ok(Address::Tcp { host: host.to_owned(), port })
+    }
+}
+
+/// Of IPv6 the network: one machine has as many addresses in it as it likes.
+pub fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        v4 @ IpAddr::V4(_) => v4,
     }
 }
 

@@ -3,7 +3,7 @@
 //! The modules in reading order; each imports only from those above it (ARCHITECTURE.md draws the table and
 //! `tests/tidy.rs` holds the code to it).
 //!
-//! * [`address`]: where a socket is, TCP or Unix.
+//! * [`address`]: where a socket is, TCP or Unix; and listening there.
 //! * [`meter`]: how often, and how long.
 //! * [`role`]: whether a server is the primary.
 //! * [`table_name`]: the name of a table, as written and as the server compares it.

@@ -44,6 +44,17 @@ pub enum TableKind {
     Other,
 }
 
+impl TableKind {
+    /// `name`: as information_schema.tables has it.
+    fn of(name: &str) -> TableKind {
+        match name {
+            "BASE TABLE" | "SYSTEM VERSIONED" => TableKind::Base,
+            "VIEW" => TableKind::View,
+            _ => TableKind::Other,
+        }
+    }
+}
+
 /// The backend's tables that have rules.
 #[derive(Debug, Default)]
 pub struct RuledTables {
@@ -126,21 +137,20 @@ impl Schema {
 
     async fn rows(&self, sql: &str, params: Vec<mysql_async::Value>) -> Result<Vec<Row>, SchemaError> {
         let mut conn = self.conn().await?;
-        let rows = tokio::time::timeout(self.timeout, conn.query(with_values(sql, params))).await;
-        Ok(rows.map_err(|_| SchemaError::Timeout(self.timeout))??)
+        within(self.timeout, conn.query(with_values(sql, params))).await
     }
 
     /// `lower_case_table_names`
     pub async fn name_case(&self) -> Result<NameCase, SchemaError> {
         let rows = self.rows("SELECT @@lower_case_table_names", vec![]).await?;
-        let folds = rows.first().and_then(|row| row.get_opt::<u64, _>(0)?.ok());
+        let folds = rows.first().and_then(|row| number(row, 0));
         Ok(if folds == Some(0) { NameCase::Sensitive } else { NameCase::Insensitive })
     }
 
     /// As `SELECT VERSION()` shows it.
     pub async fn version(&self) -> Result<String, SchemaError> {
         let rows = self.rows("SELECT VERSION()", vec![]).await?;
-        Ok(rows.first().and_then(|row| row.get_opt::<String, _>(0)?.ok()).unwrap_or_default())
+        Ok(rows.first().and_then(|row| text(row, 0)).unwrap_or_default())
     }
 
     /// Accounts that MySQL lets in over a Unix socket where an OS user of another name connects, by their names. MariaDB has none.
@@ -150,14 +160,14 @@ impl Schema {
         }
         let sql = "SELECT DISTINCT user FROM mysql.user WHERE plugin = 'auth_socket' AND authentication_string = ? ORDER BY user";
         let rows = self.rows(sql, vec![os_user.into()]).await?;
-        Ok(rows.iter().filter_map(|row| row.get_opt::<String, _>(0)?.ok()).collect())
+        Ok(rows.iter().filter_map(|row| text(row, 0)).collect())
     }
 
     /// What time the server has.
     pub async fn clock(&self) -> Result<Moment, SchemaError> {
         let sql = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
         let rows = self.rows(sql, vec![]).await?;
-        let micros = rows.first().and_then(|row| row.get_opt::<u64, _>(0)?.ok());
+        let micros = rows.first().and_then(|row| number(row, 0));
         Ok(Moment::from_micros(micros.unwrap_or_default()))
     }
 
@@ -166,7 +176,7 @@ impl Schema {
         let sql = "SELECT table_name FROM information_schema.tables \
                    WHERE table_schema = ? AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY table_name";
         let rows = self.rows(sql, vec![schema.into()]).await?;
-        Ok(rows.iter().filter_map(|row| row.get_opt::<String, _>(0)?.ok()).collect())
+        Ok(rows.iter().filter_map(|row| text(row, 0)).collect())
     }
 
     /// Each table of the backend that has a rule, by schema and name.
@@ -203,7 +213,6 @@ impl Schema {
         let sql = "SELECT table_schema, table_name, COALESCE(view_definition, '') FROM information_schema.views \
                    WHERE is_updatable = 'YES' AND table_schema NOT IN ('sys', 'mysql', 'performance_schema')";
         let rows = self.rows(sql, vec![]).await?;
-        let text = |row: &Row, at: usize| row.get_opt::<String, _>(at)?.ok();
         let view =
             |row| Some(ViewText { schema: text(row, 0)?, name: text(row, 1)?, definition: text(row, 2)? });
         Ok(rows.iter().filter_map(view).collect())
@@ -216,7 +225,7 @@ impl Schema {
                    ORDER BY table_name = CAST(? AS BINARY) AND table_schema = CAST(? AS BINARY) DESC";
         let names = [schema, view, view, schema].map(mysql_async::Value::from);
         let rows = self.rows(sql, names.into()).await?;
-        Ok(rows.first().and_then(|row| row.get_opt::<String, _>(0)?.ok()).unwrap_or_default())
+        Ok(rows.first().and_then(|row| text(row, 0)).unwrap_or_default())
     }
 
     /// The columns of a table or view in their order; `None` where there is none of this name.
@@ -256,7 +265,6 @@ impl Schema {
             let sql = (0..names.len()).map(one).collect::<Vec<_>>().join(" UNION ALL ");
             let params = names.iter().flat_map(|TableName { schema, table }| [schema, table, schema, table]);
             let mut rows = self.rows(&sql, params.map(mysql_async::Value::from).collect()).await?;
-            let number = |row: &Row, at: usize| row.get_opt::<u64, _>(at).and_then(Result::ok);
             rows.sort_by_key(|row| (number(row, 6), number(row, 7)));
             found.extend((0u64..).zip(names).map(|(nth, name)| {
                 let rows = rows.iter().filter(|row| number(row, 6) == Some(nth));
@@ -326,10 +334,7 @@ impl Schema {
             let counts = id_max.is_none_or(|id_max| counter <= id_max);
             Ok::<u64, SchemaError>(if counts { highest.max(counter) } else { highest })
         };
-        let highest = tokio::time::timeout(self.timeout * 12, work)
-            .await
-            .map_err(|_| SchemaError::Timeout(self.timeout * 12))?;
-        match highest {
+        match within(self.timeout * 12, work).await {
             Err(SchemaError::Query(mysql_async::Error::Server(error))) if error.code == LOCK_WAIT_TIMEOUT => {
                 Err(SchemaError::Locked { table: format!("{schema}.{table}") })
             }
@@ -347,7 +352,7 @@ impl Schema {
             let highest: Option<Option<String>> = conn.query_first(sql).await?;
             Ok::<u64, SchemaError>(highest.flatten().and_then(|id| id.parse().ok()).unwrap_or(0))
         };
-        tokio::time::timeout(self.timeout, work).await.map_err(|_| SchemaError::Timeout(self.timeout))?
+        within(self.timeout, work).await
     }
 
     /// The smallest of a statement's ids that is in the table, rows of open transactions included. Between them may lie
@@ -389,11 +394,19 @@ impl Schema {
             let smallest: Option<Option<String>> = conn.query_first(sql).await?;
             Ok::<Option<u64>, SchemaError>(smallest.flatten().and_then(|id| id.parse().ok()))
         };
-        tokio::time::timeout(self.timeout, work).await.map_err(|_| SchemaError::Timeout(self.timeout))?
+        within(self.timeout, work).await
     }
 }
 
-/// For a WHERE, behind one that it lies between the first id and the last: whether a number is one of the ids.
+/// The answer, unless it takes longer.
+async fn within<T, E>(limit: Duration, answer: impl Future<Output = Result<T, E>>) -> Result<T, SchemaError>
+where
+    SchemaError: From<E>,
+{
+    Ok(tokio::time::timeout(limit, answer).await.map_err(|_| SchemaError::Timeout(limit))??)
+}
+
+/// For a WHERE, after a condition that it lies between the first id and the last: whether a number is one of the ids.
 fn is_spaced(number: &str, first: u64, spacing: &Spacing) -> String {
     let step = spacing.step;
     let above = format!("({number}-{first})");
@@ -423,14 +436,21 @@ fn is_digits(column: &str) -> String {
     format!("CONVERT({column} USING utf8mb4) REGEXP '^[0-9]{{1,19}}$'")
 }
 
+fn text(row: &Row, at: usize) -> Option<String> {
+    row.get_opt::<String, _>(at)?.ok()
+}
+
+fn number(row: &Row, at: usize) -> Option<u64> {
+    row.get_opt::<u64, _>(at)?.ok()
+}
+
 fn column(row: &Row) -> Option<ColumnShape> {
-    let text = |at: usize| row.get_opt::<String, _>(at)?.ok();
+    let text = |at| text(row, at);
     let in_primary_key = text(11).is_some_and(|key| key == "PRI");
     Some(ColumnShape { in_primary_key, ..ColumnShape::of(&text(0)?, &text(1)?, &text(2)?, &text(3)?) })
 }
 
 fn live_table(case: NameCase, TableName { schema, table }: &TableName, rows: &[&Row]) -> Option<LiveTable> {
-    let text = |row: &Row, at: usize| row.get_opt::<String, _>(at)?.ok();
     // MariaDB's information_schema compares names without their case, also where `t` and `T` are two tables.
     let is_it = |row: &&Row| {
         let is = |at: usize, name: &String| text(row, at).as_ref() == Some(name);
@@ -439,12 +459,7 @@ fn live_table(case: NameCase, TableName { schema, table }: &TableName, rows: &[&
     let rows: Vec<&Row> = rows.iter().copied().filter(is_it).collect();
     let columns: Vec<ColumnShape> = rows.iter().copied().filter_map(column).collect();
     let first = rows.first()?;
-    let kind = match text(first, 5).as_deref() {
-        Some("BASE TABLE" | "SYSTEM VERSIONED") => TableKind::Base,
-        Some("VIEW") => TableKind::View,
-        _ => TableKind::Other,
-    };
-    let name = text(first, 4)?;
+    let (kind, name) = (TableKind::of(text(first, 5).as_deref().unwrap_or_default()), text(first, 4)?);
     Some(LiveTable { kind, name, shape: TableShape { columns } })
 }
 

@@ -70,7 +70,7 @@ main() {
     trap 'rm -f "$log"' EXIT
     check format cargo fmt --check
     check "format of fuzz" cargo fmt --check --manifest-path fuzz/Cargo.toml
-    check clippy cargo clippy --locked --all-targets -- -D warnings
+    check clippy cargo clippy --locked --all-targets --features test-util -- -D warnings
     check "clippy of fuzz" cargo clippy --locked --manifest-path fuzz/Cargo.toml \
         --target-dir "${CARGO_TARGET_DIR:-target}" -- -D warnings
     check "mutants fit" tests/mutants.sh --check

@@ -10,18 +10,12 @@ use std::time::Duration;
 
 use rowstamp::address::Address;
 use rowstamp::proxy::connect::login::LoginContext;
-use rowstamp::proxy::connect::seats::Seats;
-use rowstamp::proxy::connect::socket_users::SocketUsers;
-use rowstamp::proxy::connect::tls::Tls;
-use rowstamp::proxy::rsa_key::KeyCell;
 use rowstamp::proxy::session::Shared;
 use rowstamp::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
     SendProxy, ServerCompression, Settings, Verify,
 };
-use rowstamp::proxy::verifier::Verifier;
 use rowstamp::rules::RuleSet;
-use rowstamp::schema::Primary;
 use rowstamp::store::memory::MemoryStore;
 use rowstamp::tables::InForce;
 use tokio::net::UnixStream;
@@ -102,23 +96,9 @@ async fn shared(rules: RuleSet) -> Shared {
     let (_, draining) = watch::channel(false);
     let store = Arc::new(MemoryStore::new());
     let tables = InForce::open(Arc::new(rules), None, store, None, "fuzz".into(), true).await;
-    Shared {
-        login: LoginContext {
-            tls: Arc::new(Tls::new(&settings).unwrap()),
-            seats: Arc::new(Seats::new(&settings.limits)),
-            settings: Arc::new(settings),
-            own_key: Arc::new(KeyCell::default()),
-            socket_users: SocketUsers::default(),
-            primary: Primary::default(),
-        },
-        tables: Arc::new(tables.expect("a store in memory is there")),
-        id_deadline: Duration::from_secs(1),
-        verifier: Verifier::new(Verify::Always),
-        sessions: Arc::default(),
-        audit: Arc::default(),
-        allowed: Arc::default(),
-        draining,
-    }
+    let tables = Arc::new(tables.expect("a store in memory is there"));
+    let login = LoginContext::new(settings).expect("there is no TLS");
+    Shared::new(login, tables, Duration::from_secs(1), Verify::Always, draining)
 }
 
 /// What a session needs; `with_rules`: a table is ruled.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -365,10 +366,13 @@ pub struct Raised {
     pub to: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// SHOW and EXPLAIN.
+    /// SHOW and EXPLAIN REWRITE.
+    #[default]
     Read,
+    /// RELOAD, RAISE, PAUSE, RESUME, KILL and DRAIN too.
     Write,
 }
 

@@ -3,10 +3,12 @@
 //! the most places, the client that came first.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::{AbortHandle, JoinSet};
+
+use crate::address;
 
 #[derive(Debug)]
 pub(super) struct Lobby {
@@ -70,7 +72,7 @@ impl Lobby {
         }
         let nth = guests.count;
         guests.count += 1;
-        guests.all.push(Guest { nth, from: from.map(network), is_served: false, task: None });
+        guests.all.push(Guest { nth, from: from.map(address::network), is_served: false, task: None });
         Place { lobby: Arc::clone(self), nth }
     }
 
@@ -104,14 +106,6 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.lobby.guests().all.retain(|guest| guest.nth != self.nth);
-    }
-}
-
-/// An IPv4 address itself, of an IPv6 address the /64 network: one machine may use all addresses in it.
-pub(super) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-        v4 @ IpAddr::V4(_) => v4,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::ids::layout::presets::{PRESETS, Preset};
 use crate::ids::layout::{DecodeError, Layout, Parts};
 use crate::rules;
 use crate::rules::model::GeneratorKind;
-use crate::toml_file::nearest;
+use crate::toml_file::{did_you_mean, nearest};
 
 #[derive(Debug, Args)]
 pub struct DecodeArgs {
@@ -77,10 +77,9 @@ fn preset(name: &str) -> Result<Layout, Usage> {
 /// The layout of a generator; other errors of the rules are told too.
 fn of_generator(folder: &Path, name: &str) -> anyhow::Result<Layout> {
     let (rules, _) = rules::load(folder).map_err(LoadError::Findings)?;
-    let Some(spec) = rules.generators().find(|spec| spec.name.to_string() == name) else {
+    let Some(spec) = rules.generator_named(name) else {
         let names: Vec<_> = rules.generators().map(|spec| spec.name.to_string()).collect();
-        let near = nearest(name, names.iter().map(String::as_str));
-        let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        let near = did_you_mean(name, &names);
         return Err(Usage(format!("{} define no generator {name}{near}", folder.display())).into());
     };
     match &spec.kind {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::cli::{ConfigArg, EXIT_FOUND, Usage};
+use crate::cli::{ConfigArg, EXIT_FOUND, Usage, block_on};
 use crate::config::{Loaded, load_file};
 use crate::explain::tables::LiveTables;
 use crate::explain::{ExplainInput, SERVER, explain_statement};
@@ -55,7 +55,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let loaded = load_file(&args.config.config)?;
     let Some(argument) = &args.statement else { return from::run(args, &loaded) };
     let statement = statement(argument)?;
-    let live = live_tables(&loaded)?;
+    let live = live_tables(&loaded);
     let input = ExplainInput {
         statement: &statement,
         database: args.database.as_deref(),
@@ -73,20 +73,13 @@ fn version<'a>(args: &'a ExplainArgs, live: Option<&'a LiveTables>) -> &'a str {
 }
 
 /// The live tables by the control account. Without them the rules alone say what they can.
-fn live_tables(loaded: &Loaded) -> anyhow::Result<Option<LiveTables>> {
+fn live_tables(loaded: &Loaded) -> Option<LiveTables> {
     let Some(control) = control(&loaded.config) else {
         eprintln!("note: there is no [backend.control]: the tables' columns are not known");
-        return Ok(None);
+        return None;
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let reading = async { LiveTables::of(&Schema::connect(&control).await?, &loaded.rules).await };
-    match runtime.block_on(reading) {
-        Ok(live) => Ok(Some(live)),
-        Err(error) => {
-            eprintln!("note: the tables' columns are not known: {error}");
-            Ok(None)
-        }
-    }
+    let reading = async { Ok(LiveTables::of(&Schema::connect(&control).await?, &loaded.rules).await?) };
+    block_on(reading).inspect_err(|error| eprintln!("note: the tables' columns are not known: {error}")).ok()
 }
 
 fn statement(argument: &str) -> anyhow::Result<Vec<u8>> {

@@ -10,6 +10,8 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use crate::cli::block_on;
+
 #[derive(Debug, Subcommand)]
 pub enum MigrateCommand {
     /// List the tables that have AUTO_INCREMENT, and propose their rules.
@@ -50,8 +52,7 @@ const VERIFY: &str = "Examples:
 
 /// Runs a command to its end.
 pub(super) fn run(command: &MigrateCommand) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    block_on(async {
         match command {
             MigrateCommand::Plan(args) => plan::run(args).await,
             MigrateCommand::Seed(args) => seed::run(args).await,

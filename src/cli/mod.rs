@@ -7,6 +7,7 @@ pub mod migrate;
 pub mod serve;
 pub mod status;
 pub mod store;
+mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -66,6 +67,11 @@ pub fn run(line: CommandLine) -> anyhow::Result<ExitCode> {
         Command::Migrate(command) => migrate::run(&command),
         Command::Store(command) => store::run(&command),
     }
+}
+
+/// Runs what waits for servers and stores, on this thread.
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
 /// Tells the error on stderr, the only place that does, and says how the process ends.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 
-use super::{ConfigArg, EXIT_FOUND, Usage};
+use super::{ConfigArg, EXIT_FOUND, Usage, block_on};
 use crate::address::Address;
 use crate::admin::status::{FORMAT, Status};
 use crate::config;
@@ -41,11 +41,9 @@ pub(super) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     if matches!(address, Address::Tcp { port: 0, .. }) {
         return Err(Usage("http.address has port 0, so nobody knows the port; write one".into()).into());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let shown = runtime.block_on(async {
-        if args.watch { watch(&address, args.json).await } else { once(&address, args.json).await }
-    });
-    match shown {
+    let shown =
+        async { if args.watch { watch(&address, args.json).await } else { once(&address, args.json).await } };
+    match block_on(shown) {
         // As in `rowstamp status | head`: whoever reads has seen enough.
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         shown => shown,

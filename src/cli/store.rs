@@ -1,7 +1,7 @@
 //! `rowstamp store`: the operator's commands over the store that the configuration names; and that store, opened.
 
 mod known;
-pub(super) mod list;
+mod list;
 mod lower;
 pub(super) mod raise;
 mod settle;
@@ -11,6 +11,8 @@ mod transfer;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+
+use crate::cli::block_on;
 
 /// Who wrote last, in a generator's record.
 const OWNER: &str = "rowstamp store raise";
@@ -33,8 +35,7 @@ pub enum StoreCommand {
 
 /// Runs a command to its end. It takes no proxy's name and writes nothing in one.
 pub(super) fn run(command: &StoreCommand) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    block_on(async {
         match command {
             StoreCommand::List(args) => list::run(args).await,
             StoreCommand::Raise(args) if args.settle => settle::run(args).await,

@@ -6,9 +6,9 @@ use zeroize::Zeroizing;
 
 use super::AdminSettings;
 use super::act::{Act, Passwords};
-use super::keys::{AdminRole, AdminUser};
+use super::keys::AdminUser;
 use crate::address::Address;
-use crate::admin::{Role, User};
+use crate::admin::User;
 use crate::toml_file::OrOff;
 
 impl Act<'_> {
@@ -50,14 +50,10 @@ impl Act<'_> {
             if let Some(before) = first.insert(name, self.source.line(&key)) {
                 self.error(&key, format!("{name:?} is there already, in line {before}; remove one of them"));
             }
-            let role = match user.role {
-                AdminRole::Read => Role::Read,
-                AdminRole::Write => Role::Write,
-            };
             users.extend(password.map(|password| User {
                 name: name.clone(),
                 password: Zeroizing::new(password.reveal().to_owned()),
-                role,
+                role: user.role,
             }));
         }
         users

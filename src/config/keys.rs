@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
+use crate::admin::Role;
 use crate::proxy::settings::{
     BackendTlsMode, ListenTlsMode, Offer, ProxyProtocol, SendProxy, ServerCompression, Verify,
 };
@@ -357,17 +358,7 @@ pub struct AdminUser {
     #[schemars(example = &"ROWSTAMP_DBA_PASSWORD", length(min = 1))]
     pub password_env: Option<String>,
     /// "read": SHOW and EXPLAIN REWRITE; "write": what changes something too.
-    pub role: AdminRole,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AdminRole {
-    /// SHOW and EXPLAIN REWRITE.
-    #[default]
-    Read,
-    /// RELOAD, RAISE, PAUSE, RESUME, KILL and DRAIN too.
-    Write,
+    pub role: Role,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

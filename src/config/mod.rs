@@ -12,14 +12,13 @@ mod store;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use keys::{ConfigFile, LogFormat, LogLevel, OnDoubt};
 
 use crate::address::Address;
 use crate::admin::User;
 use crate::admin::http::HttpSettings;
-use crate::ids::layout::Moment;
 use crate::ids::sequence::Seed;
 use crate::proxy::settings::{Settings, TlsIdentity, Verify};
 use crate::rules::model::GeneratorKind;
@@ -110,7 +109,7 @@ pub struct AdminSettings {
 }
 
 impl AdminSettings {
-    /// Where the console listens by itself: behind the proxy's own port.
+    /// Where the console listens by default: the port after the proxy's own.
     pub const PORT: u16 = 3308;
 }
 
@@ -170,7 +169,7 @@ pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded, LoadErr
             findings.extend(warnings);
             let has_control = source.keys.backend.control.is_some();
             findings.extend(control_account(path, has_control, &rules));
-            findings.extend(rules::short_lived(&rules, now()));
+            findings.extend(rules::short_lived(&rules, SystemTime::now().into()));
             Some(rules)
         }
         Err(errors) => {
@@ -197,12 +196,6 @@ pub fn http_address(path: &Path) -> Result<Option<Address>, LoadError> {
         Some(source) => Ok(act::http(&source).map(|http| http.address)),
         None => Err(LoadError::Findings(findings.sorted())),
     }
-}
-
-/// For checks that are in no hurry: a clock before 1970 finds all epochs to come.
-fn now() -> Moment {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Moment::from_micros(u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// What cannot be done without an account of Rowstamp's own.

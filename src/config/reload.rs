@@ -2,7 +2,7 @@
 
 use super::Config;
 
-/// Keys that act after a restart only; `*`: all behind it, but for those that [`ACTS`] names.
+/// Keys that act after a restart only; `*`: all that begin so, but for those that [`ACTS`] names.
 const WAITS: [&str; 14] = [
     "listen.address",
     "listen.proxy_protocol",

@@ -20,40 +20,23 @@ impl Act<'_> {
     /// Keys of another kind than the one that is written: each would be without effect.
     fn misplaced(&mut self) {
         let (store, defaults) = (&self.source.keys.store, ConfigFile::default().store);
-        let rows: [(&str, bool, &[keys::StoreKind], &str); 10] = [
-            ("store.path", store.path != defaults.path, &[keys::StoreKind::Embedded], "\"embedded\""),
-            ("store.endpoints", !store.endpoints.is_empty(), &[keys::StoreKind::Etcd], "\"etcd\""),
-            ("store.prefix", store.prefix != defaults.prefix, &[keys::StoreKind::Etcd], "\"etcd\""),
-            ("store.tls", store.tls.is_some(), &[keys::StoreKind::Etcd], "\"etcd\""),
-            ("store.table", store.table != defaults.table, &[keys::StoreKind::Mysql], "\"mysql\""),
-            ("store.address", store.address.is_some(), &[keys::StoreKind::Mysql], "\"mysql\""),
-            (
-                "store.user",
-                store.user.is_some(),
-                &[keys::StoreKind::Etcd, keys::StoreKind::Mysql],
-                "\"etcd\" or \"mysql\"",
-            ),
-            (
-                "store.password",
-                store.password.is_some(),
-                &[keys::StoreKind::Etcd, keys::StoreKind::Mysql],
-                "\"etcd\" or \"mysql\"",
-            ),
-            (
-                "store.password_file",
-                store.password_file.is_some(),
-                &[keys::StoreKind::Etcd, keys::StoreKind::Mysql],
-                "\"etcd\" or \"mysql\"",
-            ),
-            (
-                "store.password_env",
-                store.password_env.is_some(),
-                &[keys::StoreKind::Etcd, keys::StoreKind::Mysql],
-                "\"etcd\" or \"mysql\"",
-            ),
-        ];
-        for (key, _, kinds, names) in rows.iter().filter(|(_, is_set, ..)| *is_set) {
-            if !kinds.contains(&store.kind) {
+        let embedded = (&[keys::StoreKind::Embedded][..], "\"embedded\"");
+        let etcd = (&[keys::StoreKind::Etcd][..], "\"etcd\"");
+        let mysql = (&[keys::StoreKind::Mysql][..], "\"mysql\"");
+        let either = (&[keys::StoreKind::Etcd, keys::StoreKind::Mysql][..], "\"etcd\" or \"mysql\"");
+        for (key, is_set, (kinds, names)) in [
+            ("store.path", store.path != defaults.path, embedded),
+            ("store.endpoints", !store.endpoints.is_empty(), etcd),
+            ("store.prefix", store.prefix != defaults.prefix, etcd),
+            ("store.tls", store.tls.is_some(), etcd),
+            ("store.table", store.table != defaults.table, mysql),
+            ("store.address", store.address.is_some(), mysql),
+            ("store.user", store.user.is_some(), either),
+            ("store.password", store.password.is_some(), either),
+            ("store.password_file", store.password_file.is_some(), either),
+            ("store.password_env", store.password_env.is_some(), either),
+        ] {
+            if is_set && !kinds.contains(&store.kind) {
                 self.error(key, format!("is for kind = {names}; write that, or remove the key"));
             }
         }

@@ -50,7 +50,7 @@ fn check(config: &str, expect: &[&str]) {
     assert_eq!(found(folder(config, RULES).path()), expect, "{config}");
 }
 
-/// A line behind a configuration to which nothing is to be said.
+/// A line after a configuration to which nothing is to be said.
 #[track_caller]
 fn check_line(line: &str, expect: &[&str]) {
     check(&format!("{PLAIN}{line}"), expect);

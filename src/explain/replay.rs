@@ -142,7 +142,7 @@ impl<'a> Replay<'a> {
         self.prepared_bytes = self.prepared_bytes.saturating_sub(before.map_or(0, |text| text.len()));
     }
 
-    /// SQL's PREPARE and EXECUTE are passed over: the server logs what they prepare and run behind them.
+    /// SQL's PREPARE and EXECUTE are passed over: the server logs what they prepare and run after them.
     fn query(&mut self, connection: &mut Connection, text: &[u8], at: impl Fn() -> String) {
         if glance(text, true, true) == Glance::Harmless {
             self.tally.statements += 1;
@@ -305,15 +305,14 @@ mod tests {
     use crate::explain::{SERVER, dialect};
     use crate::proxy::settings::Verify;
     use crate::querylog::log::{Format, Log};
+    use crate::rules::RuleSet;
 
     /// What comes of a log: rewritten, left, unknown.
     #[track_caller]
     fn check(log: &str, database: Option<&str>, expect: (u64, u64, u64)) {
-        let folder = tempfile::tempdir().unwrap();
         let text = "schema = \"shop\"\n[generators.g]\nkind = \"sequence\"\n\
                     [tables.t]\ncolumn = \"id\"\ngenerator = \"g\"\n";
-        std::fs::write(folder.path().join("s.toml"), text).unwrap();
-        let rules = crate::rules::load(folder.path()).unwrap().0;
+        let rules = RuleSet::of_text(text);
         let beginning = Beginning {
             dialect: dialect(SERVER, "").unwrap(),
             database: database.map(str::to_owned),
@@ -366,8 +365,7 @@ mod tests {
 
     #[test]
     fn texts_that_are_prepared_have_a_limit() {
-        let folder = tempfile::tempdir().unwrap();
-        let rules = crate::rules::load(folder.path()).unwrap().0;
+        let rules = RuleSet::default();
         let beginning =
             Beginning { dialect: dialect(SERVER, "").unwrap(), database: None, keeps_server: false };
         let mut replay = Replay::new(Tables { rules: &rules, live: None }, Verify::Off, beginning);

@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(stands(&store, "shop.orders").await.generator, "shop.a");
     }
 
-    /// `old_is_raised_to`: in front of the write of a binding; `is_last`: behind it nobody answers any more.
+    /// `old_is_raised_to`: before the write of a binding; `is_last`: after it nobody answers any more.
     async fn meddled(old_is_raised_to: Option<u64>, is_last: bool) -> (Arc<MemoryStore>, Arc<dyn Store>) {
         let store = Arc::new(MemoryStore::with_hook(move |store, moment, key| {
             let is_binding = key.as_str().starts_with(Key::BINDINGS);

@@ -7,7 +7,7 @@ use super::layout::Moment;
 use crate::store::StoreError;
 
 /// A store call that takes longer counts as failed.
-pub(super) const STORE_PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const STORE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Why there are no ids; each is 1467 to a client.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use super::range::{IdRange, RUN_MAX};
 use super::refill;
 use super::sequence::SequenceSpec;
 use super::slots::{ID_MAX, Slots};
-use crate::ids::errors::{OpenError, STORE_PATIENCE, TakeError};
+use crate::ids::errors::{OpenError, STORE_TIMEOUT, TakeError};
 use crate::ids::fence::moves::Moves;
 use crate::ids::refill::{Refill, Refilled};
 use crate::store::{Store, StoreError};
@@ -399,7 +399,7 @@ impl Sequence {
     /// behind it. What the store does not take back now is lost: a gap.
     pub async fn close(&self) {
         self.burn();
-        let handing = timeout(STORE_PATIENCE, async {
+        let handing = timeout(STORE_TIMEOUT, async {
             let mut fence = self.fence.lock().await;
             let (first, end) = match self.dispenser.rest() {
                 Some(zone) => (self.slots.id(zone.start), self.slots.bound_of(zone.end)),

@@ -88,7 +88,7 @@ impl Generator {
         }
     }
 
-    /// Whether it can never reserve again, and must be opened anew.
+    /// Whether it can never reserve again, and must be opened again.
     pub fn is_lost(&self) -> bool {
         match self {
             Generator::Sequence(sequence) => sequence.is_lost(),

@@ -1,4 +1,4 @@
-//! Reserves ids in the background. It ends with its sequence only: errors are tried again, a panic starts it anew.
+//! Reserves ids in the background. It ends with its sequence only: errors are tried again, a panic starts it again.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(super) fn start<G: Refilled>(generator: &Arc<G>, wake: Arc<Notify>) {
     forever("the task that reserves ids", again, move || run(generator.clone(), Arc::clone(&wake)));
 }
 
-/// Runs the task until it returns; a panic starts it anew, and wakes it.
+/// Runs the task until it returns; a panic starts it again, and wakes it.
 pub(super) fn forever<F: Future<Output = ()> + Send + 'static>(
     what: &'static str,
     wake: Arc<Notify>,

@@ -37,7 +37,7 @@ use super::layout::{Moment, Numbering};
 use super::range::RUN_MAX;
 use super::range::block::IdBlock;
 use super::{nodes, refill};
-use crate::ids::errors::{Held, OpenError, STORE_PATIENCE, TakeError};
+use crate::ids::errors::{Held, OpenError, STORE_TIMEOUT, TakeError};
 use crate::ids::fence::moves::Moves;
 use crate::store::{Store, StoreError};
 
@@ -411,7 +411,7 @@ impl Timestamp {
     /// start need not run ahead of the clock.
     pub async fn close(&self) {
         let unused = self.shut_down();
-        let handing = timeout(STORE_PATIENCE, async {
+        let handing = timeout(STORE_TIMEOUT, async {
             let mut fence = self.fence.lock().await;
             // Behind the raise that was under way: what is before its start may be somebody else's.
             let (start, end) = {

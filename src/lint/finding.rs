@@ -20,6 +20,16 @@ pub enum Severity {
     Note,
 }
 
+impl Severity {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        }
+    }
+}
+
 /// Codes, their text, and what each means. The order is that of docs/check.md.
 macro_rules! codes {
     ($($name:ident $text:literal $meaning:literal,)*) => {

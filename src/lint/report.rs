@@ -38,11 +38,7 @@ impl fmt::Display for Report {
                 writeln!(f, "{}", heading.unwrap_or("(no table)"))?;
                 last = Some(heading);
             }
-            let severity = match finding.severity {
-                Severity::Error => "error",
-                Severity::Warning => "warning",
-                Severity::Note => "note",
-            };
+            let severity = finding.severity.as_str();
             let about = about(finding);
             writeln!(f, "  {severity:7}  {:width$}  {about}{}", finding.code, finding.why)?;
             if !finding.remedy.is_empty() {

@@ -63,7 +63,7 @@ pub(super) fn scan(text: &str, dialect: Dialect) -> Result<Scan, Odd> {
 }
 
 impl Scan {
-    /// The lexer stands behind the word.
+    /// The lexer stands after the word.
     fn word(&mut self, lexer: &Lexer<'_>, word: Token, starts: bool, follows_or: bool) -> Result<(), Odd> {
         let mut ahead = lexer.clone();
         let is = |name: &str| lexer.is_word(word, name);

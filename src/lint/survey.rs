@@ -130,7 +130,7 @@ impl Live<'_> {
         format!("rowstamp migrate sql --step {step} --table '{schema}.{table}' prints the statements")
     }
 
-    /// The column as it would be made anew with another type. Not all of its definition is known here.
+    /// The column as it would be made again with another type. Not all of its definition is known here.
     pub(super) fn modify(&self, column: &ColumnFacts, column_type: &str) -> String {
         let name = quoted(&column.shape.name);
         let null = if column.is_nullable { "" } else { " NOT NULL" };

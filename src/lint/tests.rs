@@ -1,12 +1,11 @@
 //! Each code on facts that show it, and on facts that nearly do.
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use super::{Code, Finding, Severity, StoreFacts, StoreKind, findings};
 use crate::ids::layout::Moment;
+use crate::rules::RuleSet;
 use crate::rules::model::ColumnShape;
-use crate::rules::{self, RuleSet};
 use crate::schema::TableKind;
 use crate::schema::facts::{
     Body, BodyKind, ColumnFacts, Facts, ForeignKey, Highest, Index, ServerFacts, TableFacts, ViewFacts,
@@ -123,7 +122,7 @@ impl Case {
     }
 
     pub(super) fn found(&self) -> Vec<Finding> {
-        findings(&self.facts, &load(&self.rules), &self.store)
+        findings(&self.facts, &RuleSet::of_text(&self.rules), &self.store)
     }
 
     /// The one finding of this code is of this severity, or there is none.
@@ -143,12 +142,6 @@ impl Case {
         let text = format!("{}\n{}", found.why, found.remedy);
         assert!(text.contains(expect), "{text}");
     }
-}
-
-fn load(text: &str) -> RuleSet {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("shop.toml"), text).unwrap();
-    rules::load(folder.path()).unwrap().0
 }
 
 pub(super) fn stored(json: &str) -> StoreFacts {

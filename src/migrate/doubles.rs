@@ -44,7 +44,7 @@ impl Merge {
         Merge { sources: (0..sources).map(|_| source()).collect(), found: Doubles::default() }
     }
 
-    /// A source whose next page is needed, and the id that it begins behind. `None`: all is compared.
+    /// A source whose next page is needed, and the id that it begins after. `None`: all is compared.
     pub fn wanting(&mut self) -> Option<(usize, u64)> {
         loop {
             let empty = self.sources.iter().position(|source| source.page.is_empty() && !source.has_ended);

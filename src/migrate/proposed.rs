@@ -78,10 +78,10 @@ mod tests {
     use super::{Proposal, with};
     use crate::migrate::rules_file::{Addition, text};
     use crate::migrate::survey::Wanted;
+    use crate::rules::RuleSet;
     use crate::rules::model::{Origin, Rule};
-    use crate::rules::{RuleSet, load};
     use crate::table_name::NameCase;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     /// As the file that is written is read.
     #[test]
@@ -97,14 +97,9 @@ mod tests {
             Wanted::Sequence { is_even: false },
             Wanted::Timestamp { layout: "tsid".into(), last: 7 },
         ] {
-            let folder = tempfile::tempdir().unwrap();
-            let file = folder.path().join("s.toml");
-            std::fs::write(
-                &file,
-                text(&file, None, "s", &added, &wanted).unwrap().replace("\"off\"", "\"on\""),
-            )
-            .unwrap();
-            let (read, _) = load(folder.path()).unwrap();
+            let file = PathBuf::from("s.toml");
+            let text = text(&file, None, "s", &added, &wanted).unwrap();
+            let read = RuleSet::of_text(&text.replace("\"off\"", "\"on\""));
             let made =
                 with(&RuleSet::default(), &[Proposal { schema: "s", file: &file, added: &added }], &wanted);
             let kinds = |rules: &RuleSet| {

@@ -70,7 +70,7 @@ fn is_taken(rules: &RuleSet, schema: &str, name: &str) -> bool {
 /// Of letters, digits, `_` and `-`, as the rules demand.
 fn generator_name(table: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-    // Room for a number behind it.
+    // Room for a number after it.
     let name: String = table.chars().map(plain).take(56).collect();
     if name.is_empty() { "ids".to_owned() } else { name }
 }

@@ -12,9 +12,9 @@ use crate::schema::{Session, Tally};
 pub use decoded::{Decoded, Ticks};
 
 /// How far the migration is said to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Done {
-    /// The counter hands out odd ids to all sessions; no rule is on.
+    /// The server's counter hands out odd ids to every session; the rules are off.
     Interleaved,
     /// The rules are on; some write directly, some through the proxy.
     On,
@@ -67,7 +67,7 @@ pub struct TableFacts {
     pub is_on: bool,
     /// The server's counter; `None`: the column has no AUTO_INCREMENT.
     pub counter: Option<u64>,
-    /// The highest id, read behind the counter.
+    /// The highest id, read after the counter.
     pub highest: u64,
     /// By a trigger that the account may see.
     pub is_guarded: bool,
@@ -81,7 +81,7 @@ pub enum Ids {
     Sequence {
         spec: SequenceSpec,
         tally: Tally,
-        /// What stands in the store, read behind the ids; `None`: it cannot be read.
+        /// What stands in the store, read after the ids; `None`: it cannot be read.
         bound: Option<u64>,
     },
     Timestamp(Decoded),

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
+
 use crate::config::{Config, Mysql, StoreKind};
 use crate::lint::{self, StoreFacts};
 use crate::opened::store::{OperatorStore, store_account};
 use crate::schema::facts::ServerFacts;
 use crate::schema::{Schema, SchemaError};
-use crate::store::Store;
 use crate::store::mysql::Table;
+use crate::store::{Json, Key, Store, Versioned};
 
 /// Longer than a store's own deadlines.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -16,22 +19,15 @@ const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) async fn facts(config: &Config) -> StoreFacts {
     match &config.store.kind {
         StoreKind::Embedded { path } if !path.exists() => StoreFacts::empty(lint::StoreKind::Embedded),
-        StoreKind::Embedded { .. } => records(config, lint::StoreKind::Embedded).await,
-        StoreKind::Etcd(_) => records(config, lint::StoreKind::Etcd).await,
+        StoreKind::Embedded { .. } => opened(config, lint::StoreKind::Embedded).await,
+        StoreKind::Etcd(_) => opened(config, lint::StoreKind::Etcd).await,
         StoreKind::Mysql(mysql) => of_table(config, mysql).await,
     }
 }
 
-async fn records(config: &Config, kind: lint::StoreKind) -> StoreFacts {
-    let read = async {
-        let desk = OperatorStore::open(config).await?;
-        anyhow::Ok(desk.store.list("").await?)
-    };
-    match tokio::time::timeout(LIMIT, read).await {
-        Ok(Ok(records)) => StoreFacts::of(kind, &records),
-        Ok(Err(error)) => StoreFacts::unread(kind, format!("{error:#}")),
-        Err(_) => StoreFacts::unread(kind, format!("it did not answer within {LIMIT:?}")),
-    }
+async fn opened(config: &Config, kind: lint::StoreKind) -> StoreFacts {
+    let read = async { anyhow::Ok(OperatorStore::open(config).await?.store.list("").await?) };
+    of_answer(kind, timeout(LIMIT, read).await)
 }
 
 /// [`facts`], of a proxy that runs and has it open.
@@ -41,9 +37,15 @@ pub(crate) async fn facts_of(store: &dyn Store, config: &Config) -> StoreFacts {
         StoreKind::Etcd(_) => lint::StoreKind::Etcd,
         StoreKind::Mysql(mysql) => return of_table(config, mysql).await,
     };
-    match tokio::time::timeout(LIMIT, store.list("")).await {
+    of_answer(kind, timeout(LIMIT, store.list("")).await.map(|read| Ok(read?)))
+}
+
+type Records = anyhow::Result<Vec<(Key, Versioned<Json>)>>;
+
+fn of_answer(kind: lint::StoreKind, answer: Result<Records, Elapsed>) -> StoreFacts {
+    match answer {
         Ok(Ok(records)) => StoreFacts::of(kind, &records),
-        Ok(Err(error)) => StoreFacts::unread(kind, error.to_string()),
+        Ok(Err(error)) => StoreFacts::unread(kind, format!("{error:#}")),
         Err(_) => StoreFacts::unread(kind, format!("it did not answer within {LIMIT:?}")),
     }
 }
@@ -55,7 +57,7 @@ async fn of_table(config: &Config, mysql: &Mysql) -> StoreFacts {
         Err(error) => StoreFacts::unread(kind, error.to_string()),
         Ok(None) => StoreFacts::unread(kind, "store.user is missing"),
         Ok(Some((server, is_made))) => {
-            let facts = if is_made { records(config, kind).await } else { StoreFacts::empty(kind) };
+            let facts = if is_made { opened(config, kind).await } else { StoreFacts::empty(kind) };
             StoreFacts { server: Some(server), ..facts }
         }
     }

@@ -25,9 +25,9 @@ pub struct OperatorStore {
 impl OperatorStore {
     /// A file that is not there is an error, and so is a store whose bounds were moved elsewhere.
     pub async fn open(config: &Config) -> anyhow::Result<Self> {
-        let desk = Self::open_as_it_is(config).await?;
-        record::has_not_moved(&*desk.store).await?;
-        Ok(desk)
+        let operator = Self::open_as_it_is(config).await?;
+        record::has_not_moved(&*operator.store).await?;
+        Ok(operator)
     }
 
     /// Also one whose bounds were moved elsewhere.
@@ -45,9 +45,9 @@ impl OperatorStore {
 
     /// As [`Self::open`], and makes a store where there is none.
     pub async fn open_or_make(config: &Config) -> anyhow::Result<Self> {
-        let desk = Self::make(config).await?;
-        record::has_not_moved(&*desk.store).await?;
-        Ok(desk)
+        let operator = Self::make(config).await?;
+        record::has_not_moved(&*operator.store).await?;
+        Ok(operator)
     }
 
     /// Also one whose bounds were moved elsewhere.
@@ -55,12 +55,18 @@ impl OperatorStore {
         let store: Arc<dyn Store> = match &config.store.kind {
             StoreKind::Embedded { path } => Arc::new(EmbeddedStore::open(path)?),
             StoreKind::Etcd(etcd) => {
-                let desk = Arc::new(EtcdOperator::open(&etcd_settings(config, etcd)?).await?);
-                return Ok(OperatorStore { store: desk.clone(), etcd: Some(desk) });
+                let operator = Arc::new(EtcdOperator::open(&etcd_settings(config, etcd)?).await?);
+                return Ok(OperatorStore { store: operator.clone(), etcd: Some(operator) });
             }
             StoreKind::Mysql(mysql) => Arc::new(mysql_store(config, mysql, None).await?),
         };
         Ok(OperatorStore { store, etcd: None })
+    }
+
+    /// An error where proxies live; `why` says it of their names.
+    pub async fn be_alone(&self, why: impl Fn(String) -> String) -> anyhow::Result<()> {
+        let live = self.proxies().await?;
+        if live.is_empty() { Ok(()) } else { bail!(why(live.join(", "))) }
     }
 
     /// Names of the proxies that live.
@@ -68,7 +74,7 @@ impl OperatorStore {
         self.names(Key::PROXIES).await
     }
 
-    /// What stands behind `prefix` in the keys that begin with it.
+    /// What follows `prefix` in the keys that begin with it.
     pub async fn names(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
         let found = self.store.list(prefix).await?;
         Ok(found.iter().filter_map(|(key, _)| Some(key.as_str().strip_prefix(prefix)?.to_owned())).collect())

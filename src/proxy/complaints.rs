@@ -2,9 +2,11 @@
 //! anybody can fill is of no use to who reads it.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use crate::address::network;
 
 const PERIOD: Duration = Duration::from_mins(1);
 /// Addresses that are told apart at once: some 100 bytes each. All others count as one.
@@ -66,14 +68,6 @@ impl Complaints {
             untold.remove(&whose);
         }
         count
-    }
-}
-
-/// Of IPv6 the network: one machine has as many addresses in it as it likes.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-        v4 @ IpAddr::V4(_) => v4,
     }
 }
 

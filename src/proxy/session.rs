@@ -26,6 +26,7 @@ use crate::proxy::relay::lane::Lane;
 use crate::proxy::relay::outstanding::Queue;
 use crate::proxy::relay::pump::Watchdog;
 use crate::proxy::session::drain::Drain;
+use crate::proxy::settings::Verify;
 use crate::sessions::{Here, Sessions};
 use crate::sql::dialect::{Server, ServerKind};
 use crate::tables::InForce;
@@ -46,6 +47,28 @@ pub struct Shared {
     pub allowed: Arc<Allowed>,
     /// `true`: sessions end where nothing is lost by it.
     pub draining: watch::Receiver<bool>,
+}
+
+impl Shared {
+    /// Nobody is there yet, and nothing is noted.
+    pub fn new(
+        login: LoginContext,
+        tables: Arc<InForce>,
+        id_deadline: Duration,
+        verify: Verify,
+        draining: watch::Receiver<bool>,
+    ) -> Self {
+        Shared {
+            login,
+            tables,
+            id_deadline,
+            verifier: Verifier::new(verify),
+            sessions: Arc::default(),
+            audit: Arc::default(),
+            allowed: Arc::default(),
+            draining,
+        }
+    }
 }
 
 /// Why a session ended.

@@ -25,7 +25,7 @@ impl<R: BufRead> Lines<R> {
         Lines { from, line: Vec::new(), bytes_max, number: 0 }
     }
 
-    /// The next line; `None` behind the last.
+    /// The next line; `None` after the last.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         let (mut is_any, mut is_cut) = (false, false);

@@ -115,7 +115,7 @@ fn banner(line: &[u8]) -> Option<&str> {
     rest.split_ascii_whitespace().next()
 }
 
-/// The two lines behind the banner.
+/// The two lines after the banner.
 fn is_heading(line: &[u8]) -> bool {
     let is_columns = line.starts_with(b"Time") && memchr::memmem::find(line, b"Id Command").is_some();
     is_columns || line.starts_with(b"Tcp port:") || line.starts_with(b"TCP Port:")

@@ -1,8 +1,8 @@
 //! The slow query log: lines of `# ` that tell of a statement, `use ...;`, `SET timestamp=...;`, and the statement, up to the
 //! next such line.
 //!
-//! `use` stands where an entry's database is another than the one that the file was told last, whoever's that was, and behind
-//! a banner it is told anew (`Query_logger`'s `File_query_log::db` in MySQL's sql/log.cc, MariaDB's `MYSQL_QUERY_LOG::db`; measured
+//! `use` stands where an entry's database is another than the one that the file was told last, whoever's that was, and after
+//! a banner it is told again (`Query_logger`'s `File_query_log::db` in MySQL's sql/log.cc, MariaDB's `MYSQL_QUERY_LOG::db`; measured
 //! on both). So an entry without it has the file's last one, or none: then a name without a database was an error. MariaDB says
 //! of each entry which it was (`Schema: `).
 
@@ -65,7 +65,7 @@ impl Slow {
         (ended, true)
     }
 
-    /// Behind the server's banner.
+    /// After the server's banner.
     pub(crate) fn begins_anew(&mut self) {
         (self.database, self.knows_database) = (None, true);
     }
@@ -77,7 +77,7 @@ impl Slow {
             self.in_routine = false;
         } else if line.starts_with(b"# Thread_id: ") {
             self.connection = word_behind(line, "Thread_id:").and_then(|id| id.parse().ok());
-            // Two blanks stand behind each value, also behind none.
+            // Two blanks follow each value, also an empty one.
             let line = String::from_utf8_lossy(line);
             let schema = line.split_once("Schema: ").map(|(_, rest)| rest.split("  ").next().unwrap_or(rest));
             if let Some(schema) = schema {

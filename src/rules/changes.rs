@@ -155,12 +155,10 @@ pub fn word(value: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::changes;
-    use crate::rules::{RuleSet, load};
+    use crate::rules::RuleSet;
 
     fn rules(text: &str) -> RuleSet {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("a.toml"), format!("schema = \"s\"\n{text}")).unwrap();
-        load(folder.path()).unwrap().0
+        RuleSet::of_text(&format!("schema = \"s\"\n{text}"))
     }
 
     #[track_caller]

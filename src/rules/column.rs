@@ -87,16 +87,14 @@ mod tests {
     use std::sync::Arc;
 
     use super::Meant;
+    use crate::rules::RuleSet;
     use crate::rules::model::{ColumnShape, Rule};
 
     fn rule(table: &str, column: &str) -> Arc<Rule> {
         let text = format!(
             "schema = 's'\n[generators.g]\nkind = 'sequence'\n[tables.'{table}']\ncolumn = '{column}'\ngenerator = 'g'\n"
         );
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("r.toml"), text).unwrap();
-        let rules = crate::rules::load(folder.path()).unwrap().0;
-        rules.rules().next().unwrap().clone()
+        RuleSet::of_text(&text).rules().next().unwrap().clone()
     }
 
     /// A column: its name, its type, `+` for AUTO_INCREMENT, `*` for the primary key, `=` for GENERATED.

@@ -232,4 +232,15 @@ fn generator_name(schema: &str, written: &str) -> GeneratorName {
 }
 
 #[cfg(test)]
+impl RuleSet {
+    /// The rules of a file with this text.
+    pub(crate) fn of_text(text: &str) -> RuleSet {
+        let mut findings = Findings::default();
+        let source = toml_file::parse(Path::new("rules.toml"), text, &mut findings);
+        let (rules, _) = link(&[source.expect("it is TOML")], findings).expect("the rules are right");
+        rules
+    }
+}
+
+#[cfg(test)]
 mod tests;

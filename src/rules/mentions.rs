@@ -53,7 +53,7 @@ pub struct Mentions {
     pieces: Vec<(Piece, Target)>,
     /// Names without a word of ASCII: every text may hold them; `true`: only one with bytes beyond ASCII.
     wordless: Vec<(bool, Target)>,
-    /// In lower case. The place of one is its bit in a [`Schemas`]; all behind the last bit share that.
+    /// In lower case. The place of one is its bit in a [`Schemas`]; all after the last bit share that.
     schemas: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ pub fn is_pattern(name: &str) -> bool {
 }
 
 /// Whether `pattern` matches all of `name`. Characters, not bytes; no allocation, and no more steps than the product of
-/// both lengths: behind a `*` only the latest one is tried again.
+/// both lengths: after a `*` only the latest one is tried again.
 pub fn matches(pattern: &str, name: &str) -> bool {
     run(pattern, name, |wanted, found| wanted == '?' || wanted == found)
 }
@@ -20,7 +20,7 @@ pub fn covers(wide: &str, narrow: &str) -> bool {
 
 fn run(pattern: &str, name: &str, one: impl Fn(char, char) -> bool) -> bool {
     let (mut wanted, mut found) = (pattern.chars(), name.chars());
-    // Where to go on when the pattern does not fit: behind the latest `*`, one character later in the name.
+    // Where to go on when the pattern does not fit: after the latest `*`, one character later in the name.
     let mut retry = None;
     loop {
         let name_here = found.clone();

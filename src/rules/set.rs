@@ -132,6 +132,11 @@ impl RuleSet {
         self.generators.values()
     }
 
+    /// By the name as people write it, `schema.name`.
+    pub fn generator_named(&self, name: &str) -> Option<&GeneratorSpec> {
+        self.generators().find(|spec| spec.name.to_string() == name)
+    }
+
     pub fn generator(&self, name: &GeneratorName) -> Option<&GeneratorSpec> {
         self.generators.get(name)
     }
@@ -241,9 +246,7 @@ mod tests {
         };
         let spec = |name: &str| {
             let text = format!("schema = 'shop'\n[generators.{name}]\nkind = 'sequence'\nseed = 'none'\n");
-            let folder = tempfile::tempdir().unwrap();
-            std::fs::write(folder.path().join("r.toml"), text).unwrap();
-            crate::rules::load(folder.path()).unwrap().0.generators().next().unwrap().clone()
+            RuleSet::of_text(&text).generators().next().unwrap().clone()
         };
         let set = RuleSet::new(
             ["both", "shadow", "off", "none"].map(spec),

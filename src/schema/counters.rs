@@ -6,7 +6,7 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row, Value};
 
-use super::{Schema, SchemaError, TABLES_PER_QUERY, as_highest, quoted};
+use super::{Schema, SchemaError, TABLES_PER_QUERY, as_highest, number, quoted, text, within};
 use crate::rules::model::ColumnShape;
 use crate::text_query::with_values;
 
@@ -94,8 +94,7 @@ impl Schema {
 
     async fn read(&self, sql: &str, params: Vec<Value>, limit: Duration) -> Result<Vec<Row>, SchemaError> {
         let mut conn = self.reading().await?;
-        let rows = tokio::time::timeout(limit, conn.query(with_values(sql, params))).await;
-        Ok(rows.map_err(|_| SchemaError::Timeout(limit))??)
+        within(limit, conn.query(with_values(sql, params))).await
     }
 
     /// The AUTO_INCREMENT columns of these schemas, or of all but the server's own where none is named; by name.
@@ -142,10 +141,7 @@ impl Schema {
         };
         let sql = columns.iter().enumerate().map(one).collect::<Vec<_>>().join(" UNION ALL ");
         let mut conn = self.reading().await?;
-        let limit = self.timeout * 12;
-        let rows = tokio::time::timeout(limit, conn.query::<Row, _>(sql))
-            .await
-            .map_err(|_| SchemaError::Timeout(limit))??;
+        let rows = within(self.timeout * 12, conn.query::<Row, _>(sql)).await?;
         let mut found = vec![None; columns.len()];
         for row in &rows {
             let nth = number(row, 0).and_then(|nth| usize::try_from(nth).ok());
@@ -173,11 +169,12 @@ impl Schema {
             conn.query_drop("SET sql_mode = '', sql_quote_show_create = 1").await?;
             conn.query_first::<Row, _>(format!("SHOW CREATE TABLE {name}")).await
         };
-        let found = tokio::time::timeout(self.timeout, work).await;
-        match found.map_err(|_| SchemaError::Timeout(self.timeout))? {
+        match within(self.timeout, work).await {
             Ok(row) => Ok(row.and_then(|row| text(&row, 1))),
-            Err(mysql_async::Error::Server(error)) if error.code == NO_SUCH_TABLE => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(SchemaError::Query(mysql_async::Error::Server(error))) if error.code == NO_SUCH_TABLE => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -262,14 +259,6 @@ impl Schema {
         let id = |row| Some((text(row, 0)?.parse().ok()?, number(row, 1)?));
         Ok(rows.iter().filter_map(id).collect())
     }
-}
-
-fn text(row: &Row, at: usize) -> Option<String> {
-    row.get_opt::<String, _>(at)?.ok()
-}
-
-fn number(row: &Row, at: usize) -> Option<u64> {
-    row.get_opt::<u64, _>(at)?.ok()
 }
 
 fn counter(row: &Row) -> Option<Counter> {

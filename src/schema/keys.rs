@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use mysql_async::Row;
 
-use super::{Schema, SchemaError};
+use super::{Schema, SchemaError, text};
 use crate::table_name::TableName;
 
 /// A foreign key with all its columns.
@@ -66,5 +66,5 @@ impl Schema {
 }
 
 fn texts<const N: usize>(row: &Row) -> [Option<String>; N] {
-    std::array::from_fn(|at| row.get_opt::<String, _>(at)?.ok())
+    std::array::from_fn(|at| text(row, at))
 }

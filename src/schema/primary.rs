@@ -10,7 +10,7 @@ use crate::role::{self, Role};
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long one may take to answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Looks once, then every second until the account is dropped. A single address is not asked.
 pub(super) async fn watch(account: &Arc<Inner>) {
@@ -64,10 +64,10 @@ fn choose(before: usize, roles: &[Role]) -> usize {
 
 async fn state(account: &Inner, nth: usize) -> Role {
     let asked = async {
-        let mut conn = account.connection(nth, PATIENCE).await.ok()?;
+        let mut conn = account.connection(nth, TIMEOUT).await.ok()?;
         role::ask(&mut conn).await.ok()
     };
-    let server = tokio::time::timeout(PATIENCE, asked).await.ok().flatten();
+    let server = tokio::time::timeout(TIMEOUT, asked).await.ok().flatten();
     server.map_or(Role::Away, |server| server.role)
 }
 

@@ -22,25 +22,25 @@ const REMEDIES: [&str; 3] = [
 /// How often the socket of the process before is asked for.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// Where the console is to be.
+/// The console's socket.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum Socket {
     /// No users, "off", or the default port is another's.
-    Nowhere,
-    Here(Listener),
+    Off,
+    Bound(Listener),
     /// The process that hands over has it still.
-    Later(Address),
+    Pending(Address),
 }
 
 /// `takes_over`: from a process that listens there until it has handed over.
-pub(super) async fn place(settings: &AdminSettings, takes_over: bool) -> Result<Place, ListenError> {
-    let Some(address) = &settings.address else { return Ok(Place::Nowhere) };
+pub(super) async fn bind_socket(settings: &AdminSettings, takes_over: bool) -> Result<Socket, ListenError> {
+    let Some(address) = &settings.address else { return Ok(Socket::Off) };
     match bind(address).await {
-        Ok(listener) => Ok(Place::Here(listener)),
-        Err(error) if error.is_taken() && takes_over => Ok(Place::Later(address.clone())),
+        Ok(listener) => Ok(Socket::Bound(listener)),
+        Err(error) if error.is_taken() && takes_over => Ok(Socket::Pending(address.clone())),
         Err(error) if error.is_taken() && !settings.is_written => {
             tracing::warn!("{error}: there is no console; set admin.address");
-            Ok(Place::Nowhere)
+            Ok(Socket::Off)
         }
         Err(error) => Err(error),
     }
@@ -53,11 +53,11 @@ async fn bind(address: &Address) -> Result<Listener, ListenError> {
 }
 
 /// Serves the console for as long as it is polled.
-pub(super) async fn serve(place: Place, desk: Arc<dyn Desk>, shared: Arc<ArcSwap<Shared>>) {
-    let listener = match place {
-        Place::Nowhere => return,
-        Place::Here(listener) => listener,
-        Place::Later(address) => wait_for(&address).await,
+pub(super) async fn serve(socket: Socket, desk: Arc<dyn Desk>, shared: Arc<ArcSwap<Shared>>) {
+    let listener = match socket {
+        Socket::Off => return,
+        Socket::Bound(listener) => listener,
+        Socket::Pending(address) => wait_for(&address).await,
     };
     // Not in the words that tell where the proxy listens, which scripts look for.
     tracing::info!("the console is at {}", listener.address());
@@ -87,7 +87,7 @@ async fn wait_for(address: &Address) -> Listener {
 
 #[cfg(test)]
 mod tests {
-    use super::{Place, place, wait_for};
+    use super::{Socket, bind_socket, wait_for};
     use crate::address::Address;
     use crate::config::AdminSettings;
 
@@ -97,14 +97,14 @@ mod tests {
         let address: Address = taken.local_addr().unwrap().to_string().parse().unwrap();
         let settings =
             |is_written| AdminSettings { address: Some(address.clone()), is_written, users: [].into() };
-        let error = place(&settings(true), false).await.unwrap_err().to_string();
+        let error = bind_socket(&settings(true), false).await.unwrap_err().to_string();
         assert!(error.contains("stop what listens there, or set another admin.address"), "{error}");
-        assert!(matches!(place(&settings(false), false).await, Ok(Place::Nowhere)));
-        assert!(matches!(place(&settings(true), true).await, Ok(Place::Later(_))));
+        assert!(matches!(bind_socket(&settings(false), false).await, Ok(Socket::Off)));
+        assert!(matches!(bind_socket(&settings(true), true).await, Ok(Socket::Pending(_))));
         let waiting = tokio::spawn(async move { wait_for(&address).await });
         drop(taken);
         waiting.await.unwrap();
         let off = AdminSettings { address: None, is_written: true, users: [].into() };
-        assert!(matches!(place(&off, false).await, Ok(Place::Nowhere)));
+        assert!(matches!(bind_socket(&off, false).await, Ok(Socket::Off)));
     }
 }

@@ -4,19 +4,14 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::LogSettings;
 use crate::config::keys::{LogFormat, LogLevel};
+use crate::rules::word;
 
 /// Sets the least serious level that is logged.
 pub type SetLogLevel = Box<dyn Fn(LogLevel) + Send + Sync>;
 
 /// Libraries are heard when something is wrong with them.
 fn filter(level: LogLevel) -> EnvFilter {
-    let level = match level {
-        LogLevel::Error => "error",
-        LogLevel::Warn => "warn",
-        LogLevel::Info => "info",
-        LogLevel::Debug => "debug",
-        LogLevel::Trace => "trace",
-    };
+    let level = word(&level);
     // Of each client that connects by an IP address rustls says "Illegal SNI extension": nothing is wrong, and all connect so.
     EnvFilter::new(format!("warn,rustls::msgs::handshake=error,rowstamp={level}"))
 }

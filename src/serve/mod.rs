@@ -19,28 +19,25 @@ use std::task::Poll;
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
-use takeover::Place;
+use takeover::Incumbent;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::address::listener::Listener;
 use crate::admin::http::{self, Listening};
-use crate::audit::{self, Audit};
+use crate::audit;
 use crate::config::keys::ConfigFile;
 use crate::config::{Config, StoreKind};
 use crate::opened;
 use crate::proxy::connect::login::LoginContext;
-use crate::proxy::connect::seats::Seats;
 use crate::proxy::connect::socket_users::SocketUsers;
-use crate::proxy::connect::tls::Tls;
 use crate::proxy::listener::{self, Server};
-use crate::proxy::rsa_key::KeyCell;
 use crate::proxy::session::Shared;
 use crate::proxy::settings::Verify;
 use crate::proxy::verifier::Verifier;
 use crate::rules::{Mark, RuleSet};
-use crate::schema::{Primary, Schema};
+use crate::schema::Schema;
 use crate::serve::log::SetLogLevel;
 use crate::serve::operator::{Parts, ProxyDesk};
 use crate::serve::reload::Reloader;
@@ -50,7 +47,7 @@ use crate::store::gate::GateStore;
 use crate::store::metered::{MeteredStore, StoreMeter};
 use crate::tables::locks::{Sharing, TableLocks};
 use crate::tables::{InForce, shadow_counts};
-use crate::takeover::Offered;
+use crate::takeover::Handover;
 
 /// How the process was started.
 #[derive(Debug)]
@@ -67,9 +64,9 @@ pub struct Opened {
     parts: Parts,
     store: Arc<GateStore>,
     draining: watch::Sender<bool>,
-    console: console::Place,
+    console: console::Socket,
     http: Option<Listening>,
-    place: Place,
+    incumbent: Incumbent,
     hangup: Signal,
 }
 
@@ -83,13 +80,13 @@ pub async fn start(
     // Before anything is opened: a signal that comes now must end the process cleanly too.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let (mut opened, offered) = Opened::open(start, files, rules, set_log_level).await?;
+    let (mut opened, handover) = Opened::open(start, files, rules, set_log_level).await?;
     let settings = &opened.parts.config.proxy;
-    let (mut listener, offered) = match offered {
-        Some((offered, listener)) => (listener, Some(offered)),
+    let (mut listener, handover) = match handover {
+        Some((handover, listener)) => (listener, Some(handover)),
         None => (listener::bind(&settings.listen, settings.listen_is_written).await?, None),
     };
-    opened.place.open(offered).await?;
+    opened.incumbent.open(handover).await?;
     listener.adopt();
     let stop = async || {
         tokio::select! { _ = terminate.recv() => "SIGTERM", _ = interrupt.recv() => "SIGINT" }
@@ -105,14 +102,14 @@ impl Opened {
         (config, written, mark): (Config, ConfigFile, Mark),
         rules: RuleSet,
         set_log_level: SetLogLevel,
-    ) -> anyhow::Result<(Opened, Option<(Offered, Listener)>)> {
+    ) -> anyhow::Result<(Opened, Option<(Handover, Listener)>)> {
         let hangup = signal(SignalKind::hangup())?;
-        let settings = Arc::new(config.proxy.clone());
+        let settings = &config.proxy;
         folders::be_ours("state.path", &settings.state_path)?;
         if let StoreKind::Embedded { path } = &config.store.kind {
             folders::be_ours("store.path", &folders::of_file(path))?;
         }
-        let tls = Arc::new(Tls::new(&settings)?);
+        let mut login = LoginContext::new(settings.clone())?;
         // All that can fail before the other process gives its place.
         let schema = match opened::control(&config) {
             Some(control) => Some(Schema::connect(&control).await?),
@@ -122,25 +119,27 @@ impl Opened {
             Some(settings) => Some(http::listen(settings, start.takes_over).await?),
             None => None,
         };
-        let primary = schema.as_ref().map(|schema| schema.primary().clone()).unwrap_or_default();
-        let offered = if start.takes_over { takeover::ask(&settings).await? } else { None };
-        let store = takeover::open_store(&config, offered.is_some()).await?;
+        login.primary = schema.as_ref().map(|schema| schema.primary().clone()).unwrap_or_default();
+        let handover = if start.takes_over { takeover::ask(settings).await? } else { None };
+        let store = takeover::open_store(&config, handover.is_some()).await?;
         let meter = Arc::new(StoreMeter::default());
         let metered: Arc<dyn Store> = Arc::new(MeteredStore::new(store.clone(), Arc::clone(&meter)));
         let tables =
             Arc::new(tables(&config, schema.clone(), Arc::clone(&metered), rules, start.trusts_clock).await?);
         background::watch(&tables, &*store);
-        let console = console::place(&config.admin, offered.is_some()).await?;
+        let console = console::bind_socket(&config.admin, handover.is_some()).await?;
         let (draining, drain) = watch::channel(false);
-        let socket_users = SocketUsers::watch(&settings.backend.addresses, schema.clone()).await;
-        let shared = shared(&config, tls, (primary, socket_users), tables.clone(), drain.clone()).await?;
+        login.socket_users = SocketUsers::watch(&settings.backend.addresses, schema.clone()).await;
+        let (id_deadline, verify) = (config.store.deadline, config.rewrite.verify);
+        let shared = Shared::new(login, tables.clone(), id_deadline, verify, drain.clone());
+        shared.audit.note_in(audit::open(config.log.audit.as_deref()).await?)?;
         let shared = Arc::new(ArcSwap::from_pointee(shared));
-        let place = Place::new(&config, tables.clone(), store.clone());
+        let incumbent = Incumbent::new(&config, tables.clone(), store.clone());
         let acting = (config.clone(), written, mark);
         let reloader = Arc::new(Reloader::new(start.config_path, acting, shared.clone(), set_log_level));
         let parts =
             Parts { config, shared, tables, schema, store: metered, meter, reloader, draining: drain };
-        Ok((Opened { parts, store, draining, console, http, place, hangup }, offered))
+        Ok((Opened { parts, store, draining, console, http, incumbent, hangup }, handover))
     }
 }
 
@@ -152,7 +151,7 @@ pub async fn run(
     mut stop: impl AsyncFnMut() -> &'static str,
     hurry: impl Future<Output = ()>,
 ) {
-    let Opened { parts, store, draining, console, http, mut place, hangup } = opened;
+    let Opened { parts, store, draining, console, http, mut incumbent, hangup } = opened;
     let (shared, tables, reloader) = (parts.shared.clone(), parts.tables.clone(), parts.reloader.clone());
     let mut reloads = JoinSet::new();
     reloads.spawn(reload_at(hangup, reloader.clone()));
@@ -168,17 +167,17 @@ pub async fn run(
     };
     let mut server = Server::new(listener, shared.clone(), draining);
     let is_handed = loop {
-        let offer = server
+        let request = server
             .accept(async {
-                tokio::select! { () = stop() => None, offer = place.offer() => Some(offer) }
+                tokio::select! { () = stop() => None, request = incumbent.request() => Some(request) }
             })
             .await;
-        let Some(offer) = offer else { break false };
-        if place.hand(offer, server.listener()).await {
+        let Some(request) = request else { break false };
+        if incumbent.hand(request, server.listener()).await {
             break true;
         }
     };
-    drop(place);
+    drop(incumbent);
     if is_handed {
         // Who has the clients is who tells of them.
         drop(http);
@@ -212,41 +211,10 @@ fn tell_opinions(verifier: &Verifier) {
     }
 }
 
-/// What the first sessions get.
-async fn shared(
-    config: &Config,
-    tls: Arc<Tls>,
-    (primary, socket_users): (Primary, SocketUsers),
-    tables: Arc<InForce>,
-    draining: watch::Receiver<bool>,
-) -> anyhow::Result<Shared> {
-    let audit = Audit::default();
-    audit.note_in(audit::open(config.log.audit.as_deref()).await?)?;
-    let settings = Arc::new(config.proxy.clone());
-    let login = LoginContext {
-        seats: Arc::new(Seats::new(&settings.limits)),
-        settings,
-        tls,
-        own_key: Arc::new(KeyCell::default()),
-        socket_users,
-        primary,
-    };
-    Ok(Shared {
-        login,
-        tables,
-        id_deadline: config.store.deadline,
-        verifier: Verifier::new(config.rewrite.verify),
-        sessions: Arc::default(),
-        audit: Arc::new(audit),
-        allowed: Arc::default(),
-        draining,
-    })
-}
-
 /// Signals that come while files are read count as one.
 async fn reload_at(mut hangup: Signal, reloader: Arc<Reloader>) {
     while hangup.recv().await.is_some() {
-        if caught(reloader.reload_and_tell("SIGHUP")).await.is_err() {
+        if caught(reloader.reload_and_log("SIGHUP")).await.is_err() {
             tracing::error!(
                 "SIGHUP: a fault of Rowstamp's own ended the reload, as told before; send SIGHUP again"
             );

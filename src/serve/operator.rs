@@ -1,8 +1,8 @@
 //! The running proxy as operators see it: what the console and the HTTP server show and do, made of its parts.
 
 mod generators;
+mod health;
 mod metrics;
-mod pulse;
 mod rates;
 mod store;
 
@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use tokio::sync::{Notify, watch};
 
-use self::pulse::Pulse;
+use self::health::Health;
 use self::rates::Rates;
 use crate::admin::{
     About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Metric, ProxyRow,
@@ -22,7 +22,7 @@ use crate::admin::{
 use crate::config::{Config, StoreKind};
 use crate::explain::tables::LiveTables;
 use crate::explain::{ExplainInput, explain_statement};
-use crate::lint::{self, Finding, Severity, Where};
+use crate::lint::{self, Finding, Where};
 use crate::opened::facts::facts_of;
 use crate::opened::locks;
 use crate::proxy::session::Shared;
@@ -56,7 +56,7 @@ pub(crate) struct ProxyDesk {
     sessions: Arc<Sessions>,
     since: SystemTime,
     rates: Rates,
-    pulse: Pulse,
+    health: Health,
     drains: Arc<Notify>,
 }
 
@@ -64,11 +64,11 @@ impl ProxyDesk {
     /// Needs a Tokio runtime, in which it looks at the generators, and asks the backend and the store, while it lives.
     pub(crate) fn new(listen: String, parts: Parts) -> Arc<Self> {
         let sessions = Arc::clone(&parts.shared.load().sessions);
-        let (rates, pulse, drains) = (Rates::default(), Pulse::default(), Arc::default());
+        let (rates, health, drains) = (Rates::default(), Health::default(), Arc::default());
         let since = SystemTime::now();
-        let desk = Arc::new(ProxyDesk { listen, parts, sessions, since, rates, pulse, drains });
+        let desk = Arc::new(ProxyDesk { listen, parts, sessions, since, rates, health, drains });
         tokio::spawn(rates::sample(Arc::downgrade(&desk)));
-        tokio::spawn(pulse::feel(Arc::downgrade(&desk)));
+        tokio::spawn(health::watch(Arc::downgrade(&desk)));
         desk
     }
 
@@ -79,8 +79,7 @@ impl ProxyDesk {
 
     fn generator(&self, name: &str) -> Result<GeneratorName, DeskError> {
         let rules = self.parts.tables.rules();
-        let found = rules.generators().find(|spec| spec.name.to_string() == name);
-        found.map(|spec| spec.name.clone()).ok_or_else(|| {
+        rules.generator_named(name).map(|spec| spec.name.clone()).ok_or_else(|| {
             let names: Vec<_> = rules.generators().map(|spec| spec.name.to_string()).collect();
             let near = crate::toml_file::nearest(name, names.iter().map(String::as_str));
             let near = near
@@ -123,7 +122,7 @@ impl Desk for ProxyDesk {
         let store = self.parts.meter.is_away().then(|| "it did not answer what it was asked last".to_owned());
         vec![
             Check { name: "listener".into(), trouble: listener },
-            Check { name: "backend".into(), trouble: self.pulse.backend().trouble },
+            Check { name: "backend".into(), trouble: self.health.backend().trouble },
             Check { name: "store".into(), trouble: store },
             Check { name: "generators".into(), trouble: joined(stopped) },
         ]
@@ -262,11 +261,7 @@ fn rule_row(rule: &Rule) -> RuleRow {
 
 fn finding_row(finding: Finding) -> FindingRow {
     FindingRow {
-        severity: match finding.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        },
+        severity: finding.severity.as_str(),
         code: finding.code.as_str().to_owned(),
         place: place_of(&finding.place),
         why: finding.why,

@@ -19,7 +19,7 @@ use crate::tables::TableError;
 use crate::toml_file::{Findings, Severity};
 
 /// Rules that have come, gone or changed and are named in the log, each in a line; of more it says how many.
-const CHANGES_TOLD_MAX: usize = 100;
+const CHANGES_LOGGED_MAX: usize = 100;
 
 /// Why nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -56,15 +56,15 @@ pub(crate) struct Done {
     pub(crate) good: u64,
     pub(crate) bad: u64,
     pub(crate) last_was_good: bool,
-    /// When what is in force was read.
+    /// When what is active was read.
     pub(crate) good_at: SystemTime,
 }
 
 /// What came of a reload, as the log has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Outcome {
     InForce,
-    /// Until the files are mended.
+    /// Until the files are fixed.
     Refused,
     /// The files are right: what they need was not to be had.
     TryAgain,
@@ -87,20 +87,20 @@ pub struct Reloader {
 struct Notes {
     /// The rules' files as they were read last, whatever came of it.
     read: Mark,
-    /// rowstamp.toml as it was put in force last.
+    /// rowstamp.toml as it was made active last.
     written: Arc<ConfigFile>,
     /// Who may log in to the console.
     users: Arc<[User]>,
     done: Done,
 }
 
-/// What was read, checked, and not put in force yet.
+/// What was read and checked, and is not active yet.
 struct Next {
     config: Config,
     written: Arc<ConfigFile>,
     rules: RuleSet,
     tls: Tls,
-    told: Reloaded,
+    summary: Reloaded,
 }
 
 impl Reloader {
@@ -128,7 +128,7 @@ impl Reloader {
         self.notes().read.clone()
     }
 
-    /// rowstamp.toml at the start, and as it was put in force last.
+    /// rowstamp.toml at the start, and as it was made active last.
     pub(crate) fn written(&self) -> (Arc<ConfigFile>, Arc<ConfigFile>) {
         (Arc::clone(&self.began), Arc::clone(&self.notes().written))
     }
@@ -151,7 +151,7 @@ impl Reloader {
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
         let mut acting = self.acting.lock().await;
         let reloaded = match self.next(&acting, true).await {
-            Ok(next) => self.put_in_force(next, &mut acting).await,
+            Ok(next) => self.activate(next, &mut acting).await,
             Err(error) => Err(error),
         };
         let done = &mut self.notes().done;
@@ -167,7 +167,7 @@ impl Reloader {
     /// What [`Reloader::reload`] would do, as far as the files tell; nothing is changed.
     pub(crate) async fn dry_run(&self) -> Result<Reloaded, ReloadError> {
         let acting = self.acting.lock().await;
-        Ok(self.next(&acting, false).await?.told)
+        Ok(self.next(&acting, false).await?.summary)
     }
 
     /// `marks`: what is read counts as read.
@@ -183,7 +183,7 @@ impl Reloader {
         let for_tls = config.proxy.clone();
         let tls = tokio::task::spawn_blocking(move || Tls::new(&for_tls)).await??;
         let changed = differing(&self.written().1, &written);
-        let told = Reloaded {
+        let summary = Reloaded {
             rules: rules.rules().len(),
             generators: rules.generators().len(),
             changes: changes(&self.shared.load().tables.rules(), &rules),
@@ -191,11 +191,11 @@ impl Reloader {
             settings: changed.into_iter().filter(|key| acts_on_reload(key)).collect(),
             waiting,
         };
-        Ok(Next { config, written: Arc::from(written), rules, tls, told })
+        Ok(Next { config, written: Arc::from(written), rules, tls, summary })
     }
 
-    async fn put_in_force(&self, next: Next, acting: &mut Config) -> Result<Reloaded, ReloadError> {
-        let Next { config, written, rules, tls, told } = next;
+    async fn activate(&self, next: Next, acting: &mut Config) -> Result<Reloaded, ReloadError> {
+        let Next { config, written, rules, tls, summary } = next;
         let shared = self.shared.load_full();
         // Statements are noted in it a moment before the rest acts, or, where that fails, from now on.
         let opened = audit::open(config.log.audit.as_deref()).await?;
@@ -215,27 +215,27 @@ impl Reloader {
         *acting = config;
         let mut notes = self.notes();
         (notes.written, notes.users) = (written, users);
-        Ok(told)
+        Ok(summary)
     }
 
     /// [`Reloader::reload`], and the log says how it went; `cause` is what asked for it.
     pub(crate) async fn reload_for(&self, cause: &str) -> Result<Reloaded, ReloadError> {
         let reloaded = self.reload().await;
-        tell(cause, &reloaded);
+        log(cause, &reloaded);
         reloaded
     }
 
     /// [`Reloader::reload_for`], where nobody waits for more than a word.
-    pub(crate) async fn reload_and_tell(&self, cause: &str) -> Told {
+    pub(crate) async fn reload_and_log(&self, cause: &str) -> Outcome {
         match self.reload_for(cause).await {
-            Ok(_) => Told::InForce,
-            Err(ReloadError::Tables(error)) if error.may_pass() => Told::TryAgain,
-            Err(_) => Told::Refused,
+            Ok(_) => Outcome::InForce,
+            Err(ReloadError::Tables(error)) if error.may_pass() => Outcome::TryAgain,
+            Err(_) => Outcome::Refused,
         }
     }
 }
 
-fn tell(cause: &str, reloaded: &Result<Reloaded, ReloadError>) {
+fn log(cause: &str, reloaded: &Result<Reloaded, ReloadError>) {
     match reloaded {
         Ok(Reloaded { rules, generators, changes, warnings, waiting, .. }) => {
             for warning in warnings {
@@ -244,10 +244,10 @@ fn tell(cause: &str, reloaded: &Result<Reloaded, ReloadError>) {
             for key in waiting {
                 tracing::warn!("{key} has changed: it keeps its value until a restart");
             }
-            for change in changes.iter().take(CHANGES_TOLD_MAX) {
+            for change in changes.iter().take(CHANGES_LOGGED_MAX) {
                 tracing::info!("{cause}: {change}");
             }
-            if let Some(more @ 1..) = changes.len().checked_sub(CHANGES_TOLD_MAX) {
+            if let Some(more @ 1..) = changes.len().checked_sub(CHANGES_LOGGED_MAX) {
                 tracing::info!("{cause}: and {more} more changes of the rules");
             }
             tracing::info!(rules, generators, "{cause}: the files are in force");

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::rules::{Mark, Watch};
 use crate::serve::caught;
-use crate::serve::reload::{Reloader, Told};
+use crate::serve::reload::{Outcome, Reloader};
 
 /// How often the folder is looked at; files that two looks find the same have come to rest.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Rules that could not be put in force, since the store or the backend was away, are tried again.
+/// Rules that could not be made active, since the store or the backend was away, are tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Never ends.
@@ -24,9 +24,9 @@ pub(crate) async fn watch_rules(reloader: Arc<Reloader>) {
         if !is_due && again_at.is_none_or(|at| Instant::now() < at) {
             continue;
         }
-        again_at = match caught(reloader.reload_and_tell("rules.watch")).await {
-            Ok(Told::TryAgain) => Some(Instant::now() + RETRY_INTERVAL),
-            Ok(Told::InForce | Told::Refused) => None,
+        again_at = match caught(reloader.reload_and_log("rules.watch")).await {
+            Ok(Outcome::TryAgain) => Some(Instant::now() + RETRY_INTERVAL),
+            Ok(Outcome::InForce | Outcome::Refused) => None,
             Err(_) => {
                 tracing::error!(
                     "rules.watch: a fault of Rowstamp's own ended the reload, as told before; it is tried again when the \

@@ -14,7 +14,7 @@ use crate::proxy::settings::Settings;
 use crate::store::gate::GateStore;
 use crate::store::{Key, Store, StoreError};
 use crate::tables::InForce;
-use crate::takeover::{Offer, Offered, RemoteSuccessor, TakeoverError, TakeoverServer};
+use crate::takeover::{Handover, RemoteSuccessor, TakeoverError, TakeoverRequest, TakeoverServer};
 
 /// What the other process let go of may be held for a moment more, by a call that was under way.
 const RELEASE_DEADLINE: Duration = Duration::from_secs(5);
@@ -27,14 +27,14 @@ const STORE_DEADLINE: Duration = Duration::from_secs(2);
 const TAKE_BACK_PAUSE: Duration = Duration::from_millis(200);
 
 /// Asks the process that runs for its place. `None`: none runs.
-pub(crate) async fn ask(settings: &Settings) -> Result<Option<(Offered, Listener)>, TakeoverError> {
+pub(crate) async fn ask(settings: &Settings) -> Result<Option<(Handover, Listener)>, TakeoverError> {
     let folder = &settings.state_path;
-    let Some((offered, socket)) = Offered::ask(folder, settings.listen.to_string()).await? else {
+    let Some((handover, socket)) = Handover::ask(folder, settings.listen.to_string()).await? else {
         tracing::warn!(state.path = %folder.display(), "--takeover: no process runs with this state.path; starting as usual");
         return Ok(None);
     };
     let listener = Listener::inherit(socket, &settings.listen).map_err(TakeoverError::Listener)?;
-    Ok(Some((offered, listener)))
+    Ok(Some((handover, listener)))
 }
 
 /// `waits`: another process has just let go of it.
@@ -42,34 +42,34 @@ pub(crate) async fn open_store(config: &Config, waits: bool) -> anyhow::Result<A
     let end = Instant::now() + RELEASE_DEADLINE;
     loop {
         match opened::store::open(config).await {
-            Ok(store) => return Ok(GateStore::new(store)),
+            Ok(store) => return Ok(GateStore::new(&store)),
             Err(error) if !waits || Instant::now() > end => return Err(error),
             Err(_) => sleep(RELEASE_PAUSE).await,
         }
     }
 }
 
-/// This process's place, which another may ask for.
-pub(crate) struct Place {
+/// This process, as another may take over from it.
+pub(crate) struct Incumbent {
     config: Config,
     folder: PathBuf,
     tables: Arc<InForce>,
     store: Arc<GateStore>,
     server: Option<TakeoverServer>,
-    asking: mpsc::Sender<Offer>,
-    offers: mpsc::Receiver<Offer>,
+    requesting: mpsc::Sender<TakeoverRequest>,
+    requests: mpsc::Receiver<TakeoverRequest>,
 }
 
-impl Place {
-    pub(crate) fn new(config: &Config, tables: Arc<InForce>, store: Arc<GateStore>) -> Place {
-        let (asking, offers) = mpsc::channel(1);
+impl Incumbent {
+    pub(crate) fn new(config: &Config, tables: Arc<InForce>, store: Arc<GateStore>) -> Incumbent {
+        let (requesting, requests) = mpsc::channel(1);
         let folder = config.proxy.state_path.clone();
-        Place { config: config.clone(), folder, tables, store, server: None, asking, offers }
+        Incumbent { config: config.clone(), folder, tables, store, server: None, requesting, requests }
     }
 
-    /// From here on another process finds this one. `offered`: the place of another, which is this process's behind `Ok`.
-    pub(crate) async fn open(&mut self, offered: Option<Offered>) -> Result<(), TakeoverError> {
-        let Some(offered) = offered else {
+    /// From here on another process finds this one. `handover`: from another, whose place is this process's after `Ok`.
+    pub(crate) async fn open(&mut self, handover: Option<Handover>) -> Result<(), TakeoverError> {
+        let Some(handover) = handover else {
             match TakeoverServer::is_taken(&self.folder).await {
                 Some(path) => tracing::warn!(
                     path = %path.display(),
@@ -80,13 +80,13 @@ impl Place {
             return Ok(());
         };
         self.server = Some(self.new_server()?);
-        offered.ready().await?;
+        handover.ready().await?;
         tracing::info!("taken over from the process before");
         Ok(())
     }
 
     fn new_server(&self) -> Result<TakeoverServer, TakeoverError> {
-        TakeoverServer::open(&self.folder, Arc::clone(&self.tables), self.asking.clone())
+        TakeoverServer::open(&self.folder, Arc::clone(&self.tables), self.requesting.clone())
     }
 
     fn open_server(&mut self) {
@@ -97,26 +97,26 @@ impl Place {
     }
 
     /// Resolves when another process asks.
-    pub(crate) async fn offer(&mut self) -> Offer {
-        match self.offers.recv().await {
-            Some(offer) => offer,
-            // Never: `asking` is here.
+    pub(crate) async fn request(&mut self) -> TakeoverRequest {
+        match self.requests.recv().await {
+            Some(request) => request,
+            // Never: `requesting` is here.
             None => std::future::pending().await,
         }
     }
 
     /// Whether the other process has taken over. If not, this one goes on as before.
-    pub(crate) async fn hand(&mut self, mut offer: Offer, listener: &Listener) -> bool {
-        if let Some(reason) = self.reason_against(&offer).await {
+    pub(crate) async fn hand(&mut self, mut request: TakeoverRequest, listener: &Listener) -> bool {
+        if let Some(reason) = self.reason_against(&request).await {
             tracing::warn!(reason, "another process asked to take over, and was refused");
-            offer.refuse(reason).await;
+            request.refuse(reason).await;
             return false;
         }
         tracing::info!("another process takes over: closing the store");
         let successor = Arc::new(RemoteSuccessor::new(&self.folder));
         self.tables.yield_to(successor.clone()).await;
         self.store.shut(handed(&self.config)).await;
-        match offer.hand(listener).await {
+        match request.hand(listener).await {
             Ok(()) => {
                 successor.issues();
                 true
@@ -132,12 +132,12 @@ impl Place {
         }
     }
 
-    async fn reason_against(&self, offer: &Offer) -> Option<String> {
+    async fn reason_against(&self, request: &TakeoverRequest) -> Option<String> {
         let address = self.config.proxy.listen.to_string();
-        if offer.address != address {
+        if request.address != address {
             return Some(format!(
                 "it listens on {address}, not on {}; keep listen.address for a takeover",
-                offer.address
+                request.address
             ));
         }
         if self.tables.has_yielded() {

@@ -21,7 +21,7 @@ use redb::{
 };
 
 use super::record::{check_format, encode_format};
-use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
 
 /// Key -> (revision, JSON).
 const RECORDS: TableDefinition<&str, (u64, &[u8])> = TableDefinition::new("records");
@@ -70,7 +70,7 @@ struct StoreFile {
 
 impl EmbeddedStore {
     /// Opens the file, or creates it (mode 0600). Blocks for a few fsyncs: for the start of a process.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
+    pub fn open(path: &Path) -> Result<Self> {
         let database = match open_existing(path) {
             Err(Opening::Absent) => create(path)?,
             Err(Opening::Refused(error)) => return Err(error),
@@ -82,7 +82,7 @@ impl EmbeddedStore {
     }
 
     /// Runs one transaction on a thread that may block.
-    async fn run<T, F>(&self, key: Option<&Key>, work: F) -> Result<T, StoreError>
+    async fn run<T, F>(&self, key: Option<&Key>, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Database) -> Result<T, Failed> + Send + 'static,
@@ -146,7 +146,7 @@ impl StoreFile {
         }
     }
 
-    fn reopen(&self) -> Result<Database, StoreError> {
+    fn reopen(&self) -> Result<Database> {
         open_existing(&self.path).map_err(|opening| match opening {
             Opening::Absent => StoreError::Open {
                 path: self.path.clone(),
@@ -198,7 +198,7 @@ fn discard(database: Database) {
     let _ = guarded(|| drop(database));
 }
 
-fn database_in(path: &Path, file: File) -> Result<Database, StoreError> {
+fn database_in(path: &Path, file: File) -> Result<Database> {
     redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file).map_err(|error| match error {
         DatabaseError::DatabaseAlreadyOpen => StoreError::InUse { path: path.to_owned() },
         DatabaseError::Storage(StorageError::Io(e)) if e.kind() != io::ErrorKind::InvalidData => {
@@ -209,8 +209,8 @@ fn database_in(path: &Path, file: File) -> Result<Database, StoreError> {
 }
 
 /// Every checksum, the format, and a write (module page). A repair here would mean that an answered write is lost: what
-/// a crash leaves behind was mended before, when redb opened the file.
-fn check(path: &Path, database: &mut Database) -> Result<(), StoreError> {
+/// a crash leaves behind was repaired before, when redb opened the file.
+fn check(path: &Path, database: &mut Database) -> Result<()> {
     match database.check_integrity() {
         Ok(true) => {}
         Ok(false) => return Err(damaged(path, "its checksums do not match")),
@@ -262,7 +262,7 @@ fn unreadable(path: &Path, why: Unreadable) -> StoreError {
 
 /// Makes a new file under a name of its own and links it to `path`, so that no half-made file ever stands there and of
 /// two processes one wins.
-fn create(path: &Path) -> Result<Database, StoreError> {
+fn create(path: &Path) -> Result<Database> {
     let mut making = path.as_os_str().to_owned();
     making.push(format!(".new-{}-{:08x}", std::process::id(), rand::random::<u32>()));
     let making = PathBuf::from(making);
@@ -400,22 +400,17 @@ fn compare_and_set_in(
 
 #[async_trait]
 impl Store for EmbeddedStore {
-    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>> {
         let key = key.clone();
         self.run(None, move |database| load_from(database, &key)).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>> {
         let prefix = prefix.to_owned();
         self.run(None, move |database| records_from(database, &prefix)).await
     }
 
-    async fn compare_and_set(
-        &self,
-        key: &Key,
-        expected: Option<Revision>,
-        value: &[u8],
-    ) -> Result<Outcome, StoreError> {
+    async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
         let (owned, value) = (key.clone(), value.to_vec());
         self.run(Some(key), move |database| compare_and_set_in(database, &owned, expected, &value)).await
     }

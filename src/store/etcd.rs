@@ -32,7 +32,7 @@ use self::keys::Keys;
 use self::marks::{Marks, MarksFile};
 use self::witness::Witness;
 use super::record::{check_format, encode_format};
-use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
 pub use crate::store::etcd::operator::{EtcdOperator, QUIET};
 
 /// How long the first answer may take: an election of a leader takes a few seconds.
@@ -101,7 +101,7 @@ enum Refusal {
 impl EtcdStore {
     /// Connects, compares the store with what this proxy saw of it, takes the proxy's name and checks or writes the
     /// store's format. Needs a Tokio runtime, which it uses until it is dropped.
-    pub async fn open(settings: EtcdSettings) -> Result<Self, StoreError> {
+    pub async fn open(settings: EtcdSettings) -> Result<Self> {
         let (keys, name) = (Keys::of(&settings), settings.name);
         let (marks, left) = MarksFile::open(&settings.state_path, &keys.prefix, &name)?;
         let run = format!("{:032x}", rand::random::<u128>());
@@ -134,14 +134,14 @@ impl EtcdStore {
 
 impl Inner {
     /// What is done before anything else, again if need be. `left`: the marks of an earlier process.
-    async fn begin(&self, left: Option<&Marks>) -> Result<(), StoreError> {
+    async fn begin(&self, left: Option<&Marks>) -> Result<()> {
         self.recognise().await?;
         self.check_format().await?;
         self.take_name(left.map(|marks| marks.run.clone())).await?;
         self.sign().await
     }
 
-    async fn check_format(&self) -> Result<(), StoreError> {
+    async fn check_format(&self) -> Result<()> {
         let key = Key::format();
         let found = match self.load(&key).await? {
             Some(found) => found,
@@ -157,12 +157,12 @@ impl Inner {
         self.keys.path(key)
     }
 
-    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>> {
         let mut found = self.get(self.path(key).into_bytes(), GetOptions::new()).await?;
         Ok(found.take_kvs().pop().map(versioned))
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>> {
         let mut pages = self.keys.pages(prefix);
         while let Some((from, options)) = pages.next() {
             pages.take(self.get(from, options).await?);
@@ -170,7 +170,7 @@ impl Inner {
         Ok(pages.all)
     }
 
-    async fn get(&self, from: Vec<u8>, options: GetOptions) -> Result<GetResponse, StoreError> {
+    async fn get(&self, from: Vec<u8>, options: GetOptions) -> Result<GetResponse> {
         let seen = self.seen();
         let answer = self.keys.get(from, options).await?;
         self.has_not_gone_back(seen, answer.header()).await?;
@@ -218,20 +218,15 @@ fn versioned(kv: KeyValue) -> Versioned<Json> {
 
 #[async_trait]
 impl Store for EtcdStore {
-    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>> {
         self.0.load(key).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>> {
         self.0.list(prefix).await
     }
 
-    async fn compare_and_set(
-        &self,
-        key: &Key,
-        expected: Option<Revision>,
-        value: &[u8],
-    ) -> Result<Outcome, StoreError> {
+    async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
         self.0.write(Some((key, stands_at(expected), value))).await
     }
 

@@ -10,14 +10,14 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use tokio::sync::{RwLock, watch};
 
-use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
 
 /// Between two attempts to open a store that did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub struct GateStore {
     /// `Err`: why nothing can be read or written.
-    inner: ArcSwap<Result<Arc<dyn Store>, StoreError>>,
+    inner: ArcSwap<Result<Arc<dyn Store>>>,
     /// Read by each call while it is under way.
     calls: RwLock<()>,
     /// Whoever listens goes on listening when the store is opened again.
@@ -26,16 +26,16 @@ pub struct GateStore {
 
 impl GateStore {
     /// Needs a Tokio runtime.
-    pub fn new(store: Arc<dyn Store>) -> Arc<GateStore> {
-        let gate = Self::with(Ok(Arc::clone(&store)));
-        gate.pass_recalls_on(&store);
+    pub fn new(store: &Arc<dyn Store>) -> Arc<GateStore> {
+        let gate = Self::with(Ok(Arc::clone(store)));
+        gate.pass_recalls_on(store);
         gate
     }
 
     /// `reason`: why the store was not opened. `open` is called until it succeeds or the gate is dropped.
     pub fn late<F>(reason: StoreError, open: impl Fn() -> F + Send + 'static) -> Arc<GateStore>
     where
-        F: Future<Output = Result<Arc<dyn Store>, StoreError>> + Send,
+        F: Future<Output = Result<Arc<dyn Store>>> + Send,
     {
         let gate = Self::with(Err(reason));
         let weak = Arc::downgrade(&gate);
@@ -65,7 +65,7 @@ impl GateStore {
         gate
     }
 
-    fn with(inner: Result<Arc<dyn Store>, StoreError>) -> Arc<GateStore> {
+    fn with(inner: Result<Arc<dyn Store>>) -> Arc<GateStore> {
         let (calls, recalls) = (RwLock::default(), watch::Sender::new(0));
         Arc::new(GateStore { inner: ArcSwap::from_pointee(inner), calls, recalls })
     }
@@ -85,7 +85,7 @@ impl GateStore {
         self.inner.store(Arc::new(Ok(store)));
     }
 
-    fn inner(&self) -> Result<Arc<dyn Store>, StoreError> {
+    fn inner(&self) -> Result<Arc<dyn Store>> {
         Result::clone(&self.inner.load())
     }
 
@@ -103,22 +103,17 @@ impl GateStore {
 
 #[async_trait]
 impl Store for GateStore {
-    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>> {
         let _under_way = self.calls.read().await;
         self.inner()?.load(key).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>> {
         let _under_way = self.calls.read().await;
         self.inner()?.list(prefix).await
     }
 
-    async fn compare_and_set(
-        &self,
-        key: &Key,
-        expected: Option<Revision>,
-        value: &[u8],
-    ) -> Result<Outcome, StoreError> {
+    async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
         let _under_way = self.calls.read().await;
         self.inner()?.compare_and_set(key, expected, value).await
     }
@@ -151,7 +146,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_given_up_is_let_go_of_and_another_takes_its_place() {
         let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let gate = GateStore::new(Arc::clone(&memory));
+        let gate = GateStore::new(&memory);
         let written = gate.compare_and_set(&Key::format(), None, b"{}").await;
         assert!(matches!(written, Ok(Outcome::Written(_))));
 

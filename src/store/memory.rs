@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
 
 /// How often each thing goes wrong, in calls of a thousand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct MemoryStore {
     hook: Option<Hook>,
 }
 
-/// Where a call is when it comes to the test's hook.
+/// When in a call the test's hook is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     BeforeLoad,
@@ -80,8 +80,8 @@ struct Shared {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Done,
+enum Fault {
+    None,
     LostReply,
     LostRequest,
     LateRequest,
@@ -116,7 +116,7 @@ impl MemoryStore {
         }
     }
 
-    /// `hook` is called at these moments of each call, and may panic.
+    /// `hook` is called at each [`Moment`] of each call, and may panic.
     pub fn with_hook(hook: impl Fn(&MemoryStore, Moment, &Key) + Send + Sync + 'static) -> Self {
         MemoryStore { hook: Some(Box::new(hook)), ..Self::new() }
     }
@@ -173,7 +173,7 @@ impl MemoryStore {
     }
 
     /// Delays before and after a call; an error if the store is away.
-    fn admit(&self) -> Result<(Duration, Duration), StoreError> {
+    fn admit(&self) -> Result<(Duration, Duration)> {
         let mut shared = self.lock();
         let away = shared.faults.away;
         if shared.away_calls > 0 {
@@ -208,18 +208,18 @@ impl Shared {
         }
     }
 
-    fn fate(&mut self) -> Fate {
+    fn fault(&mut self) -> Fault {
         let faults = self.faults;
         if self.happens(faults.lost_reply) {
-            Fate::LostReply
+            Fault::LostReply
         } else if self.happens(faults.lost_request) {
-            Fate::LostRequest
+            Fault::LostRequest
         } else if self.happens(faults.late_request) {
-            Fate::LateRequest
+            Fault::LateRequest
         } else if self.happens(faults.false_conflict) {
-            Fate::FalseConflict
+            Fault::FalseConflict
         } else {
-            Fate::Done
+            Fault::None
         }
     }
 
@@ -243,7 +243,7 @@ impl Shared {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>> {
         self.call_hook(Moment::BeforeLoad, key);
         let (before, after) = self.admit()?;
         pause(before).await;
@@ -252,7 +252,7 @@ impl Store for MemoryStore {
         Ok(found)
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>> {
         let (before, after) = self.admit()?;
         pause(before).await;
         let from = Key(prefix.to_owned());
@@ -267,12 +267,7 @@ impl Store for MemoryStore {
         Ok(found)
     }
 
-    async fn compare_and_set(
-        &self,
-        key: &Key,
-        expected: Option<Revision>,
-        value: &[u8],
-    ) -> Result<Outcome, StoreError> {
+    async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
         self.call_hook(Moment::BeforeWrite, key);
         let (before, after) = self.admit()?;
         pause(before).await;
@@ -281,18 +276,18 @@ impl Store for MemoryStore {
             key: key.clone(),
             reason: "the connection was cut".to_owned(),
         });
-        let (fate, late) = {
+        let (fault, late) = {
             let mut shared = self.lock();
-            (shared.fate(), shared.faults.delay_max)
+            (shared.fault(), shared.faults.delay_max)
         };
-        let answer = match fate {
-            Fate::Done => Ok(self.lock().compare_and_set(key, expected, value)),
-            Fate::LostReply => {
+        let answer = match fault {
+            Fault::None => Ok(self.lock().compare_and_set(key, expected, value)),
+            Fault::LostReply => {
                 self.lock().compare_and_set(key, expected, value);
                 unknown
             }
-            Fate::LostRequest => unknown,
-            Fate::LateRequest => {
+            Fault::LostRequest => unknown,
+            Fault::LateRequest => {
                 let (shared, key, value) = (Arc::clone(&self.shared), key.clone(), value.to_vec());
                 tokio::spawn(async move {
                     pause(late).await;
@@ -301,7 +296,7 @@ impl Store for MemoryStore {
                 });
                 unknown
             }
-            Fate::FalseConflict => Ok(Outcome::Conflict(self.lock().records.get(key).cloned())),
+            Fault::FalseConflict => Ok(Outcome::Conflict(self.lock().records.get(key).cloned())),
         };
         pause(after).await;
         self.call_hook(Moment::AfterWrite, key);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
 use crate::meter::Timing;
 
 /// What is counted of a store.
@@ -56,7 +56,7 @@ impl Operation {
 }
 
 /// A call that is dropped sooner says nothing of the store: whoever asked has gone, as a client of the console may.
-const PATIENCE: Duration = Duration::from_millis(100);
+const GIVEN_UP_AFTER: Duration = Duration::from_millis(100);
 
 /// One call. Dropped before its end, it was given up.
 struct Call<'a> {
@@ -71,7 +71,7 @@ impl<'a> Call<'a> {
         Call { meter, operation, begun: Instant::now(), has_ended: false }
     }
 
-    fn ended<T>(mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+    fn ended<T>(mut self, answer: Result<T>) -> Result<T> {
         self.has_ended = true;
         if let Err(error) = &answer {
             self.operation.fail(match error {
@@ -91,7 +91,7 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         let took = self.begun.elapsed();
         self.operation.took.note(took);
-        if !self.has_ended && took >= PATIENCE {
+        if !self.has_ended && took >= GIVEN_UP_AFTER {
             self.operation.fail(0);
             self.meter.is_away.store(true, Ordering::Relaxed);
         }
@@ -111,22 +111,17 @@ impl MeteredStore {
 
 #[async_trait]
 impl Store for MeteredStore {
-    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>> {
         let calling = Call::new(&self.meter, &self.meter.read);
         calling.ended(self.inner.load(key).await)
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>> {
         let calling = Call::new(&self.meter, &self.meter.list);
         calling.ended(self.inner.list(prefix).await)
     }
 
-    async fn compare_and_set(
-        &self,
-        key: &Key,
-        expected: Option<Revision>,
-        value: &[u8],
-    ) -> Result<Outcome, StoreError> {
+    async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
         let calling = Call::new(&self.meter, &self.meter.write);
         calling.ended(self.inner.compare_and_set(key, expected, value).await)
     }

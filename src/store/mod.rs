@@ -9,6 +9,7 @@ pub(crate) mod conformance;
 pub mod embedded;
 pub mod etcd;
 pub mod gate;
+#[cfg(any(test, feature = "test-util"))]
 pub mod memory;
 pub mod metered;
 pub mod mysql;
@@ -129,23 +130,21 @@ pub enum Outcome {
     Conflict(Option<Versioned<Json>>),
 }
 
+/// What a store answers.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// What stands under `key`, every answered write included.
-    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError>;
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>>;
 
     /// All records whose keys start with `prefix`, in the order of their keys.
-    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError>;
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>>;
 
     /// Writes `value` if the record is at `expected` (`None`: if there is none), in one atomic, durable step.
     /// [`StoreError::UnknownOutcome`]: it may have been done, or may yet be. A future that is dropped leaves the
     /// outcome unknown too.
-    async fn compare_and_set(
-        &self,
-        key: &Key,
-        expected: Option<Revision>,
-        value: &[u8],
-    ) -> Result<Outcome, StoreError>;
+    async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome>;
 
     /// Grows each time that an operator has raised all floors after the store went back. What was seen of it before counts for
     /// nothing.
@@ -257,7 +256,7 @@ impl StoreError {
         matches!(self, StoreError::Unavailable { .. } | StoreError::UnknownOutcome { .. })
     }
 
-    /// Whether a generator can never reserve again, and must be opened anew.
+    /// Whether a generator can never reserve again, and must be opened again.
     pub fn needs_reopening(&self) -> bool {
         matches!(
             self,

@@ -25,7 +25,7 @@ use self::leaf::Leaf;
 use self::name::Holder;
 pub use self::name::Proxy;
 use super::record::{check_format, encode_format};
-use super::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
 use crate::text_query::with_values;
 
 /// One call takes at most so long.
@@ -79,11 +79,7 @@ struct Inner {
 impl MysqlStore {
     /// Connects to the primary among `servers`, makes the table where there is none, checks the store's format, and takes the
     /// proxy's name, if it serves.
-    pub async fn open(
-        servers: Vec<Server>,
-        table: &Table,
-        proxy: Option<&Proxy>,
-    ) -> Result<Self, StoreError> {
+    pub async fn open(servers: Vec<Server>, table: &Table, proxy: Option<&Proxy>) -> Result<Self> {
         let leaf = (table.name == LEAF_TABLE).then(|| Leaf::new(table.quoted()));
         let own = match &leaf {
             Some(_) => Table { schema: table.schema.clone(), name: OWN_TABLE.to_owned() },
@@ -116,7 +112,7 @@ impl MysqlStore {
 }
 
 impl Inner {
-    async fn prepare(&self) -> Result<(), StoreError> {
+    async fn prepare(&self) -> Result<()> {
         let create = format!(
             "CREATE TABLE IF NOT EXISTS {} (name VARBINARY(600) PRIMARY KEY, revision BIGINT UNSIGNED NOT NULL, \
              value LONGBLOB NOT NULL) ENGINE = InnoDB",
@@ -141,7 +137,7 @@ impl Inner {
         self.settle_format().await
     }
 
-    async fn warn_of_durability(&self) -> Result<(), StoreError> {
+    async fn warn_of_durability(&self) -> Result<()> {
         let sql = "SELECT @@innodb_flush_log_at_trx_commit";
         let flush: Option<u64> = self.connection.read(async |conn| conn.query_first(sql).await).await?;
         if flush != Some(1) {
@@ -154,7 +150,7 @@ impl Inner {
         Ok(())
     }
 
-    async fn settle_format(&self) -> Result<(), StoreError> {
+    async fn settle_format(&self) -> Result<()> {
         let key = Key::format();
         if let Some(found) = self.load_own(&key).await? {
             return check_format(&found.value);
@@ -171,7 +167,7 @@ impl Inner {
         Some((leaf, leaf::tag(key.as_str().strip_prefix(Key::GENERATORS)?)))
     }
 
-    async fn load_own(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+    async fn load_own(&self, key: &Key) -> Result<Option<Versioned<Json>>> {
         let sql = format!("SELECT revision, value FROM {} WHERE name = ?", self.own);
         let found: Option<(u64, Vec<u8>)> = self
             .connection
@@ -180,12 +176,7 @@ impl Inner {
         Ok(found.map(|(revision, value)| Versioned { revision: Revision(revision), value }))
     }
 
-    async fn set_own(
-        &self,
-        key: &Key,
-        expected: Option<Revision>,
-        value: &[u8],
-    ) -> Result<Option<Revision>, StoreError> {
+    async fn set_own(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Option<Revision>> {
         let name = key.as_str().as_bytes();
         let Some(Revision(expected)) = expected else {
             let sql = format!("INSERT INTO {} (name, revision, value) VALUES (?, ?, ?)", self.own);
@@ -204,20 +195,15 @@ impl Inner {
 
 #[async_trait]
 impl Store for MysqlStore {
-    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>> {
         self.inner.load(key).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>> {
         self.inner.list(prefix).await
     }
 
-    async fn compare_and_set(
-        &self,
-        key: &Key,
-        expected: Option<Revision>,
-        value: &[u8],
-    ) -> Result<Outcome, StoreError> {
+    async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
         self.inner.compare_and_set(key, expected, value).await
     }
 
@@ -228,7 +214,7 @@ impl Store for MysqlStore {
 }
 
 impl Inner {
-    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>> {
         match self.leaf_of(key) {
             Some((leaf, tag)) => leaf.load(&self.connection, tag).await,
             None => self.load_own(key).await,
@@ -236,7 +222,7 @@ impl Inner {
     }
 
     /// Of proxies those that live.
-    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>> {
         let sql = format!(
             "SELECT name, revision, value FROM {} WHERE name >= ? AND LEFT(name, ?) = ? \
              AND (LEFT(name, {}) <> '{}' OR {}) ORDER BY name",
@@ -265,12 +251,7 @@ impl Inner {
         Ok(found)
     }
 
-    async fn compare_and_set(
-        &self,
-        key: &Key,
-        expected: Option<Revision>,
-        value: &[u8],
-    ) -> Result<Outcome, StoreError> {
+    async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
         let written = match self.leaf_of(key) {
             Some((leaf, tag)) => leaf.set(&self.connection, key, tag, expected, value).await?,
             None => self.set_own(key, expected, value).await?,

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{FORMAT, Json, Key, Outcome, Store, StoreError};
+use super::{FORMAT, Json, Key, Outcome, Result, Store, StoreError};
 
 /// `generators/SCHEMA.NAME`, and `slots/SCHEMA.NAME/NODE` of a timestamp generator's nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -112,7 +112,7 @@ struct Version {
 }
 
 /// Reads a record. A version is read before the rest, since a newer one may have other fields.
-pub fn decode<T: DeserializeOwned>(key: &Key, json: &[u8]) -> Result<T, StoreError> {
+pub fn decode<T: DeserializeOwned>(key: &Key, json: &[u8]) -> Result<T> {
     let damaged =
         |e: serde_json::Error| StoreError::Corrupt { place: key.to_string(), reason: e.to_string() };
     let Version { v } = serde_json::from_slice(json).map_err(damaged)?;
@@ -135,7 +135,7 @@ pub async fn change<T: DeserializeOwned + Serialize>(
     store: &dyn Store,
     key: &Key,
     change: impl Fn(&T) -> Option<T>,
-) -> Result<Option<T>, StoreError> {
+) -> Result<Option<T>> {
     for _ in 0..ATTEMPTS_MAX {
         let Some(found) = store.load(key).await? else { return Ok(None) };
         let record = decode(key, &found.value)?;
@@ -153,7 +153,7 @@ pub async fn change<T: DeserializeOwned + Serialize>(
 }
 
 /// What names the store, made now where nobody has asked for it before.
-pub async fn identity(store: &dyn Store) -> Result<String, StoreError> {
+pub async fn identity(store: &dyn Store) -> Result<String> {
     let key = Key::identity();
     loop {
         if let Some(found) = store.load(&key).await? {
@@ -170,7 +170,7 @@ pub async fn identity(store: &dyn Store) -> Result<String, StoreError> {
 
 /// Gives the store another name: proxies that knew it by the one before are another store's from here on, and get no table's
 /// lock beside one that knows the new name (`tables/locks`).
-pub async fn rename(store: &dyn Store) -> Result<(), StoreError> {
+pub async fn rename(store: &dyn Store) -> Result<()> {
     let (key, id) = (Key::identity(), fresh_token());
     let renamed = change(store, &key, |record: &IdentityRecord| {
         (record.id != id).then(|| IdentityRecord { id: id.clone(), ..record.clone() })
@@ -183,7 +183,7 @@ pub async fn rename(store: &dyn Store) -> Result<(), StoreError> {
 }
 
 /// An error where the bounds were moved elsewhere.
-pub async fn has_not_moved(store: &dyn Store) -> Result<(), StoreError> {
+pub async fn has_not_moved(store: &dyn Store) -> Result<()> {
     match moved(store).await? {
         Some(MovedRecord { to, since, .. }) => Err(StoreError::Moved { to, since }),
         None => Ok(()),
@@ -191,14 +191,14 @@ pub async fn has_not_moved(store: &dyn Store) -> Result<(), StoreError> {
 }
 
 /// Where the bounds were moved to.
-pub async fn moved(store: &dyn Store) -> Result<Option<MovedRecord>, StoreError> {
+pub async fn moved(store: &dyn Store) -> Result<Option<MovedRecord>> {
     let key = Key::moved();
     let found = store.load(&key).await?.map(|found| decode::<MovedRecord>(&key, &found.value)).transpose()?;
     Ok(found.filter(|moved| !moved.to.is_empty()))
 }
 
 /// Says that the bounds live in `to` from here on; empty: here.
-pub async fn move_to(store: &dyn Store, to: &str) -> Result<(), StoreError> {
+pub async fn move_to(store: &dyn Store, to: &str) -> Result<()> {
     let key = Key::moved();
     loop {
         let stands = store.load(&key).await?;
@@ -230,14 +230,14 @@ pub fn encode_format() -> Json {
     FORMAT.to_string().into_bytes()
 }
 
-pub fn check_format(json: &[u8]) -> Result<(), StoreError> {
+pub fn check_format(json: &[u8]) -> Result<()> {
     let key = Key::format();
     let found = serde_json::from_slice(json)
         .map_err(|e| StoreError::Corrupt { place: key.to_string(), reason: e.to_string() })?;
     check_version(&key, found)
 }
 
-fn check_version(key: &Key, found: u64) -> Result<(), StoreError> {
+fn check_version(key: &Key, found: u64) -> Result<()> {
     if found > FORMAT {
         return Err(StoreError::NewerFormat { place: key.to_string(), found, known: FORMAT });
     }

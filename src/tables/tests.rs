@@ -22,14 +22,12 @@ use crate::tables::{InForce, Successor, Tables};
 
 /// Generators `g`, with these keys, and `h`; all tables whose name begins with "t" draw from `generator`.
 fn rules(keys: &str, generator: &str) -> Arc<RuleSet> {
-    let folder = tempfile::tempdir().unwrap();
     let text = format!(
         "schema = \"s\"\n[generators.g]\nkind = \"sequence\"\nseed = \"none\"\nbatch = 100\n{keys}\n\
          [generators.h]\nkind = \"sequence\"\nseed = \"none\"\n\
          [tables.\"t*\"]\ncolumn = \"id\"\ngenerator = \"{generator}\"\n"
     );
-    std::fs::write(folder.path().join("s.toml"), text).unwrap();
-    Arc::new(crate::rules::load(folder.path()).unwrap().0)
+    Arc::new(RuleSet::of_text(&text))
 }
 
 async fn opened(rules: Arc<RuleSet>) -> (InForce, Arc<MemoryStore>) {

@@ -98,11 +98,9 @@ mod tests {
     }
 
     fn target() -> Arc<Target> {
-        let folder = tempfile::tempdir().unwrap();
         let text = "schema = \"s\"\n[generators.g]\nkind = \"sequence\"\nseed = \"none\"\n\
                     [tables.t]\ncolumn = \"id\"\ngenerator = \"g\"\n";
-        std::fs::write(folder.path().join("s.toml"), text).unwrap();
-        let rules = crate::rules::load(folder.path()).unwrap().0;
+        let rules = crate::rules::RuleSet::of_text(text);
         let rule = rules.find(Sensitive, "s", "t").unwrap().unwrap().clone();
         let shape = Some(Arc::new(shape(&["id", "a"])));
         let spacing = Spacing::by(std::num::NonZeroU64::MIN);

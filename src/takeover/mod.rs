@@ -21,6 +21,6 @@ mod socket;
 mod successor;
 mod wire;
 
-pub use server::{Offer, Offered, TakeoverServer};
+pub use server::{Handover, TakeoverRequest, TakeoverServer};
 pub use socket::{SOCKET, TakeoverError};
 pub use successor::RemoteSuccessor;

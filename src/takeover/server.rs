@@ -18,16 +18,16 @@ use crate::takeover::wire::{PROTOCOL, Passed, Reply, Request};
 
 /// How long the other process may take between two lines of a takeover. It opens the store and every ruled table, and waits some
 /// seconds for a lock that is not free yet.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Another process that asks for this one's place.
-pub struct Offer {
+pub struct TakeoverRequest {
     lines: Lines,
     /// Where it is to listen, as its configuration says.
     pub address: String,
 }
 
-impl Offer {
+impl TakeoverRequest {
     pub async fn refuse(mut self, reason: String) {
         // Who does not hear it sees the connection's end.
         let _ = self.lines.send(&Reply::Refused { reason }).await;
@@ -36,7 +36,7 @@ impl Offer {
     /// The store is given up: the other process opens it. `Ok` when it is ready.
     pub async fn hand(&mut self, listener: impl AsFd) -> io::Result<()> {
         self.lines.send_with(&Reply::Handed, listener).await?;
-        match timeout(PATIENCE, self.lines.next()).await {
+        match timeout(TIMEOUT, self.lines.next()).await {
             Ok(Ok(Some(Request::Ready))) => self.lines.send(&Reply::Done).await,
             Ok(Ok(Some(_))) => Err(io::ErrorKind::InvalidData.into()),
             Ok(Ok(None)) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -47,11 +47,11 @@ impl Offer {
 }
 
 /// The place of a process that has given up its store.
-pub struct Offered(Lines);
+pub struct Handover(Lines);
 
-impl Offered {
+impl Handover {
     /// Asks the process that has `folder` as its `state.path`; with its place comes its listening socket. `None`: there is none.
-    pub async fn ask(folder: &Path, address: String) -> Result<Option<(Offered, OwnedFd)>, TakeoverError> {
+    pub async fn ask(folder: &Path, address: String) -> Result<Option<(Handover, OwnedFd)>, TakeoverError> {
         let path = folder.join(SOCKET);
         let mut lines = match Lines::connect(&path).await {
             Ok(lines) => lines,
@@ -66,21 +66,21 @@ impl Offered {
             lines.send(&Request::TakeOver { protocol: PROTOCOL, address }).await?;
             lines.next_with().await
         };
-        let answer = timeout(PATIENCE, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let answer = timeout(TIMEOUT, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         match answer.map_err(|error| TakeoverError::Socket { path, error })? {
-            (Some(Reply::Handed), Some(listener)) => Ok(Some((Offered(lines), listener))),
+            (Some(Reply::Handed), Some(listener)) => Ok(Some((Handover(lines), listener))),
             (Some(Reply::Refused { reason }), _) => Err(TakeoverError::Refused(reason)),
             _ => Err(TakeoverError::GoneAway),
         }
     }
 
-    /// The store and the tables are open, and [`TakeoverServer::open`] has been called. Behind `Ok` this process serves.
+    /// The store and the tables are open, and [`TakeoverServer::open`] has been called. After `Ok` this process serves.
     pub async fn ready(mut self) -> Result<(), TakeoverError> {
         let told = async {
             self.0.send(&Request::Ready).await?;
             self.0.next().await
         };
-        match timeout(PATIENCE, told).await {
+        match timeout(TIMEOUT, told).await {
             Ok(Ok(Some(Reply::Done))) => Ok(()),
             _ => Err(TakeoverError::GoneAway),
         }
@@ -103,11 +103,11 @@ impl TakeoverServer {
     pub fn open(
         folder: &Path,
         tables: Arc<InForce>,
-        offers: mpsc::Sender<Offer>,
+        requests: mpsc::Sender<TakeoverRequest>,
     ) -> Result<TakeoverServer, TakeoverError> {
         let opened = listen(folder);
         let listener = opened.map_err(|error| TakeoverError::Socket { path: folder.join(SOCKET), error })?;
-        Ok(TakeoverServer { serving: tokio::spawn(accept(listener, tables, offers)) })
+        Ok(TakeoverServer { serving: tokio::spawn(accept(listener, tables, requests)) })
     }
 
     /// Whether a process answers at the socket of this `state.path`.
@@ -117,13 +117,13 @@ impl TakeoverServer {
     }
 }
 
-async fn accept(listener: UnixListener, tables: Arc<InForce>, offers: mpsc::Sender<Offer>) {
+async fn accept(listener: UnixListener, tables: Arc<InForce>, requests: mpsc::Sender<TakeoverRequest>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) if is_ours(&stream) => {
-                let (tables, offers) = (Arc::clone(&tables), offers.clone());
+                let (tables, requests) = (Arc::clone(&tables), requests.clone());
                 tokio::spawn(async move {
-                    if let Err(error) = answer(Lines::new(stream), &tables, &offers).await {
+                    if let Err(error) = answer(Lines::new(stream), &tables, &requests).await {
                         tracing::debug!(%error, "the takeover's socket");
                     }
                 });
@@ -137,12 +137,16 @@ async fn accept(listener: UnixListener, tables: Arc<InForce>, offers: mpsc::Send
     }
 }
 
-async fn answer(mut lines: Lines, tables: &InForce, offers: &mpsc::Sender<Offer>) -> io::Result<()> {
+async fn answer(
+    mut lines: Lines,
+    tables: &InForce,
+    requests: &mpsc::Sender<TakeoverRequest>,
+) -> io::Result<()> {
     while let Some(request) = lines.next().await? {
         let reply = match request {
             Request::TakeOver { protocol, address } if protocol == PROTOCOL => {
                 // Whoever would receive it ends: then so does the connection.
-                let _ = offers.send(Offer { lines, address }).await;
+                let _ = requests.send(TakeoverRequest { lines, address }).await;
                 return Ok(());
             }
             Request::TakeOver { protocol, .. } => Reply::Refused {

@@ -16,7 +16,7 @@ use crate::ids::range::block::IdBlock;
 use crate::rewrite::plan::target::Target;
 use crate::tables::Successor;
 use crate::takeover::socket::{Lines, SOCKET};
-use crate::takeover::wire::{Named, Passed, Reply, Request};
+use crate::takeover::wire::{Passed, Reply, Request, RuledTable};
 
 pub struct RemoteSuccessor {
     path: PathBuf,
@@ -104,9 +104,9 @@ async fn exchange_on(lines: &mut Lines, request: &Request) -> io::Result<Reply> 
     lines.next().await?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
-fn named(target: &Target) -> Named {
+fn ruled_table(target: &Target) -> RuledTable {
     let spacing = target.spacing;
-    Named {
+    RuledTable {
         schema: target.rule.schema.clone(),
         table: target.table.clone(),
         column: target.rule.column.clone(),
@@ -127,7 +127,7 @@ fn odd(target: &Target) -> TakeError {
 impl Successor for RemoteSuccessor {
     async fn take(&self, target: &Target, n: NonZeroU64, deadline: Duration) -> Result<IdBlock, TakeError> {
         let until = Instant::now() + deadline;
-        let request = Request::Take { target: named(target), n, deadline_ms: millis(deadline) };
+        let request = Request::Take { target: ruled_table(target), n, deadline_ms: millis(deadline) };
         match self.ask(target, &request, until).await? {
             Reply::Ids { first } => IdBlock::new(first, target.spacing, n).ok_or_else(|| odd(target)),
             _ => Err(odd(target)),
@@ -141,7 +141,7 @@ impl Successor for RemoteSuccessor {
         deadline: Duration,
     ) -> Result<Advanced, TakeError> {
         let until = Instant::now() + deadline;
-        let request = Request::Pass { target: named(target), id, deadline_ms: millis(deadline) };
+        let request = Request::Pass { target: ruled_table(target), id, deadline_ms: millis(deadline) };
         match self.ask(target, &request, until).await? {
             Reply::Passed(Passed::Past) => Ok(Advanced::Past),
             Reply::Passed(Passed::Elsewhere) => Ok(Advanced::Elsewhere),

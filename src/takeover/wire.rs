@@ -19,16 +19,16 @@ pub(super) enum Request {
         protocol: u32,
         address: String,
     },
-    /// Behind [`Reply::Handed`]: the new process has all that it needs.
+    /// After [`Reply::Handed`]: the new process has all that it needs.
     Ready,
     Take {
-        target: Named,
+        target: RuledTable,
         n: NonZeroU64,
         deadline_ms: u64,
     },
     /// Later ids are above `id`.
     Pass {
-        target: Named,
+        target: RuledTable,
         id: u64,
         deadline_ms: u64,
     },
@@ -63,7 +63,7 @@ pub(super) enum Passed {
 
 /// A table and what a process's rules say of it: both processes must have the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Named {
+pub(super) struct RuledTable {
     pub schema: String,
     pub table: String,
     pub column: String,
@@ -73,7 +73,7 @@ pub(super) struct Named {
     pub ticks: Option<(NonZeroU64, NonZeroU64)>,
 }
 
-impl Named {
+impl RuledTable {
     pub(super) fn asked(&self) -> Asked<'_> {
         let ticks = self.ticks.map(|(ids, distance)| Ticks { ids, distance });
         Asked {
@@ -90,13 +90,13 @@ impl Named {
 mod tests {
     use std::num::NonZeroU64;
 
-    use super::{Named, Passed, Reply, Request};
+    use super::{Passed, Reply, Request, RuledTable};
 
     /// Another version of Rowstamp reads them.
     #[test]
     fn lines() {
         let n = |n| NonZeroU64::new(n).unwrap();
-        let target = Named {
+        let target = RuledTable {
             schema: "shop".into(),
             table: "orders".into(),
             column: "id".into(),

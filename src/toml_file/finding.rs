@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Nothing acts on this file until it is mended.
+    /// Nothing acts on this file until it is fixed.
     Error,
     Warning,
 }

@@ -72,11 +72,11 @@ pub fn describe(schema: &Value) -> String {
     Forms::of(schema).describe()
 }
 
-pub(super) fn fit(value: &DeValue<'_>, forms: &Forms<'_>) -> Result<Value, String> {
+pub(super) fn check(value: &DeValue<'_>, forms: &Forms<'_>) -> Result<Value, String> {
     let mismatch = || format!("expected {}, found {}", forms.describe(), article(value));
     match value {
-        DeValue::String(text) => fit_text(text, forms).unwrap_or_else(|| Err(mismatch())),
-        DeValue::Integer(number) => fit_integer(number, forms).ok_or_else(mismatch)?,
+        DeValue::String(text) => check_text(text, forms).unwrap_or_else(|| Err(mismatch())),
+        DeValue::Integer(number) => check_integer(number, forms).ok_or_else(mismatch)?,
         DeValue::Float(number) => {
             let form = forms.of_type("number").next().ok_or_else(mismatch)?;
             let number: f64 = number.as_str().parse().map_err(|_| mismatch())?;
@@ -87,13 +87,13 @@ pub(super) fn fit(value: &DeValue<'_>, forms: &Forms<'_>) -> Result<Value, Strin
         }
         // TOML's own times are written as the strings are.
         DeValue::Datetime(time) if forms.text().and_then(format_of).is_some_and(Format::is_time) => {
-            fit_text(&time.to_string(), forms).unwrap_or_else(|| Err(mismatch()))
+            check_text(&time.to_string(), forms).unwrap_or_else(|| Err(mismatch()))
         }
         DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => Err(mismatch()),
     }
 }
 
-fn fit_text(text: &str, forms: &Forms<'_>) -> Option<Result<Value, String>> {
+fn check_text(text: &str, forms: &Forms<'_>) -> Option<Result<Value, String>> {
     if forms.words().any(|word| word == text) {
         return Some(Ok(Value::from(text)));
     }
@@ -113,7 +113,7 @@ fn fit_text(text: &str, forms: &Forms<'_>) -> Option<Result<Value, String>> {
     }))
 }
 
-fn fit_integer(number: &DeInteger<'_>, forms: &Forms<'_>) -> Option<Result<Value, String>> {
+fn check_integer(number: &DeInteger<'_>, forms: &Forms<'_>) -> Option<Result<Value, String>> {
     let form = forms.number()?;
     let (digits, radix) = (number.as_str(), number.radix());
     // Ids reach up to u64::MAX, beyond TOML's own integers.
@@ -167,4 +167,10 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
     let distances = known.map(|one| (strsim::damerau_levenshtein(&lower, &one.to_lowercase()), one));
     let slips_max = (lower.chars().count() / 3).max(1);
     distances.filter(|(slips, _)| *slips <= slips_max).min().map(|(_, one)| one)
+}
+
+/// For the end of an error; empty where no known name is near.
+pub fn did_you_mean(name: &str, known: &[String]) -> String {
+    let near = nearest(name, known.iter().map(String::as_str));
+    near.map_or(String::new(), |near| format!("; did you mean {near}?"))
 }

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use toml::de::DeTable;
 
 pub use finding::{Finding, Findings, Severity};
-pub use leaf::{describe, nearest};
+pub use leaf::{describe, did_you_mean, nearest};
 pub use values::{ByteSize, Interval, Network, OneOrMany, OrOff, Place, Secret, UtcTime};
 pub use walk::join;
 
@@ -98,7 +98,7 @@ pub fn parse<T: DeserializeOwned + JsonSchema>(
 ) -> Option<Source<T>> {
     let (table, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
-        // What the parser recovers behind a syntax error is a guess: its findings would lead astray.
+        // What the parser recovers after a syntax error is a guess: its findings would lead astray.
         findings.extend(errors.iter().take(FINDINGS_MAX).map(|error| syntax_error(file, text, error)));
         return None;
     }

@@ -106,7 +106,7 @@ impl Walk<'_> {
         let fitted = match (value, forms.table(), forms.list_items()) {
             (DeValue::Table(table), Some(schema), _) => return Some(self.table(table, schema, path, line)),
             (DeValue::Array(list), _, Some(schema)) => return Some(self.list(list, schema, path)),
-            _ => leaf::fit(value, &forms),
+            _ => leaf::check(value, &forms),
         };
         fitted.map_err(|why| self.error(path, line, why)).ok()
     }

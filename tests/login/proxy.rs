@@ -1,16 +1,11 @@
 //! A proxy that does logins and then copies bytes.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use rowstamp::address::Address;
 use rowstamp::proxy::connect::login::{self, LoginContext};
-use rowstamp::proxy::connect::seats::Seats;
-use rowstamp::proxy::connect::socket_users::SocketUsers;
 use rowstamp::proxy::connect::stream::Stream;
-use rowstamp::proxy::connect::tls::Tls;
-use rowstamp::proxy::rsa_key::KeyCell;
 use rowstamp::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
     SendProxy, ServerCompression, Settings,
@@ -42,14 +37,7 @@ impl Proxy {
     ) -> Proxy {
         let dir = tempfile::tempdir().unwrap();
         let settings = settings(backend.parse().unwrap(), listen, backend_tls, dir.path());
-        let mut context = LoginContext {
-            tls: Arc::new(Tls::new(&settings).unwrap()),
-            seats: Arc::new(Seats::new(&settings.limits)),
-            settings: Arc::new(settings),
-            own_key: Arc::new(KeyCell::default()),
-            socket_users: SocketUsers::default(),
-            primary: rowstamp::schema::Primary::default(),
-        };
+        let mut context = LoginContext::new(settings).unwrap();
         change(&mut context);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build().unwrap();

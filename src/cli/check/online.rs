@@ -5,28 +5,27 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use crate::cli::check::{print_json, summary};
-use crate::cli::{EXIT_FOUND, Usage};
+use crate::cli::{EXIT_FOUND, Usage, block_on};
 use crate::config::Loaded;
 use crate::lint::report::Report;
 use crate::lint::{self, Finding};
 use crate::opened::{self, control, locks};
 use crate::proxy::settings::Offer;
 use crate::rules::RuleSet;
+use crate::schema::Schema;
 use crate::schema::facts::Facts;
-use crate::schema::{Schema, SchemaError};
 use crate::toml_file::{Findings, Severity};
 
 pub(super) fn run(loaded: &Loaded, json: bool) -> anyhow::Result<ExitCode> {
     let Some(control) = control(&loaded.config) else {
         return Err(no_account(Some(&loaded.rules)).into());
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (facts, store, locks) = runtime.block_on(async {
+    let (facts, store, locks) = block_on(async {
         let schema = Schema::connect(&control).await?;
         let facts = Facts::read(&schema, &loaded.rules).await?;
         let store = opened::facts::facts(&loaded.config).await;
         let locks = locks::findings(&schema, &loaded.config, &facts, &loaded.rules, &store).await;
-        Ok::<_, SchemaError>((facts, store, locks))
+        Ok((facts, store, locks))
     })?;
     let mut findings: Vec<Finding> = loaded.warnings.iter().map(Finding::from).collect();
     findings.extend(lint::findings(&facts, &loaded.rules, &store));

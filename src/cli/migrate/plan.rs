@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::shards::{self, Choice, Shard};
-use crate::cli::store::list::table;
+use crate::cli::table::table;
 use crate::cli::{ConfigArg, Usage};
 use crate::config::{Loaded, load_file};
 use crate::ids::layout::presets::{PRESETS, Preset};

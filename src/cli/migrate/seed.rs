@@ -32,7 +32,7 @@ pub(super) async fn run(args: &SeedArgs) -> anyhow::Result<ExitCode> {
     be_complete(&found)?;
     let floors = floors(&found).await?;
     let loaded = &found.loaded;
-    let desk = open(&loaded.config, args.dry_run).await?;
+    let operator = open(&loaded.config, args.dry_run).await?;
     let mut reserves = Vec::new();
     for (generator, floor) in &floors {
         let name = generator.to_string();
@@ -40,22 +40,22 @@ pub(super) async fn run(args: &SeedArgs) -> anyhow::Result<ExitCode> {
             if args.dry_run {
                 println!("{name} would begin at {} on every node", layout.time_of(*floor));
             } else {
-                println!("{}", ticks::raise(&desk, generator, layout, *floor).await?);
+                println!("{}", ticks::raise(&operator, generator, layout, *floor).await?);
             }
             continue;
         }
         let to = floor.saturating_add(args.margin).min(ID_MAX + 1);
-        let from = bound_of(&*desk.store, &name).await?;
+        let from = bound_of(&*operator.store, &name).await?;
         if args.dry_run {
             println!("{name} {}", would(from, to));
         } else {
-            println!("{}", raise(&desk, &name, to).await?);
+            println!("{}", raise(&operator, &name, to).await?);
         }
         if from > 1 && from < to {
             reserves.push(format!("{name} below {from}"));
         }
     }
-    let proxies = desk.proxies().await?;
+    let proxies = operator.proxies().await?;
     if !reserves.is_empty() && !proxies.is_empty() {
         println!(
             "{} may have reserved ids of {}, and use them up first: where tables on other servers hold those, begin with rules that \

@@ -134,7 +134,7 @@ impl Bounds {
     /// Without the store the tables alone are asked.
     async fn open(loaded: &Loaded, notes: &mut Vec<String>) -> anyhow::Result<Bounds> {
         match OperatorStore::open(&loaded.config).await {
-            Ok(desk) => Ok(Bounds(Some(desk))),
+            Ok(operator) => Ok(Bounds(Some(operator))),
             Err(error) => {
                 // One line: it is a comment of SQL.
                 let why = format!("{error:#}").replace(char::is_control, " ");
@@ -151,7 +151,7 @@ impl Bounds {
 
     async fn below(&self, generator: &str) -> anyhow::Result<u64> {
         match &self.0 {
-            Some(desk) => Ok(issued_below(&*desk.store, generator).await?),
+            Some(operator) => Ok(issued_below(&*operator.store, generator).await?),
             None => Ok(1),
         }
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 
 use self::facts::{Store, TableOf, read_server, read_table};
@@ -22,7 +22,7 @@ pub struct VerifyArgs {
     pub target: Target,
     /// How far the migration is said to be: what must hold there is demanded. Without it: what must always hold.
     #[arg(long, value_enum, value_name = "STEP")]
-    pub step: Option<StepDone>,
+    pub step: Option<Done>,
     /// Only ids above this one.
     #[arg(long, value_name = "ID")]
     pub since_id: Option<u64>,
@@ -36,32 +36,6 @@ pub struct VerifyArgs {
     /// As one JSON object.
     #[arg(long)]
     pub json: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum StepDone {
-    /// The server's counter hands out odd ids to every session; the rules are off.
-    Interleaved,
-    /// The rules are on; some write directly, some through the proxy.
-    On,
-    /// Nobody writes directly any more.
-    Moved,
-    /// AUTO_INCREMENT is gone.
-    Dropped,
-    /// Everybody writes directly again, and the rules are off.
-    Back,
-}
-
-impl StepDone {
-    fn done(self) -> Done {
-        match self {
-            StepDone::Interleaved => Done::Interleaved,
-            StepDone::On => Done::On,
-            StepDone::Moved => Done::Moved,
-            StepDone::Dropped => Done::Dropped,
-            StepDone::Back => Done::Back,
-        }
-    }
 }
 
 /// Ids of one page of one table: what is kept of it while tables are compared.
@@ -97,7 +71,7 @@ pub(super) async fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
 
 async fn judge(args: &VerifyArgs, found: &Found) -> anyhow::Result<Vec<Line>> {
     let Found { loaded, shards, .. } = found;
-    let done = args.step.map(StepDone::done);
+    let done = args.step;
     let range = (args.since_id.unwrap_or(0), args.up_to_id.unwrap_or(ID_MAX));
     let (mut lines, mut tables) = (Vec::new(), Vec::new());
     for (nth, (shard, of_shard)) in shards.iter().zip(&found.tables).enumerate() {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::admin::status::{Counted, GeneratorStatus, Status, Timed};
+use crate::cli::table::{aligned, table};
 
 const NONE: &str = "-";
 
@@ -57,11 +58,10 @@ fn troubles(status: &Status) -> String {
 fn generators(status: &Status) -> String {
     let head =
         ["GENERATOR", "STATE", "IDS/S", "ISSUED", "RESERVE", "LASTS", "IDS LEFT", "USED", "NODE", "AHEAD"];
-    let rows = status.generators.iter().map(generator);
     if status.generators.is_empty() {
         return "no generators\n".to_owned();
     }
-    table(&[head.map(str::to_owned).to_vec()].into_iter().chain(rows).collect::<Vec<_>>(), 2)
+    aligned(&head, status.generators.iter().map(generator), 2)
 }
 
 fn generator(row: &GeneratorStatus) -> Vec<String> {
@@ -89,14 +89,12 @@ fn generator(row: &GeneratorStatus) -> Vec<String> {
 }
 
 fn statements(status: &Status) -> String {
-    let mut rows = vec![["STATEMENTS", "/S", "IN ALL"].map(str::to_owned).to_vec()];
     let row = |(name, counted): (&String, &Counted)| {
         vec![name.replace('_', " "), rate(counted.per_second), grouped(&whole(counted.total))]
     };
-    rows.extend(status.statements.iter().map(row));
     let refused = status.refused.iter().filter(|(_, counted)| counted.total > 0.0);
-    rows.extend(refused.map(|(name, counted)| row((&format!("  {name}"), counted))));
-    table(&rows, 1)
+    let refused = refused.map(|(name, counted)| row((&format!("  {name}"), counted)));
+    aligned(&["STATEMENTS", "/S", "IN ALL"], status.statements.iter().map(row).chain(refused), 1)
 }
 
 fn sessions(status: &Status) -> String {
@@ -107,19 +105,17 @@ fn sessions(status: &Status) -> String {
         ("turned away", sessions.refused),
         ("logins refused", sessions.logins_refused),
     ];
-    let mut rows = vec![["SESSIONS", ""].map(str::to_owned).to_vec()];
-    rows.extend(of_now.map(|(name, count)| vec![name.to_owned(), grouped(&count.to_string())]));
-    rows.extend(since.map(|(name, count)| vec![name.to_owned(), grouped(&whole(count))]));
-    table(&rows, 1)
+    let of_now = of_now.map(|(name, count)| vec![name.to_owned(), grouped(&count.to_string())]);
+    let since = since.map(|(name, count)| vec![name.to_owned(), grouped(&whole(count))]);
+    aligned(&["SESSIONS", ""], of_now.into_iter().chain(since), 1)
 }
 
 fn store(status: &Status) -> String {
-    let mut rows = vec![["TIMES", "CALLS", "MEAN"].map(str::to_owned).to_vec()];
     let of_proxy = [("rewrite", &status.rewrite), ("wait for ids", &status.id_wait)];
-    rows.extend(of_proxy.map(|(name, timed)| times(name, timed)));
+    let mut rows = of_proxy.map(|(name, timed)| times(name, timed)).to_vec();
     rows.extend(status.store.iter().map(|(name, timed)| times(&format!("store {name}"), timed)));
     rows.push(vec!["store failures".to_owned(), grouped(&whole(status.store_failures)), String::new()]);
-    table(&rows, 1)
+    aligned(&["TIMES", "CALLS", "MEAN"], rows, 1)
 }
 
 fn times(name: &str, timed: &Timed) -> Vec<String> {
@@ -133,30 +129,11 @@ fn fleet(status: &Status) -> String {
     if let Some(trouble) = &status.fleet.trouble {
         return format!("the proxies on this store are not known: {trouble}\n");
     }
-    let mut rows = vec![["PROXY", "ADDRESS", "VERSION", "SINCE (UTC)"].map(str::to_owned).to_vec()];
-    rows.extend(status.fleet.proxies.iter().map(|proxy| {
+    let rows = status.fleet.proxies.iter().map(|proxy| {
         let name = if proxy.is_self { format!("{} (this one)", proxy.name) } else { proxy.name.clone() };
-        vec![name, proxy.address.clone(), proxy.version.clone(), proxy.since.clone()]
-    }));
-    if rows.len() == 1 { String::new() } else { table(&rows, 4) }
-}
-
-/// Columns two blanks apart; the first `words` of them begin on the left, the others end on the right.
-fn table(rows: &[Vec<String>], words: usize) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width_of =
-        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<_> = (0..columns).map(|column| width_of(column).unwrap_or(0)).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate();
-        let cells = cells.map(
-            |(at, (cell, &width))| {
-                if at < words { format!("{cell:width$}") } else { format!("{cell:>width$}") }
-            },
-        );
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    rows.iter().map(line).collect()
+        [name, proxy.address.clone(), proxy.version.clone(), proxy.since.clone()]
+    });
+    table(["PROXY", "ADDRESS", "VERSION", "SINCE (UTC)"], rows)
 }
 
 /// Blocks side by side.

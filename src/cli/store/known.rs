@@ -44,7 +44,7 @@ async fn one(schema: &Schema, rule: &Rule, table: &str) -> Result<Option<Known>,
 
 /// Why a raise of the sequence from `bound` needs a second word. What the backend does not tell is not known.
 pub(super) async fn far(loaded: &Loaded, name: &str, bound: u64, to: u64) -> Option<Far> {
-    let spec = loaded.rules.generators().find(|spec| spec.name.to_string() == name);
+    let spec = loaded.rules.generator_named(name);
     let sequence = match spec.map(|spec| &spec.kind) {
         Some(GeneratorKind::Sequence(sequence)) => sequence.clone(),
         _ => SequenceSpec::default(),

@@ -1,7 +1,6 @@
 //! `rowstamp store list`: what is in the store, for people or as JSON.
 
-use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -9,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::cli::table::table;
 use crate::cli::{ConfigArg, EXIT_FOUND};
 use crate::config::load_file;
 use crate::ids::layout::Layout;
@@ -29,9 +29,9 @@ pub struct ListArgs {
 
 pub(super) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let loaded = load_file(&args.config.config)?;
-    let desk = OperatorStore::open_as_it_is(&loaded.config).await?;
-    let moved = record::moved(&*desk.store).await?;
-    let listing = Listing::of(&desk.store.list("").await?);
+    let operator = OperatorStore::open_as_it_is(&loaded.config).await?;
+    let moved = record::moved(&*operator.store).await?;
+    let listing = Listing::of(&operator.store.list("").await?);
     let mut out = io::stdout().lock();
     if args.json {
         writeln!(out, "{:#}", listing.json())?;
@@ -157,32 +157,4 @@ fn fields<T: Serialize>(record: &T) -> Map<String, Value> {
         // No record is anything else.
         _ => Map::new(),
     }
-}
-
-/// Columns as wide as their widest cell; nothing where there is no row.
-pub(in crate::cli) fn table<const N: usize>(
-    head: [&str; N],
-    rows: impl Iterator<Item = [String; N]>,
-) -> String {
-    let mut lines = vec![head.map(str::to_owned)];
-    lines.extend(rows);
-    if lines.len() == 1 {
-        return String::new();
-    }
-    let mut widths = [0; N];
-    for line in &lines {
-        for (width, cell) in widths.iter_mut().zip(line) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let mut text = String::new();
-    for line in &lines {
-        let mut row = String::new();
-        for (cell, width) in line.iter().zip(widths) {
-            // Writing to a String does not fail.
-            let _ = write!(row, "{cell:width$}  ");
-        }
-        text.extend([row.trim_end(), "\n"]);
-    }
-    text
 }

@@ -55,13 +55,13 @@ pub(super) async fn run(args: &LowerArgs) -> anyhow::Result<ExitCode> {
         let why = "[backend.control] is missing: a bound is lowered only above the ids in the tables, which are asked for them";
         return Err(Usage(why.to_owned()).into());
     };
-    let desk = OperatorStore::open(&loaded.config).await?;
+    let operator = OperatorStore::open(&loaded.config).await?;
     let key = Key::generator(name);
     let stands =
-        desk.store.load(&key).await?.with_context(|| format!("the store has no generator {name}"))?;
+        operator.store.load(&key).await?.with_context(|| format!("the store has no generator {name}"))?;
     let record: GeneratorRecord = decode(&key, &stands.value)?;
     be_lowerable(&record, name, to)?;
-    be_quiet(&desk, name).await?;
+    be_quiet(&operator, name).await?;
     let schema = Schema::connect(&control).await?;
     let mut conn = schema.own_connection(LIMIT).await?;
     let server = role::ask(&mut conn).await?;
@@ -73,12 +73,12 @@ pub(super) async fn run(args: &LowerArgs) -> anyhow::Result<ExitCode> {
     }
     // Under a name that no proxy has: held by any of them, they are refused.
     let locks = TableLocks::new(schema.clone(), Sharing::File(fresh_token()));
-    for table in bound_tables(&desk, name).await? {
+    for table in bound_tables(&operator, name).await? {
         locks.take(&table).await.with_context(|| format!("{name} is not lowered"))?;
     }
     locks.settled().await;
     let tables = known::tables(&schema, &loaded, name).await?;
-    be_known(&desk, &schema, name, &tables).await?;
+    be_known(&operator, &schema, name, &tables).await?;
     if let Some(table) = tables.iter().find(|table| table.highest >= to) {
         bail!(
             "{name} cannot be lowered to {to}: {} holds the id {}, or its AUTO_INCREMENT counter stands there; write a bound above it",
@@ -97,10 +97,10 @@ pub(super) async fn run(args: &LowerArgs) -> anyhow::Result<ExitCode> {
         );
     }
     if !matches!(loaded.config.store.kind, StoreKind::Embedded { .. }) {
-        record::rename(&*desk.store).await?;
+        record::rename(&*operator.store).await?;
     }
-    be_quiet(&desk, name).await?;
-    lower(&desk, &key, &stands, &record, to).await?;
+    be_quiet(&operator, name).await?;
+    lower(&operator, &key, &stands, &record, to).await?;
     println!("{name} is lowered from {} to {to}; the highest id in its tables is {highest}", record.bound);
     Ok(ExitCode::SUCCESS)
 }
@@ -123,24 +123,23 @@ fn be_lowerable(record: &GeneratorRecord, name: &str, to: u64) -> anyhow::Result
 }
 
 /// No proxy lives, and the store is what it was.
-async fn be_quiet(desk: &OperatorStore, name: &str) -> anyhow::Result<()> {
-    let live = desk.proxies().await?;
-    if !live.is_empty() {
-        bail!(
-            "{} live, and may have reserved ids above the new bound: stop every proxy of this store, then lower {name}",
-            live.join(", ")
-        );
-    }
-    if desk.store.load(&Key::suspect()).await?.is_some() {
+async fn be_quiet(operator: &OperatorStore, name: &str) -> anyhow::Result<()> {
+    operator.be_alone(|live| {
+        format!(
+            "{live} live, and may have reserved ids above the new bound: stop every proxy of this store, then lower {name}"
+        )
+    })
+    .await?;
+    if operator.store.load(&Key::suspect()).await?.is_some() {
         bail!("the store is suspected of having gone back: `rowstamp store raise --settle` first");
     }
     Ok(())
 }
 
 /// All that ids of the generator went to, as the locks are named.
-async fn bound_tables(desk: &OperatorStore, name: &str) -> anyhow::Result<Vec<String>> {
+async fn bound_tables(operator: &OperatorStore, name: &str) -> anyhow::Result<Vec<String>> {
     let mut tables = Vec::new();
-    for (key, found) in desk.store.list(Key::BINDINGS).await? {
+    for (key, found) in operator.store.list(Key::BINDINGS).await? {
         let binding: BindingRecord = decode(&key, &found.value)?;
         if binding.generator == name {
             tables.extend(key.as_str().strip_prefix(Key::BINDINGS).map(str::to_owned));
@@ -151,12 +150,12 @@ async fn bound_tables(desk: &OperatorStore, name: &str) -> anyhow::Result<Vec<St
 
 /// An error where a table got ids of the generator, and the rules do not say in which column.
 async fn be_known(
-    desk: &OperatorStore,
+    operator: &OperatorStore,
     schema: &Schema,
     name: &str,
     tables: &[known::Known],
 ) -> anyhow::Result<()> {
-    for bound in bound_tables(desk, name).await? {
+    for bound in bound_tables(operator, name).await? {
         if tables.iter().any(|table| table.name.eq_ignore_ascii_case(&bound)) {
             continue;
         }
@@ -172,7 +171,7 @@ async fn be_known(
 }
 
 async fn lower(
-    desk: &OperatorStore,
+    operator: &OperatorStore,
     key: &Key,
     stands: &Versioned<Vec<u8>>,
     record: &GeneratorRecord,
@@ -185,7 +184,7 @@ async fn lower(
         moves: record.moves + 1,
         ..record.clone()
     };
-    match desk.store.compare_and_set(key, Some(stands.revision), &encode(&lowered)).await {
+    match operator.store.compare_and_set(key, Some(stands.revision), &encode(&lowered)).await {
         Ok(Outcome::Written(_)) => Ok(()),
         Ok(Outcome::Conflict(_)) => {
             bail!(

@@ -17,7 +17,7 @@ use crate::rules::model::{GeneratorKind, GeneratorName, Mode, Rule};
 use crate::schema::Schema;
 use crate::store::record::decode;
 use crate::store::{GeneratorRecord, Key, StoreError};
-use crate::toml_file::nearest;
+use crate::toml_file::did_you_mean;
 
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "flags of a command line")]
@@ -53,7 +53,7 @@ pub struct RaiseArgs {
 pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
     let loaded = load_file(&args.config.config)?;
     let Some(name) = &args.generator else { bail!("name the generator to raise") };
-    let desk = OperatorStore::open(&loaded.config).await?;
+    let operator = OperatorStore::open(&loaded.config).await?;
     if let Some(layout) = ticks::layout_of(&loaded, name)
         && args.above_tables
     {
@@ -62,15 +62,15 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
         let Some((generator, floor)) = floors.pop_first() else {
             bail!("the backend has no table of {name}; nothing is raised");
         };
-        println!("{}", ticks::raise(&desk, &generator, layout, floor).await?);
+        println!("{}", ticks::raise(&operator, &generator, layout, floor).await?);
         return Ok(ExitCode::SUCCESS);
     }
-    be_a_sequence(&desk, &loaded, name).await?;
+    be_a_sequence(&operator, &loaded, name).await?;
     let to = match args.to {
         Some(to) => to,
         None => above_tables(&loaded, name).await?,
     };
-    let from = bound_of(&*desk.store, name).await?;
+    let from = bound_of(&*operator.store, name).await?;
     if args.to.is_some() && to < from {
         bail!(
             "{name} stands at {from}, which is above {to}; a bound is never lowered, for ids would come twice"
@@ -79,7 +79,7 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
     if args.to.is_some() && !args.yes {
         be_near(&loaded, name, from, to).await?;
     }
-    println!("{}", raise(&desk, name, to).await?);
+    println!("{}", raise(&operator, name, to).await?);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -94,9 +94,13 @@ pub(super) async fn be_near(loaded: &Loaded, name: &str, from: u64, to: u64) -> 
 }
 
 /// Raises the generator, or makes it; says from where to where.
-pub(in crate::cli) async fn raise(desk: &OperatorStore, name: &str, to: u64) -> Result<String, StoreError> {
-    let from = bound_of(&*desk.store, name).await?;
-    let now = raise_bound(desk.store.clone(), name, OWNER, to).await?;
+pub(in crate::cli) async fn raise(
+    operator: &OperatorStore,
+    name: &str,
+    to: u64,
+) -> Result<String, StoreError> {
+    let from = bound_of(&*operator.store, name).await?;
+    let now = raise_bound(operator.store.clone(), name, OWNER, to).await?;
     Ok(match from {
         0 => format!("{name} is made at {now}"),
         _ if from == now => format!("{name} stands at {now}"),
@@ -105,11 +109,11 @@ pub(in crate::cli) async fn raise(desk: &OperatorStore, name: &str, to: u64) -> 
 }
 
 /// An error where the name is nobody's, or no sequence's.
-async fn be_a_sequence(desk: &OperatorStore, loaded: &Loaded, name: &str) -> anyhow::Result<()> {
+async fn be_a_sequence(operator: &OperatorStore, loaded: &Loaded, name: &str) -> anyhow::Result<()> {
     let key = Key::generator(name);
-    let found = desk.store.load(&key).await?;
+    let found = operator.store.load(&key).await?;
     let stored = found.map(|found| decode::<GeneratorRecord>(&key, &found.value)).transpose()?;
-    let spec = loaded.rules.generators().find(|spec| spec.name.to_string() == name);
+    let spec = loaded.rules.generator_named(name);
     let is_timestamp = stored.as_ref().is_some_and(|record| record.kind == "timestamp")
         || spec.is_some_and(|spec| matches!(spec.kind, GeneratorKind::Timestamp(_)));
     if is_timestamp {
@@ -120,14 +124,13 @@ async fn be_a_sequence(desk: &OperatorStore, loaded: &Loaded, name: &str) -> any
         return Ok(());
     }
     let mut names: Vec<_> = loaded.rules.generators().map(|spec| spec.name.to_string()).collect();
-    names.extend(desk.names(Key::GENERATORS).await?);
-    let near = nearest(name, names.iter().map(String::as_str));
-    let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+    names.extend(operator.names(Key::GENERATORS).await?);
+    let near = did_you_mean(name, &names);
     Err(Usage(format!("neither the store nor the rules have a generator {name}{near}")).into())
 }
 
 async fn above_tables(loaded: &Loaded, name: &str) -> anyhow::Result<u64> {
-    let Some(spec) = loaded.rules.generators().find(|spec| spec.name.to_string() == name) else {
+    let Some(spec) = loaded.rules.generator_named(name) else {
         return Err(
             Usage(format!("the rules have no generator {name}, so no tables of it; write --to")).into()
         );

@@ -25,21 +25,21 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
     let loaded = &load_file(&args.config.config)?;
     let (to, others_stopped) = (args.to, args.others_stopped);
     let seeds = seeds(loaded, to)?;
-    let desk = OperatorStore::open(&loaded.config).await?;
+    let operator = OperatorStore::open(&loaded.config).await?;
     if let Some(to) = to.filter(|_| !args.yes) {
         for (name, _) in seeds.iter().filter(|(_, seed)| **seed == Seed::None) {
-            let from = bound_of(&*desk.store, &name.to_string()).await?;
+            let from = bound_of(&*operator.store, &name.to_string()).await?;
             raise::be_near(loaded, &name.to_string(), from, to).await?;
         }
     }
-    match &desk.etcd {
+    match &operator.etcd {
         Some(etcd) => {
             let suspect = etcd.suspect("rowstamp store raise --settle", "an operator settles it").await?;
             println!("suspected by {} since {}: {}", suspect.by, suspect.since, suspect.reason);
             wait(QUIET).await;
-            be_heard(&desk, others_stopped).await?;
+            be_heard(&operator, others_stopped).await?;
         }
-        None => be_alone(&desk).await?,
+        None => be_alone(&operator).await?,
     }
     let mut floors = BTreeMap::new();
     if seeds.values().any(|seed| *seed == Seed::Tables) {
@@ -52,18 +52,18 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
             _ => floors.get(name).copied().unwrap_or(1),
         };
         let said = match ticks::layout_of(loaded, &name.to_string()) {
-            Some(layout) => ticks::raise(&desk, name, layout, bound).await?,
-            None => raise::raise(&desk, &name.to_string(), bound).await?,
+            Some(layout) => ticks::raise(&operator, name, layout, bound).await?,
+            None => raise::raise(&operator, &name.to_string(), bound).await?,
         };
         println!("{said}");
     }
-    for name in desk.names(Key::GENERATORS).await? {
+    for name in operator.names(Key::GENERATORS).await? {
         // Leaf's tags have no schema.
         if !seeds.keys().any(|known| known.to_string() == name || known.name == name) {
             eprintln!("note: the rules have no generator {name}, which stays as it is in the store");
         }
     }
-    if let Some(etcd) = &desk.etcd {
+    if let Some(etcd) = &operator.etcd {
         etcd.acquit().await?;
         println!("settled: proxies go on within seconds");
     }
@@ -95,9 +95,9 @@ async fn wait(time: Duration) {
 }
 
 /// Each proxy that ever wrote to the store lives in it, and so has heard that it is suspected, or is stopped.
-async fn be_heard(desk: &OperatorStore, others_stopped: bool) -> anyhow::Result<()> {
-    let live = desk.proxies().await?;
-    let mut others = desk.names(Key::WITNESSES).await?;
+async fn be_heard(operator: &OperatorStore, others_stopped: bool) -> anyhow::Result<()> {
+    let live = operator.proxies().await?;
+    let mut others = operator.names(Key::WITNESSES).await?;
     others.retain(|name| !live.contains(name));
     if others.is_empty() || others_stopped {
         return Ok(());
@@ -110,13 +110,12 @@ async fn be_heard(desk: &OperatorStore, others_stopped: bool) -> anyhow::Result<
     );
 }
 
-async fn be_alone(desk: &OperatorStore) -> anyhow::Result<()> {
-    let live = desk.proxies().await?;
-    if live.is_empty() {
-        return Ok(());
-    }
-    bail!(
-        "{} would issue on from what they have reserved: only with etcd proxies need not be stopped; stop them, then settle",
-        live.join(", ")
-    );
+async fn be_alone(operator: &OperatorStore) -> anyhow::Result<()> {
+    operator.be_alone(|live| {
+        format!(
+            "{live} would issue on from what they have reserved: only with etcd proxies need not be stopped; stop them, then \
+             settle"
+        )
+    })
+    .await
 }

@@ -10,10 +10,10 @@ use crate::schema::Schema;
 
 /// The layout of a generator of the rules; `None`: it is a sequence, or there is none of that name.
 pub(in crate::cli) fn layout_of<'a>(loaded: &'a Loaded, name: &str) -> Option<&'a Layout> {
-    loaded.rules.generators().find(|spec| spec.name.to_string() == name).and_then(|spec| match &spec.kind {
+    match &loaded.rules.generator_named(name)?.kind {
         GeneratorKind::Timestamp(timestamp) => Some(&timestamp.layout),
         GeneratorKind::Sequence(_) => None,
-    })
+    }
 }
 
 /// The first tick all of whose ids, whatever the node, are above those of a table's column.
@@ -44,14 +44,14 @@ pub(super) async fn tick_above(
 
 /// Raises all nodes; says from where to where, as times.
 pub(in crate::cli) async fn raise(
-    desk: &OperatorStore,
+    operator: &OperatorStore,
     name: &GeneratorName,
     layout: &Layout,
     tick: u64,
 ) -> anyhow::Result<String> {
     let name = name.to_string();
     let to = layout.time_of(tick);
-    let raised = raise_ticks(&desk.store, &name, OWNER, layout, tick).await?;
+    let raised = raise_ticks(&operator.store, &name, OWNER, layout, tick).await?;
     if raised.is_empty() {
         return Ok(format!("{name} stands above {to} on every node"));
     }

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::cli::store::known;
 use crate::cli::{ConfigArg, EXIT_FOUND};
 use crate::config::{Loaded, load_file};
-use crate::ids::layout::Layout;
+use crate::ids::layout::{Layout, Moment};
 use crate::ids::reach::Reach;
 use crate::ids::{ID_MAX, bound_of};
 use crate::opened::store::{OperatorStore, described};
@@ -72,9 +72,9 @@ struct Line {
 }
 
 pub(super) async fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
-    let desk = OperatorStore::open(&load_file(&args.config.config)?.config).await?;
-    let lines = lines(&desk).await?;
-    let live = desk.proxies().await?;
+    let operator = OperatorStore::open(&load_file(&args.config.config)?.config).await?;
+    let lines = lines(&operator).await?;
+    let live = operator.proxies().await?;
     if !live.is_empty() {
         eprintln!(
             "note: {} live, and raise bounds on: what is exported now is soon below them",
@@ -111,16 +111,16 @@ pub(super) async fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         let file = std::fs::File::open(&args.file).with_context(|| format!("{from} cannot be read"))?;
         read(&from, BufReader::new(file))?
     };
-    let desk = OperatorStore::open_or_make(&loaded.config).await?;
+    let operator = OperatorStore::open_or_make(&loaded.config).await?;
     if !args.yes {
-        be_near(&desk, &loaded, &from, &records).await?;
+        be_near(&operator, &loaded, &from, &records).await?;
     }
-    put(&desk, &from, &records).await
+    put(&operator, &from, &records).await
 }
 
 /// An error where a bound of the file looks like a typing error: far above what is in use, or far in the future.
 async fn be_near(
-    desk: &OperatorStore,
+    operator: &OperatorStore,
     loaded: &Loaded,
     from: &str,
     records: &[(Key, Json)],
@@ -133,15 +133,14 @@ async fn be_near(
         }
         let record: GeneratorRecord = decode(key, json)?;
         if let Some(layout) = record.layout.as_deref().and_then(|layout| layout.parse::<Layout>().ok()) {
-            let (time, now) = (layout.time_of(record.bound), SystemTime::now());
-            let now = now.duration_since(UNIX_EPOCH).unwrap_or_default() + TIME_AHEAD_MAX;
-            if u128::from(time.micros()) > now.as_micros() {
+            let time = layout.time_of(record.bound);
+            if time > Moment::from(SystemTime::now() + TIME_AHEAD_MAX) {
                 far.push(format!(
                     "{key}: its bound is a time more than a day ahead of this machine's clock, {time}"
                 ));
             }
         } else if let Some(name) = key.as_str().strip_prefix(Key::GENERATORS) {
-            let bound = bound_of(&*desk.store, name).await?;
+            let bound = bound_of(&*operator.store, name).await?;
             // The backend is asked only where it may make a difference: there may be thousands.
             if (Reach { bound, highest: None, max: ID_MAX }).far(record.bound).is_some()
                 && let Some(why) = known::far(loaded, name, bound, record.bound).await
@@ -174,11 +173,11 @@ pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
     for line in &lines {
         records.push(record(line)?);
     }
-    let desk = OperatorStore::make(&loaded.config).await?;
+    let operator = OperatorStore::make(&loaded.config).await?;
     if described(&other.config) == to {
         bail!("{from} has the same store, {to}: name the configuration of the store that the bounds are in");
     }
-    let code = put(&desk, &from, &records).await?;
+    let code = put(&operator, &from, &records).await?;
     if code != ExitCode::SUCCESS {
         return Ok(code);
     }
@@ -189,24 +188,21 @@ pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
         bail!("the store of {from} changed meanwhile: stop the proxies that write to it, and move again");
     }
     // Where they had been moved away from here before, they are back.
-    record::move_to(&*desk.store, "").await?;
+    record::move_to(&*operator.store, "").await?;
     println!("the store of {from} is marked: its bounds live in {to}");
     Ok(code)
 }
 
 /// An error where proxies live that would raise bounds in the store of `from` while others work with the new one.
 async fn be_quiet(source: &OperatorStore, from: &str) -> anyhow::Result<()> {
-    let live = source.proxies().await?;
-    if live.is_empty() {
-        return Ok(());
-    }
-    bail!("{} live on the store of {from} and would issue on: stop them, then move", live.join(", "));
+    let why = |live| format!("{live} live on the store of {from} and would issue on: stop them, then move");
+    source.be_alone(why).await
 }
 
 /// What a store may be made of again: all but what is about proxies and about the store itself.
-async fn lines(desk: &OperatorStore) -> anyhow::Result<Vec<Line>> {
+async fn lines(operator: &OperatorStore) -> anyhow::Result<Vec<Line>> {
     let mut lines = Vec::new();
-    for (key, found) in desk.store.list("").await? {
+    for (key, found) in operator.store.list("").await? {
         if key == Key::suspect() {
             bail!(
                 "the store is suspected of having gone back, so its bounds may be too low: `rowstamp store raise --settle` \
@@ -262,10 +258,10 @@ fn record(line: &Line) -> anyhow::Result<(Key, Json)> {
 }
 
 /// Raises what stands to what came; nothing is written where something does not fit.
-async fn put(desk: &OperatorStore, from: &str, records: &[(Key, Json)]) -> anyhow::Result<ExitCode> {
+async fn put(operator: &OperatorStore, from: &str, records: &[(Key, Json)]) -> anyhow::Result<ExitCode> {
     let mut misfits = Vec::new();
     for (key, json) in records {
-        let stands = desk.store.load(key).await?;
+        let stands = operator.store.load(key).await?;
         if let Err(error) = merged(key, json, stands.as_ref().map(|found| &*found.value)) {
             misfits.push(error);
         }
@@ -282,20 +278,20 @@ async fn put(desk: &OperatorStore, from: &str, records: &[(Key, Json)]) -> anyho
         records.iter().partition(|(key, _)| key.as_str().starts_with(Key::BINDINGS));
     let mut changed = 0;
     for (key, json) in others.into_iter().chain(bindings) {
-        changed += u32::from(put_one(desk, key, json).await?);
+        changed += u32::from(put_one(operator, key, json).await?);
     }
     println!("{} records of {from}: {changed} written, the others stand as high already", records.len());
     Ok(ExitCode::SUCCESS)
 }
 
 /// Whether it had to be written.
-async fn put_one(desk: &OperatorStore, key: &Key, json: &[u8]) -> anyhow::Result<bool> {
+async fn put_one(operator: &OperatorStore, key: &Key, json: &[u8]) -> anyhow::Result<bool> {
     for _ in 0..ATTEMPTS_MAX {
-        let stands = desk.store.load(key).await?;
+        let stands = operator.store.load(key).await?;
         let (revision, value) =
             stands.map_or((None, None), |found| (Some(found.revision), Some(found.value)));
         let Some(record) = merged(key, json, value.as_deref())? else { return Ok(false) };
-        match desk.store.compare_and_set(key, revision, &record).await {
+        match operator.store.compare_and_set(key, revision, &record).await {
             Ok(Outcome::Written(_)) => return Ok(true),
             Ok(Outcome::Conflict(_)) | Err(StoreError::UnknownOutcome { .. }) => {}
             Err(error) => return Err(error.into()),

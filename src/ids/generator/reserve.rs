@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use super::Sequence;
 use crate::ids::demand::{batch_ids, low_ids};
 use crate::ids::dispenser::{Need, Zone};
-use crate::ids::errors::STORE_PATIENCE;
+use crate::ids::errors::STORE_TIMEOUT;
 use crate::ids::fence::{Fence, Raise};
 use crate::ids::refill::Refill;
 use crate::store::StoreError;
@@ -28,7 +28,7 @@ impl Sequence {
         if self.dispenser.need() == Need::Nothing {
             return Refill::Done;
         }
-        match timeout(STORE_PATIENCE, self.reserve(&mut fence)).await {
+        match timeout(STORE_TIMEOUT, self.reserve(&mut fence)).await {
             Ok(Ok(refill)) => {
                 self.notes().trouble = None;
                 refill
@@ -36,7 +36,7 @@ impl Sequence {
             Ok(Err(error)) => self.failed(error),
             Err(_) => self.failed(StoreError::Unavailable {
                 store: self.name.clone(),
-                reason: format!("no answer within {STORE_PATIENCE:?}"),
+                reason: format!("no answer within {STORE_TIMEOUT:?}"),
             }),
         }
     }

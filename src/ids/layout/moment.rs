@@ -1,6 +1,7 @@
 //! A point in time, in UTC and nothing else: an epoch that is read in the local time zone repeats ids after a move.
 
 use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
@@ -16,6 +17,14 @@ impl Moment {
 
     pub const fn micros(self) -> u64 {
         self.0
+    }
+}
+
+/// One before 1970 is 1970.
+impl From<SystemTime> for Moment {
+    fn from(time: SystemTime) -> Self {
+        let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Moment(u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What time it is for the ids: the wall clock as far as it can be believed.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::ids::layout::Moment;
 
@@ -37,9 +37,7 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn read(&self) -> Reading {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let micros = u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX);
-        Reading { wall: Moment::from_micros(micros), monotonic: self.origin.elapsed() }
+        Reading { wall: SystemTime::now().into(), monotonic: self.origin.elapsed() }
     }
 }
 

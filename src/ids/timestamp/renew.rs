@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use super::Timestamp;
 use super::spec::TimestampSpec;
-use crate::ids::errors::STORE_PATIENCE;
+use crate::ids::errors::STORE_TIMEOUT;
 use crate::ids::fence::Raise;
 use crate::ids::refill::{Refill, Refilled};
 use crate::store::StoreError;
@@ -105,13 +105,13 @@ impl Reserve {
 
 impl Refilled for Timestamp {
     async fn refill(&self) -> Refill {
-        // Nobody waits for the answer, so a store that never gives one costs nothing but this task's patience.
-        match timeout(STORE_PATIENCE, self.renew()).await {
+        // Nobody waits for the answer, so a store that never gives one costs nothing but this task's time.
+        match timeout(STORE_TIMEOUT, self.renew()).await {
             Ok(Ok(refill)) => refill,
             Ok(Err(error)) => self.failed(error),
             Err(_) => self.failed(StoreError::Unavailable {
                 store: self.name.clone(),
-                reason: format!("no answer within {STORE_PATIENCE:?}"),
+                reason: format!("no answer within {STORE_TIMEOUT:?}"),
             }),
         }
     }

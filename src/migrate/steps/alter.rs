@@ -5,7 +5,7 @@ use crate::migrate::interleave::Flavour;
 use crate::sql::name::quoted;
 
 /// INSERTs queue behind an ALTER that waits for a long transaction: rather it gives up, and is tried again.
-pub(super) const PATIENCE: &str = "SET SESSION lock_wait_timeout = 5";
+pub(super) const LOCK_TIMEOUT: &str = "SET SESSION lock_wait_timeout = 5";
 
 /// Errors instead of cut values, backslashes in comments as SHOW CREATE TABLE writes them, and a row whose id is 0 keeps it.
 const MODE: &str = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'";
@@ -42,7 +42,7 @@ pub(super) fn around(alters: Vec<Sql>) -> Vec<Sql> {
     if alters.is_empty() {
         return alters;
     }
-    let before = [MODE, PATIENCE].map(|sql| Sql::Plain(sql.to_owned()));
+    let before = [MODE, LOCK_TIMEOUT].map(|sql| Sql::Plain(sql.to_owned()));
     before.into_iter().chain(alters).collect()
 }
 

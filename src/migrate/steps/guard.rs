@@ -42,7 +42,7 @@ pub fn guard(subjects: &[Subject]) -> Step {
              END IF"
         ))
     };
-    let patience = || Sql::Plain(super::alter::PATIENCE.to_owned());
+    let lock_timeout = || Sql::Plain(super::alter::LOCK_TIMEOUT.to_owned());
     Step {
         name: "guard",
         about: [
@@ -52,9 +52,9 @@ pub fn guard(subjects: &[Subject]) -> Step {
         ]
         .map(str::to_owned)
         .into(),
-        sql: std::iter::once(patience()).chain(subjects.iter().map(make)).collect(),
+        sql: std::iter::once(lock_timeout()).chain(subjects.iter().map(make)).collect(),
         about_back: vec!["Before anybody writes directly again.".to_owned()],
-        back: std::iter::once(patience())
+        back: std::iter::once(lock_timeout())
             .chain(subjects.iter().map(|of| Sql::Plain(format!("DROP TRIGGER IF EXISTS {}", trigger(of).0))))
             .collect(),
     }

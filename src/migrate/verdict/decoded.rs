@@ -42,7 +42,7 @@ impl Decoded {
         Decoded { layout, rows: 0, compared: 0, foreign: none, unknown_node: none, unreserved: none }
     }
 
-    /// An id and the number of rows that have it. `ticks` were read behind it; `None`: the store cannot be read.
+    /// An id and the number of rows that have it. `ticks` were read after it; `None`: the store cannot be read.
     pub fn add(&mut self, id: u64, rows: u64, ticks: Option<&Ticks>) {
         self.rows += rows;
         let Ok(parts) = self.layout.decode(id) else {

@@ -6,7 +6,6 @@
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener as StdListener};
-use std::sync::Arc;
 use std::time::Duration;
 
 use rand::Rng;
@@ -19,15 +18,11 @@ use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::mysql::reader::Reader;
 use crate::mysql::response::{Control, Follower, Kind, Progress};
 use crate::proxy::connect::login::{self, LoggedIn, LoginContext};
-use crate::proxy::connect::seats::Seats;
-use crate::proxy::connect::socket_users::SocketUsers;
 use crate::proxy::connect::stream::Stream;
-use crate::proxy::connect::tls::{Tls, TlsError};
-use crate::proxy::rsa_key::KeyCell;
+use crate::proxy::connect::tls::TlsError;
 use crate::proxy::settings::{
     BackendTlsMode, ListenProxy, ListenTlsMode, Offer, ProxyProtocol, SendProxy, ServerCompression, Settings,
 };
-use crate::schema::Primary;
 
 /// What both servers have at most in a result.
 const COLUMNS_MAX: u64 = 4096;
@@ -48,16 +43,8 @@ enum Broken {
 /// Opens the way to one address: the name of the socket to connect to, beginning with the zero byte of abstract ones. Only this
 /// process is let in. Needs a Tokio runtime, and lasts as long as that.
 pub fn open(settings: &Settings, address: &Address) -> Result<String, OpenError> {
-    let settings = Arc::new(bare(settings, address));
-    let context = LoginContext {
-        tls: Arc::new(Tls::new(&settings)?),
-        seats: Arc::new(Seats::new(&settings.limits)),
-        settings,
-        own_key: Arc::new(KeyCell::default()),
-        // Our own account may be one of them.
-        socket_users: SocketUsers::default(),
-        primary: Primary::default(),
-    };
+    // Without the names of socket users: our own account may be one of them.
+    let context = LoginContext::new(bare(settings, address))?;
     let name = format!("rowstamp-{}-{:032x}", std::process::id(), rand::thread_rng().r#gen::<u128>());
     let listener = StdListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
     listener.set_nonblocking(true)?;

@@ -28,7 +28,7 @@ use crate::proxy::connect::proxy_protocol::{self, Ends};
 use crate::proxy::connect::seats::{Seat, Seats};
 use crate::proxy::connect::socket_users::SocketUsers;
 use crate::proxy::connect::stream::Stream;
-use crate::proxy::connect::tls::{self, ClientSide, ServerSide, Tls};
+use crate::proxy::connect::tls::{self, ClientSide, ServerSide, Tls, TlsError};
 use crate::proxy::rsa_key::{KeyCell, RsaKey};
 use crate::proxy::settings::{SendProxy, Settings};
 use crate::schema::Primary;
@@ -45,6 +45,20 @@ pub struct LoginContext {
     pub socket_users: SocketUsers,
     /// Which address is tried first.
     pub primary: Primary,
+}
+
+impl LoginContext {
+    /// Nobody's name is kept from logging in, and the first address is tried first.
+    pub fn new(settings: Settings) -> Result<LoginContext, TlsError> {
+        Ok(LoginContext {
+            tls: Arc::new(Tls::new(&settings)?),
+            seats: Arc::new(Seats::new(&settings.limits)),
+            settings: Arc::new(settings),
+            own_key: Arc::default(),
+            socket_users: SocketUsers::default(),
+            primary: Primary::default(),
+        })
+    }
 }
 
 /// A session that may begin. Its OK packet has gone to the client already, without session state if the client did not

@@ -1,6 +1,6 @@
 //! What `log.audit` has of a session's statements.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use crate::audit;
 use crate::ids::layout::Moment;
@@ -43,8 +43,7 @@ impl Session {
         }
         let unknown = || Digest { text: String::new(), hash: UNKNOWN.to_owned() };
         let digest = text.map_or_else(unknown, |(text, dialect)| digest(text, &dialect));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = Moment::from_micros(u64::try_from(now.as_micros()).unwrap_or(u64::MAX)).to_string();
+        let now = Moment::from(SystemTime::now()).to_string();
         let (who, client) = self.relay.here.who();
         let client = client.map(|client| client.to_string()).unwrap_or_default();
         for (target, ids) in inserts.iter().filter_map(InsertReply::taken) {

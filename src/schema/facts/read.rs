@@ -1,7 +1,7 @@
 //! The facts, by a query or two for each schema, none for a single table but its highest id.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
@@ -13,7 +13,7 @@ use crate::ids::layout::Moment;
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
 use crate::rules::model::{ColumnShape, Rule};
-use crate::schema::{Schema, SchemaError, TableKind, holds_text};
+use crate::schema::{Schema, SchemaError, TableKind, holds_text, within};
 use crate::table_name::{NameCase, TableName};
 use crate::text_query::with_values;
 
@@ -32,7 +32,7 @@ impl Facts {
             "0" => NameCase::Sensitive,
             _ => NameCase::Insensitive,
         };
-        let before = now();
+        let before = Moment::from(SystemTime::now());
         let clocks = schema.clock().await.ok().map(|theirs| (before, theirs));
         let mut reader = Reader { conn: schema.conn().await?, case };
         // MySQL keeps counters for a day; MariaDB does not know the variable.
@@ -66,12 +66,7 @@ impl Facts {
 pub(super) async fn limited<T>(
     query: impl Future<Output = Result<T, mysql_async::Error>>,
 ) -> Result<T, SchemaError> {
-    Ok(tokio::time::timeout(QUERY_LIMIT, query).await.map_err(|_| SchemaError::Timeout(QUERY_LIMIT))??)
-}
-
-fn now() -> Moment {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Moment::from_micros(u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX))
+    within(QUERY_LIMIT, query).await
 }
 
 /// Where no index gives it, a large table is left alone.
@@ -314,11 +309,7 @@ fn table(row: &Row) -> Option<TableFacts> {
     Some(TableFacts {
         schema: text(row, 0)?,
         name: text(row, 1)?,
-        kind: match text(row, 2)?.as_str() {
-            "BASE TABLE" | "SYSTEM VERSIONED" => TableKind::Base,
-            "VIEW" => TableKind::View,
-            _ => TableKind::Other,
-        },
+        kind: TableKind::of(&text(row, 2)?),
         columns: Vec::new(),
         indexes: Vec::new(),
         rows: number(row, 3),

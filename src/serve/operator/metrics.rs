@@ -27,7 +27,7 @@ pub(super) fn all(desk: &ProxyDesk, parts: &Parts, sessions: &Sessions) -> Vec<M
     all.push(AUDIT_LOST.of([([], number(parts.shared.load().audit.lost()))]));
     all.extend(of_sessions(sessions));
     all.extend(of_reloads(parts));
-    all.push(CLOCK_DRIFT.of(desk.pulse.backend().drift.map(|drift| ([], drift))));
+    all.push(CLOCK_DRIFT.of(desk.health.backend().drift.map(|drift| ([], drift))));
     all.sort_by_key(|metric| metric.name);
     all
 }

@@ -52,7 +52,7 @@ pub(super) async fn generators(store: &dyn Store) -> Result<Vec<StoredRow>, Desk
     Ok(found.into_iter().map(row).collect())
 }
 
-/// By what stands behind `prefix` in their keys.
+/// By what follows `prefix` in their keys.
 async fn records<T: DeserializeOwned>(
     store: &dyn Store,
     prefix: &str,

@@ -15,7 +15,7 @@ use serde_json::Map;
 
 use super::marks::Marks;
 use super::witness::{Verdict, Witness};
-use super::{Inner, revision_of, versioned};
+use super::{Inner, Result, revision_of, versioned};
 use crate::store::record::{decode, encode};
 use crate::store::{FORMAT, Key, Outcome, ProxyRecord, Revision, StoreError, SuspectRecord, WitnessRecord};
 
@@ -41,7 +41,7 @@ impl Inner {
     }
 
     /// One write, guarded: of a record at the revision `stands` (0: none), or `None` of the witness alone.
-    pub(super) async fn write(&self, record: Option<(&Key, i64, &[u8])>) -> Result<Outcome, StoreError> {
+    pub(super) async fn write(&self, record: Option<(&Key, i64, &[u8])>) -> Result<Outcome> {
         let own = Key::witness(&self.name);
         let key = record.map_or(&own, |(key, ..)| key);
         // Deadlines cut a write off anywhere: the witness knows of it before it is sent.
@@ -89,7 +89,7 @@ impl Inner {
     }
 
     /// The witness written anew, by this process: from here on a copy from before is told from the store.
-    pub(super) async fn sign(&self) -> Result<(), StoreError> {
+    pub(super) async fn sign(&self) -> Result<()> {
         match self.write(None).await {
             Err(StoreError::UnknownOutcome { .. }) => self.write(None).await.map(drop),
             done => done.map(drop),
@@ -97,7 +97,7 @@ impl Inner {
     }
 
     /// What stands beside the generators.
-    pub(super) async fn look(&self) -> Result<Beside, StoreError> {
+    pub(super) async fn look(&self) -> Result<Beside> {
         let read = |mut client: Client| {
             let txn = Txn::new().and_then(self.gets_beside());
             async move { client.txn(txn).await }
@@ -115,7 +115,7 @@ impl Inner {
     }
 
     /// At the start: the store is what our marks say, or it is suspected.
-    pub(super) async fn recognise(&self) -> Result<(), StoreError> {
+    pub(super) async fn recognise(&self) -> Result<()> {
         let beside = self.look().await?;
         let mut witness = self.witness.lock().await;
         if witness.revision == 0
@@ -135,11 +135,7 @@ impl Inner {
     }
 
     /// The witness against what stands. An error: the store is suspected, by somebody else or from here on.
-    pub(super) async fn compare(
-        &self,
-        witness: &mut Witness,
-        beside: &Beside,
-    ) -> Result<Verdict, StoreError> {
+    pub(super) async fn compare(&self, witness: &mut Witness, beside: &Beside) -> Result<Verdict> {
         if let Some(suspect) = &beside.suspect {
             if beside.witness.is_none() && witness.revision != 0 {
                 self.put_placeholder(witness).await;
@@ -172,11 +168,7 @@ impl Inner {
     }
 
     /// A revision never falls; one that was asked for after `seen` was seen is not below it.
-    pub(super) async fn has_not_gone_back(
-        &self,
-        seen: u64,
-        header: Option<&ResponseHeader>,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn has_not_gone_back(&self, seen: u64, header: Option<&ResponseHeader>) -> Result<()> {
         if self.fallen(seen, revision_in(header)).is_none() {
             return Ok(());
         }
@@ -277,7 +269,7 @@ impl Inner {
     }
 
     /// Reads the answers to [`Self::gets_beside`].
-    fn beside(&self, found: Vec<Option<KeyValue>>) -> Result<Beside, StoreError> {
+    fn beside(&self, found: Vec<Option<KeyValue>>) -> Result<Beside> {
         let mut found = found.into_iter();
         let mut next = || found.next().flatten();
         Ok(Beside {
@@ -289,7 +281,7 @@ impl Inner {
     }
 }
 
-fn record<T: DeserializeOwned>(key: &Key, kv: Option<KeyValue>) -> Result<Option<(u64, T)>, StoreError> {
+fn record<T: DeserializeOwned>(key: &Key, kv: Option<KeyValue>) -> Result<Option<(u64, T)>> {
     kv.map(|kv| Ok((revision_of(&kv), decode(key, kv.value())?))).transpose()
 }
 

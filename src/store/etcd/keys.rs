@@ -5,7 +5,7 @@ use etcd_client::{
 };
 
 use super::members::Members;
-use super::{EtcdSettings, Refusal, options, versioned};
+use super::{EtcdSettings, Refusal, Result, options, versioned};
 use crate::store::{Json, Key, Outcome, Revision, StoreError, Versioned};
 
 /// Keys that one answer holds at most: an answer of more than 4 MiB is refused by the client.
@@ -35,7 +35,7 @@ impl Keys {
         format!("{}{key}", self.prefix)
     }
 
-    pub(super) async fn get(&self, from: Vec<u8>, options: GetOptions) -> Result<GetResponse, StoreError> {
+    pub(super) async fn get(&self, from: Vec<u8>, options: GetOptions) -> Result<GetResponse> {
         let get = |mut client: Client| {
             let (from, options) = (from.clone(), options.clone());
             async move { client.get(from, Some(options)).await }
@@ -51,18 +51,18 @@ impl Keys {
     }
 
     /// A record written where it stands at this revision (0: nowhere), whatever else stands.
-    pub(super) async fn write(&self, key: &Key, stands: i64, value: &[u8]) -> Result<Outcome, StoreError> {
+    pub(super) async fn write(&self, key: &Key, stands: i64, value: &[u8]) -> Result<Outcome> {
         let path = self.path(key);
         self.change(key, stands, TxnOp::put(path, value, None)).await
     }
 
     /// A record removed where it stands at this revision.
-    pub(super) async fn remove(&self, key: &Key, stands: i64) -> Result<Outcome, StoreError> {
+    pub(super) async fn remove(&self, key: &Key, stands: i64) -> Result<Outcome> {
         let path = self.path(key);
         self.change(key, stands, TxnOp::delete(path, None)).await
     }
 
-    async fn change(&self, key: &Key, stands: i64, change: TxnOp) -> Result<Outcome, StoreError> {
+    async fn change(&self, key: &Key, stands: i64, change: TxnOp) -> Result<Outcome> {
         let path = self.path(key);
         let txn = Txn::new()
             .when([Compare::mod_revision(path.clone(), CompareOp::Equal, stands)])

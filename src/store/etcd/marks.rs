@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{FORMAT, StoreError};
+use crate::store::{FORMAT, Result, StoreError};
 
 const FILE: &str = "etcd.json";
 const LOCK: &str = "etcd.lock";
@@ -46,7 +46,7 @@ impl Drop for MarksFile {
 
 impl MarksFile {
     /// Locks the folder (made with mode 0700) and reads what an earlier process left for this store and proxy.
-    pub(super) fn open(folder: &Path, prefix: &str, name: &str) -> Result<(Self, Option<Marks>), StoreError> {
+    pub(super) fn open(folder: &Path, prefix: &str, name: &str) -> Result<(Self, Option<Marks>)> {
         let failed = |error: io::Error| wrong(folder, error.to_string(), "check state.path and its disk");
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         let lock =
@@ -82,7 +82,7 @@ impl MarksFile {
     }
 }
 
-fn parse(path: &Path, json: &[u8]) -> Result<Marks, StoreError> {
+fn parse(path: &Path, json: &[u8]) -> Result<Marks> {
     let marks: Marks = serde_json::from_slice(json).map_err(|error| {
         wrong(path, error.to_string(), "remove it if etcd was not put back from a copy since it was written")
     })?;

@@ -20,11 +20,11 @@ use super::Refusal;
 
 /// How long one member may take. A disk that syncs slowly takes a tenth of it; a statement waits for the store for a
 /// second by default, in which a second member must still have its turn.
-const PATIENCE_MIN: Duration = Duration::from_millis(400);
+const TIMEOUT_MIN: Duration = Duration::from_millis(400);
 /// A store that is slow for everybody is waited for longer, up to this.
-const PATIENCE_MAX: Duration = Duration::from_secs(2);
-/// An answer that took so many times less than the patience shows that it suffices.
-const PATIENCE_FACTOR: u32 = 4;
+const TIMEOUT_MAX: Duration = Duration::from_secs(2);
+/// An answer that took so many times less than the timeout shows that it suffices.
+const TIMEOUT_FACTOR: u32 = 4;
 /// A member that answered so recently is trusted with a write.
 const PROOF_AGE_MAX: Duration = Duration::from_secs(1);
 /// etcd closes connections that are pinged more often than each 5 s.
@@ -36,7 +36,7 @@ pub(super) struct Members {
     options: ConnectOptions,
     /// The member that is asked first.
     at: AtomicUsize,
-    patience: Mutex<Duration>,
+    timeout: Mutex<Duration>,
     /// Any key that may be read: its read proves that a member answers.
     probe: String,
 }
@@ -75,7 +75,7 @@ impl Members {
     /// Connects to nobody yet.
     pub(super) fn new(endpoints: &[String], options: ConnectOptions, probe: String) -> Self {
         let options = options
-            .with_connect_timeout(PATIENCE_MAX)
+            .with_connect_timeout(TIMEOUT_MAX)
             .with_keep_alive(KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT)
             .with_keep_alive_while_idle(false)
             // A member that is cut off from the others says so instead of keeping us waiting.
@@ -88,7 +88,7 @@ impl Members {
             all: endpoints.iter().map(member).collect(),
             options,
             at: AtomicUsize::new(at),
-            patience: Mutex::new(PATIENCE_MIN),
+            timeout: Mutex::new(TIMEOUT_MIN),
             probe,
         }
     }
@@ -158,11 +158,11 @@ impl Members {
         F: Fn(Client) -> Fut,
         Fut: Future<Output = Result<T, Error>>,
     {
-        let patience = *self.patience();
+        let limit = *self.timeout();
         let begun = Instant::now();
         let leaving = Leaving { members: self, member, is_over: false };
         // Logging in is a call to etcd too; nothing that matters is sent before it is done.
-        let answer = tokio::time::timeout(patience, async {
+        let answer = tokio::time::timeout(limit, async {
             let client = self.client(member).await.map_err(|error| (error, true))?;
             call(client).await.map_err(|error| (error, false))
         })
@@ -172,7 +172,7 @@ impl Members {
             Ok(Ok(answer)) => {
                 leaving.stay();
                 member.link().answered_at = Some(Instant::now());
-                *self.patience() = (begun.elapsed() * PATIENCE_FACTOR).clamp(PATIENCE_MIN, PATIENCE_MAX);
+                *self.timeout() = (begun.elapsed() * TIMEOUT_FACTOR).clamp(TIMEOUT_MIN, TIMEOUT_MAX);
                 Ok(answer)
             }
             Ok(Err((error, before))) => {
@@ -180,7 +180,7 @@ impl Members {
                 let kind = if before && kind == Kind::Unknown { Kind::NotSent } else { kind };
                 Err(failure(kind, reason))
             }
-            Err(_) => Err(failure(Kind::TimedOut, format!("no answer within {patience:?}"))),
+            Err(_) => Err(failure(Kind::TimedOut, format!("no answer within {limit:?}"))),
         }
     }
 
@@ -205,8 +205,8 @@ impl Members {
     /// What to say after every member failed.
     fn refusal(&self, failures: Vec<Failure>) -> Refusal {
         if failures.iter().any(|failure| failure.kind == Kind::TimedOut) {
-            let mut patience = self.patience();
-            *patience = (*patience * 2).min(PATIENCE_MAX);
+            let mut limit = self.timeout();
+            *limit = (*limit * 2).min(TIMEOUT_MAX);
         }
         let is_refused = failures.iter().any(|failure| failure.kind == Kind::Refused);
         let reasons: Vec<_> = failures
@@ -217,9 +217,9 @@ impl Members {
         if is_refused { Refusal::Refused(reason) } else { Refusal::Unavailable(reason) }
     }
 
-    fn patience(&self) -> MutexGuard<'_, Duration> {
+    fn timeout(&self) -> MutexGuard<'_, Duration> {
         // A duration is right by itself.
-        self.patience.lock().unwrap_or_else(PoisonError::into_inner)
+        self.timeout.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,7 +10,7 @@ use etcd_client::{Client, Compare, CompareOp, Error, PutOptions, Txn, TxnOp};
 use serde_json::Map;
 
 use super::guard::Beside;
-use super::{Inner, Refusal};
+use super::{Inner, Refusal, Result};
 use crate::store::record::encode;
 use crate::store::{FORMAT, Key, ProxyRecord, StoreError};
 
@@ -23,7 +23,7 @@ const RELEASE_DEADLINE: Duration = Duration::from_secs(1);
 
 impl Inner {
     /// At the start. `earlier`: the process that used our state folder before; it has ended, for the folder was free.
-    pub(super) async fn take_name(&self, earlier: Option<String>) -> Result<(), StoreError> {
+    pub(super) async fn take_name(&self, earlier: Option<String>) -> Result<()> {
         let end = Instant::now() + NAME_DEADLINE;
         loop {
             let beside = self.look().await;
@@ -57,7 +57,7 @@ impl Inner {
     }
 
     /// Our name on a fresh lease, where it stands at this revision (0: nowhere). `false`: not so, or not known.
-    pub(super) async fn put_name(&self, stands: u64) -> Result<bool, StoreError> {
+    pub(super) async fn put_name(&self, stands: u64) -> Result<bool> {
         let grant = |client: Client| async move { client.lease_client().grant(LEASE_SECONDS, None).await };
         let lease = self.keys.members.ask(grant).await.map_err(|refusal| self.error(None, refusal))?.id();
         self.lease.store(lease, Ordering::Release);
@@ -87,7 +87,7 @@ impl Inner {
     }
 
     /// Keeps the lease. `false`: it has run out.
-    pub(super) async fn keep_name(&self) -> Result<bool, StoreError> {
+    pub(super) async fn keep_name(&self) -> Result<bool> {
         let lease = self.lease.load(Ordering::Acquire);
         let keep = |client: Client| async move {
             match client.lease_client().keep_alive(lease).await {

@@ -15,37 +15,37 @@ use crate::store::etcd::keys::Keys;
 use crate::store::etcd::{EtcdSettings, stands_at, versioned};
 use crate::store::record::{check_format, decode, encode, encode_format};
 use crate::store::{
-    FORMAT, Json, Key, Outcome, Revision, Store, StoreError, SuspectRecord, Versioned, WitnessRecord,
+    FORMAT, Json, Key, Outcome, Result, Revision, Store, StoreError, SuspectRecord, Versioned, WitnessRecord,
 };
 
-/// Longer than a proxy's lease, which it keeps and then looks for `suspect`: who still lives behind it has seen it.
+/// Longer than a proxy's lease, which it keeps and then looks for `suspect`: who still lives after it has seen it.
 pub const QUIET: Duration = Duration::from_secs(8);
 
 /// Each attempt lost a race, or its answer.
 const ATTEMPTS_MAX: u32 = 16;
 
 /// A command is not given up half way where etcd is slow for a while.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub struct EtcdOperator(Keys);
 
 /// Until when a call that was surely not done is made again.
-struct Patience(Instant);
+struct Deadline(Instant);
 
-impl Patience {
+impl Deadline {
     fn begin() -> Self {
-        Patience(Instant::now() + PATIENCE)
+        Deadline(Instant::now() + TIMEOUT)
     }
 
-    fn is_over<T>(&self, answered: &Result<T, StoreError>) -> bool {
+    fn is_over<T>(&self, answered: &Result<T>) -> bool {
         !matches!(answered, Err(StoreError::Unavailable { .. })) || Instant::now() > self.0
     }
 }
 
 impl EtcdOperator {
     /// Of the settings `name`, `address` and `state_path` mean nothing here. Needs a Tokio runtime.
-    pub async fn open(settings: &EtcdSettings) -> Result<Self, StoreError> {
+    pub async fn open(settings: &EtcdSettings) -> Result<Self> {
         let keys = Keys::of(settings);
         let operator = EtcdOperator(keys);
         let key = Key::format();
@@ -62,7 +62,7 @@ impl EtcdOperator {
 
     /// From here on no proxy writes; each gives up its reserve when it sees it. Why the store is suspected: somebody may
     /// have noticed before.
-    pub async fn suspect(&self, by: &str, reason: &str) -> Result<SuspectRecord, StoreError> {
+    pub async fn suspect(&self, by: &str, reason: &str) -> Result<SuspectRecord> {
         let key = Key::suspect();
         let record = SuspectRecord {
             v: FORMAT,
@@ -83,7 +83,7 @@ impl EtcdOperator {
     }
 
     /// The floors are raised: every proxy takes the store as it stands, and goes on.
-    pub async fn acquit(&self) -> Result<(), StoreError> {
+    pub async fn acquit(&self) -> Result<()> {
         // A copy may lack what an earlier settling counted: the time is above that too.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut raised = since.as_secs();
@@ -107,18 +107,18 @@ impl EtcdOperator {
         Err(self.contended(&key))
     }
 
-    async fn get(&self, from: Vec<u8>, options: GetOptions) -> Result<GetResponse, StoreError> {
-        let patience = Patience::begin();
+    async fn get(&self, from: Vec<u8>, options: GetOptions) -> Result<GetResponse> {
+        let deadline = Deadline::begin();
         loop {
             let answered = self.0.get(from.clone(), options.clone()).await;
-            if patience.is_over(&answered) {
+            if deadline.is_over(&answered) {
                 return answered;
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
 
-    async fn count_up(&self, key: &Key, raised: u64) -> Result<(), StoreError> {
+    async fn count_up(&self, key: &Key, raised: u64) -> Result<()> {
         for _ in 0..ATTEMPTS_MAX {
             let Some(found) = self.load(key).await? else { return Ok(()) };
             let witness: WitnessRecord = decode(key, &found.value)?;
@@ -141,12 +141,12 @@ impl EtcdOperator {
 
 #[async_trait]
 impl Store for EtcdOperator {
-    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+    async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>> {
         let mut found = self.get(self.0.path(key).into_bytes(), GetOptions::new()).await?;
         Ok(found.take_kvs().pop().map(versioned))
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>> {
         let mut pages = self.0.pages(prefix);
         while let Some((from, options)) = pages.next() {
             pages.take(self.get(from, options).await?);
@@ -154,16 +154,11 @@ impl Store for EtcdOperator {
         Ok(pages.all)
     }
 
-    async fn compare_and_set(
-        &self,
-        key: &Key,
-        expected: Option<Revision>,
-        value: &[u8],
-    ) -> Result<Outcome, StoreError> {
-        let patience = Patience::begin();
+    async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
+        let deadline = Deadline::begin();
         loop {
             let answered = self.0.write(key, stands_at(expected), value).await;
-            if patience.is_over(&answered) {
+            if deadline.is_over(&answered) {
                 return answered;
             }
             tokio::time::sleep(PAUSE).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Inner;
 use super::guard::Beside;
 use super::witness::Verdict;
-use crate::store::StoreError;
+use crate::store::{Result, StoreError};
 
 /// The lease of a name outlives two rounds that fail. How soon an idle proxy gives up its reserve after another noticed
 /// that the store went back.
@@ -45,7 +45,7 @@ enum Name {
 }
 
 impl Inner {
-    async fn tend(&self, before: Name) -> Result<Name, StoreError> {
+    async fn tend(&self, before: Name) -> Result<Name> {
         // The lease first: what follows may find that the store is suspected.
         if self.is_named() && !self.keep_name().await? {
             tracing::warn!(name = %self.name, "the lease of this proxy's name has run out: taking it again");
@@ -65,7 +65,7 @@ impl Inner {
         Ok(name)
     }
 
-    async fn tend_name(&self, beside: &Beside, before: Name) -> Result<Name, StoreError> {
+    async fn tend_name(&self, beside: &Beside, before: Name) -> Result<Name> {
         match &beside.holder {
             Some((_, holder)) if holder.run == self.run => {
                 if before == Name::Another {

@@ -1,4 +1,4 @@
-//! One connection to the primary. It is made anew whenever a call failed.
+//! One connection to the primary. It is made again whenever a call failed.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::place::{Candidate, Choice, LOOK_AGE_MAX, LOOK_VALID, PlaceRecord, choose};
-use super::{CALL_DEADLINE, NO_SUCH_TABLE};
+use super::{CALL_DEADLINE, NO_SUCH_TABLE, Result};
 use crate::role::{self, Role};
 use crate::store::record::{decode, encode};
 use crate::store::{Key, StoreError};
 use crate::text_query::with_values;
 
 /// How long each server may take where none is in use.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the others may take while one is in use: one that hangs must not hold up each call.
-const PATIENCE_OTHERS: Duration = Duration::from_millis(250);
+const TIMEOUT_OTHERS: Duration = Duration::from_millis(250);
 
 /// Errors of the server that come before anything was written, or after it was rolled back: access denied (1044, 1045,
 /// 1142, 1143), no such table or database (1146, 1049), table full (1114), lock wait timeout (1205), deadlock (1213),
@@ -89,7 +89,7 @@ impl Connection {
     }
 
     /// One more connection to the server in use, and its number.
-    pub(super) async fn another(&self) -> Result<(usize, Conn), StoreError> {
+    pub(super) async fn another(&self) -> Result<(usize, Conn)> {
         let mut slot = self.seat.lock().await;
         let seat = self.take(&mut slot).await?;
         let nth = seat.nth;
@@ -100,28 +100,28 @@ impl Connection {
     }
 
     /// The primary, looked at not long ago. Whoever is dropped while it uses it leaves nobody a connection with half an answer.
-    async fn take(&self, slot: &mut Option<Seat>) -> Result<Seat, StoreError> {
+    async fn take(&self, slot: &mut Option<Seat>) -> Result<Seat> {
         match slot.take() {
             Some(seat) if seat.looked_at.elapsed() < LOOK_AGE_MAX => Ok(seat),
             seat => self.look(seat).await,
         }
     }
 
-    async fn look(&self, seat: Option<Seat>) -> Result<Seat, StoreError> {
+    async fn look(&self, seat: Option<Seat>) -> Result<Seat> {
         let looked_at = Instant::now();
         let mut looks = JoinSet::new();
         let before = seat.as_ref().map(|seat| seat.nth);
-        let patience = if before.is_some() { PATIENCE_OTHERS } else { PATIENCE };
+        let limit = if before.is_some() { TIMEOUT_OTHERS } else { TIMEOUT };
         let mut in_use = seat.map(|seat| seat.conn);
         for (nth, server) in self.servers.iter().enumerate() {
             let (server, own) = (server.clone(), self.own.clone());
             let conn = if before == Some(nth) { in_use.take() } else { None };
-            let patience = if conn.is_some() { PATIENCE } else { patience };
+            let limit = if conn.is_some() { TIMEOUT } else { limit };
             let reads_record = self.may_move();
             looks.spawn(async move {
                 let asked =
-                    timeout(patience, look_at(&server, conn, reads_record.then_some(own.as_str()))).await;
-                (nth, asked.unwrap_or_else(|_| Err(format!("no answer within {patience:?}"))))
+                    timeout(limit, look_at(&server, conn, reads_record.then_some(own.as_str()))).await;
+                (nth, asked.unwrap_or_else(|_| Err(format!("no answer within {limit:?}"))))
             });
         }
         let (mut writable, mut others) = (Vec::new(), Vec::new());
@@ -157,7 +157,7 @@ impl Connection {
         mut writable: Vec<Found>,
         before: Option<usize>,
         looked_at: Instant,
-    ) -> Result<Seat, StoreError> {
+    ) -> Result<Seat> {
         if !self.may_move() {
             let Found { nth, conn, .. } = writable.swap_remove(0);
             return Ok(Seat { nth, conn, looked_at });
@@ -196,7 +196,7 @@ impl Connection {
     }
 
     /// An error where the server is not to be used yet.
-    async fn claim(&self, found: &mut Found, record: &PlaceRecord) -> Result<(), StoreError> {
+    async fn claim(&self, found: &mut Found, record: &PlaceRecord) -> Result<()> {
         let (own, name) = (&self.own, Key::primary());
         // Of several who find the same one is first, and all others see that in their next look.
         let sql = match &found.record {
@@ -223,7 +223,7 @@ impl Connection {
     pub(super) async fn read<T>(
         &self,
         call: impl AsyncFnOnce(&mut Conn) -> Result<T, mysql_async::Error>,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let answered = timeout(CALL_DEADLINE, async {
             let mut slot = self.seat.lock().await;
             let mut seat = self.take(&mut slot).await?;
@@ -247,7 +247,7 @@ impl Connection {
         key: &Key,
         sql: &str,
         params: mysql_async::Params,
-    ) -> Result<Option<u64>, StoreError> {
+    ) -> Result<Option<u64>> {
         let unknown = |reason: String| StoreError::UnknownOutcome {
             store: self.name.clone(),
             key: key.clone(),

@@ -9,7 +9,7 @@ use serde_json::Map;
 
 use super::Connection;
 use crate::store::record::{decode, encode};
-use crate::store::{FORMAT, GeneratorRecord, Json, Key, Revision, StoreError, Versioned};
+use crate::store::{FORMAT, GeneratorRecord, Json, Key, Result, Revision, StoreError, Versioned};
 use crate::text_query::with_values;
 
 use mysql_async::prelude::Queryable;
@@ -17,7 +17,7 @@ use mysql_async::prelude::Queryable;
 /// What Leaf reserves at a time from a tag that Rowstamp has made; Leaf adapts it by itself.
 const STEP: u32 = 1000;
 
-/// The tag of `schema.generator`: what stands behind the dot.
+/// The tag of `schema.generator`: what follows the dot.
 pub(super) fn tag(generator: &str) -> &str {
     generator.split_once('.').map_or(generator, |(_, name)| name)
 }
@@ -32,16 +32,12 @@ impl Leaf {
         Leaf { table }
     }
 
-    pub(super) async fn check(&self, connection: &Connection) -> Result<(), StoreError> {
+    pub(super) async fn check(&self, connection: &Connection) -> Result<()> {
         let sql = format!("SELECT biz_tag, max_id, step FROM {} LIMIT 0", self.table);
         connection.read(async |conn| conn.query_drop(sql).await).await
     }
 
-    pub(super) async fn load(
-        &self,
-        connection: &Connection,
-        tag: &str,
-    ) -> Result<Option<Versioned<Json>>, StoreError> {
+    pub(super) async fn load(&self, connection: &Connection, tag: &str) -> Result<Option<Versioned<Json>>> {
         let sql = format!("SELECT max_id FROM {} WHERE biz_tag = ?", self.table);
         let found: Option<u64> =
             connection.read(async |conn| conn.query_first(with_values(&sql, (tag,))).await).await?;
@@ -52,7 +48,7 @@ impl Leaf {
         &self,
         connection: &Connection,
         prefix: &str,
-    ) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+    ) -> Result<Vec<(Key, Versioned<Json>)>> {
         let sql = format!("SELECT biz_tag, max_id FROM {} ORDER BY biz_tag", self.table);
         let rows: Vec<(String, u64)> = connection.read(async |conn| conn.query(sql).await).await?;
         let keys = rows.into_iter().map(|(tag, max_id)| (Key::generator(&tag), record(max_id)));
@@ -67,7 +63,7 @@ impl Leaf {
         tag: &str,
         expected: Option<Revision>,
         value: &[u8],
-    ) -> Result<Option<Revision>, StoreError> {
+    ) -> Result<Option<Revision>> {
         let wanted: GeneratorRecord = decode(key, value)?;
         if wanted.kind != KIND {
             return Err(StoreError::WrongKind {

@@ -9,7 +9,7 @@ use mysql_async::prelude::Queryable;
 use serde_json::Map;
 use tokio::time::{sleep, timeout};
 
-use super::{CALL_DEADLINE, Inner};
+use super::{CALL_DEADLINE, Inner, Result};
 use crate::store::record::{decode, encode};
 use crate::store::{FORMAT, Key, ProxyRecord, StoreError};
 use crate::text_query::with_values;
@@ -38,7 +38,7 @@ impl Inner {
         format!("CONCAT('rowstamp ', LEFT(SHA2(CONCAT('{place}/', {key}), 256), 40))")
     }
 
-    pub(super) async fn take_name(self: &Arc<Self>, proxy: &Proxy) -> Result<Holder, StoreError> {
+    pub(super) async fn take_name(self: &Arc<Self>, proxy: &Proxy) -> Result<Holder> {
         let key = Key::proxy(&proxy.name);
         let Some(conn) = self.lock_name(&key, NAME_SECONDS).await? else {
             return Err(self.taken(&key, proxy).await);
@@ -59,7 +59,7 @@ impl Inner {
     }
 
     /// A connection that holds the name, and the server that it is to; `None`: another does.
-    async fn lock_name(&self, key: &Key, seconds: u64) -> Result<Option<(usize, Conn)>, StoreError> {
+    async fn lock_name(&self, key: &Key, seconds: u64) -> Result<Option<(usize, Conn)>> {
         let taken = timeout(CALL_DEADLINE + Duration::from_secs(seconds), async {
             let (at, mut conn) = self.connection.another().await?;
             let sql = format!("SELECT GET_LOCK({}, ?)", self.lock_of("?"));

@@ -47,7 +47,7 @@ pub(super) enum Store {
 impl Store {
     pub(super) async fn open(config: &Config) -> Store {
         match OperatorStore::open(config).await {
-            Ok(desk) => Store::Open(desk),
+            Ok(operator) => Store::Open(operator),
             Err(error) => Store::Closed(format!("{error:#}")),
         }
     }
@@ -61,16 +61,16 @@ impl Store {
 
     async fn bound(&self, generator: &str) -> anyhow::Result<Option<u64>> {
         match self {
-            Store::Open(desk) => Ok(Some(bound_of(&*desk.store, generator).await?)),
+            Store::Open(operator) => Ok(Some(bound_of(&*operator.store, generator).await?)),
             Store::Closed(_) => Ok(None),
         }
     }
 
     async fn ticks(&self, generator: &str) -> anyhow::Result<Option<Ticks>> {
-        let Store::Open(desk) = self else { return Ok(None) };
+        let Store::Open(operator) = self else { return Ok(None) };
         let prefix = format!("{}{generator}/", Key::SLOTS);
         let mut ticks = Ticks::new();
-        for (key, found) in desk.store.list(&prefix).await? {
+        for (key, found) in operator.store.list(&prefix).await? {
             let node = key.as_str().strip_prefix(&prefix).and_then(|node| node.parse().ok());
             if let Some(node) = node {
                 ticks.insert(node, decode::<GeneratorRecord>(&key, &found.value)?.bound);

@@ -16,14 +16,9 @@ use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
 use crate::mysql::handshake::ServerVersion;
 use crate::proxy::connect::login::{LoggedIn, LoginContext};
-use crate::proxy::connect::seats::Seats;
-use crate::proxy::connect::socket_users::SocketUsers;
 use crate::proxy::connect::stream::Stream;
 use crate::proxy::connect::stream::buffers::Wire;
-use crate::proxy::connect::tls::Tls;
 use crate::proxy::known::need::Supplied;
-use crate::proxy::known::rights::Allowed;
-use crate::proxy::rsa_key::KeyCell;
 use crate::proxy::ruled::verdict::Verdict;
 use crate::proxy::serve::Served;
 use crate::proxy::session::{Session, Shared};
@@ -31,10 +26,8 @@ use crate::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
     SendProxy, ServerCompression, Settings, Verify,
 };
-use crate::proxy::verifier::Verifier;
 use crate::rewrite::plan::Lookup;
 use crate::rules::RuleSet;
-use crate::schema::Primary;
 use crate::store::memory::MemoryStore;
 use crate::table_name::TableName;
 use crate::tables::{InForce, TableError};
@@ -105,22 +98,11 @@ struct Rig {
 impl Rig {
     async fn new(capabilities: Capabilities) -> Rig {
         let folder = tempfile::tempdir().unwrap();
-        let rules = folder.path().join("rules");
-        std::fs::create_dir(&rules).unwrap();
-        std::fs::write(rules.join("s.toml"), RULES).unwrap();
-        let (rules, _) = crate::rules::load(&rules).unwrap();
-        let store = Arc::new(MemoryStore::new());
+        let (rules, store) = (RuleSet::of_text(RULES), Arc::new(MemoryStore::new()));
         let tables = InForce::open(Arc::new(rules), None, store, None, "me".into(), false).await.unwrap();
         let settings = settings(folder.path());
         let (_, draining) = watch::channel(false);
-        let login = LoginContext {
-            tls: Arc::new(Tls::new(&settings).unwrap()),
-            seats: Arc::new(Seats::new(&settings.limits)),
-            settings: Arc::new(settings),
-            own_key: Arc::new(KeyCell::default()),
-            socket_users: SocketUsers::default(),
-            primary: Primary::default(),
-        };
+        let login = LoginContext::new(settings).unwrap();
         let (client, server) = (Wire::default(), Wire::default());
         let logged_in = LoggedIn {
             client: Stream::Buffers(client.clone()),
@@ -141,18 +123,8 @@ impl Rig {
             seat: login.seats.user(b"u").unwrap(),
             forwarded_address: None,
         };
-        let allowed = Allowed::default();
-        allowed.note(&(b"u".to_vec(), None), TableName::new("s", "t"));
-        let shared = Shared {
-            login,
-            tables: Arc::new(tables),
-            id_deadline: Duration::from_secs(1),
-            verifier: Verifier::new(Verify::Always),
-            sessions: Arc::default(),
-            audit: Arc::default(),
-            allowed: Arc::new(allowed),
-            draining,
-        };
+        let shared = Shared::new(login, Arc::new(tables), Duration::from_secs(1), Verify::Always, draining);
+        shared.allowed.note(&(b"u".to_vec(), None), TableName::new("s", "t"));
         let here = shared.sessions.enter();
         Rig { session: Session::new(logged_in, shared, here), client, server }
     }
@@ -246,9 +218,7 @@ impl Rig {
 
 /// The rules with another column for the id.
 fn rules_of(column: &str) -> Arc<RuleSet> {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("s.toml"), RULES.replace("\"id\"", &format!("\"{column}\""))).unwrap();
-    Arc::new(crate::rules::load(folder.path()).unwrap().0)
+    Arc::new(RuleSet::of_text(&RULES.replace("\"id\"", &format!("\"{column}\""))))
 }
 
 /// Sends a command while something `changes` the rules: before it has an id, which takes a task of its own. Returns what goes to the

@@ -11,12 +11,12 @@ use crate::store::{Key, Store};
 const INTERVAL: Duration = Duration::from_secs(10);
 /// While one of them does not answer.
 const INTERVAL_AWAY: Duration = Duration::from_secs(2);
-/// Above the patience of every store, which says better why.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Above the timeout of every store, which says better why.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The backend, when it was asked last. What the store says, its meter knows.
 #[derive(Debug, Default)]
-pub(super) struct Pulse(Mutex<Backend>);
+pub(super) struct Health(Mutex<Backend>);
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Backend {
@@ -26,7 +26,7 @@ pub(super) struct Backend {
     pub(super) trouble: Option<String>,
 }
 
-impl Pulse {
+impl Health {
     pub(super) fn backend(&self) -> Backend {
         self.known().clone()
     }
@@ -38,16 +38,16 @@ impl Pulse {
 }
 
 /// Asks both, again and again. Ends with the desk.
-pub(super) async fn feel(desk: Weak<ProxyDesk>) {
+pub(super) async fn watch(desk: Weak<ProxyDesk>) {
     let mut asked = None::<Instant>;
     loop {
         let Some(here) = desk.upgrade() else { return };
         let parts = &here.parts;
-        let is_away = here.pulse.known().trouble.is_some() || parts.meter.is_away();
+        let is_away = here.health.known().trouble.is_some() || parts.meter.is_away();
         if is_away || asked.is_none_or(|asked| asked.elapsed() >= INTERVAL) {
             asked = Some(Instant::now());
             let ((), backend) = tokio::join!(ask_store(&*parts.store), ask_backend(parts.schema.as_ref()));
-            *here.pulse.known() = backend;
+            *here.health.known() = backend;
         }
         drop(here);
         tokio::time::sleep(INTERVAL_AWAY).await;
@@ -56,7 +56,7 @@ pub(super) async fn feel(desk: Weak<ProxyDesk>) {
 
 /// Its meter notes what came of it.
 async fn ask_store(store: &dyn Store) {
-    let _ = tokio::time::timeout(PATIENCE, store.load(&Key::format())).await;
+    let _ = tokio::time::timeout(TIMEOUT, store.load(&Key::format())).await;
 }
 
 async fn ask_backend(schema: Option<&Schema>) -> Backend {
