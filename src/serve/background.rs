@@ -49,11 +49,11 @@ async fn watch_schema(tables: Weak<InForce>) {
 
 /// What was counted of tables in shadow mode goes to the log. Ends with the tables.
 async fn tell_shadow(tables: Weak<InForce>) {
-    let mut logged = Vec::new();
+    let mut told = Vec::new();
     loop {
-        tokio::time::sleep(shadow_counts::LOG_INTERVAL).await;
+        tokio::time::sleep(shadow_counts::TELL_INTERVAL).await;
         let Some(tables) = tables.upgrade() else { return };
-        shadow_counts::log(tables.shadow(), &mut logged);
+        shadow_counts::tell(tables.shadow(), &mut told);
     }
 }
 

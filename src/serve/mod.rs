@@ -162,7 +162,7 @@ pub async fn run(
     // A reload that is cut off leaves nothing open but generators that have issued nothing.
     reloads.shutdown().await;
     tell_opinions(&shared_at_end.load().verifier);
-    shadow_counts::log(tables.shadow(), &mut Vec::new());
+    shadow_counts::tell(tables.shadow(), &mut Vec::new());
     for generator in tables.generators() {
         generator.close().await;
     }
