@@ -7,13 +7,13 @@ use crate::sql::digest::Digest;
 use crate::table_name::TableName;
 
 /// How often the log gets what was counted.
-pub const LOG_INTERVAL: std::time::Duration = std::time::Duration::from_mins(1);
+pub const TELL_INTERVAL: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Tables that are counted each by itself; without a control account any name may fit a pattern.
 const TABLES_MAX: usize = 10_000;
 
 /// Refusals of which the log has the text.
-const REFUSALS_LOGGED_MAX: usize = 1_000;
+const REFUSALS_TOLD_MAX: usize = 1_000;
 
 /// Of statements that name no table we know, as EXECUTE of a text that was not seen.
 const NO_NAME: (&str, &str) = ("", "(not known)");
@@ -65,7 +65,7 @@ impl ShadowCount {
 pub(crate) struct Shadow {
     tables: Mutex<BTreeMap<TableName, ShadowCount>>,
     /// Tables, each with the digest of a statement whose refusal the log has.
-    logged: Mutex<BTreeSet<(String, String)>>,
+    told: Mutex<BTreeSet<(String, String)>>,
 }
 
 impl Shadow {
@@ -85,7 +85,7 @@ impl Shadow {
             tracing::debug!(table, ?outcome, asks, digest = hash, statement = text, "shadow mode");
         }
         if let Outcome::Refused(why) | Outcome::ServerFirst(why) = outcome {
-            self.log_refusal(&format!("{schema}.{table}"), why, digest());
+            self.tell_refusal(&format!("{schema}.{table}"), why, digest());
         }
     }
 
@@ -112,13 +112,13 @@ impl Shadow {
     }
 
     /// Each kind of refusal once, so that the log does not grow with the traffic.
-    fn log_refusal(&self, table: &str, why: &str, digest: Digest) {
+    fn tell_refusal(&self, table: &str, why: &str, digest: Digest) {
         let Digest { text, hash } = digest;
-        let mut logged = lock(&self.logged);
-        if logged.len() >= REFUSALS_LOGGED_MAX || !logged.insert((table.to_owned(), hash.clone())) {
+        let mut told = lock(&self.told);
+        if told.len() >= REFUSALS_TOLD_MAX || !told.insert((table.to_owned(), hash.clone())) {
             return;
         }
-        drop(logged);
+        drop(told);
         let why = why.strip_prefix("rowstamp: ").unwrap_or(why);
         tracing::info!(table, digest = hash, statement = text, why, "shadow mode: it would be refused");
     }
@@ -135,8 +135,8 @@ fn lock<T>(counts: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Logs each table that had statements since the last time.
-pub fn log(now: Vec<ShadowCount>, logged: &mut Vec<ShadowCount>) {
-    for count in now.iter().filter(|count| !logged.contains(count)) {
+pub fn tell(now: Vec<ShadowCount>, told: &mut Vec<ShadowCount>) {
+    for count in now.iter().filter(|count| !told.contains(count)) {
         let ShadowCount { schema, table, rewritten, left, refused, server_first, unknown, asked, ids } =
             count;
         let table = format!("{schema}.{table}");
@@ -152,7 +152,7 @@ pub fn log(now: Vec<ShadowCount>, logged: &mut Vec<ShadowCount>) {
             "shadow mode: what would have become of its statements so far"
         );
     }
-    *logged = now;
+    *told = now;
 }
 
 #[cfg(test)]
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!((nameless.table.as_str(), nameless.unknown, nameless.asked), ("(not known)", 1, 1));
         assert_eq!((t.rewritten, t.left, t.refused, t.server_first, t.unknown), (2, 1, 1, 1, 1));
         assert_eq!((t.asked, t.ids, t.statements()), (2, 7, 6));
-        assert_eq!(shadow.logged.lock().unwrap().len(), 1, "a refusal is told once");
+        assert_eq!(shadow.told.lock().unwrap().len(), 1, "a refusal is told once");
     }
 
     #[test]

@@ -182,7 +182,7 @@ fn check_handover(keys: &str, to: &str, is_bound: bool, fail: impl Fn(&MemorySto
         let in_force = Arc::new(opened.unwrap());
         let old = in_force.now();
         let (_, last) = take(&generator(&old, "t").await, 7).await.unwrap();
-        let mut next = Next::make(&old, rules(keys, to), old.backend.clone()).await.unwrap();
+        let mut next = Next::make(Some(&old), rules(keys, to), old.backend.clone()).await.unwrap();
         if is_bound {
             next.binds("s", "t", 7);
         }
