@@ -8,7 +8,7 @@ use rowstamp::mysql::auth::{AuthError, AuthRelay, OwnKey, Sides, Step, Transport
 use rowstamp::mysql::capabilities::Capabilities as C;
 use rowstamp::mysql::change_user::ChangeUser;
 use rowstamp::mysql::handshake::{
-    ClientResponse, Greeting, SSL_REQUEST_BYTES, ServerKind, client_capabilities, is_ssl_request, trim_nonce,
+    ClientResponse, Greeting, SSL_REQUEST_BYTES, client_capabilities, is_ssl_request, trim_nonce,
 };
 use zeroize::Zeroizing;
 
@@ -55,7 +55,7 @@ fn greeting(mut input: Input<'_>) {
     assert_eq!(payload[0], 10);
     let version_end = payload.iter().position(|&byte| byte == 0).expect("a version ends");
     let says_mariadb = payload[1..version_end].windows(7).any(|word| word == b"MariaDB");
-    assert!(!says_mariadb || greeting.version.kind == ServerKind::MariaDb);
+    assert!(!says_mariadb || greeting.version.is_mariadb);
     // Id, nonce and filler are in front of the lower half.
     let low = version_end + 1 + 4 + 8 + 1;
     let (high, extended) = (low + 5, low + 14);

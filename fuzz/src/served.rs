@@ -52,7 +52,7 @@ impl Served {
             sides: Sides { client: Transport::Unix, server: Transport::Unix, clear_passwords: false },
             address: "127.0.0.1:1".parse().unwrap(),
             seat: shared.login.seats.user(b"u").expect("no limit"),
-            address_told: None,
+            forwarded_address: None,
         };
         let here = shared.sessions.enter();
         Served { client, server, session: tokio::spawn(serve::serve(logged_in, shared, here)) }

@@ -174,7 +174,7 @@ impl Tracking {
             let (kind, data) =
                 (entries.u8("type of session state").ok()?, entries.lenenc_bytes("state").ok()?);
             let kept = match kind {
-                0 => self.told_variables(data)?,
+                0 => self.reported_variables(data)?,
                 1 if !self.schema => continue,
                 2 if !self.state_change => continue,
                 _ => data.to_vec(),
@@ -188,7 +188,7 @@ impl Tracking {
     }
 
     /// Of an entry of system variables, which may hold several.
-    fn told_variables(&self, data: &[u8]) -> Option<Vec<u8>> {
+    fn reported_variables(&self, data: &[u8]) -> Option<Vec<u8>> {
         let mut variables = Reader::new(data);
         let mut out = Vec::with_capacity(data.len());
         while !variables.is_empty() {
@@ -269,7 +269,7 @@ mod tests {
 
     /// What is left of `payload` for a client with these variables.
     #[track_caller]
-    fn check_told(schema: bool, state_change: bool, variables: &str, payload: &[u8], expect: &[u8]) {
+    fn check_report(schema: bool, state_change: bool, variables: &str, payload: &[u8], expect: &[u8]) {
         let tracking = Tracking { schema, state_change, variables: variables.to_owned() };
         let ok = OkPacket::parse(payload, TRACK).unwrap();
         assert_eq!(ok.patched(None, StateReport::Filtered(&tracking)), expect);
@@ -277,23 +277,23 @@ mod tests {
 
     #[test]
     fn a_client_is_told_what_its_own_variables_ask_for() {
-        check_told(true, false, "", USE_TEST, USE_TEST);
-        check_told(false, false, "", USE_TEST, b"\x00\x00\x00\x02\x00\x00\x00");
+        check_report(true, false, "", USE_TEST, USE_TEST);
+        check_report(false, false, "", USE_TEST, b"\x00\x00\x00\x02\x00\x00\x00");
         // A variable goes, a GTID is nothing that was switched on for us.
-        check_told(
+        check_report(
             true,
             false,
             "a,b",
             INFO_AND_STATE,
             b"\x00\x01\xfc\x00\x01\x02\x40\x00\x00\x02hi\x05\x03\x03\x00\x01g",
         );
-        check_told(true, false, "a, MODE", INFO_AND_STATE, INFO_AND_STATE);
-        check_told(true, false, "*", INFO_AND_STATE, INFO_AND_STATE);
+        check_report(true, false, "a, MODE", INFO_AND_STATE, INFO_AND_STATE);
+        check_report(true, false, "*", INFO_AND_STATE, INFO_AND_STATE);
         // The state has changed (02 01 31), and two variables share an entry.
         let changed = b"\x00\x00\x00\x02\x40\x00\x00\x00\x0d\x00\x08\x01a\x01b\x01c\x01d\x02\x01\x31";
-        check_told(true, true, "a,c", changed, changed);
-        check_told(true, false, "c", changed, b"\x00\x00\x00\x02\x40\x00\x00\x00\x06\x00\x04\x01c\x01d");
-        check_told(true, false, "", changed, b"\x00\x00\x00\x02\x00\x00\x00");
+        check_report(true, true, "a,c", changed, changed);
+        check_report(true, false, "c", changed, b"\x00\x00\x00\x02\x40\x00\x00\x00\x06\x00\x04\x01c\x01d");
+        check_report(true, false, "", changed, b"\x00\x00\x00\x02\x00\x00\x00");
     }
 
     #[test]
@@ -350,8 +350,8 @@ mod tests {
             if let Ok(ok) = OkPacket::parse(&bytes, if track { TRACK } else { PLAIN }) {
                 assert_eq!(ok.patched(None, StateReport::All), bytes);
                 let tracking = Tracking { schema: strip, state_change: !strip, variables: "a".into() };
-                let told = ok.patched(None, StateReport::Filtered(&tracking));
-                OkPacket::parse(&told, if track { TRACK } else { PLAIN }).unwrap();
+                let reported = ok.patched(None, StateReport::Filtered(&tracking));
+                OkPacket::parse(&reported, if track { TRACK } else { PLAIN }).unwrap();
                 let _ = ok.state_changes().count();
                 let patched = ok.patched(id, if strip { StateReport::Nothing } else { StateReport::All });
                 let again = OkPacket::parse(&patched, if track { TRACK } else { PLAIN }).unwrap();

@@ -164,7 +164,7 @@ mod tests {
     use super::{Bound, Meaning};
     use crate::mysql::prepared::{Bound as Value, Param, ParamType};
     use crate::rules::model::ColumnShape;
-    use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+    use crate::sql::dialect::{Dialect, Server, ServerKind, SqlMode};
 
     const DOUBLE: u8 = 0x05;
     const DECIMAL: u8 = 0xF6;
@@ -173,11 +173,8 @@ mod tests {
     fn meaning(kind: ServerKind, mode: &str, column: &str) -> Meaning {
         let data_type = column.split_once(' ').map_or(column, |(data_type, _)| data_type);
         let shape = ColumnShape::of("id", data_type, column, "auto_increment");
-        let dialect = Dialect {
-            server: Server { kind, version: 90_700 },
-            sql_mode: SqlMode::parse(mode),
-            charset: ClientCharset::Utf8,
-        };
+        let server = Server { kind, ..Dialect::MYSQL.server };
+        let dialect = Dialect { server, sql_mode: SqlMode::parse(mode), ..Dialect::MYSQL };
         Meaning::new(&dialect, Some(&shape))
     }
 

@@ -19,17 +19,17 @@ pub const TOO_MANY: &str = "it is a view of too many views";
 
 /// A view on the way to its table.
 #[derive(Debug)]
-pub struct Following {
+pub struct ViewChain {
     /// For each column of the view the one behind it, as far as was followed.
     columns: Vec<Option<String>>,
     /// Of the view whose definition comes next.
     names: TableShape,
 }
 
-impl Following {
-    pub fn new(view: &TableShape) -> Following {
+impl ViewChain {
+    pub fn new(view: &TableShape) -> ViewChain {
         let columns = view.columns.iter().map(|column| Some(column.name.clone())).collect();
-        Following { columns, names: view.clone() }
+        ViewChain { columns, names: view.clone() }
     }
 
     /// Takes the definition of the view that was come to: what it selects from, or why it is not followed.

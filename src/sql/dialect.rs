@@ -163,12 +163,24 @@ impl Dialect {
     }
 }
 
+/// What tests read in.
+#[cfg(test)]
+impl Dialect {
+    pub const MARIADB: Dialect = Dialect {
+        server: Server { kind: ServerKind::MariaDb, version: 101_119 },
+        sql_mode: SqlMode::NONE,
+        charset: ClientCharset::Utf8,
+    };
+    pub const MYSQL: Dialect =
+        Dialect { server: Server { kind: ServerKind::MySql, version: 90_704 }, ..Dialect::MARIADB };
+}
+
 #[cfg(test)]
 mod tests {
     use super::{ClientCharset, Server, ServerKind, SqlMode};
 
     #[test]
-    fn greetings() {
+    fn versions_of_greetings() {
         for (greeting, expected) in [
             ("5.5.5-10.11.19-MariaDB-0+deb12u1", Some((ServerKind::MariaDb, 101_119))),
             ("11.8.3-MariaDB", Some((ServerKind::MariaDb, 110_803))),

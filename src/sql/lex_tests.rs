@@ -1,12 +1,8 @@
 use super::*;
 use crate::sql::dialect::Server;
 
-const MARIADB: Dialect = Dialect {
-    server: Server { kind: ServerKind::MariaDb, version: 101_119 },
-    sql_mode: SqlMode::NONE,
-    charset: ClientCharset::Utf8,
-};
-const MYSQL: Dialect = Dialect { server: Server { kind: ServerKind::MySql, version: 90_704 }, ..MARIADB };
+const MARIADB: Dialect = Dialect::MARIADB;
+const MYSQL: Dialect = Dialect::MYSQL;
 
 /// Kinds of all tokens, one letter each: `w`ord, `n`ame in quotes, `s`tring, `N`ational string, `i`nteger, `d`ecimal,
 /// `f`loat, `x` hex, `b`its, `?`, `=` for `:=`, `\` for `\N`, `:` for `..`, signs as they are, `!` where it is odd.

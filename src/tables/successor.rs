@@ -241,3 +241,43 @@ impl InForce {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::mentions::DefaultSchema;
+    use crate::schema::ViewText;
+    use crate::store::memory::MemoryStore;
+
+    /// A process that issues no ids.
+    struct NoIds;
+
+    #[async_trait]
+    impl Successor for NoIds {
+        async fn take(&self, _: &Target, _: NonZeroU64, _: Duration) -> Result<IdBlock, TakeError> {
+            Err(TakeError::NotOpen { generator: "s.g".into() })
+        }
+
+        async fn advance_past(&self, _: &Target, _: u64, _: Duration) -> Result<Advanced, TakeError> {
+            Err(TakeError::NotOpen { generator: "s.g".into() })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_process_that_has_yielded_finds_views_in_texts() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "schema = \"s\"\n[generators.g]\nkind = \"sequence\"\nseed = \"none\"\n\
+                    [tables.t]\ncolumn = \"id\"\ngenerator = \"g\"\n";
+        std::fs::write(folder.path().join("s.toml"), text).unwrap();
+        let rules = Arc::new(crate::rules::load(folder.path()).unwrap().0);
+        let store = Arc::new(MemoryStore::new());
+        let in_force = InForce::open(rules, None, store, None, "me".into(), false).await.unwrap();
+        let old = in_force.now();
+        let definition = "select 1 AS `a` from `s`.`t`".to_owned();
+        let view = ViewText { schema: "s".into(), name: "v".into(), definition };
+        assert!(old.views.take(&old.rules, old.backend.case, &[view]));
+        old.renew_mentions();
+        in_force.yield_to(Arc::new(NoIds)).await;
+        assert!(in_force.now().mention(b"INSERT INTO v VALUES (1)", DefaultSchema::Is("s")).table);
+    }
+}

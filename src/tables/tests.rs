@@ -6,19 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-
-use crate::ids::generator::Advanced;
-use crate::ids::range::block::IdBlock;
 use crate::ids::{Generator, TakeError};
 use crate::rewrite::plan::Lookup;
-use crate::rewrite::plan::target::Target;
 use crate::rules::RuleSet;
-use crate::rules::mentions::DefaultSchema;
-use crate::schema::ViewText;
 use crate::store::memory::{MemoryStore, Moment};
 use crate::tables::change::Next;
-use crate::tables::{InForce, Successor, Tables};
+use crate::tables::{InForce, Tables};
 
 /// Generators `g`, with these keys, and `h`; all tables whose name begins with "t" draw from `generator`.
 fn rules(keys: &str, generator: &str) -> Arc<RuleSet> {
@@ -201,30 +194,4 @@ fn a_change_that_panics_behind_the_retirement() {
     check_handover("", "h", true, |_, panics| panics.store(true, Ordering::SeqCst), "g");
     // Everything is bound: a generator that is closed hands back what it has not issued.
     check_handover("step = 5", "g", false, |_, panics| panics.store(true, Ordering::SeqCst), "g");
-}
-
-/// A process that issues no ids.
-struct NoIds;
-
-#[async_trait]
-impl Successor for NoIds {
-    async fn take(&self, _: &Target, _: NonZeroU64, _: Duration) -> Result<IdBlock, TakeError> {
-        Err(TakeError::NotOpen { generator: "s.g".into() })
-    }
-
-    async fn advance_past(&self, _: &Target, _: u64, _: Duration) -> Result<Advanced, TakeError> {
-        Err(TakeError::NotOpen { generator: "s.g".into() })
-    }
-}
-
-#[tokio::test]
-async fn a_process_that_has_yielded_finds_views_in_texts() {
-    let (in_force, _) = opened(rules("", "g")).await;
-    let old = in_force.now();
-    let view =
-        ViewText { schema: "s".into(), name: "v".into(), definition: "select 1 AS `a` from `s`.`t1`".into() };
-    assert!(old.views.take(&old.rules, old.backend.case, &[view]));
-    old.renew_mentions();
-    in_force.yield_to(Arc::new(NoIds)).await;
-    assert!(in_force.now().mention(b"INSERT INTO v VALUES (1)", DefaultSchema::Is("s")).table);
 }

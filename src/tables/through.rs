@@ -1,7 +1,7 @@
 //! An INSERT through a view is one into the table that it selects from.
 
 use crate::rewrite::plan::Lookup;
-use crate::rewrite::through::{Following, STEPS_MAX, TOO_MANY, unclear};
+use crate::rewrite::through::{STEPS_MAX, TOO_MANY, ViewChain, unclear};
 use crate::rules::model::TableShape;
 use crate::schema::{LiveTable, TableKind};
 use crate::table_name::TableName;
@@ -12,7 +12,7 @@ enum Behind {
     Base {
         schema: String,
         live: LiveTable,
-        following: Following,
+        chain: ViewChain,
     },
     /// The backend has no such table: it says so itself.
     Missing,
@@ -26,9 +26,9 @@ impl Tables {
         let lookup = match self.live_table(schema, view).await? {
             Some(live) if live.kind == TableKind::View => {
                 match self.behind(schema, view, &live.shape).await? {
-                    Behind::Base { schema: base_schema, live: base, following } => {
+                    Behind::Base { schema: base_schema, live: base, chain } => {
                         let view = (schema, view, &live.shape);
-                        self.target(view, (&base_schema, base), following, ddl).await?
+                        self.target(view, (&base_schema, base), chain, ddl).await?
                     }
                     Behind::Missing => Lookup::Missing,
                     Behind::Unclear(why) => unclear((schema, view), why),
@@ -45,10 +45,10 @@ impl Tables {
     /// Follows a view to its table.
     async fn behind(&self, schema: &str, view: &str, shape: &TableShape) -> Result<Behind, TableError> {
         let Some(live) = &self.backend.schema else { return Ok(Behind::Missing) };
-        let mut following = Following::new(shape);
+        let mut chain = ViewChain::new(shape);
         let mut at = TableName::new(schema, view);
         for _ in 0..STEPS_MAX {
-            let from = match following.step(&live.view_definition(&at.schema, &at.table).await?) {
+            let from = match chain.step(&live.view_definition(&at.schema, &at.table).await?) {
                 Ok(from) => from,
                 Err(why) => return Ok(Behind::Unclear(why)),
             };
@@ -56,9 +56,9 @@ impl Tables {
                 return Ok(Behind::Missing);
             };
             match found.kind {
-                TableKind::Base => return Ok(Behind::Base { schema: from.schema, live: found, following }),
+                TableKind::Base => return Ok(Behind::Base { schema: from.schema, live: found, chain }),
                 TableKind::View => {
-                    following.goes_on(found.shape);
+                    chain.goes_on(found.shape);
                     at = from;
                 }
                 TableKind::Other => return Ok(Behind::Unclear("it selects from what is no table")),
@@ -71,7 +71,7 @@ impl Tables {
         &self,
         view: (&str, &str, &TableShape),
         (base_schema, base): (&str, LiveTable),
-        following: Following,
+        chain: ViewChain,
         ddl: u64,
     ) -> Result<Lookup, TableError> {
         let rule = match self.rules.acting(self.backend.case, base_schema, &base.name) {
@@ -81,7 +81,7 @@ impl Tables {
         };
         let table = base.name.clone();
         Ok(match self.read_base(&rule, &table, Some(base), ddl).await? {
-            Lookup::Ruled(target) => following.ends(view, &target),
+            Lookup::Ruled(target) => chain.ends(view, &target),
             other => other,
         })
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
-use crate::rewrite::through::{Following, STEPS_MAX, TOO_MANY, unclear};
+use crate::rewrite::through::{STEPS_MAX, TOO_MANY, ViewChain, unclear};
 use crate::rules::model::TableShape;
 use crate::schema::{Schema, SchemaError, TableKind, ViewText};
 use crate::table_name::{FoldedName, NameCase, TableName};
@@ -55,22 +55,22 @@ fn follow(
     let ends = |lookup, (schema, table): (&str, &str)| {
         Some(ViewTarget { lookup, table: TableName::new(schema, table) })
     };
-    let mut following = Following::new(shape);
+    let mut chain = ViewChain::new(shape);
     let mut text = &view.definition;
     for _ in 0..STEPS_MAX {
-        let from = match following.step(text) {
+        let from = match chain.step(text) {
             Ok(from) => from,
             Err(why) => return ends(unclear(own, why), own),
         };
         if let Some((next, shape)) = live.get(&case.fold(&from.schema, &from.table)) {
-            following.goes_on(shape.clone());
+            chain.goes_on(shape.clone());
             text = &next.definition;
             continue;
         }
         return match base(&from.schema, &from.table)? {
             Lookup::Ruled(target) => {
                 let Target { rule, table, .. } = &*target;
-                ends(following.ends((own.0, own.1, shape), &target), (&rule.schema, table))
+                ends(chain.ends((own.0, own.1, shape), &target), (&rule.schema, table))
             }
             other => ends(other, (&from.schema, &from.table)),
         };

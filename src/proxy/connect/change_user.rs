@@ -8,7 +8,7 @@ use crate::mysql::auth::{AuthRelay, Sides};
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::change_user::ChangeUser;
 use crate::proxy::connect::login::{Exchange, LoginContext, LoginError, Opening, check_user, finish, lost};
-use crate::proxy::connect::packet_io::Side;
+use crate::proxy::connect::packet_io::PacketStream;
 use crate::proxy::connect::seats::Seat;
 use crate::proxy::connect::stream::Stream;
 
@@ -53,7 +53,7 @@ pub(in crate::proxy) async fn run(
     context: &LoginContext,
 ) -> Result<Answered, LoginError> {
     // The client's command had number 0.
-    let (mut client, mut server) = (Side::resumed(client, 1), Side::new(server));
+    let (mut client, mut server) = (PacketStream::resumed(client, 1), PacketStream::new(server));
     let exchange = async {
         let change = ChangeUser::parse(payload, capabilities).map_err(LoginError::ClientMalformed)?;
         check_user(&change.user, &identity.address, context)?;

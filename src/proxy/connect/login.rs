@@ -23,7 +23,7 @@ use crate::mysql::reader::Malformed;
 use crate::mysql::response::Forms;
 use crate::proxy::connect::backend;
 use crate::proxy::connect::framing::Framing;
-use crate::proxy::connect::packet_io::{ReadError, Side};
+use crate::proxy::connect::packet_io::{PacketStream, ReadError};
 use crate::proxy::connect::proxy_protocol::{self, Ends};
 use crate::proxy::connect::seats::{Seat, Seats};
 use crate::proxy::connect::socket_users::SocketUsers;
@@ -120,7 +120,7 @@ impl LoggedIn {
 
 /// Runs one login within `limits.handshake_timeout`. On an error the client has been told and the connections are closed.
 pub async fn run(client: Stream, ends: Option<Ends>, context: &LoginContext) -> Result<LoggedIn, LoginError> {
-    let mut client = Side::new(client);
+    let mut client = PacketStream::new(client);
     let limit = context.settings.limits.handshake_timeout;
     let result = timeout(limit, attempt(&mut client, ends, context)).await;
     let result = result.unwrap_or(Err(LoginError::Timeout));
@@ -138,14 +138,14 @@ pub(super) fn lost() -> LoginError {
 }
 
 async fn attempt(
-    client: &mut Side,
+    client: &mut PacketStream,
     ends: Option<Ends>,
     context: &LoginContext,
 ) -> Result<LoggedIn, LoginError> {
     let backend = &context.settings.backend;
     let (mut stream, address) = backend::connect(backend, context.primary.get()).await?;
     proxy_protocol::send(&mut stream, backend.send_proxy, ends).await.map_err(LoginError::Server)?;
-    let mut server = Side::new(stream);
+    let mut server = PacketStream::new(stream);
     let greeting = greeting(client, &mut server).await?;
     let ours = Framing::offered(&greeting, &context.settings);
     let has_tls = context.tls.listen.acceptor().is_some() && context.tls.backend.lets_offer(&greeting);
@@ -207,7 +207,7 @@ async fn attempt(
 }
 
 /// The server's greeting. An ERR in its place (too many connections, host not allowed) goes to the client as it is.
-async fn greeting(client: &mut Side, server: &mut Side) -> Result<Greeting, LoginError> {
+async fn greeting(client: &mut PacketStream, server: &mut PacketStream) -> Result<Greeting, LoginError> {
     let payload = server.read().await.map_err(LoginError::of_server)?;
     if let Some((code, message)) = parse_err(&payload) {
         client.write(&payload).await.map_err(LoginError::Client)?;
@@ -222,7 +222,7 @@ async fn greeting(client: &mut Side, server: &mut Side) -> Result<Greeting, Logi
 
 /// The client's handshake response, over TLS if it asks for that.
 async fn response(
-    client: &mut Side,
+    client: &mut PacketStream,
     listen: &ClientSide,
     shown: Capabilities,
 ) -> Result<ClientResponse, LoginError> {
@@ -274,7 +274,7 @@ fn wanted_tls<'a>(
 
 /// The last packet goes to the client, without session state that it did not ask for; returns the status bits.
 pub(in crate::proxy) async fn finish(
-    client: &mut Side,
+    client: &mut PacketStream,
     ok_packet: &[u8],
     capabilities: Capabilities,
     strips_tracking: bool,
@@ -312,8 +312,8 @@ impl Opening<'_> {
 
 /// The authentication exchange between two sockets.
 pub(in crate::proxy) struct Exchange<'a> {
-    pub(in crate::proxy) client: &'a mut Side,
-    pub(in crate::proxy) server: &'a mut Side,
+    pub(in crate::proxy) client: &'a mut PacketStream,
+    pub(in crate::proxy) server: &'a mut PacketStream,
     /// Until it is sent.
     pub(in crate::proxy) opening: Option<Opening<'a>>,
     /// The client's next command came early. It is not read before the login is done.

@@ -29,8 +29,8 @@ pub(in crate::proxy) enum ReadError {
     OutOfOrder { expected: u8, found: u8 },
 }
 
-/// One side of the login.
-pub(in crate::proxy) struct Side {
+/// The connection to one side of a login, packet by packet.
+pub(in crate::proxy) struct PacketStream {
     /// `None` while a TLS handshake has it; if that fails, nothing can be said any more.
     stream: Option<Stream>,
     /// The number of the next packet in either direction.
@@ -40,14 +40,14 @@ pub(in crate::proxy) struct Side {
     payload: Zeroizing<Vec<u8>>,
 }
 
-impl Side {
+impl PacketStream {
     pub(in crate::proxy) fn new(stream: Stream) -> Self {
-        Side::resumed(stream, 0)
+        PacketStream::resumed(stream, 0)
     }
 
     /// In the middle of an exchange: the next packet in either direction has this number.
     pub(in crate::proxy) fn resumed(stream: Stream, packet_nr: u8) -> Self {
-        Side {
+        PacketStream {
             stream: Some(stream),
             packet_nr,
             header: [0; HEADER_BYTES],

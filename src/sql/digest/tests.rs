@@ -1,14 +1,10 @@
 use proptest::prelude::*;
 
 use super::{CUT, TEXT_BYTES_MAX, UNREADABLE, digest};
-use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 
-const MARIADB: Dialect = Dialect {
-    server: Server { kind: ServerKind::MariaDb, version: 101_119 },
-    sql_mode: SqlMode::NONE,
-    charset: ClientCharset::Utf8,
-};
-const MYSQL: Dialect = Dialect { server: Server { kind: ServerKind::MySql, version: 90_704 }, ..MARIADB };
+const MARIADB: Dialect = Dialect::MARIADB;
+const MYSQL: Dialect = Dialect::MYSQL;
 const ANSI: Dialect = Dialect { sql_mode: SqlMode::ANSI_QUOTES, ..MARIADB };
 
 fn text(statement: &str, dialect: &Dialect) -> String {

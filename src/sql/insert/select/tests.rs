@@ -1,11 +1,9 @@
 use super::{Query, RowsMax};
-use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+use crate::sql::dialect::Dialect;
 use crate::sql::lex::Lexer;
 
 fn read_any(text: &str) -> Option<Query> {
-    let server = Server { kind: ServerKind::MariaDb, version: 101_119 };
-    let dialect = Dialect { server, sql_mode: SqlMode::default(), charset: ClientCharset::Utf8 };
-    let mut lexer = Lexer::new(text.as_bytes(), dialect).unwrap();
+    let mut lexer = Lexer::new(text.as_bytes(), Dialect::MARIADB).unwrap();
     let first = lexer.next().unwrap();
     Query::read(&mut lexer, first, "id", "t").unwrap()
 }

@@ -1,10 +1,9 @@
 use super::{Dynamic, Source, is_variable, read, shows_its_text};
-use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::lex::Lexer;
 
 fn lexer(text: &str, sql_mode: SqlMode) -> Lexer<'_> {
-    let server = Server { kind: ServerKind::MariaDb, version: 101_119 };
-    Lexer::new(text.as_bytes(), Dialect { server, sql_mode, charset: ClientCharset::Utf8 }).unwrap()
+    Lexer::new(text.as_bytes(), Dialect { sql_mode, ..Dialect::MARIADB }).unwrap()
 }
 
 fn parse(text: &str) -> Option<Dynamic> {
