@@ -221,8 +221,8 @@ impl Relay {
         };
         if !is_ok {
             if control == Control::Eof && eof_reports_state(payload) {
-                self.view.doubt();
-                if self.view.hides_state_bit() {
+                self.session.doubt();
+                if self.session.hides_state_bit() {
                     return Ok(Verdict::Replace(without_state_bit(payload)));
                 }
             }
@@ -256,12 +256,12 @@ impl Relay {
             _ => None,
         };
         if control == Control::Any {
-            self.view.take_status(ok.status);
+            self.session.take_status(ok.status);
         }
         let explained = self.outstanding.forward().is_some_and(|entry| entry.explains_report());
-        self.view.take_changes(&ok, explained, self.outstanding.is_at_last());
+        self.session.take_changes(&ok, explained, self.outstanding.is_at_last());
         let is_changed = insert_id.is_some_and(|id| id != ok.insert_id);
-        let report = if self.strips_tracking { StateReport::Nothing } else { self.view.state_report() };
+        let report = if self.strips_tracking { StateReport::Nothing } else { self.session.state_report() };
         let replaced = (is_changed || ok.has_state())
             .then(|| ok.patched(insert_id, report))
             .filter(|patched| patched != payload);
@@ -279,10 +279,10 @@ impl Relay {
                 // A wrapper has set it again, after whatever an INSERT of the same packet left owed.
                 let is_set = reply.sets_insert_id();
                 if owed.is_some() || is_set {
-                    self.view.owe_insert_id(owed);
+                    self.session.owe_insert_id(owed);
                 }
             }
-            None if ok.insert_id != 0 => self.view.saw_insert_id(ok.insert_id),
+            None if ok.insert_id != 0 => self.session.saw_insert_id(ok.insert_id),
             None => {}
         }
     }
@@ -296,13 +296,13 @@ impl Relay {
         match reply.settle_rows() {
             Settled::Leave => {
                 if reply.sets_insert_id() {
-                    self.view.owe_insert_id(None);
+                    self.session.owe_insert_id(None);
                 }
             }
             // As if one row had been inserted.
             Settled::Patch { insert_id } => {
                 let owed = reply.owed_insert_id(1, insert_id);
-                self.view.owe_insert_id(owed);
+                self.session.owe_insert_id(owed);
             }
             Settled::Ask(question) => return Err(Event::SmallestId(question)),
         }
@@ -325,12 +325,12 @@ impl Relay {
         match &entry.note {
             Note::Statements { inserts, .. } => {
                 for insert in inserts {
-                    self.view.tables.suspect(insert.target());
+                    self.session.tables.suspect(insert.target());
                 }
             }
             Note::Prepare(kept) => {
                 if let Some(prepared) = &kept.prepared {
-                    self.view.tables.suspect(&prepared.insert.target);
+                    self.session.tables.suspect(&prepared.insert.target);
                 }
             }
             _ => {}
@@ -376,7 +376,7 @@ impl Relay {
             self.statements.refuse_last();
         }
         if let Some(status) = entry.follower.status() {
-            self.view.take_status(status);
+            self.session.take_status(status);
         }
         if !succeeded && entry.note.has_inserts() {
             self.here.count(Count::Failed, 1);
@@ -384,8 +384,8 @@ impl Relay {
         if let Note::Statements { effects, inserts, .. } = entry.note {
             if let Some(effects) = effects {
                 let is_last = self.outstanding.is_empty();
-                self.view.take_effects(&effects, succeeded, entry.results, is_last);
-                self.view.names.take(&effects, (!succeeded).then_some(entry.results));
+                self.session.take_effects(&effects, succeeded, entry.results, is_last);
+                self.session.sql_prepared.take(&effects, (!succeeded).then_some(entry.results));
             }
             for insert in inserts.iter().filter(|_| succeeded) {
                 self.rights.note(insert.target());
@@ -393,7 +393,7 @@ impl Relay {
             // It was counted with.
             let counted_from = inserts.iter().find_map(InsertReply::counted_from).filter(|_| !succeeded);
             if counted_from.is_some() {
-                self.view.owe_insert_id(counted_from);
+                self.session.owe_insert_id(counted_from);
             }
         }
     }
@@ -441,19 +441,19 @@ impl Relay {
         }
         let error = own.first.as_deref().and_then(parse_err);
         match (own.purpose, error) {
-            (Purpose::ReadState, None) => self.view.take_state(own.row.as_deref()),
+            (Purpose::ReadState, None) => self.session.take_state(own.row.as_deref()),
             (Purpose::LastInsertId, Some((code, text))) => {
                 tracing::warn!(code, text, "LAST_INSERT_ID() could not be brought up to date");
             }
             (Purpose::Untrack, Some((code, text))) => {
                 tracing::warn!(code, text, "the client's own session tracking could not be put back");
             }
-            (Purpose::Track, Some((NOT_SET_WHILE_SHARED, _))) if self.view.is_tracked_anyway() => {
-                self.view.names.shares_connection();
+            (Purpose::Track, Some((NOT_SET_WHILE_SHARED, _))) if self.session.is_tracked_anyway() => {
+                self.session.sql_prepared.shares_connection();
             }
-            (Purpose::Track, Some(_)) if self.view.is_tracked_anyway() => {}
+            (Purpose::Track, Some(_)) if self.session.is_tracked_anyway() => {}
             (Purpose::Track | Purpose::ReadState, Some((code, _))) if is_password_expired(code) => {
-                self.view.is_locked(own.first.unwrap_or_default());
+                self.session.is_locked(own.first.unwrap_or_default());
             }
             (Purpose::Track | Purpose::ReadState, Some((code, text))) => {
                 tracing::warn!(
@@ -461,7 +461,7 @@ impl Relay {
                     text,
                     "the session's state cannot be read: its ruled statements are refused"
                 );
-                self.view.cannot_be_known();
+                self.session.cannot_be_known();
             }
             (Purpose::LastInsertId | Purpose::Track | Purpose::Untrack, None)
             | (Purpose::DropLongData | Purpose::Asked { .. }, _) => {}

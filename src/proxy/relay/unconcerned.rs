@@ -11,7 +11,7 @@ use crate::mysql::prepared::statement_id;
 use crate::proxy::known::moves::Move;
 use crate::proxy::known::statements::{Kept, Source};
 use crate::proxy::known::tracking::may_see_tracking;
-use crate::proxy::known::view::Named;
+use crate::proxy::known::session_state::Mentioned;
 use crate::proxy::relay::outstanding::{Note, Purpose};
 use crate::proxy::relay::{Arrived, Relay, Step, number_after};
 use crate::rewrite::plan::Lookup;
@@ -52,20 +52,20 @@ impl Relay {
     /// Whether a command that no rule can concern may pass before the session's state is known.
     pub(in crate::proxy) fn passes_unread(&self, command: Command, header: Header) -> bool {
         let is_text = matches!(command, Command::Query | Command::StmtPrepare);
-        self.view.is_untouched()
+        self.session.is_untouched()
             || is_text
-                && self.view.shows_own_tracking()
+                && self.session.shows_own_tracking()
                 && self.sees_tracking(command, header).unwrap_or(false)
     }
 
     pub(in crate::proxy) fn unconcerned(&mut self, arrived: Arrived) -> Unconcerned {
         let command = arrived.command;
         let payload = payload_of(self.up.window(), arrived.window_bytes);
-        let tables = self.view.tables.now();
+        let tables = self.session.tables.now();
         if !matches!(command, Command::Query | Command::StmtPrepare) {
             let kept = arrived.statement.and_then(|id| self.statements.get(id)).map(|one| &one.kept);
             let Some(kept) = kept.filter(|kept| kept.prepared.is_none()) else { return Unconcerned::No };
-            let TableName { schema, table } = &kept.source.named;
+            let TableName { schema, table } = &kept.source.table;
             return match tables.lookup(schema, table) {
                 Lookup::Unknown if tables.misses_views() => Unconcerned::ViewsFirst,
                 found if kept.is_current(&found) && tables.shadowed(schema, table).is_none() => {
@@ -77,15 +77,15 @@ impl Relay {
         let has_attributes = command == Command::Query && self.has_attributes();
         let Ok(text_at) = text_at(&payload, has_attributes) else { return Unconcerned::No };
         let text = payload.get(text_at..).unwrap_or_default();
-        let default = self.view.default_schema();
+        let default = self.session.default_schema();
         let mention = tables.mention(text, default);
-        let named = self.view.named();
+        let named = self.session.mentioned();
         if is_concerning(mention, text, self.escapes()) && !is_unnamed_compound(&tables, text, default, named)
         {
             return if tables.awaits_views(text) { Unconcerned::ViewsFirst } else { Unconcerned::No };
         }
-        if may_execute_name(text) && self.view.prepared_unseen.may_run(&tables) {
-            self.view.names.lose_all();
+        if may_execute_name(text) && self.session.prepared_unseen.may_run(&tables) {
+            self.session.sql_prepared.lose_all();
             return Unconcerned::No;
         }
         let moves = mention.moves.then(|| Move::of(command, text));
@@ -104,36 +104,36 @@ impl Relay {
             _ => Note::Nothing,
         };
         let may_make_tables = may_run_routine(text);
-        self.view.note_named(Named::new(mention, tables.has_rules_in(default)));
+        self.session.note_named(Mentioned::new(mention, tables.has_rules_in(default)));
         if mention.dynamic {
-            self.view.prepared_unseen.note(text, &tables);
+            self.session.prepared_unseen.note(text, &tables);
         }
         match moves {
             None => {}
-            Some(Move::Later(to)) => self.view.may_move_unseen(Some(to)),
-            Some(Move::Now(_)) => self.view.may_move(),
+            Some(Move::Later(to)) => self.session.may_move_unseen(Some(to)),
+            Some(Move::Now(_)) => self.session.may_move(),
             Some(Move::Unclear) => {
-                self.view.may_move();
+                self.session.may_move();
                 if mention.dynamic || command == Command::StmtPrepare {
-                    self.view.may_move_unseen(None);
+                    self.session.may_move_unseen(None);
                 }
             }
         }
         if may_make_tables {
-            self.view.unsure_of_temporary();
+            self.session.unsure_of_temporary();
         }
         Unconcerned::Text(note)
     }
 
     /// Whether it changes rows, and does nothing else: tables and views stay as they are.
     fn changes_rows(&self, text: &[u8]) -> bool {
-        let may_be_several = self.view.multi_statements() && memchr::memchr(b';', text).is_some();
+        let may_be_several = self.session.multi_statements() && memchr::memchr(b';', text).is_some();
         begins_with_row_change(text) && !may_be_several
     }
 
     /// Whether backslashes are escapes to the server, as far as its last answer tells; `None`: it has not answered all yet.
     pub(in crate::proxy) fn escapes(&self) -> Option<bool> {
-        let dialect = self.outstanding.is_empty().then(|| self.view.presumed_dialect());
+        let dialect = self.outstanding.is_empty().then(|| self.session.presumed_dialect());
         dialect.map(|dialect| !dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES))
     }
 
@@ -142,12 +142,12 @@ impl Relay {
         if !(has_word(text, b"insert") || has_word(text, b"replace")) {
             return Keeping::Nothing;
         }
-        let database = match self.view.default_schema() {
+        let database = match self.session.default_schema() {
             DefaultSchema::Is(name) => Some(name),
             DefaultSchema::Unknown | DefaultSchema::OneOf(..) => Some(UNKNOWN),
             DefaultSchema::None => None,
         };
-        let dialect = self.view.presumed_dialect();
+        let dialect = self.session.presumed_dialect();
         let named = match planner::inserts_into(text, &dialect, database) {
             Inserts::Into(named) if named.schema != UNKNOWN => *named,
             Inserts::Nothing => return Keeping::Nothing,
@@ -165,9 +165,9 @@ impl Relay {
     /// Whether the beginning of a statement that is too long to be read shows that it inserts into a table that no rule concerns.
     pub(in crate::proxy) fn begins_unconcerned(&self, command: Command, header: Header) -> bool {
         let Ok(text) = self.beginning(command, header) else { return false };
-        let tables = self.view.tables.now();
-        planner::begins_insert(text, &self.view.presumed_dialect())
-            && !tables.concerns(text, self.view.default_schema(), None)
+        let tables = self.session.tables.now();
+        planner::begins_insert(text, &self.session.presumed_dialect())
+            && !tables.concerns(text, self.session.default_schema(), None)
     }
 
     pub(in crate::proxy) fn pass_unconcerned(&mut self, arrived: Arrived, note: Note) {
@@ -185,7 +185,7 @@ impl Relay {
 
     /// Where the command may look at the session's tracking, or set it, that is the client's own again.
     pub(in crate::proxy) fn give_back_tracking(&mut self, command: Command, header: Header) -> Option<Step> {
-        let is_tracked = self.view.is_tracked() && !self.view.is_tracked_anyway() || self.view.awaits_state();
+        let is_tracked = self.session.is_tracked() && !self.session.is_tracked_anyway() || self.session.awaits_state();
         let may_see = match command {
             // Its executions may come when the server tracks.
             Command::StmtPrepare => match self.sees_tracking(command, header) {
@@ -214,7 +214,7 @@ impl Relay {
         if !(may_see && is_tracked) {
             return None;
         }
-        if self.view.awaits_state() {
+        if self.session.awaits_state() {
             return Some(Step::Hold);
         }
         // After it the state would be asked for, and tracked, at once.
@@ -224,7 +224,7 @@ impl Relay {
         if !self.up.is_clear() {
             return Some(Step::SendFirst);
         }
-        let statement = self.view.give_back_tracking()?;
+        let statement = self.session.give_back_tracking()?;
         self.query_own(Purpose::Untrack, statement);
         Some(Step::SendFirst)
     }
@@ -234,7 +234,7 @@ impl Relay {
     fn may_concern(&self, command: Command, header: Header) -> bool {
         let Ok(text) = self.beginning(command, header) else { return true };
         header.packet_bytes() > GLANCE_BYTES_MAX
-            || self.view.tables.now().concerns(text, self.view.default_schema(), None)
+            || self.session.tables.now().concerns(text, self.session.default_schema(), None)
     }
 
     fn sees_tracking(&self, command: Command, header: Header) -> Result<bool, Step> {
@@ -251,14 +251,14 @@ pub(in crate::proxy) fn is_unnamed_compound(
     tables: &Tables,
     text: &[u8],
     default: DefaultSchema<'_>,
-    named: Named,
+    mentioned: Mentioned,
 ) -> bool {
     let word = first_word(text).to_ascii_lowercase();
     let words: [&[u8]; 10] =
         [b"begin", b"if", b"case", b"loop", b"repeat", b"while", b"for", b"declare", b"create", b"alter"];
     words.contains(&&*word)
         && !tables.has_rules_in(default)
-        && !named.and(Named::new(tables.mention(text, default), false)).is_ruled()
+        && !named.and(Mentioned::new(tables.mention(text, default), false)).is_ruled()
 }
 
 /// Statements of rows, which nobody uses to look at variables: the longest and most frequent ones.

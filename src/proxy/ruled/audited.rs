@@ -32,7 +32,7 @@ impl Session {
 
     /// The statement is about to be sent with its ids. `text`: as the client wrote it, where it is known.
     pub(in crate::proxy) fn audit(&self, text: Option<&[u8]>, inserts: &[InsertReply]) {
-        let dialect = self.relay.view.state().map(|state| state.dialect);
+        let dialect = self.relay.session.state().map(|state| state.dialect);
         self.audit_as(text.zip(dialect), inserts);
     }
 

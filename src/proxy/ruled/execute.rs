@@ -77,7 +77,7 @@ impl Session {
         }
         let payload = self.relay.payload(arrived).into_owned();
         let mut supplied = std::mem::take(&mut self.supplied);
-        let tables = self.relay.view.tables.now();
+        let tables = self.relay.session.tables.now();
         let filled = match arrived.command {
             Command::StmtBulkExecute => self.filled_bulk(&tables, arrived, &payload, &mut supplied),
             _ => self.filled(&tables, arrived, &payload, &mut supplied),
@@ -112,7 +112,7 @@ impl Session {
         let server_id = arrived.statement.and_then(|id| self.relay.statements.translated(id));
         self.forget_long_data(arrived);
         if note.inserts().iter().any(InsertReply::sets_insert_id) {
-            self.relay.view.take_owed_insert_id();
+            self.relay.session.take_owed_insert_id();
         }
         self.audit_execution(arrived, note.inserts());
         if let Some((id, place)) = server_id.zip(payload.get_mut(1..5)) {
@@ -180,7 +180,7 @@ impl Session {
                 None => Unfilled::Refused(Refusal::UnknownStatement(id)),
             });
         }
-        if kept.prepared.is_some() && self.relay.view.state().is_none() {
+        if kept.prepared.is_some() && self.relay.session.state().is_none() {
             return Err(Unfilled::Refused(state_unknown()));
         }
         let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
@@ -271,7 +271,7 @@ impl Session {
         supplied: &mut Supplied,
     ) -> Result<Arc<Kept>, Unfilled> {
         let source = &kept.source;
-        let name = &source.named;
+        let name = &source.table;
         let not_now = || Refusal::NoId(format!("table {name} cannot be looked up"));
         match tables.lookup(&name.schema, &name.table) {
             lookup if kept.is_current(&lookup) => return Ok(kept),
@@ -288,10 +288,10 @@ impl Session {
             Lookup::Ruled(_) | Lookup::NotRuled => {}
         }
         // A rule has come for it, in a session that was asked nothing so far.
-        if !self.relay.view.is_settled() {
+        if !self.relay.session.is_settled() {
             return Err(Unfilled::Needs(Need::State { must_ask: true }));
         }
-        let is_as_then = self.relay.view.state().is_some_and(|now| {
+        let is_as_then = self.relay.session.state().is_some_and(|now| {
             (source.reads_alike || now.dialect == source.dialect) && now.database == source.database
         });
         let Some(text) = source.text.as_deref().filter(|_| is_as_then) else {
@@ -313,7 +313,7 @@ impl Session {
     /// What values at the id's place mean to this execution.
     pub(in crate::proxy) fn meaning(&self, prepared: &PreparedInsert) -> Result<Meaning, Refusal> {
         let insert = &prepared.insert;
-        let state = self.relay.view.state().ok_or_else(state_unknown)?;
+        let state = self.relay.session.state().ok_or_else(state_unknown)?;
         let meaning = Meaning::new(&state.dialect, insert.target.id_shape());
         if insert.zero_meant.is_some_and(|zero_was_value| zero_was_value != meaning.zero_is_value) {
             return Err(Refusal::Statement(

@@ -45,7 +45,7 @@ impl Session {
 
     async fn advance_past(&mut self, target: &Target, id: u64) -> Result<Advanced, String> {
         let limit = self.shared.id_deadline;
-        let mut tables = self.relay.view.tables.now();
+        let mut tables = self.relay.session.tables.now();
         loop {
             let now = match tables.lookup(&target.rule.schema, &target.table) {
                 Lookup::Ruled(now) => now,
@@ -55,7 +55,7 @@ impl Session {
             if !tables.is_retired() {
                 return advanced.map_err(|error| error.to_string());
             }
-            let next = self.relay.view.tables.after(&tables, limit).await;
+            let next = self.relay.session.tables.after(&tables, limit).await;
             tables = next.ok_or("the rules are being changed")?;
         }
     }

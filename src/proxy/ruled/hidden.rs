@@ -30,7 +30,7 @@ impl Session {
         command: Command,
         name: &TableName,
     ) -> Result<(), Stop> {
-        let state = self.relay.view.state().ok_or_else(state_unknown)?;
+        let state = self.relay.session.state().ok_or_else(state_unknown)?;
         let refused = |why: &str| {
             let why = format!("a temporary table may hide {name}, and the server cannot be asked {why}");
             Err(Refusal::Statement(why).into())
@@ -49,7 +49,7 @@ impl Session {
             Err(error) if matches!(error.code, 1317 | 3024) => {}
             answered => {
                 let row = answered.ok().and_then(|answered| answered.row);
-                self.relay.view.take_temporary(&name.schema, &name.table, answer(row.as_deref()));
+                self.relay.session.take_temporary(&name.schema, &name.table, answer(row.as_deref()));
             }
         }
         Ok(())
@@ -73,15 +73,15 @@ impl Session {
         let Some(id) = arrived.statement else { return Execution::Ruled };
         let (name, was_hidden) = match self.relay.statements.get(id) {
             Some(statement) => {
-                let (kept, name) = (&statement.kept, &statement.kept.source.named);
-                if self.relay.view.hides(&name.schema, &name.table) == Hides::No {
+                let (kept, name) = (&statement.kept, &statement.kept.source.table);
+                if self.relay.session.hides(&name.schema, &name.table) == Hides::No {
                     return Execution::Ruled;
                 }
                 if kept.prepared.is_none() {
                     // Planned again where a rule has come, by what hides the name then.
                     let is_ruled =
-                        !kept.is_current(&self.relay.view.tables.now().lookup(&name.schema, &name.table));
-                    if !is_ruled || self.relay.view.hides(&name.schema, &name.table) != Hides::Unsure {
+                        !kept.is_current(&self.relay.session.tables.now().lookup(&name.schema, &name.table));
+                    if !is_ruled || self.relay.session.hides(&name.schema, &name.table) != Hides::Unsure {
                         return Execution::Ruled;
                     }
                 }
@@ -92,10 +92,10 @@ impl Session {
                 None => return Execution::Ruled,
             },
         };
-        if self.relay.view.is_untouched() {
+        if self.relay.session.is_untouched() {
             return Execution::Needs(Need::State { must_ask: true });
         }
-        match (self.relay.view.hides(&name.schema, &name.table), was_hidden) {
+        match (self.relay.session.hides(&name.schema, &name.table), was_hidden) {
             (Hides::Unsure, _) => Execution::Needs(Need::Temporary(name)),
             (Hides::No, false) => Execution::Ruled,
             (Hides::Yes, true) => Execution::Passes,

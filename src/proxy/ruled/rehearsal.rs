@@ -92,8 +92,8 @@ impl Session {
             | Verdict::PrepareSelect(_) => true,
             Verdict::Refuse(_) | Verdict::Fail(_) | Verdict::Needs(_) | Verdict::Show(_) => false,
         };
-        let tables = self.relay.view.tables.now();
-        let state = self.relay.view.state().filter(|_| goes_on && tables.rehearses())?;
+        let tables = self.relay.session.tables.now();
+        let state = self.relay.session.state().filter(|_| goes_on && tables.rehearses())?;
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
         let reading = Reading { dialect: &state.dialect, database: state.database.as_deref(), protocol };
         let rehearsed = self.rehearsed(&tables, text, &reading);
@@ -131,8 +131,8 @@ impl Session {
 
     /// A statement that is too long to be read passes where no rule concerns its table, and would not with one.
     pub(in crate::proxy) fn rehearse_too_long(&self, beginning: &[u8]) {
-        let tables = self.relay.view.tables.now();
-        let Some(state) = self.relay.view.state().filter(|_| tables.rehearses()) else { return };
+        let tables = self.relay.session.tables.now();
+        let Some(state) = self.relay.session.state().filter(|_| tables.rehearses()) else { return };
         let protocol = Protocol::Text;
         let reading = Reading { dialect: &state.dialect, database: state.database.as_deref(), protocol };
         let rehearsed = self.rehearsed(&tables, beginning, &reading);
@@ -146,12 +146,12 @@ impl Session {
     /// Counts what would become of an execution of an INSERT that the server has as it came.
     pub(in crate::proxy) fn rehearse_execution(&self, tables: &Tables, kept: &Kept, bound: &Bound<'_>) {
         // It passed while no rule named its table; one has come since.
-        if self.relay.view.is_untouched() {
+        if self.relay.session.is_untouched() {
             return;
         }
         let source = &kept.source;
         let Some(name) =
-            tables.shadowed(&source.named.schema, &source.named.table).filter(|_| !tables.is_retired())
+            tables.shadowed(&source.table.schema, &source.table.table).filter(|_| !tables.is_retired())
         else {
             return;
         };
@@ -211,7 +211,7 @@ impl Session {
     }
 
     fn rehearsed(&self, tables: &Tables, text: &[u8], reading: &Reading<'_>) -> Rehearsed {
-        let view = &self.relay.view;
+        let view = &self.relay.session;
         let looked_at = Mutex::new((Vec::new(), false));
         let lookup = |schema: &str, table: &str| {
             if let Some(found) = tables.shadowed(schema, table) {

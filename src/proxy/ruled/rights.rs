@@ -17,7 +17,7 @@ impl Session {
             quoted(name),
             quoted(target.id_column())
         );
-        let state = self.relay.view.state();
+        let state = self.relay.session.state();
         let sql = state.and_then(|state| state.dialect.charset.written(&sql)).map(Cow::into_owned);
         let Some(sql) = sql else {
             self.relay.rights.unsure(&target);

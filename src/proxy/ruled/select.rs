@@ -106,11 +106,11 @@ impl Session {
             block = match self.longer_block(job, block).await {
                 Ok(Some(block)) => block,
                 Ok(None) => {
-                    self.relay.view.owe_insert_id(Some(before_first));
+                    self.relay.session.owe_insert_id(Some(before_first));
                     return Err(Stop::Failed(error));
                 }
                 Err(stop) => {
-                    self.relay.view.owe_insert_id(Some(before_first));
+                    self.relay.session.owe_insert_id(Some(before_first));
                     return Err(stop);
                 }
             };
@@ -272,7 +272,7 @@ impl Session {
     ) -> Result<(Arc<Tables>, IdBlock), Stop> {
         let n = NonZeroU64::new(block.into()).ok_or_else(lost)?;
         loop {
-            let tables = self.relay.view.tables.now();
+            let tables = self.relay.session.tables.now();
             if !self.meanwhile(tables.still_serves(target)).await? {
                 return Err(statement(
                     "the rules or the columns of its table have changed while the INSERT ... SELECT was on its way; nothing was \
@@ -353,7 +353,7 @@ impl Session {
         reply.is_followed();
         let target = reply.target().clone();
         let rule = &target.rule;
-        let highest = match self.relay.view.tables.schema() {
+        let highest = match self.relay.session.tables.schema() {
             Some(schema) => {
                 let highest = schema.highest_stored(&rule.schema, &target.table, &rule.column).await;
                 highest.map_err(|error| error.to_string())

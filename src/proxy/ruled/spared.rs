@@ -1,6 +1,6 @@
 //! What no rule can concern, in a session that has named something ruled before: it is not refused, however little of it can be read.
 
-use crate::proxy::known::view::Named;
+use crate::proxy::known::session_state::Mentioned;
 use crate::proxy::relay::unconcerned::is_unnamed_compound;
 use crate::proxy::session::Session;
 use crate::rewrite::plan::Planned;
@@ -20,7 +20,7 @@ impl Session {
                 Planned::Untouched(Effects::unseen())
             }
             Planned::Untouched(effects) if effects.ddl => {
-                let mention = tables.mention(text, self.relay.view.default_schema());
+                let mention = tables.mention(text, self.relay.session.default_schema());
                 // What a routine prepares is not run when it is made.
                 let hides = mention.dynamic && !first_word(text).eq_ignore_ascii_case(b"create");
                 let names_nothing = !(mention.table || mention.schema || hides);
@@ -33,15 +33,15 @@ impl Session {
 
     /// What a text names, and what the server has told of variables.
     pub(in crate::proxy) fn named(&self, tables: &Tables, text: &[u8]) -> Named {
-        let view = &self.relay.view;
+        let view = &self.relay.session;
         let default = view.default_schema();
-        let named = |text: &[u8]| Named::new(tables.mention(text, default), tables.has_rules_in(default));
-        view.names.told().map(|text| named(text.as_bytes())).fold(named(text), Named::and)
+        let named = |text: &[u8]| Mentioned::new(tables.mention(text, default), tables.has_rules_in(default));
+        view.names.told().map(|text| named(text.as_bytes())).fold(named(text), Mentioned::and)
     }
 
     /// Whether neither a text nor what the server told of the variables that it runs can concern a rule.
     pub(in crate::proxy) fn is_unconcerned(&self, tables: &Tables, text: &[u8]) -> bool {
-        let view = &self.relay.view;
+        let view = &self.relay.session;
         let default = view.default_schema();
         let concerns = |text: &[u8]| tables.concerns(text, default, self.relay.escapes());
         if is_unnamed_compound(tables, text, default, view.named()) {

@@ -37,7 +37,7 @@ impl Session {
     pub(in crate::proxy) fn statement(&mut self, arrived: Arrived) -> Progress {
         let command = arrived.command;
         let mut supplied = std::mem::take(&mut self.supplied);
-        let tables = self.relay.view.tables.now();
+        let tables = self.relay.session.tables.now();
         let payload = payload_of(self.relay.up.window(), arrived.window_bytes);
         let has_attributes = command == Command::Query && self.relay.has_attributes();
         let Ok(text_at) = text_at(&payload, has_attributes) else {
@@ -65,9 +65,9 @@ impl Session {
             _ => None,
         };
         drop(payload);
-        self.relay.view.note_named(named);
+        self.relay.session.note_named(named);
         if let Some(effects) = rehearsed {
-            self.relay.view.rehearsed_names.take(&effects, None);
+            self.relay.session.rehearsed_names.take(&effects, None);
         }
         let slowly = match (verdict, task) {
             (Verdict::Select(plan), Some(payload)) => {
@@ -142,7 +142,7 @@ impl Session {
 
     /// What is kept of a text that is being prepared. `None`: the session's state is not known.
     fn source(&self, text: &[u8], (schema, table): (&str, &str)) -> Option<Arc<Source>> {
-        let state = self.relay.view.state()?;
+        let state = self.relay.session.state()?;
         let has_room = self.relay.statements.has_room(2 * text.len());
         Some(Arc::new(Source {
             text: has_room.then(|| text.to_vec()),
@@ -161,8 +161,8 @@ impl Session {
         text: &[u8],
         supplied: &mut Supplied,
     ) -> Verdict {
-        if let Some(error) = self.relay.view.locked().filter(|_| tables.has_rules()) {
-            return locked::verdict(error, command, text, self.relay.view.multi_statements());
+        if let Some(error) = self.relay.session.locked().filter(|_| tables.has_rules()) {
+            return locked::verdict(error, command, text, self.relay.session.multi_statements());
         }
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
         let planned = match self.planned(tables, protocol, text) {
@@ -257,7 +257,7 @@ impl Session {
     }
 
     fn judge_rewrite(&self, plan: &Plan, texts: (&[u8], &[u8]), written: Written<'_>) -> Result<(), Refusal> {
-        let state = self.relay.view.state().ok_or_else(state_unknown)?;
+        let state = self.relay.session.state().ok_or_else(state_unknown)?;
         self.shared.verifier.judge(plan, &state.dialect, texts, written)
     }
 
@@ -277,7 +277,7 @@ impl Session {
     }
 
     fn planned(&self, tables: &Tables, protocol: Protocol, text: &[u8]) -> Result<Planned, Refusal> {
-        let view = &self.relay.view;
+        let view = &self.relay.session;
         let Some(state) = view.state() else {
             return if tables.has_rules() {
                 Err(state_unknown())
@@ -312,8 +312,8 @@ impl Session {
         let text = text_at(payload, has_attributes).ok().and_then(|at| payload.get(at..)).unwrap_or_default();
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
         let begins_insert =
-            self.relay.view.state().is_some_and(|state| planner::begins_insert(text, &state.dialect));
-        let tables = self.relay.view.tables.now();
+            self.relay.session.state().is_some_and(|state| planner::begins_insert(text, &state.dialect));
+        let tables = self.relay.session.tables.now();
         let planned = if begins_insert { self.planned(&tables, protocol, text).ok() } else { None };
         match planned {
             Some(Planned::Needs(need @ plan::Need::Table(_))) if self.supplied.may_look() => {
@@ -396,7 +396,7 @@ impl Session {
     /// Asked on the control connection, which sees the rows of this session's open transaction at READ UNCOMMITTED.
     pub(in crate::proxy) async fn smallest_id(&mut self, question: &SmallestId) -> Option<u64> {
         let target = &question.target;
-        let schema = self.relay.view.tables.schema()?;
+        let schema = self.relay.session.tables.schema()?;
         // Of the table, also where the statement names a view.
         let column = target.id_shape()?;
         let column = ColumnShape { name: target.rule.column.clone(), ..column.clone() };
