@@ -18,19 +18,12 @@ use crate::proxy::connect::login::{self, LoggedIn, LoginError};
 use crate::proxy::connect::proxy_protocol::Ends;
 use crate::proxy::connect::stream::{Connection, Stream};
 use crate::proxy::relay::lane::Lane;
-use crate::proxy::relay::{Arrived, Event, Violation, err_packet};
-use crate::proxy::session::{End, Over, Session, SessionError, Shared};
+use crate::proxy::relay::{Event, Violation, err_packet};
+use crate::proxy::session::{End, Going, Over, Session, SessionError, Shared};
 use crate::sessions::{Here, Login};
 
 /// How long a peer may take to take its last bytes.
 const GOODBYE: Duration = Duration::from_millis(500);
-
-/// Why [`Session::go_on`] came back.
-enum Served {
-    Over(Over),
-    /// The payload of a COM_CHANGE_USER: its exchange runs on the sockets themselves.
-    ChangeUser(Zeroizing<Vec<u8>>),
-}
 
 /// Logs a client in and serves it to its end.
 pub async fn run(
@@ -49,50 +42,40 @@ pub async fn serve(logged_in: LoggedIn, shared: Shared, here: Here) -> Result<En
     here.is(logged_in.who());
     let mut session = Session::new(logged_in, shared, here);
     loop {
-        match session.go_on().await {
-            Served::Over(over) => {
+        let payload = match session.until_change_user().await {
+            Ok(payload) => payload,
+            Err(over) => {
                 session.close(&over).await;
                 return over.how;
             }
-            Served::ChangeUser(payload) => {
-                session.client.begin_answer();
-                let streams = (session.client, session.server);
-                let forms = (session.relay.capabilities, session.relay.strips_tracking);
-                let (identity, context) = (&mut session.identity, &session.shared.login);
-                let answered =
-                    change_user::run(streams, payload, identity, forms, &session.seat, context).await?;
-                (session.client, session.server) = (answered.client, answered.server);
-                session.starts_over(answered.changed, &answered.client_buffered);
-            }
-        }
+        };
+        session.client.begin_answer();
+        let streams = (session.client, session.server);
+        let forms = (session.relay.capabilities, session.relay.strips_tracking);
+        let (identity, context) = (&mut session.identity, &session.shared.login);
+        let answered = change_user::run(streams, payload, identity, forms, &session.seat, context).await?;
+        (session.client, session.server) = (answered.client, answered.server);
+        session.starts_over(answered.changed, &answered.client_buffered);
     }
 }
 
 impl Session {
-    /// Serves the client until its session is over, or another user's.
-    async fn go_on(&mut self) -> Served {
+    /// Serves the client until its session is over, or another user's. Returns the payload of the
+    /// COM_CHANGE_USER, whose exchange runs on the sockets themselves.
+    async fn until_change_user(&mut self) -> Going<Zeroizing<Vec<u8>>> {
         loop {
-            match self.pump().await {
-                Ok(Event::Command(arrived)) if arrived.command == Command::ChangeUser => {
-                    return self.take_change_user(arrived);
-                }
-                Ok(event) => {
-                    if let Err(over) = self.handle(event).await {
-                        return Served::Over(over);
+            match self.pump().await? {
+                Event::Command(arrived) if arrived.command == Command::ChangeUser => {
+                    if arrived.window_bytes != self.relay.up.window().len() {
+                        return Err(Violation::BehindChangeUser.into());
                     }
+                    let payload = self.relay.payload(arrived).into_owned();
+                    self.relay.up.skip(arrived.window_bytes);
+                    return Ok(Zeroizing::new(payload));
                 }
-                Err(over) => return Served::Over(over),
+                event => self.handle(event).await?,
             }
         }
-    }
-
-    fn take_change_user(&mut self, arrived: Arrived) -> Served {
-        if arrived.window_bytes != self.relay.up.window().len() {
-            return Served::Over(Violation::BehindChangeUser.into());
-        }
-        let payload = self.relay.payload(arrived).into_owned();
-        self.relay.up.skip(arrived.window_bytes);
-        Served::ChangeUser(Zeroizing::new(payload))
     }
 
     /// The server has answered a COM_CHANGE_USER.

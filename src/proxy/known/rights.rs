@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use memchr::memchr_iter;
 
 use crate::proxy::known::answered::Answered;
+use crate::proxy::known::need::{Need, Unsent};
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::table_name::TableName;
@@ -63,14 +64,6 @@ enum Answer {
     Denied(Vec<u8>),
     /// It could not tell: it judges the statement itself.
     Unsure,
-}
-
-/// Why no id may be taken for a statement yet.
-pub(in crate::proxy) enum Objection {
-    /// The server's error.
-    Denied(Vec<u8>),
-    /// The server is to be asked first.
-    Ask(Arc<Target>),
 }
 
 /// What one session knows.
@@ -154,8 +147,8 @@ impl Rights {
         self.answers.clear();
     }
 
-    /// What becomes of the packet before any id is taken for it. `None`: they may be.
-    pub(in crate::proxy) fn objection(&self, plan: &Plan, text: &[u8]) -> Option<Objection> {
+    /// Why no id may be taken for the packet, or not yet.
+    pub(in crate::proxy) fn objection(&self, plan: &Plan, text: &[u8]) -> Option<Unsent> {
         let takes =
             |insert: &&InsertPlan| insert.ids > 0 || !insert.explicit.is_empty() || insert.select.is_some();
         let mut asked = plan.inserts.iter().filter(takes);
@@ -170,9 +163,9 @@ impl Rights {
                 Some((_, Answer::Unsure)) => None,
                 // What stands before it in the packet is run, and the server denies this one itself.
                 Some((_, Answer::Denied(_))) if insert.statement > 0 && takes_few => None,
-                Some((_, Answer::Denied(error))) => Some(Objection::Denied(error.clone())),
+                Some((_, Answer::Denied(error))) => Some(Unsent::Failed(error.clone())),
                 None if takes_few && reads_counts(text) => None,
-                None => Some(Objection::Ask(target.clone())),
+                None => Some(Need::Right(target.clone()).into()),
             }
         })
     }

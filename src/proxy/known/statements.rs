@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::mysql::prepared::{LAST_PREPARED, ParamType};
+use crate::mysql::prepared::{Expected, LAST_PREPARED, ParamType};
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::prepare::PreparedInsert;
@@ -85,6 +85,13 @@ pub(in crate::proxy) struct Replaced {
 }
 
 impl Statement {
+    /// What an execution of it is read with.
+    pub(in crate::proxy) fn expected(&self, with_attributes: bool) -> Expected<'_> {
+        let params = self.kept.prepared.as_ref().map_or(self.params, |prepared| prepared.text.client_params);
+        let (types, long_data) = (self.types.as_deref(), &self.long_data);
+        Expected { params, types, long_data, with_attributes }
+    }
+
     fn new(kept: Arc<Kept>) -> Self {
         let params = kept.prepared.as_ref().map_or(0, |prepared| prepared.text.client_params);
         Statement { kept, server_id: None, params, types: None, long_data: BTreeSet::new() }

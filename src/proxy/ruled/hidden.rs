@@ -1,27 +1,17 @@
 //! Ruled statements whose table a temporary one may hide: the server is asked before they are planned or executed.
 
+use std::borrow::Cow;
+
 use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
-use crate::mysql::error::Refusal;
 use crate::mysql::packet::{Whole, payload_of, whole_payload};
-use crate::proxy::known::need::Need;
+use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::known::temporary::{Hides, answer, question};
 use crate::proxy::relay::Arrived;
-use crate::proxy::relay::outstanding::Note;
-use crate::proxy::ruled::verdict::state_unknown;
+use crate::proxy::ruled::verdict::{refused, state_unknown};
 use crate::proxy::session::{Question, Session, Stop};
 use crate::sql::last_result::may_read_insert_id;
 use crate::table_name::TableName;
-
-/// What becomes of an execution.
-pub(in crate::proxy) enum Execution {
-    /// Of a ruled statement.
-    Ruled,
-    /// Of a statement that its temporary table still hides.
-    Passes,
-    Needs(Need),
-    Refused(Refusal),
-}
 
 impl Session {
     /// Has the server say whether a temporary table hides the name.
@@ -31,19 +21,19 @@ impl Session {
         name: &TableName,
     ) -> Result<(), Stop> {
         let state = self.relay.view.state().ok_or_else(state_unknown)?;
-        let refused = |why: &str| {
-            let why =
-                format!("rowstamp: a temporary table may hide {name}, and the server cannot be asked {why}");
-            Err(Refusal::Statement(why).into())
+        let cannot_ask = |why: &str| {
+            Err(refused(format_args!(
+                "a temporary table may hide {name}, and the server cannot be asked {why}"
+            ))
+            .into())
         };
         let sql = question(name);
-        let Some(sql) = state.dialect.charset.written(&sql).map(std::borrow::Cow::into_owned) else {
-            return refused("about this name in this character set; connect with utf8mb4");
+        let Some(sql) = state.dialect.charset.written(&sql).map(Cow::into_owned) else {
+            return cannot_ask("about this name in this character set; connect with utf8mb4");
         };
         if self.reads_counts(command) {
-            return refused(
-                "between a statement and one that reads its counts; read them into variables first",
-            );
+            let why = "between a statement and one that reads its counts; read them into variables first";
+            return cannot_ask(why);
         }
         match self.ask(Question::Query(&sql)).await? {
             // Killed, or out of time: it is asked again. Whatever else is said of the name, it is no temporary table.
@@ -69,46 +59,40 @@ impl Session {
         !may_read_insert_id(text.unwrap_or_default())
     }
 
-    /// A statement was prepared for a table, or for what hid it; whether that is so still.
-    pub(in crate::proxy) fn hides_prepared(&mut self, arrived: Arrived) -> Execution {
-        let Some(id) = arrived.statement else { return Execution::Ruled };
+    /// A statement was prepared for a table, or for the temporary one that hid it. Whether it is the latter's
+    /// still, and passes.
+    pub(in crate::proxy) fn is_hidden(&self, arrived: Arrived) -> Result<bool, Unsent> {
+        let Some(id) = arrived.statement else { return Ok(false) };
+        let view = &self.relay.view;
         let (name, was_hidden) = match self.relay.statements.get(id) {
             Some(statement) => {
                 let (kept, name) = (&statement.kept, &statement.kept.source.named);
-                if self.relay.view.hides(&name.schema, &name.table) == Hides::No {
-                    return Execution::Ruled;
-                }
-                if kept.prepared.is_none() {
-                    // Planned again where a rule has come, by what hides the name then.
-                    let is_ruled =
-                        !kept.is_current(&self.relay.view.tables.now().lookup(&name.schema, &name.table));
-                    if !is_ruled || self.relay.view.hides(&name.schema, &name.table) != Hides::Unsure {
-                        return Execution::Ruled;
-                    }
+                let hides = view.hides(&name.schema, &name.table);
+                // Where a rule has come for it, it is planned again, by what hides the name then.
+                let has_new_rule = || !kept.is_current(&view.tables.now().lookup(&name.schema, &name.table));
+                let must_ask = kept.prepared.is_some() || hides == Hides::Unsure && has_new_rule();
+                if hides == Hides::No || !must_ask {
+                    return Ok(false);
                 }
                 (name.clone(), false)
             }
             None => match self.relay.statements.effects(id).and_then(|e| e.hidden_insert.clone()) {
                 Some(name) => (*name, true),
-                None => return Execution::Ruled,
+                None => return Ok(false),
             },
         };
-        if self.relay.view.is_untouched() {
-            return Execution::Needs(Need::State { must_ask: true });
+        if view.is_untouched() {
+            return Err(Need::State { must_ask: true }.into());
         }
-        match (self.relay.view.hides(&name.schema, &name.table), was_hidden) {
-            (Hides::Unsure, _) => Execution::Needs(Need::Temporary(name)),
-            (Hides::No, false) => Execution::Ruled,
-            (Hides::Yes, true) => Execution::Passes,
-            (Hides::Yes, false) | (Hides::No, true) => Execution::Refused(Refusal::Statement(format!(
-                "rowstamp: {name} is not the table any more that this was prepared for: a temporary table has come or gone; \
-                 prepare it again"
-            ))),
+        match (view.hides(&name.schema, &name.table), was_hidden) {
+            (Hides::Unsure, _) => Err(Need::Temporary(name).into()),
+            (Hides::No, false) => Ok(false),
+            (Hides::Yes, true) => Ok(true),
+            (Hides::Yes, false) | (Hides::No, true) => Err(refused(format_args!(
+                "{name} is not the table any more that this was prepared for: a temporary table has come or gone; prepare \
+                 it again"
+            ))
+            .into()),
         }
-    }
-
-    pub(in crate::proxy) fn pass_execution(&mut self, arrived: Arrived) {
-        let effects = arrived.statement.and_then(|id| self.relay.statements.effects(id));
-        self.pass(arrived, true, effects.map_or(Note::Nothing, Note::effects));
     }
 }

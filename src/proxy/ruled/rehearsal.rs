@@ -4,13 +4,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::mysql::bulk::Bulk;
 use crate::mysql::command::Command;
-use crate::mysql::prepared::Execute;
 use crate::proxy::known::named::Names;
 use crate::proxy::known::statements::Kept;
 use crate::proxy::known::temporary::Hides;
-use crate::proxy::ruled::verdict::Verdict;
+use crate::proxy::ruled::params::{BULK_SELECT, Params, too_many_sets};
 use crate::proxy::session::Session;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::named::{self, Known, Value};
@@ -39,13 +37,6 @@ impl named::Session for Told<'_> {
     }
 }
 
-/// How a text is read.
-struct Reading<'a> {
-    dialect: &'a Dialect,
-    database: Option<&'a str>,
-    protocol: Protocol,
-}
-
 /// A plan that is not acted upon.
 struct Rehearsed {
     planned: Planned,
@@ -68,35 +59,13 @@ impl LookedAt {
     }
 }
 
-/// The parameters of an execution.
-pub(in crate::proxy) enum Bound<'a> {
-    One(&'a Execute<'a>),
-    Bulk(&'a Bulk<'a>),
-}
-
 impl Session {
     /// Counts what would become of a statement that goes on. Returns what it would leave behind for later ones.
-    pub(in crate::proxy) fn rehearse(
-        &self,
-        command: Command,
-        text: &[u8],
-        verdict: &Verdict,
-    ) -> Option<Effects> {
-        let goes_on = match verdict {
-            Verdict::Pass(_)
-            | Verdict::PassActing(_)
-            | Verdict::PassKept(_)
-            | Verdict::Send(_)
-            | Verdict::Prepare(_)
-            | Verdict::Select(_)
-            | Verdict::PrepareSelect(_) => true,
-            Verdict::Refuse(_) | Verdict::Fail(_) | Verdict::Needs(_) | Verdict::Show(_) => false,
-        };
+    pub(in crate::proxy) fn rehearse(&self, command: Command, text: &[u8]) -> Option<Effects> {
         let tables = self.relay.view.tables.now();
-        let state = self.relay.view.state().filter(|_| goes_on && tables.rehearses())?;
+        let state = self.relay.view.state().filter(|_| tables.rehearses())?;
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
-        let reading = Reading { dialect: &state.dialect, database: state.database.as_deref(), protocol };
-        let rehearsed = self.rehearsed(&tables, text, &reading);
+        let rehearsed = self.rehearsed(&tables, text, (&state.dialect, state.database.as_deref()), protocol);
         let digest = || digest(text, &state.dialect);
         let count = |name: (&str, &str), outcome| {
             tables.count_shadow(Some(name), &outcome, rehearsed.asks, &digest);
@@ -131,9 +100,8 @@ impl Session {
     pub(in crate::proxy) fn rehearse_too_long(&self, beginning: &[u8]) {
         let tables = self.relay.view.tables.now();
         let Some(state) = self.relay.view.state().filter(|_| tables.rehearses()) else { return };
-        let protocol = Protocol::Text;
-        let reading = Reading { dialect: &state.dialect, database: state.database.as_deref(), protocol };
-        let rehearsed = self.rehearsed(&tables, beginning, &reading);
+        let read_in = (&state.dialect, state.database.as_deref());
+        let rehearsed = self.rehearsed(&tables, beginning, read_in, Protocol::Text);
         let Some(name) = rehearsed.tables.first().map(LookedAt::table) else { return };
         let why = "it is longer than limits.statement_bytes; raise the limit, or send fewer rows at a time";
         let nothing = || Digest { text: String::new(), hash: "too-long".to_owned() };
@@ -142,7 +110,7 @@ impl Session {
     }
 
     /// Counts what would become of an execution of an INSERT that the server has as it came.
-    pub(in crate::proxy) fn rehearse_execution(&self, tables: &Tables, kept: &Kept, bound: &Bound<'_>) {
+    pub(in crate::proxy) fn rehearse_execution(&self, tables: &Tables, kept: &Kept, params: &Params<'_>) {
         // It passed while no rule named its table; one has come since.
         if self.relay.view.is_untouched() {
             return;
@@ -159,15 +127,14 @@ impl Session {
             let outcome = Outcome::Unknown("the statement's text");
             return tables.count_shadow(name, &outcome, false, &nothing);
         };
-        let database = source.database.as_deref();
-        let reading = Reading { dialect: &source.dialect, database, protocol: Protocol::Prepare };
-        let rehearsed = self.rehearsed(tables, text, &reading);
+        let read_in = (&source.dialect, source.database.as_deref());
+        let rehearsed = self.rehearsed(tables, text, read_in, Protocol::Prepare);
         let digest = || digest(text, &source.dialect);
         let asks = rehearsed.asks;
         let outcome = match rehearsed.planned {
             Planned::Rewrite(plan) => {
                 match plan.prepare(text).map(|text| (plan.inserts.into_iter().next(), text)) {
-                    Ok((Some(insert), text)) => self.execution_of(&PreparedInsert { insert, text }, bound),
+                    Ok((Some(insert), text)) => self.execution_of(&PreparedInsert { insert, text }, params),
                     Ok((None, _)) => Outcome::Left,
                     Err(why) => Outcome::Refused(why.to_string()),
                 }
@@ -178,27 +145,22 @@ impl Session {
         tables.count_shadow(name, &outcome, asks, &digest);
     }
 
-    fn execution_of(&self, prepared: &PreparedInsert, bound: &Bound<'_>) -> Outcome {
+    fn execution_of(&self, prepared: &PreparedInsert, params: &Params<'_>) -> Outcome {
         let is_select = prepared.insert.select.is_some();
         let meaning = match self.meaning(prepared) {
             Ok(meaning) => meaning,
             Err(why) => return Outcome::Refused(why.to_string()),
         };
-        let ids = match bound {
-            Bound::One(_) if is_select => return Outcome::Rewritten { ids: 0 },
-            Bound::Bulk(_) if is_select => {
-                let why = "MariaDB's bulk execution of an INSERT ... SELECT; execute it once for each set of parameters";
-                return Outcome::Refused(why.to_owned());
-            }
-            Bound::One(execute) => execution::Draft::new(prepared, execute, meaning).map(|draft| draft.ids),
-            Bound::Bulk(sets) => match bulk::Draft::new(prepared, sets, meaning) {
-                Ok(draft) if draft.sets > 1 && prepared.insert.one_set_only.is_some() => {
-                    let why = prepared.insert.one_set_only.unwrap_or_default();
-                    let why =
-                        format!("a bulk execution of several rows, and {why}; execute the rows one by one");
-                    return Outcome::Refused(why);
-                }
-                draft => draft.map(|draft| draft.ids().unwrap_or(u32::MAX)),
+        let ids = match params {
+            Params::One(_) if is_select => return Outcome::Rewritten { ids: 0 },
+            Params::Bulk(_) if is_select => return Outcome::Refused(BULK_SELECT.to_owned()),
+            Params::One(execute) => execution::Draft::new(prepared, execute, meaning).map(|draft| draft.ids),
+            Params::Bulk(bulk) => match bulk::Draft::new(prepared, bulk, meaning) {
+                Ok(draft) => match too_many_sets(&prepared.insert, draft.sets) {
+                    Some(why) => return Outcome::Refused(why),
+                    None => Ok(draft.ids().unwrap_or(u32::MAX)),
+                },
+                Err(why) => Err(why),
             },
         };
         match ids {
@@ -208,7 +170,13 @@ impl Session {
         }
     }
 
-    fn rehearsed(&self, tables: &Tables, text: &[u8], reading: &Reading<'_>) -> Rehearsed {
+    fn rehearsed(
+        &self,
+        tables: &Tables,
+        text: &[u8],
+        (dialect, database): (&Dialect, Option<&str>),
+        protocol: Protocol,
+    ) -> Rehearsed {
         let view = &self.relay.view;
         let looked_at = Mutex::new((Vec::new(), false));
         let lookup = |schema: &str, table: &str| {
@@ -224,15 +192,15 @@ impl Session {
         let planned = planner::plan(
             text,
             &plan::View {
-                dialect: reading.dialect,
-                multi_statements: view.multi_statements() && reading.protocol == Protocol::Text,
-                default_schema: reading.database,
+                dialect,
+                multi_statements: view.multi_statements() && protocol == Protocol::Text,
+                default_schema: database,
                 any_rules: true,
                 tables: &lookup,
                 hidden: &|schema, table| view.hides(schema, table) == Hides::Yes,
                 session: &told,
             },
-            reading.protocol,
+            protocol,
         );
         let (tables, asks) = looked_at.into_inner().unwrap_or_else(PoisonError::into_inner);
         Rehearsed { planned, tables, asks }

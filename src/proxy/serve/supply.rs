@@ -8,8 +8,8 @@ use crate::mysql::packet::Header;
 use crate::mysql::response::PrepareOk;
 use crate::proxy::known::need::Need;
 use crate::proxy::relay::{Arrived, Relay, Violation};
-use crate::proxy::ruled::progress::{Progress, Slowly};
-use crate::proxy::ruled::verdict::no_id;
+use crate::proxy::ruled::progress::Progress;
+use crate::proxy::ruled::verdict::{no_id, refused};
 use crate::proxy::session::{Going, Over, Question, Session, Stop};
 use crate::sessions::Count;
 
@@ -23,7 +23,9 @@ impl Session {
         loop {
             progress = match progress {
                 Progress::Done => return Ok(()),
-                Progress::Slowly(slowly) => self.slowly(arrived, slowly).await?,
+                Progress::Select(task) => self.select(arrived, *task).await?,
+                Progress::Show(shown) => self.show(arrived, shown).await?,
+                Progress::Later(later) => self.send_later(arrived, *later).await?,
                 Progress::Needs(need) => match self.supply(arrived.command, need).await {
                     Ok(()) => self.at_once(arrived),
                     Err(Stop::Over(over)) => return Err(over),
@@ -38,15 +40,6 @@ impl Session {
                 },
             };
         }
-    }
-
-    async fn slowly(&mut self, arrived: Arrived, slowly: Slowly) -> Going<Progress> {
-        match slowly {
-            Slowly::Select(task) => self.select(arrived, *task).await?,
-            Slowly::Show(shown) => self.show(arrived, shown).await?,
-            Slowly::Later(later) => return self.send_later(arrived, *later).await,
-        }
-        Ok(Progress::Done)
     }
 
     /// A statement longer than `limits.statement_bytes`: its beginning tells whether a rule concerns it.
@@ -129,7 +122,16 @@ impl Session {
                 let answered = self.ask(Question::PrepareAndKeep(text)).await?;
                 let answer = answered.map_err(|error| Stop::Failed(error.payload))?;
                 let ok = PrepareOk::parse(&answer.first, self.relay.forms).map_err(Violation::Backend);
-                self.relay.prepared_again(id, ok.map_err(Over::from)?.statement_id, kept)?;
+                let server_id = ok.map_err(Over::from)?.statement_id;
+                let Some(before) = self.relay.statements.replace(id, server_id, kept) else { return Ok(()) };
+                if let Some(old) = before.server_id {
+                    self.relay.close(old);
+                }
+                if before.had_long_data {
+                    let why =
+                        "the rules have changed since a parameter was sent ahead; send it and execute again";
+                    return Err(refused(why).into());
+                }
             }
         }
         Ok(())
