@@ -88,7 +88,7 @@ impl Session {
             self.relay.rights.changes(&changed.user);
             self.relay.here.changes(&changed.user, &changed.database);
             self.relay.view.starts_in(&changed.database);
-            self.relay.view.take_status(changed.status);
+            self.relay.view.status = changed.status;
         }
         self.relay.up = Lane::holding(client_buffered);
     }

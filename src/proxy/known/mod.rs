@@ -4,7 +4,6 @@
 //! the proxy has to do when a statement is answered.
 
 pub(super) mod answered;
-mod default_database;
 pub(super) mod explicit;
 pub(super) mod inserts;
 pub(super) mod moves;

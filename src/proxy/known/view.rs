@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use crate::mysql::ok::{OkPacket, StateChange, Told, Tracking, status};
 use crate::mysql::reader::Reader;
-use crate::proxy::known::default_database::DefaultDatabase;
-use crate::proxy::known::moves::UnseenMoves;
+use crate::proxy::known::moves::{DefaultDatabase, UnseenMoves};
 use crate::proxy::known::named::Names;
 use crate::proxy::known::owed_insert_id::OwedInsertId;
 use crate::proxy::known::prepared_unseen::PreparedUnseen;
@@ -28,22 +27,23 @@ pub(in crate::proxy) struct View {
     knowledge: Knowledge,
     /// The client's own tracking, while the server tracks for the proxy too.
     own_tracking: Option<Own>,
-    named: Named,
+    /// What the session's texts have named so far.
+    pub(in crate::proxy) named: Named,
     default: DefaultDatabase,
     /// What it was before what was last sent that may move it.
     moved_from: DefaultDatabase,
     /// Statements were prepared that may move it, whenever they are executed.
-    moves_unseen: UnseenMoves,
-    multi_statements: bool,
+    pub(in crate::proxy) moves_unseen: UnseenMoves,
+    pub(in crate::proxy) multi_statements: bool,
     /// Status bits of the last response.
-    status: u16,
-    temporary: TemporaryTables,
+    pub(in crate::proxy) status: u16,
+    pub(in crate::proxy) temporary: TemporaryTables,
     pub(in crate::proxy) names: Names,
     pub(in crate::proxy) prepared_unseen: PreparedUnseen,
     /// What SQL's PREPARE would have named, were the rules in shadow mode on.
     pub(in crate::proxy) rehearsed_names: Names,
     /// `LAST_INSERT_ID()` should show this, and the server does not know it yet.
-    owed_insert_id: Option<OwedInsertId>,
+    pub(in crate::proxy) owed_insert_id: Option<OwedInsertId>,
 }
 
 #[derive(Debug)]
@@ -125,20 +125,8 @@ impl View {
         }
     }
 
-    pub(in crate::proxy) fn multi_statements(&self) -> bool {
-        self.multi_statements
-    }
-
-    pub(in crate::proxy) fn set_multi_statements(&mut self, on: bool) {
-        self.multi_statements = on;
-    }
-
     pub(in crate::proxy) fn in_transaction(&self) -> bool {
         self.status & status::IN_TRANS != 0
-    }
-
-    pub(in crate::proxy) fn take_status(&mut self, status: u16) {
-        self.status = status;
     }
 
     /// Whether the state is known, or will never be: then there is nothing to wait for.
@@ -152,15 +140,6 @@ impl View {
     /// Whether nothing was asked, and no rule could concern what was sent so far.
     pub(in crate::proxy) fn is_untouched(&self) -> bool {
         matches!(self.knowledge, Knowledge::Untouched)
-    }
-
-    /// What the session's texts have named so far.
-    pub(in crate::proxy) fn named(&self) -> Named {
-        self.named
-    }
-
-    pub(in crate::proxy) fn note_named(&mut self, named: Named) {
-        self.named = self.named.and(named);
     }
 
     /// How the server reads statements, as far as the status bits tell.
@@ -191,11 +170,6 @@ impl View {
     /// Something was sent that may move it.
     pub(in crate::proxy) fn may_move(&mut self) {
         self.moved_from = std::mem::replace(&mut self.default, DefaultDatabase::Unknown);
-    }
-
-    /// A text was prepared that may move it, to this schema or, with `None`, to any.
-    pub(in crate::proxy) fn may_move_unseen(&mut self, to: Option<String>) {
-        self.moves_unseen.add(to);
     }
 
     /// A COM_CHANGE_USER has succeeded with this one.
@@ -245,11 +219,7 @@ impl View {
         let asked = match &self.knowledge {
             Knowledge::Untouched | Knowledge::Forgotten | Knowledge::GivenBack => Knowledge::Asked,
             Knowledge::Doubted(_) => Knowledge::AskedAgain,
-            Knowledge::Asked
-            | Knowledge::AskedAgain
-            | Knowledge::Known(_)
-            | Knowledge::Never
-            | Knowledge::Locked(_) => return false,
+            _ => return false,
         };
         self.knowledge = asked;
         true
@@ -258,13 +228,7 @@ impl View {
     pub(in crate::proxy) fn state(&self) -> Option<&State> {
         match &self.knowledge {
             Knowledge::Known(state) | Knowledge::Doubted(state) => Some(state),
-            Knowledge::Untouched
-            | Knowledge::Forgotten
-            | Knowledge::GivenBack
-            | Knowledge::Asked
-            | Knowledge::AskedAgain
-            | Knowledge::Never
-            | Knowledge::Locked(_) => None,
+            _ => None,
         }
     }
 
@@ -304,11 +268,6 @@ impl View {
         if moves.are_known() {
             (self.default, self.moves_unseen) = (default, moves);
         }
-    }
-
-    /// It is asked for again, before the next statement that may matter.
-    pub(in crate::proxy) fn forget_state(&mut self) {
-        self.knowledge = Knowledge::Forgotten;
     }
 
     /// A statement has met what the server said of the state before it. What could not be read is asked for again before the next
@@ -442,7 +401,7 @@ impl View {
             self.tables.forget_shapes();
         }
         if effects.tracking {
-            self.forget_state();
+            self.knowledge = Knowledge::Forgotten;
         }
         if effects.routine {
             self.doubt_state();
@@ -462,11 +421,6 @@ impl View {
         self.temporary.note(schema, table, hides, |a, b| tables.is_same_name(a, b));
     }
 
-    /// A statement ran that nobody saw the effects of.
-    pub(in crate::proxy) fn unsure_of_temporary(&mut self) {
-        self.temporary.unsure();
-    }
-
     pub(in crate::proxy) fn owe_insert_id(&mut self, id: Option<u64>) {
         self.owed_insert_id = id.map(|id| OwedInsertId { id, perhaps_newer: VecDeque::new() });
     }
@@ -477,14 +431,6 @@ impl View {
             owed.perhaps_newer.truncate(NEWER_IDS_MAX - 1);
             owed.perhaps_newer.push_front(id);
         }
-    }
-
-    pub(in crate::proxy) fn owes_insert_id(&self) -> bool {
-        self.owed_insert_id.is_some()
-    }
-
-    pub(in crate::proxy) fn take_owed_insert_id(&mut self) -> Option<OwedInsertId> {
-        self.owed_insert_id.take()
     }
 }
 

@@ -261,7 +261,7 @@ impl Relay {
             _ => None,
         };
         if control == Control::Any {
-            self.view.take_status(ok.status);
+            self.view.status = ok.status;
         }
         let explained = self.outstanding.front_mut().is_some_and(|entry| match entry {
             Outstanding::Forward(entry) => entry.explains_report(),
@@ -394,7 +394,7 @@ impl Relay {
             self.statements.refuse_last();
         }
         if let Some(status) = entry.follower.status() {
-            self.view.take_status(status);
+            self.view.status = status;
         }
         if !succeeded && entry.note.has_inserts() {
             self.here.count(Count::Failed, 1);

@@ -29,7 +29,7 @@ impl Relay {
         let is_complete = window.len() >= whole && !header.continues();
         let Some(at) = self.text_at(command, header)? else { return Ok(Treatment::Read) };
         let text = window.get(at..whole.min(window.len())).unwrap_or_default();
-        let multi_statements = command == Command::Query && self.view.multi_statements();
+        let multi_statements = command == Command::Query && self.view.multi_statements;
         match glance(text, is_complete, multi_statements) {
             Glance::Harmless => {
                 let mut note = Note::Nothing;
@@ -111,7 +111,7 @@ impl Relay {
     ) -> Result<bool, Step> {
         if command == Command::Query {
             let text = self.beginning(command, header)?;
-            let is_call = !self.view.multi_statements()
+            let is_call = !self.view.multi_statements
                 && matches!(first_word(&text.to_ascii_lowercase()), b"call" | b"set" | b"do");
             let reads_counts =
                 first_word(text).eq_ignore_ascii_case(b"execute") && self.view.names.any_reads_counts();
@@ -126,7 +126,7 @@ impl Relay {
     /// must stay next to it, and one that cannot read the id does not need it.
     pub(in crate::proxy) fn insert_id_before(&mut self, command: Command, header: Header) -> Option<Step> {
         let may_owe = self.outstanding.may_owe_insert_id();
-        if !may_owe && !self.view.owes_insert_id() {
+        if !may_owe && self.view.owed_insert_id.is_none() {
             return None;
         }
         let may_read = match command {
@@ -159,7 +159,7 @@ impl Relay {
 
     fn send_insert_id(&mut self) -> Step {
         if self.up.is_clear()
-            && let Some(owed) = self.view.take_owed_insert_id()
+            && let Some(owed) = self.view.owed_insert_id.take()
         {
             self.query_own(Purpose::LastInsertId, owed.statement());
         }

@@ -78,7 +78,7 @@ impl Relay {
         let text = payload.get(text_at..).unwrap_or_default();
         let default = self.view.default_schema();
         let mention = tables.mention(text, default);
-        let named = self.view.named();
+        let named = self.view.named;
         if is_concerning(mention, text, self.escapes()) && !is_unnamed_compound(&tables, text, default, named)
         {
             return if tables.awaits_views(text) { Unconcerned::ViewsFirst } else { Unconcerned::No };
@@ -103,30 +103,30 @@ impl Relay {
             _ => Note::Nothing,
         };
         let may_make_tables = may_run_routine(text);
-        self.view.note_named(Named::new(mention, tables.has_rules_in(default)));
+        self.view.named = named.and(Named::new(mention, tables.has_rules_in(default)));
         if mention.dynamic {
             self.view.prepared_unseen.note(text, &tables);
         }
         match moves {
             None => {}
-            Some(Move::Later(to)) => self.view.may_move_unseen(Some(to)),
+            Some(Move::Later(to)) => self.view.moves_unseen.add(Some(to)),
             Some(Move::Now(_)) => self.view.may_move(),
             Some(Move::Unclear) => {
                 self.view.may_move();
                 if mention.dynamic || command == Command::StmtPrepare {
-                    self.view.may_move_unseen(None);
+                    self.view.moves_unseen.add(None);
                 }
             }
         }
         if may_make_tables {
-            self.view.unsure_of_temporary();
+            self.view.temporary.unsure();
         }
         Unconcerned::Text(note)
     }
 
     /// Whether it changes rows, and does nothing else: tables and views stay as they are.
     fn changes_rows(&self, text: &[u8]) -> bool {
-        let may_be_several = self.view.multi_statements() && memchr::memchr(b';', text).is_some();
+        let may_be_several = self.view.multi_statements && memchr::memchr(b';', text).is_some();
         begins_with_row_change(text) && !may_be_several
     }
 

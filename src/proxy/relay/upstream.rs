@@ -182,7 +182,7 @@ impl Relay {
         if self.view.is_untouched() {
             match self.may_call(command, header) {
                 Err(step) => return step,
-                Ok(true) => self.view.unsure_of_temporary(),
+                Ok(true) => self.view.temporary.unsure(),
                 Ok(false) => {}
             }
         }
@@ -338,7 +338,7 @@ impl Relay {
             return Step::SendFirst;
         }
         let is_one = match command {
-            Command::Query => !self.view.multi_statements(),
+            Command::Query => !self.view.multi_statements,
             other => other == Command::StmtPrepare,
         };
         if !is_one {

@@ -92,9 +92,12 @@ impl Session {
     ) -> Progress {
         self.forget_long_data(arrived);
         if note.inserts().iter().any(InsertReply::sets_insert_id) {
-            self.relay.view.take_owed_insert_id();
+            self.relay.view.owed_insert_id = None;
         }
-        self.audit_execution(arrived, note.inserts());
+        if self.shared.audit.is_on() {
+            let statement = arrived.statement.and_then(|id| self.relay.statements.get(id));
+            self.audit_source(statement.map(|statement| &*statement.kept.source), note.inserts());
+        }
         self.put_server_id(arrived, &mut payload);
         let nr_shift = self.relay.send_instead(&payload, arrived);
         self.relay.owe(arrived.command.reply_to(&payload), false, nr_shift, note);

@@ -11,7 +11,6 @@ mod locked;
 mod params;
 pub(super) mod progress;
 mod rehearsal;
-mod rights;
 mod select;
 mod spared;
 mod statement;

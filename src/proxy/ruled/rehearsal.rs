@@ -53,12 +53,6 @@ struct LookedAt {
     table: TableName,
 }
 
-impl LookedAt {
-    fn table(&self) -> (&str, &str) {
-        (&self.table.schema, &self.table.table)
-    }
-}
-
 impl Session {
     /// Counts what would become of a statement that goes on. Returns what it would leave behind for later ones.
     pub(in crate::proxy) fn rehearse(&self, command: Command, text: &[u8]) -> Option<Effects> {
@@ -84,7 +78,7 @@ impl Session {
             }
             Planned::Untouched(effects) if protocol == Protocol::Text && effects.named.is_empty() => {
                 for looked_at in &rehearsed.tables {
-                    count(looked_at.table(), Outcome::Left);
+                    count(parts(&looked_at.table), Outcome::Left);
                 }
             }
             Planned::Untouched(_) => {}
@@ -102,7 +96,7 @@ impl Session {
         let Some(state) = self.relay.view.state().filter(|_| tables.rehearses()) else { return };
         let read_in = (&state.dialect, state.database.as_deref());
         let rehearsed = self.rehearsed(&tables, beginning, read_in, Protocol::Text);
-        let Some(name) = rehearsed.tables.first().map(LookedAt::table) else { return };
+        let Some(name) = rehearsed.tables.first().map(|first| parts(&first.table)) else { return };
         let why = "it is longer than limits.statement_bytes; raise the limit, or send fewer rows at a time";
         let nothing = || Digest { text: String::new(), hash: "too-long".to_owned() };
         let outcome = Outcome::Refused(why.to_owned());
@@ -121,7 +115,7 @@ impl Session {
         else {
             return;
         };
-        let name = Some((name.schema.as_str(), name.table.as_str()));
+        let name = Some(parts(&name));
         let Some(text) = &source.text else {
             let nothing = || Digest { text: String::new(), hash: "not-kept".to_owned() };
             let outcome = Outcome::Unknown("the statement's text");
@@ -193,7 +187,7 @@ impl Session {
             text,
             &plan::View {
                 dialect,
-                multi_statements: view.multi_statements() && protocol == Protocol::Text,
+                multi_statements: view.multi_statements && protocol == Protocol::Text,
                 default_schema: database,
                 any_rules: true,
                 tables: &lookup,
@@ -215,21 +209,19 @@ impl Rehearsed {
             let named = &looked_at.named;
             named.schema.eq_ignore_ascii_case(schema) && named.table.eq_ignore_ascii_case(table)
         };
-        self.tables.iter().find(is_it).map(LookedAt::table)
+        self.tables.iter().find(is_it).map(|looked_at| parts(&looked_at.table))
     }
 
     /// Counts a plan of its own that came to no end.
     fn count_stopped(&self, tables: &Tables, planned: &Planned, digest: &dyn Fn() -> Digest) {
-        let last = self.tables.last().map(LookedAt::table);
+        let last = self.tables.last().map(|last| parts(&last.table));
         let mut asks = self.asks;
         let (name, outcome) = match planned {
             Planned::Refused(why) => (last, Outcome::Refused(why.to_string())),
             Planned::Unreadable(why) | Planned::Stale { unreadable: why, .. } => {
                 (last, Outcome::ServerFirst(why.refusal.to_string()))
             }
-            Planned::Needs(Need::Table(name)) => {
-                (Some((name.schema.as_str(), name.table.as_str())), Outcome::Unknown("the table's columns"))
-            }
+            Planned::Needs(Need::Table(name)) => (Some(parts(name)), Outcome::Unknown("the table's columns")),
             Planned::Needs(Need::Value { .. }) => {
                 asks = true;
                 (None, Outcome::Unknown("a text in a user's variable"))
@@ -243,6 +235,10 @@ impl Rehearsed {
         };
         tables.count_shadow(name, &outcome, asks, digest);
     }
+}
+
+fn parts(name: &TableName) -> (&str, &str) {
+    (&name.schema, &name.table)
 }
 
 fn outcome_of(insert: &InsertPlan) -> Outcome {

@@ -11,7 +11,7 @@ use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 use crate::mysql::prepared::{Execute, Expected, Param, id_bytes};
 use crate::mysql::reader::Reader;
 use crate::mysql::response::PrepareOk;
-use crate::proxy::known::answered::Answered;
+use crate::proxy::known::answered::{Answered, ServerError};
 use crate::proxy::known::inserts::{Ids, InsertReply};
 use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::known::statements::Kept;
@@ -162,13 +162,13 @@ impl Session {
         let before_first = facts.transpose()?.unwrap_or_default();
         let columns = columns.transpose()?;
         if let Some(Err(error)) = ours {
-            return Err(not_within(error.code, &error.text).into());
+            return Err(not_within(&error).into());
         }
         Ok(Some((columns, before_first)))
     }
 
     fn columns_of(&self, described: Answered) -> Result<Vec<ColumnDefinition>, Refusal> {
-        let described = described.map_err(|error| not_within(error.code, &error.text))?;
+        let described = described.map_err(|error| not_within(&error))?;
         let cannot = || refused("the columns of its query cannot be read; try again");
         let ok = PrepareOk::parse(&described.first, self.relay.forms).map_err(|_| cannot())?;
         if !ok.definitions {
@@ -194,9 +194,7 @@ impl Session {
 
     /// The number in the only row of a query's answer, which comes as hexadecimal digits of its text.
     async fn ask_number(&mut self, sql: &[u8]) -> Result<Option<u64>, Stop> {
-        let answered = self.ask(Question::Query(sql)).await?.map_err(|error| {
-            refused(format_args!("the server answered {}, {}; try again", error.code, error.text))
-        })?;
+        let answered = self.ask(Question::Query(sql)).await?.map_err(|error| not_answered(&error))?;
         self.until(|relay| relay.up.is_clear()).await?;
         Ok(answered.row.as_deref().and_then(text_of).and_then(|digits| digits.parse().ok()))
     }
@@ -405,9 +403,7 @@ impl Relay {
 
 /// LAST_INSERT_ID(), where the server's way of logging allows that rows are numbered in the order of a query.
 fn facts_of(answered: Answered) -> Result<u64, Refusal> {
-    let facts = answered.map_err(|error| {
-        refused(format_args!("the server answered {}, {}; try again", error.code, error.text))
-    })?;
+    let facts = answered.map_err(|error| not_answered(&error))?;
     let Some(facts) = facts.row.as_deref().and_then(text_of) else {
         return Err(refused("the server's way of logging cannot be read; try again"));
     };
@@ -442,7 +438,11 @@ fn numbers(insert: &InsertPlan, range: &IdBlock, before_first: u64) -> Numbers {
     }
 }
 
-fn not_within(code: u16, text: &str) -> Refusal {
+fn not_answered(ServerError { code, text, .. }: &ServerError) -> Refusal {
+    refused(format_args!("the server answered {code}, {text}; try again"))
+}
+
+fn not_within(ServerError { code, text, .. }: &ServerError) -> Refusal {
     refused(format_args!(
         "the query cannot be kept inside of another ({code}, {text}); write it more plainly"
     ))

@@ -44,7 +44,7 @@ impl Session {
         let view = &self.relay.view;
         let default = view.default_schema();
         let concerns = |text: &[u8]| tables.concerns(text, default, self.relay.escapes());
-        if is_unnamed_compound(tables, text, default, view.named()) {
+        if is_unnamed_compound(tables, text, default, view.named) {
             return true;
         }
         if may_execute_name(text) && view.names.may_run(concerns) {

@@ -57,9 +57,10 @@ impl Session {
         let named = self.named(&tables, text);
         let rehearsed = if judged.is_ok() { self.rehearse(command, text) } else { None };
         drop(payload);
-        self.relay.view.note_named(named);
+        let view = &mut self.relay.view;
+        view.named = view.named.and(named);
         if let Some(effects) = rehearsed {
-            self.relay.view.rehearsed_names.take(&effects, None);
+            view.rehearsed_names.take(&effects, None);
         }
         match judged {
             Err(unsent) => self.unsent(arrived, unsent),
@@ -136,7 +137,7 @@ impl Session {
     ) -> Result<Verdict, Unsent> {
         let view = &self.relay.view;
         if let Some(error) = view.locked().filter(|_| tables.has_rules()) {
-            if locked::may_insert(command, text, view.multi_statements()) {
+            if locked::may_insert(command, text, view.multi_statements) {
                 return Err(Unsent::Failed(error.to_vec()));
             }
             return Ok(Verdict::Pass(Effects::unseen()));
@@ -245,7 +246,7 @@ impl Session {
         let hidden = |schema: &str, table: &str| view.hides(schema, table) == Hides::Yes;
         let plan_view = plan::View {
             dialect: &state.dialect,
-            multi_statements: view.multi_statements() && protocol == Protocol::Text,
+            multi_statements: view.multi_statements && protocol == Protocol::Text,
             default_schema: state.database.as_deref(),
             any_rules: tables.has_rules(),
             tables: &lookup,

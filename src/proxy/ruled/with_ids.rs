@@ -26,7 +26,7 @@ impl Session {
         };
         // The wrapper sets it again; where the statement fails, what the function shows is undefined anyway.
         if inserts.iter().any(InsertReply::sets_insert_id) {
-            self.relay.view.take_owed_insert_id();
+            self.relay.view.owed_insert_id = None;
         }
         let note = Note::statements(inserts, explicit, plan.effects);
         self.relay.owe(arrived.command.reply(), may_change_session, nr_shift, note);

@@ -97,7 +97,7 @@ impl Session {
         if arrived.command == Command::SetOption
             && let Some(&[option @ (0 | 1), 0]) = self.relay.payload(arrived).get(1..3)
         {
-            self.relay.view.set_multi_statements(option == 0);
+            self.relay.view.multi_statements = option == 0;
         }
         self.pass(arrived, false, Note::Nothing)
     }

@@ -1,5 +1,6 @@
 //! What a command needs, found out one after the other; after each the command is decided again.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use crate::mysql::command::Command;
@@ -12,6 +13,7 @@ use crate::proxy::ruled::progress::Progress;
 use crate::proxy::ruled::verdict::{no_id, refused};
 use crate::proxy::session::{Going, Over, Question, Session, Stop};
 use crate::sessions::Count;
+use crate::sql::name::quoted;
 
 impl Session {
     /// Goes on with a command that could not be decided at once.
@@ -94,7 +96,19 @@ impl Session {
                 let answer = self.ask(Question::Query(&question)).await?;
                 self.relay.view.names.answered(question, answer);
             }
-            Need::Right(target) => self.ask_right(target).await?,
+            Need::Right(target) => {
+                let (schema, name) = target.named();
+                let (schema, name, column) = (quoted(schema), quoted(name), quoted(target.id_column()));
+                let sql = format!("INSERT INTO {schema}.{name} ({column}) VALUES (NULL)");
+                let state = self.relay.view.state();
+                match state.and_then(|state| state.dialect.charset.written(&sql)).map(Cow::into_owned) {
+                    Some(sql) => {
+                        let answered = self.ask(Question::Prepare(&sql)).await?;
+                        self.relay.rights.answered(&target, answered);
+                    }
+                    None => self.relay.rights.unsure(&target),
+                }
+            }
             Need::Ids { tables, target, n } => {
                 let asked = Instant::now();
                 let taken = self.meanwhile(tables.take(&target, n, limit)).await?;

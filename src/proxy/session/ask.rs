@@ -72,7 +72,7 @@ impl Session {
 
     /// Asks several questions at once; the answers come in their order.
     pub(in crate::proxy) async fn ask_all(&mut self, questions: &[Question<'_>]) -> Going<Vec<Answered>> {
-        self.until(Relay::takes_ours).await?;
+        self.until(|relay| relay.up.is_clear() && relay.injection.is_empty()).await?;
         for question in questions {
             self.relay.send_question(question);
         }
@@ -170,11 +170,6 @@ impl From<Violation> for Over {
 }
 
 impl Relay {
-    /// Whether a command of ours may be sent before the client's next one.
-    fn takes_ours(&self) -> bool {
-        self.up.is_clear() && self.injection.is_empty()
-    }
-
     fn send_question(&mut self, question: &Question<'_>) {
         let asked = |keeps_definitions| Purpose::Asked { keeps_definitions };
         match question {
