@@ -25,8 +25,8 @@ use crate::mysql::response::{Follower, Forms, PrepareOk};
 use crate::proxy::known::answered::Answered;
 use crate::proxy::known::inserts::{InsertReply, SmallestId};
 use crate::proxy::known::rights::Rights;
+use crate::proxy::known::session_state::SessionState;
 use crate::proxy::known::statements::Statements;
-use crate::proxy::known::view::View;
 use crate::proxy::relay::lane::Lane;
 use crate::proxy::relay::outstanding::{Forward, Note, Numbers, Outstanding, Own, Purpose, Queue};
 use crate::rewrite::plan::Plan;
@@ -42,7 +42,7 @@ pub(super) struct Relay {
     pub(super) up_state: UpState,
     pub(super) down_state: DownState,
     pub(super) outstanding: Queue,
-    pub(super) view: View,
+    pub(super) session: SessionState,
     pub(super) statements: Statements,
     pub(super) rights: Rights,
     /// As negotiated with the backend.
@@ -232,7 +232,7 @@ impl Relay {
 
     /// Notes that the backend owes the response of a client's command.
     pub(super) fn owe(&mut self, reply: Reply, may_change_session: bool, nr_shift: u8, note: Note) {
-        self.view.forget_failure();
+        self.session.forget_failure();
         if let Some(limit) = note.inserts().iter().filter_map(InsertReply::send_by).min() {
             self.up.send_by(limit);
         }
@@ -305,7 +305,7 @@ impl Relay {
 
     /// Answers in place of the backend, in its turn. `packets` is how many packets the client's command took.
     pub(super) fn answer(&mut self, refusal: &Refusal, packets: usize) {
-        self.view.forget_failure();
+        self.session.forget_failure();
         self.count_refused(refusal);
         self.outstanding.push(Outstanding::Answer(err_packet(refusal, packets)));
     }
@@ -329,7 +329,7 @@ impl Relay {
 
     /// [`Relay::answer`] with the server's error, of an earlier command of ours.
     pub(super) fn answer_with(&mut self, payload: &[u8], packets: usize) {
-        self.view.forget_failure();
+        self.session.forget_failure();
         self.here.count(Count::Statements, 1);
         let mut packet = Vec::new();
         put_packets(&mut packet, number_after(packets), payload);
@@ -345,7 +345,7 @@ impl Relay {
             && self.up.window().is_empty()
             && self.up.is_clear()
             && self.down.is_clear()
-            && !self.view.in_transaction()
+            && !self.session.in_transaction()
     }
 }
 

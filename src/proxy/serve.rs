@@ -1,8 +1,9 @@
 //! Serving a client: what it sends is decided, sent on and answered, until its session is over.
 //!
-//! `pump` moves bytes until something needs the session. A command that a rule may concern is decided at once
-//! (`command`), as far as everything is known; what is not known is found out (`supply`), by questions to the server among
-//! others (`session/ask`), while answers to what was sent before go on to the client.
+//! `pump` moves bytes until something needs the session. A command that a rule may concern is
+//! decided at once where all is known that it depends on (`command`). What is not known is found
+//! out (`supply`), by questions to the server among others (`session/ask`). Answers to earlier
+//! commands go on to the client meanwhile.
 
 mod command;
 mod supply;
@@ -87,14 +88,15 @@ impl Session {
             }
             self.relay.rights.changes(&changed.user);
             self.relay.here.changes(&changed.user, &changed.database);
-            self.relay.view.starts_in(&changed.database);
-            self.relay.view.status = changed.status;
+            self.relay.session.starts_in(&changed.database);
+            self.relay.session.status = changed.status;
         }
         self.relay.up = Lane::holding(client_buffered);
     }
 
-    /// A peer that does not take its last bytes is not waited for. A server that is busy with a statement notices that nobody waits for
-    /// it by the end of its socket alone: a TLS goodbye before that end would be bytes that it takes for a command.
+    /// A peer that does not take its last bytes is not waited for. A server that is busy with a
+    /// statement learns that its client is gone by the end of the socket alone: it would take a TLS
+    /// goodbye for a command.
     async fn close(&mut self, over: &Over) {
         let is_idle = self.relay.outstanding.is_empty();
         if let Some((refusal, packet_nr)) =

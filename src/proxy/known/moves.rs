@@ -6,7 +6,7 @@ use crate::rules::mentions::DefaultSchema;
 /// The default database as it is known without asking.
 #[derive(Debug)]
 pub(in crate::proxy) enum DefaultDatabase {
-    /// Something has moved it that has not been answered, or that nothing tells of.
+    /// It was moved by something that has no answer yet, or that nothing reports.
     Unknown,
     Is(Option<String>),
 }

@@ -1,6 +1,6 @@
-//! What a command of the client's cannot be decided without. Deciding is plain code that looks at what is
-//! known. Where something is missing, it says so and ends: `serve/supply` finds it out, and the command is
-//! decided again from the start.
+//! What a command of the client's cannot be decided without. Deciding is plain code that looks at
+//! what is known. Where something is missing, it says so and ends: `serve/supply` finds it out, and
+//! the command is decided again from the start.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -87,7 +87,8 @@ impl Shown {
     }
 }
 
-/// Questions to the server for one command: more than the tables that it names, and than DDL comes in between.
+/// Questions to the server for one command: more than it names tables, and than DDL comes in
+/// between.
 const LOOKUPS_MAX: u32 = 100;
 
 /// What was found out for the client's present command. The session keeps the rest of it where it belongs: with its temporary
@@ -97,8 +98,8 @@ pub(in crate::proxy) struct Supplied {
     lookups: u32,
     /// Columns that did not fit the text have been read again.
     pub(in crate::proxy) has_read_again: bool,
-    /// Ids that were waited for, or were at hand while others were waited for. Only the rules that they were
-    /// taken under may use them. What is left is not issued.
+    /// Ids that were waited for, or were at hand while others were waited for. Only the rules that
+    /// they were taken under may use them. What is left is not issued.
     ids: Vec<(Arc<Tables>, Arc<Target>, IdBlock)>,
     /// Keeps ids that the client wrote from being issued while others are waited for.
     explicit: Vec<Explicit>,

@@ -25,7 +25,7 @@ pub(in crate::proxy) struct Source {
     pub(in crate::proxy) reads_alike: bool,
     pub(in crate::proxy) database: Option<String>,
     /// What it inserts into.
-    pub(in crate::proxy) named: TableName,
+    pub(in crate::proxy) table: TableName,
 }
 
 /// What was prepared for a client's INSERT.
@@ -66,7 +66,7 @@ impl Kept {
 #[derive(Debug)]
 pub(in crate::proxy) struct Statement {
     pub(in crate::proxy) kept: Arc<Kept>,
-    /// The server's id, which is the client's until it is prepared again; `None`: not told yet.
+    /// The server's id, which is the client's until it is prepared again; `None`: not known yet.
     pub(in crate::proxy) server_id: Option<u32>,
     /// The client's own parameters.
     pub(in crate::proxy) params: u16,
@@ -98,7 +98,8 @@ impl Statement {
     }
 }
 
-/// By the client's statement ids, which the server gave it first, and the one prepared last, which a client may execute before it knows its id.
+/// By the client's statement ids, which are those that the server gave at first. The one prepared
+/// last has a place of its own: a client may execute it before it knows its id.
 #[derive(Debug, Default)]
 pub(in crate::proxy) struct Statements {
     by_id: BTreeMap<u32, Statement>,
@@ -111,10 +112,11 @@ pub(in crate::proxy) struct Statements {
     see_tracking: BTreeSet<u32>,
     /// Of texts.
     kept_bytes: usize,
-    /// The id that the server told last.
+    /// The id that the server gave last.
     last_id: Option<u32>,
-    /// The server takes one that we prepared again for the last.
-    is_displaced: bool,
+    /// A COM_STMT_PREPARE of ours came after the client's last: -1 means another statement to the
+    /// server than to the client.
+    pub(in crate::proxy) is_displaced: bool,
 }
 
 /// What a statement reads beside what the one before it left behind.
@@ -131,7 +133,7 @@ enum Last {
     /// It was refused, so the server may take another one for the last.
     Refused,
     Acting(Arc<Effects>),
-    /// The server has not yet told its id.
+    /// The server has not answered with its id yet.
     Pending(Box<Statement>),
     Known(u32),
 }
@@ -172,18 +174,8 @@ impl Statements {
         self.is_displaced = false;
     }
 
-    /// COM_STMT_PREPARE was sent by ourselves.
-    pub(in crate::proxy) fn displace_last(&mut self) {
-        self.is_displaced = true;
-    }
-
-    /// Whether -1 means another statement to the server than to the client.
-    pub(in crate::proxy) fn is_displaced(&self) -> bool {
-        self.is_displaced
-    }
-
-    /// The server told the id of a statement that the client prepared.
-    pub(in crate::proxy) fn told(&mut self, id: u32) {
+    /// The server has given this id to a statement that the client prepared.
+    pub(in crate::proxy) fn note_id(&mut self, id: u32) {
         self.last_id = Some(id);
     }
 
@@ -233,7 +225,7 @@ impl Statements {
         id == LAST_PREPARED && matches!(self.last, Last::Refused)
     }
 
-    /// The server has told the id. `params`: those that it counts.
+    /// The server has answered with the id. `params`: those that it counts.
     pub(in crate::proxy) fn prepared(&mut self, id: u32, kept: &Arc<Kept>, params: u16) {
         let is_last = matches!(&self.last, Last::Pending(s) if Arc::ptr_eq(&s.kept, kept));
         let mut statement = match std::mem::take(&mut self.last) {
@@ -284,10 +276,6 @@ impl Statements {
             self.last = Last::Other;
         }
     }
-
-    pub(in crate::proxy) fn clear(&mut self) {
-        *self = Statements::default();
-    }
 }
 
 /// Of the text, which is kept as it came and, where a rule concerns it, as the server has it.
@@ -311,7 +299,7 @@ mod tests {
             dialect: Dialect { server, sql_mode: SqlMode::parse(""), charset },
             reads_alike: false,
             database: None,
-            named: TableName::new("s", "t"),
+            table: TableName::new("s", "t"),
         })
     }
 
@@ -320,10 +308,10 @@ mod tests {
         let mut statements = Statements::default();
         let first = Arc::new(Kept { source: source("INSERT INTO t VALUES(?)"), prepared: None });
         statements.prepare(first.clone());
-        statements.told(1);
+        statements.note_id(1);
         statements.prepared(1, &first, 1);
         assert_eq!((statements.translated(1), statements.translated(LAST_PREPARED)), (None, None));
-        statements.displace_last();
+        statements.is_displaced = true;
         assert_eq!(statements.translated(LAST_PREPARED), Some(1), "the server takes ours for the last");
         statements.get_mut(1).unwrap().long_data.insert(0);
         let again = Arc::new(Kept { source: first.source.clone(), prepared: None });
@@ -332,9 +320,9 @@ mod tests {
         assert_eq!((statements.translated(1), statements.translated(LAST_PREPARED)), (Some(9), Some(9)));
         // One that is not kept.
         statements.forget_last();
-        statements.told(10);
+        statements.note_id(10);
         assert_eq!(statements.translated(LAST_PREPARED), None);
-        statements.displace_last();
+        statements.is_displaced = true;
         assert_eq!(statements.translated(LAST_PREPARED), Some(10));
         statements.close(1);
         assert_eq!((statements.translated(1), statements.kept_bytes), (None, 0));

@@ -226,8 +226,8 @@ impl Relay {
         };
         if !is_ok {
             if control == Control::Eof && eof_reports_state(payload) {
-                self.view.doubt();
-                if self.view.hides_state_bit() {
+                self.session.doubt();
+                if self.session.hides_state_bit() {
                     return Ok(Fate::Replace(without_state_bit(payload)));
                 }
             }
@@ -261,15 +261,15 @@ impl Relay {
             _ => None,
         };
         if control == Control::Any {
-            self.view.status = ok.status;
+            self.session.status = ok.status;
         }
         let explained = self.outstanding.front_mut().is_some_and(|entry| match entry {
             Outstanding::Forward(entry) => entry.explains_report(),
             _ => false,
         });
-        self.view.take_changes(&ok, explained, self.outstanding.is_at_last());
+        self.session.take_changes(&ok, explained, self.outstanding.is_at_last());
         let is_changed = insert_id.is_some_and(|id| id != ok.insert_id);
-        let told = if self.strips_tracking { Told::Nothing } else { self.view.told() };
+        let told = if self.strips_tracking { Told::Nothing } else { self.session.changes_told() };
         let replaced = (is_changed || ok.has_state())
             .then(|| ok.patched(insert_id, told))
             .filter(|patched| patched != payload);
@@ -287,10 +287,10 @@ impl Relay {
                 // A wrapper has set it again, after whatever an INSERT of the same packet left owed.
                 let is_set = reply.sets_insert_id();
                 if owed.is_some() || is_set {
-                    self.view.owe_insert_id(owed);
+                    self.session.owe_insert_id(owed);
                 }
             }
-            None if ok.insert_id != 0 => self.view.saw_insert_id(ok.insert_id),
+            None if ok.insert_id != 0 => self.session.saw_insert_id(ok.insert_id),
             None => {}
         }
     }
@@ -304,13 +304,13 @@ impl Relay {
         match reply.settle_rows() {
             Settled::Leave => {
                 if reply.sets_insert_id() {
-                    self.view.owe_insert_id(None);
+                    self.session.owe_insert_id(None);
                 }
             }
             // As if one row had been inserted.
             Settled::Patch { insert_id } => {
                 let owed = reply.owed_insert_id(1, insert_id);
-                self.view.owe_insert_id(owed);
+                self.session.owe_insert_id(owed);
             }
             Settled::Ask(question) => return Err(Event::SmallestId(question)),
         }
@@ -325,7 +325,7 @@ impl Relay {
         let code = u16::from_le_bytes([low, high]);
         let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return };
         for insert in entry.note.inserts() {
-            self.rights.note_error(insert.target(), code);
+            self.rights.note_error(&insert.target, code);
         }
         if !OF_COLUMNS.contains(&code) {
             return;
@@ -333,12 +333,12 @@ impl Relay {
         match &entry.note {
             Note::Statements { inserts, .. } => {
                 for insert in inserts {
-                    self.view.tables.suspect(insert.target());
+                    self.session.tables.suspect(&insert.target);
                 }
             }
             Note::Prepare(kept) => {
                 if let Some(prepared) = &kept.prepared {
-                    self.view.tables.suspect(&prepared.insert.target);
+                    self.session.tables.suspect(&prepared.insert.target);
                 }
             }
             _ => {}
@@ -359,7 +359,7 @@ impl Relay {
         let malformed = |error| Event::Violation(Violation::Backend(error));
         let ok = PrepareOk::parse(payload, self.forms).map_err(malformed)?;
         let Some(Outstanding::Forward(entry)) = self.outstanding.front_mut() else { return Ok(Fate::Pass) };
-        self.statements.told(ok.statement_id);
+        self.statements.note_id(ok.statement_id);
         if entry.sees_tracking {
             self.statements.may_see_tracking(ok.statement_id);
         }
@@ -394,7 +394,7 @@ impl Relay {
             self.statements.refuse_last();
         }
         if let Some(status) = entry.follower.status() {
-            self.view.status = status;
+            self.session.status = status;
         }
         if !succeeded && entry.note.has_inserts() {
             self.here.count(Count::Failed, 1);
@@ -402,16 +402,16 @@ impl Relay {
         if let Note::Statements { effects, inserts, .. } = entry.note {
             if let Some(effects) = effects {
                 let is_last = self.outstanding.is_empty();
-                self.view.take_effects(&effects, succeeded, entry.results, is_last);
-                self.view.names.take(&effects, (!succeeded).then_some(entry.results));
+                self.session.take_effects(&effects, succeeded, entry.results, is_last);
+                self.session.sql_prepared.take(&effects, (!succeeded).then_some(entry.results));
             }
             for insert in inserts.iter().filter(|_| succeeded) {
-                self.rights.note(insert.target());
+                self.rights.note(&insert.target);
             }
             // It was counted with.
             let counted_from = inserts.iter().find_map(InsertReply::counted_from).filter(|_| !succeeded);
             if counted_from.is_some() {
-                self.view.owe_insert_id(counted_from);
+                self.session.owe_insert_id(counted_from);
             }
         }
     }
@@ -459,19 +459,19 @@ impl Relay {
         }
         let error = own.first.as_deref().and_then(parse_err);
         match (own.purpose, error) {
-            (Purpose::ReadState, None) => self.view.take_state(own.row.as_deref()),
+            (Purpose::ReadState, None) => self.session.take_state(own.row.as_deref()),
             (Purpose::LastInsertId, Some((code, text))) => {
                 tracing::warn!(code, text, "LAST_INSERT_ID() could not be brought up to date");
             }
             (Purpose::Untrack, Some((code, text))) => {
                 tracing::warn!(code, text, "the client's own session tracking could not be put back");
             }
-            (Purpose::Track, Some((NOT_SET_WHILE_SHARED, _))) if self.view.is_tracked_anyway() => {
-                self.view.names.shares_connection();
+            (Purpose::Track, Some((NOT_SET_WHILE_SHARED, _))) if self.session.is_tracked_anyway() => {
+                self.session.sql_prepared.shares_connection = true;
             }
-            (Purpose::Track, Some(_)) if self.view.is_tracked_anyway() => {}
+            (Purpose::Track, Some(_)) if self.session.is_tracked_anyway() => {}
             (Purpose::Track | Purpose::ReadState, Some((code, _))) if is_password_expired(code) => {
-                self.view.is_locked(own.first.unwrap_or_default());
+                self.session.is_locked(own.first.unwrap_or_default());
             }
             (Purpose::Track | Purpose::ReadState, Some((code, text))) => {
                 tracing::warn!(
@@ -479,7 +479,7 @@ impl Relay {
                     text,
                     "the session's state cannot be read: its ruled statements are refused"
                 );
-                self.view.cannot_be_known();
+                self.session.cannot_be_known();
             }
             (Purpose::LastInsertId | Purpose::Track | Purpose::Untrack, None)
             | (Purpose::DropLongData | Purpose::Asked { .. }, _) => {}

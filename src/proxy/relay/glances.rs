@@ -29,7 +29,7 @@ impl Relay {
         let is_complete = window.len() >= whole && !header.continues();
         let Some(at) = self.text_at(command, header)? else { return Ok(Treatment::Read) };
         let text = window.get(at..whole.min(window.len())).unwrap_or_default();
-        let multi_statements = command == Command::Query && self.view.multi_statements;
+        let multi_statements = command == Command::Query && self.session.multi_statements;
         match glance(text, is_complete, multi_statements) {
             Glance::Harmless => {
                 let mut note = Note::Nothing;
@@ -51,11 +51,11 @@ impl Relay {
     /// Whether this statement leaves something (ROW_COUNT, FOUND_ROWS, warnings) that reading the state after it would take
     /// away from the next one: then the state is read before it. Not where it reads itself what the statement before it left.
     pub(in crate::proxy) fn leaves_counts(&self, command: Command, header: Header) -> Result<bool, Step> {
-        if command != Command::Query || !self.view.is_untouched() {
+        if command != Command::Query || !self.session.is_untouched() {
             return Ok(false);
         }
         // Elsewhere no INSERT follows that needs the state.
-        if !self.view.tables.now().has_rules_in(self.view.default_schema()) {
+        if !self.session.tables.now().has_rules_in(self.session.default_schema()) {
             return Ok(false);
         }
         let text = self.beginning(command, header)?;
@@ -111,10 +111,10 @@ impl Relay {
     ) -> Result<bool, Step> {
         if command == Command::Query {
             let text = self.beginning(command, header)?;
-            let is_call = !self.view.multi_statements
+            let is_call = !self.session.multi_statements
                 && matches!(first_word(&text.to_ascii_lowercase()), b"call" | b"set" | b"do");
-            let reads_counts =
-                first_word(text).eq_ignore_ascii_case(b"execute") && self.view.names.any_reads_counts();
+            let reads_counts = first_word(text).eq_ignore_ascii_case(b"execute")
+                && self.session.sql_prepared.any_reads_counts();
             return Ok(!is_call && !reads_counts && may_read_insert_id(text));
         }
         let payload = self.up.window().get(HEADER_BYTES..).unwrap_or_default();
@@ -126,7 +126,7 @@ impl Relay {
     /// must stay next to it, and one that cannot read the id does not need it.
     pub(in crate::proxy) fn insert_id_before(&mut self, command: Command, header: Header) -> Option<Step> {
         let may_owe = self.outstanding.may_owe_insert_id();
-        if !may_owe && self.view.owed_insert_id.is_none() {
+        if !may_owe && self.session.owed_insert_id.is_none() {
             return None;
         }
         let may_read = match command {
@@ -159,7 +159,7 @@ impl Relay {
 
     fn send_insert_id(&mut self) -> Step {
         if self.up.is_clear()
-            && let Some(owed) = self.view.owed_insert_id.take()
+            && let Some(owed) = self.session.owed_insert_id.take()
         {
             self.query_own(Purpose::LastInsertId, owed.statement());
         }

@@ -8,9 +8,9 @@ use crate::mysql::command::Command;
 use crate::mysql::packet::{HEADER_BYTES, Header, payload_of};
 use crate::mysql::prepared::statement_id;
 use crate::proxy::known::moves::Move;
+use crate::proxy::known::session_state::Mentioned;
 use crate::proxy::known::statements::{Kept, Source};
 use crate::proxy::known::tracking::may_see_tracking;
-use crate::proxy::known::view::Named;
 use crate::proxy::relay::outstanding::{Note, Purpose};
 use crate::proxy::relay::{Arrived, Relay, Step, number_after};
 use crate::rewrite::plan::Lookup;
@@ -51,20 +51,20 @@ impl Relay {
     /// Whether the session's state is not needed for a command that no rule can concern.
     pub(in crate::proxy) fn passes_unread(&self, command: Command, header: Header) -> bool {
         let is_text = matches!(command, Command::Query | Command::StmtPrepare);
-        self.view.is_untouched()
+        self.session.is_untouched()
             || is_text
-                && self.view.shows_own_tracking()
+                && self.session.shows_own_tracking()
                 && self.sees_tracking(command, header).unwrap_or(false)
     }
 
     pub(in crate::proxy) fn unconcerned(&mut self, arrived: Arrived) -> Unconcerned {
         let command = arrived.command;
         let payload = payload_of(self.up.window(), arrived.window_bytes);
-        let tables = self.view.tables.now();
+        let tables = self.session.tables.now();
         if !matches!(command, Command::Query | Command::StmtPrepare) {
             let kept = arrived.statement.and_then(|id| self.statements.get(id)).map(|one| &one.kept);
             let Some(kept) = kept.filter(|kept| kept.prepared.is_none()) else { return Unconcerned::No };
-            let TableName { schema, table } = &kept.source.named;
+            let TableName { schema, table } = &kept.source.table;
             return match tables.lookup(schema, table) {
                 Lookup::Unknown if tables.misses_views() => Unconcerned::ViewsFirst,
                 found if kept.is_current(&found) && tables.shadowed(schema, table).is_none() => {
@@ -76,15 +76,16 @@ impl Relay {
         let has_attributes = command == Command::Query && self.has_attributes();
         let Ok(text_at) = text_at(&payload, has_attributes) else { return Unconcerned::No };
         let text = payload.get(text_at..).unwrap_or_default();
-        let default = self.view.default_schema();
+        let default = self.session.default_schema();
         let mention = tables.mention(text, default);
-        let named = self.view.named;
-        if is_concerning(mention, text, self.escapes()) && !is_unnamed_compound(&tables, text, default, named)
+        let mentioned = self.session.mentioned;
+        if is_concerning(mention, text, self.escapes())
+            && !is_unnamed_compound(&tables, text, default, mentioned)
         {
             return if tables.awaits_views(text) { Unconcerned::ViewsFirst } else { Unconcerned::No };
         }
-        if may_execute_name(text) && self.view.prepared_unseen.may_run(&tables) {
-            self.view.names.lose_all();
+        if may_execute_name(text) && self.session.prepared_unseen.may_run(&tables) {
+            self.session.sql_prepared.others_lost = true;
             return Unconcerned::No;
         }
         let moves = mention.moves.then(|| Move::of(command, text));
@@ -103,36 +104,36 @@ impl Relay {
             _ => Note::Nothing,
         };
         let may_make_tables = may_run_routine(text);
-        self.view.named = named.and(Named::new(mention, tables.has_rules_in(default)));
+        self.session.mentioned = mentioned.and(Mentioned::new(mention, tables.has_rules_in(default)));
         if mention.dynamic {
-            self.view.prepared_unseen.note(text, &tables);
+            self.session.prepared_unseen.note(text, &tables);
         }
         match moves {
             None => {}
-            Some(Move::Later(to)) => self.view.moves_unseen.add(Some(to)),
-            Some(Move::Now(_)) => self.view.may_move(),
+            Some(Move::Later(to)) => self.session.moves_unseen.add(Some(to)),
+            Some(Move::Now(_)) => self.session.may_move(),
             Some(Move::Unclear) => {
-                self.view.may_move();
+                self.session.may_move();
                 if mention.dynamic || command == Command::StmtPrepare {
-                    self.view.moves_unseen.add(None);
+                    self.session.moves_unseen.add(None);
                 }
             }
         }
         if may_make_tables {
-            self.view.temporary.unsure();
+            self.session.temporary.unsure();
         }
         Unconcerned::Text(note)
     }
 
     /// Whether it changes rows, and does nothing else: tables and views stay as they are.
     fn changes_rows(&self, text: &[u8]) -> bool {
-        let may_be_several = self.view.multi_statements && memchr::memchr(b';', text).is_some();
+        let may_be_several = self.session.multi_statements && memchr::memchr(b';', text).is_some();
         begins_with_row_change(text) && !may_be_several
     }
 
     /// Whether backslashes are escapes to the server, as far as its last answer tells; `None`: it has not answered all yet.
     pub(in crate::proxy) fn escapes(&self) -> Option<bool> {
-        let dialect = self.outstanding.is_empty().then(|| self.view.presumed_dialect());
+        let dialect = self.outstanding.is_empty().then(|| self.session.presumed_dialect());
         dialect.map(|dialect| !dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES))
     }
 
@@ -141,14 +142,14 @@ impl Relay {
         if !(has_word(text, b"insert") || has_word(text, b"replace")) {
             return Keeping::Nothing;
         }
-        let database = match self.view.default_schema() {
+        let database = match self.session.default_schema() {
             DefaultSchema::Is(name) => Some(name),
             DefaultSchema::Unknown | DefaultSchema::OneOf(..) => Some(UNKNOWN),
             DefaultSchema::None => None,
         };
-        let dialect = self.view.presumed_dialect();
-        let named = match planner::inserts_into(text, &dialect, database) {
-            Inserts::Into(named) if named.schema != UNKNOWN => *named,
+        let dialect = self.session.presumed_dialect();
+        let table = match planner::inserts_into(text, &dialect, database) {
+            Inserts::Into(table) if table.schema != UNKNOWN => *table,
             Inserts::Nothing => return Keeping::Nothing,
             Inserts::Into(_) | Inserts::Unclear => return Keeping::Unclear,
         };
@@ -157,16 +158,16 @@ impl Relay {
         let reads_alike = text.is_ascii() && !text.iter().any(|b| matches!(b, b'"' | b'\\'));
         let has_room = reads_alike && self.statements.has_room(2 * text.len());
         let text = has_room.then(|| text.to_vec());
-        let source = Arc::new(Source { text, dialect, reads_alike, database, named });
+        let source = Arc::new(Source { text, dialect, reads_alike, database, table });
         Keeping::Kept(Arc::new(Kept { source, prepared: None }))
     }
 
     /// Whether the beginning of a statement that is too long to be read shows that it inserts into a table that no rule concerns.
     pub(in crate::proxy) fn begins_unconcerned(&self, command: Command, header: Header) -> bool {
         let Ok(text) = self.beginning(command, header) else { return false };
-        let tables = self.view.tables.now();
-        planner::begins_insert(text, &self.view.presumed_dialect())
-            && !tables.concerns(text, self.view.default_schema(), None)
+        let tables = self.session.tables.now();
+        planner::begins_insert(text, &self.session.presumed_dialect())
+            && !tables.concerns(text, self.session.default_schema(), None)
     }
 
     pub(in crate::proxy) fn pass_unconcerned(&mut self, arrived: Arrived, note: Note) {
@@ -184,7 +185,8 @@ impl Relay {
 
     /// Where the command may look at the session's tracking, or set it, that is the client's own again.
     pub(in crate::proxy) fn give_back_tracking(&mut self, command: Command, header: Header) -> Option<Step> {
-        let is_tracked = self.view.is_tracked() && !self.view.is_tracked_anyway() || self.view.awaits_state();
+        let is_tracked =
+            self.session.is_tracked() && !self.session.is_tracked_anyway() || self.session.awaits_state();
         let may_see = match command {
             // Its executions may come when the server tracks.
             Command::StmtPrepare => match self.sees_tracking(command, header) {
@@ -213,7 +215,7 @@ impl Relay {
         if !(may_see && is_tracked) {
             return None;
         }
-        if self.view.awaits_state() {
+        if self.session.awaits_state() {
             return Some(Step::Hold);
         }
         // Behind it the state would be asked for, and tracked, at once.
@@ -223,7 +225,7 @@ impl Relay {
         if !self.up.is_clear() {
             return Some(Step::SendFirst);
         }
-        let statement = self.view.give_back_tracking()?;
+        let statement = self.session.give_back_tracking()?;
         self.query_own(Purpose::Untrack, statement);
         Some(Step::SendFirst)
     }
@@ -233,7 +235,7 @@ impl Relay {
     fn may_concern(&self, command: Command, header: Header) -> bool {
         let Ok(text) = self.beginning(command, header) else { return true };
         header.packet_bytes() > GLANCE_BYTES_MAX
-            || self.view.tables.now().concerns(text, self.view.default_schema(), None)
+            || self.session.tables.now().concerns(text, self.session.default_schema(), None)
     }
 
     fn sees_tracking(&self, command: Command, header: Header) -> Result<bool, Step> {
@@ -243,20 +245,20 @@ impl Relay {
 }
 
 /// Whether it is a compound statement or makes a routine, in a schema without rules, and its words, with those that the session has
-/// `named` so far, are not those of a ruled table and its schema. What it prepares within is not shown, as in a routine: it would have
+/// `mentioned` so far, are not those of a ruled table and its schema. What it prepares within is not shown, as in a routine: it would have
 /// to make the name from pieces.
 pub(in crate::proxy) fn is_unnamed_compound(
     tables: &Tables,
     text: &[u8],
     default: DefaultSchema<'_>,
-    named: Named,
+    mentioned: Mentioned,
 ) -> bool {
     let word = first_word(text).to_ascii_lowercase();
     let words: [&[u8]; 10] =
         [b"begin", b"if", b"case", b"loop", b"repeat", b"while", b"for", b"declare", b"create", b"alter"];
     words.contains(&&*word)
         && !tables.has_rules_in(default)
-        && !named.and(Named::new(tables.mention(text, default), false)).is_ruled()
+        && !mentioned.and(Mentioned::new(tables.mention(text, default), false)).is_ruled()
 }
 
 /// Statements of rows, which nobody uses to look at variables: the longest and most frequent ones.

@@ -9,7 +9,7 @@ use crate::mysql::packet::{HEADER_BYTES, Header, Whole, payload_of, whole_payloa
 use crate::mysql::prepared::statement_id;
 use crate::proxy::known::moves::plain_name;
 use crate::proxy::known::need::Need;
-use crate::proxy::known::statements::{Kept, Source, Statement};
+use crate::proxy::known::statements::{Kept, Source, Statement, Statements};
 use crate::proxy::known::tracking::{STATE_SQL, TRACK_SQL};
 use crate::proxy::relay::outstanding::{Note, Numbers, Outstanding, Purpose};
 use crate::proxy::relay::{Arrived, Event, Relay, Step, UpState, Violation};
@@ -176,13 +176,13 @@ impl Relay {
         match self.leaves_counts(command, header) {
             Err(step) => return step,
             Ok(true) if !self.up.is_clear() => return Step::SendFirst,
-            Ok(true) if self.view.ask() => return self.ask_state(),
+            Ok(true) if self.session.ask() => return self.ask_state(),
             Ok(_) => {}
         }
-        if self.view.is_untouched() {
+        if self.session.is_untouched() {
             match self.may_call(command, header) {
                 Err(step) => return step,
-                Ok(true) => self.view.temporary.unsure(),
+                Ok(true) => self.session.temporary.unsure(),
                 Ok(false) => {}
             }
         }
@@ -200,10 +200,10 @@ impl Relay {
         match command {
             Command::StmtPrepare => self.statements.forget_last(),
             Command::ResetConnection => {
-                self.view.reset();
-                self.statements.clear();
+                self.session.reset();
+                self.statements = Statements::default();
             }
-            Command::InitDb => self.view.may_move(),
+            Command::InitDb => self.session.may_move(),
             _ => {}
         }
         self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
@@ -224,8 +224,8 @@ impl Relay {
 
     /// The session's variables, statements and insert id are the server's defaults once the command has run.
     pub(in crate::proxy) fn starts_over(&mut self) {
-        self.view.forget();
-        self.statements.clear();
+        self.session.forget();
+        self.statements = Statements::default();
     }
 
     fn treatment(&self, command: Command, header: Header) -> Result<Treatment, Step> {
@@ -265,7 +265,7 @@ impl Relay {
             }
             Command::InitDb => {
                 let name = self.up.window().get(HEADER_BYTES + 1..header.packet_bytes());
-                let schema = name.filter(|_| self.view.is_untouched()).and_then(plain_name);
+                let schema = name.filter(|_| self.session.is_untouched()).and_then(plain_name);
                 let effects = Effects { explains_report: true, schema, ..Effects::default() };
                 pass(true, Note::effects(Arc::new(effects)))
             }
@@ -278,10 +278,10 @@ impl Relay {
     fn execution(&self, id: u32, statement: &Statement, header: Header) -> Result<Treatment, Step> {
         let Kept { source, prepared } = &*statement.kept;
         let is_current = || {
-            let lookup = self.view.tables.now().lookup(&source.named.schema, &source.named.table);
+            let lookup = self.session.tables.now().lookup(&source.table.schema, &source.table.table);
             statement.kept.is_current(&lookup)
         };
-        let is_the_servers_last = || is_current() && !self.statements.is_displaced();
+        let is_the_servers_last = || is_current() && !self.statements.is_displaced;
         if statement.server_id.is_none() && !self.outstanding.is_empty() && !is_the_servers_last() {
             // Its id must be known: it is prepared again, or -1 would mean another one.
             return Err(Step::Hold);
@@ -298,7 +298,7 @@ impl Relay {
     fn is_rehearsed(&self, source: &Source, header: Header) -> bool {
         !header.continues()
             && header.payload_bytes <= self.statement_bytes_max
-            && self.view.tables.now().shadowed(&source.named.schema, &source.named.table).is_some()
+            && self.session.tables.now().shadowed(&source.table.schema, &source.table.table).is_some()
     }
 
     /// Writes the server's id of a statement in place of the client's, at the front of the window.
@@ -338,7 +338,7 @@ impl Relay {
             return Step::SendFirst;
         }
         let is_one = match command {
-            Command::Query => !self.view.multi_statements,
+            Command::Query => !self.session.multi_statements,
             other => other == Command::StmtPrepare,
         };
         if !is_one {
@@ -348,7 +348,7 @@ impl Relay {
         if self.up.window().len() < beginning {
             return Step::More(beginning);
         }
-        if self.view.is_untouched() && self.begins_unconcerned(command, header) {
+        if self.session.is_untouched() && self.begins_unconcerned(command, header) {
             self.pass_too_long(command, header);
             return Step::Moved;
         }
@@ -360,8 +360,8 @@ impl Relay {
 
     /// A statement is read as the server will read it: after everything before it has taken effect.
     pub(in crate::proxy) fn state_first(&self, command: Command, header: Header) -> Option<Need> {
-        let is_settled = self.view.is_settled();
-        let must_ask = if self.view.is_in_doubt() {
+        let is_settled = self.session.is_settled();
+        let must_ask = if self.session.is_in_doubt() {
             self.may_stand_behind_question(command, header).unwrap_or(false)
         } else {
             !is_settled

@@ -14,8 +14,8 @@ use crate::sql::digest::{Digest, digest};
 const UNKNOWN: &str = "unknown";
 
 impl Session {
-    /// [`Session::audit`] of what was prepared, read as it was then: in today's sql_mode a string of it may be a
-    /// name.
+    /// [`Session::audit`] of what was prepared, read as it was then: in today's sql_mode a string
+    /// of it may be a name.
     pub(in crate::proxy) fn audit_source(&self, source: Option<&Source>, inserts: &[InsertReply]) {
         let text = source.and_then(|source| Some((source.text.as_deref()?, source.dialect)));
         self.audit_as(text, inserts);
@@ -23,7 +23,7 @@ impl Session {
 
     /// The statement is about to be sent with its ids. `text`: as the client wrote it, where it is known.
     pub(in crate::proxy) fn audit(&self, text: Option<&[u8]>, inserts: &[InsertReply]) {
-        let dialect = self.relay.view.state().map(|state| state.dialect);
+        let dialect = self.relay.session.state().map(|state| state.dialect);
         self.audit_as(text.zip(dialect), inserts);
     }
 

@@ -1,4 +1,5 @@
-//! Executions of prepared INSERTs into ruled tables: which parameters take an id is decided here, at each execution.
+//! Executions of prepared INSERTs into ruled tables. Which parameters take an id is decided at each
+//! execution.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ use crate::tables::{Tables, id_shape};
 pub(in crate::proxy) enum Filled {
     /// Goes on as it came.
     Passes,
-    /// With its ids, and what its answer is to be told by.
+    /// With its ids, and what its answer needs.
     Send(Vec<u8>, Note),
     /// INSERT ... SELECT, which goes its own way.
     Select(Arc<Kept>),
@@ -39,7 +40,7 @@ pub(in crate::proxy) enum Filled {
 impl Session {
     /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE of an INSERT that is kept.
     pub(in crate::proxy) fn execute(&mut self, arrived: Arrived) -> Progress {
-        match self.is_hidden(arrived) {
+        match self.is_masked(arrived) {
             Ok(false) => {}
             Ok(true) => {
                 let effects = arrived.statement.and_then(|id| self.relay.statements.effects(id));
@@ -49,7 +50,7 @@ impl Session {
         }
         let payload = self.relay.payload(arrived).into_owned();
         let mut supplied = std::mem::take(&mut self.supplied);
-        let tables = self.relay.view.tables.now();
+        let tables = self.relay.session.tables.now();
         let filled = self.filled(&tables, arrived, &payload, &mut supplied);
         self.supplied = supplied;
         if tables.is_retired() {
@@ -92,7 +93,7 @@ impl Session {
     ) -> Progress {
         self.forget_long_data(arrived);
         if note.inserts().iter().any(InsertReply::sets_insert_id) {
-            self.relay.view.owed_insert_id = None;
+            self.relay.session.owed_insert_id = None;
         }
         if self.shared.audit.is_on() {
             let statement = arrived.statement.and_then(|id| self.relay.statements.get(id));
@@ -142,7 +143,7 @@ impl Session {
         (!std::mem::take(&mut statement.long_data).is_empty()).then_some(id)
     }
 
-    /// What is executed, by these rules and the columns that are.
+    /// What is executed, under these rules and the present columns of its table.
     fn kept_now(
         &mut self,
         tables: &Arc<Tables>,
@@ -164,7 +165,7 @@ impl Session {
             server_id.ok_or(Refusal::UnknownStatement(id))?;
             return Err(Need::Prepared { id, kept }.into());
         }
-        if kept.prepared.is_some() && self.relay.view.state().is_none() {
+        if kept.prepared.is_some() && self.relay.session.state().is_none() {
             return Err(state_unknown().into());
         }
         let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
@@ -247,7 +248,7 @@ impl Session {
         Ok(Filled::Send(payload, note))
     }
 
-    /// The ids of an execution with so many sets of parameters, and what its answer is to be told by.
+    /// The ids of an execution with so many sets of parameters, and what its answer needs.
     fn take_for(
         &self,
         tables: &Arc<Tables>,
@@ -268,7 +269,7 @@ impl Session {
                 }
             },
         };
-        // An update of an explicit row still tells by what was added to its list.
+        // An update of an explicit row reports the id by what was added to its list.
         let tells = range.is_some() || prepared.text.style == Style::OdkuLiteral;
         let reply = tells.then(|| {
             let (ids, found_rows) = (range.as_ref().map(Ids::from), self.relay.found_rows());
@@ -278,9 +279,8 @@ impl Session {
         Ok((range, Note::statements(inserts, explicit, Effects::default())))
     }
 
-    /// The statement under the rules and columns of its table that are now. Where the server must have another
-    /// text, it is prepared again under the client's id. Where it has the right one, it prepares that again by
-    /// itself if it must.
+    /// The statement under these rules and the present columns of its table. Where the server needs
+    /// another text, that is prepared under the client's id.
     fn as_it_is_now(
         &self,
         tables: &Arc<Tables>,
@@ -288,7 +288,7 @@ impl Session {
         supplied: &mut Supplied,
     ) -> Result<Arc<Kept>, Unsent> {
         let source = &kept.source;
-        let name = &source.named;
+        let name = &source.table;
         let not_now = || Unsent::from(Refusal::NoId(format!("table {name} cannot be looked up")));
         match tables.lookup(&name.schema, &name.table) {
             lookup if kept.is_current(&lookup) => return Ok(kept),
@@ -303,10 +303,10 @@ impl Session {
             Lookup::Ruled(_) | Lookup::NotRuled => {}
         }
         // A rule has come for it, in a session that was asked nothing so far.
-        if !self.relay.view.is_settled() {
+        if !self.relay.session.is_settled() {
             return Err(Need::State { must_ask: true }.into());
         }
-        let is_as_then = self.relay.view.state().is_some_and(|now| {
+        let is_as_then = self.relay.session.state().is_some_and(|now| {
             (source.reads_alike || now.dialect == source.dialect) && now.database == source.database
         });
         let Some(text) = source.text.as_deref().filter(|_| is_as_then) else {
@@ -325,7 +325,7 @@ impl Session {
     /// What values at the id's place mean to this execution.
     pub(in crate::proxy) fn meaning(&self, prepared: &PreparedInsert) -> Result<Meaning, Refusal> {
         let insert = &prepared.insert;
-        let state = self.relay.view.state().ok_or_else(state_unknown)?;
+        let state = self.relay.session.state().ok_or_else(state_unknown)?;
         let meaning = Meaning::new(&state.dialect, id_shape(&insert.target));
         if insert.zero_meant.is_some_and(|zero_was_value| zero_was_value != meaning.zero_is_value) {
             return Err(refused(

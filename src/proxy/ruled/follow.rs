@@ -16,7 +16,7 @@ impl Session {
         self.follow(&target, &ids).await;
     }
 
-    /// The highest first. By the active rules: what was planned under others may be closed.
+    /// `ids`: the highest first. By the active rules: the generators of earlier ones may be closed.
     pub(in crate::proxy) async fn follow(&mut self, target: &Target, ids: &[u64]) {
         let table = || format!("{}.{}", target.rule.schema, target.table);
         for &id in ids {
@@ -45,7 +45,7 @@ impl Session {
 
     async fn advance_past(&mut self, target: &Target, id: u64) -> Result<Advanced, String> {
         let limit = self.shared.id_deadline;
-        let mut tables = self.relay.view.tables.now();
+        let mut tables = self.relay.session.tables.now();
         loop {
             let now = match tables.lookup(&target.rule.schema, &target.table) {
                 Lookup::Ruled(now) => now,
@@ -55,7 +55,7 @@ impl Session {
             if !tables.is_retired() {
                 return advanced.map_err(|error| error.to_string());
             }
-            let next = self.relay.view.tables.after(&tables, limit).await;
+            let next = self.relay.session.tables.after(&tables, limit).await;
             tables = next.ok_or("the rules are being changed")?;
         }
     }

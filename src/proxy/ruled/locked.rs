@@ -1,10 +1,10 @@
-//! Statements of a user whose password has expired. The server answers 1820 to all but its change, also where
-//! the session's state is asked for, so no text can be read for certain. Nor need it be: a text that the server
-//! refuses inserts nothing.
+//! Statements of a user whose password has expired. The server answers 1820 to all but its change,
+//! also where the session's state is asked for, so no text can be read for certain. Nor need it be:
+//! a text that the server refuses inserts nothing.
 //!
-//! Measured: MariaDB 10.11 refuses COM_STMT_PREPARE and every packet of several statements. MySQL 9.7 prepares
-//! any text, and runs what stands after the ALTER USER of the same packet. Those two may insert, so there a text
-//! that names an INSERT gets the server's error from here.
+//! Measured: MariaDB 10.11 refuses COM_STMT_PREPARE and every packet of several statements. MySQL
+//! 9.7 prepares any text, and runs what stands after the ALTER USER of the same packet. Those two
+//! may insert, so there a text that names an INSERT gets the server's error from here.
 
 use memchr::memchr;
 

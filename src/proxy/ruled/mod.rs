@@ -1,13 +1,13 @@
 //! Statements that may insert into ruled tables: planned, given their ids, and sent in the client's place.
 //!
-//! `statement` has texts, `execute` executions of prepared ones, `select` INSERT ... SELECT. A text comes to a
-//! `verdict`; `progress` says how far a command came.
+//! `statement` has texts, `execute` executions of prepared ones, `select` INSERT ... SELECT. A text
+//! comes to a `verdict`; `progress` says how far a command came.
 
 pub(super) mod audited;
 mod execute;
 mod follow;
-mod hidden;
 mod locked;
+mod masked;
 mod params;
 pub(super) mod progress;
 mod rehearsal;

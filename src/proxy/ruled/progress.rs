@@ -8,7 +8,7 @@ use crate::mysql::prepared::ParamType;
 use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::need::{Need, Shown};
-use crate::proxy::known::statements::{Kept, Source};
+use crate::proxy::known::statements::Kept;
 use crate::proxy::relay::outstanding::Note;
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::tables::Tables;
@@ -60,14 +60,6 @@ impl Task {
             Task::Execute { .. } => None,
         };
         text.unwrap_or_default()
-    }
-
-    /// What an execution was prepared from.
-    pub(in crate::proxy) fn source(&self) -> Option<&Source> {
-        match self {
-            Task::Execute { kept, .. } => Some(&kept.source),
-            Task::Text { .. } | Task::Prepare(_) => None,
-        }
     }
 
     pub(in crate::proxy) fn had_long_data(&self) -> bool {

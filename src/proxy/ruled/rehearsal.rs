@@ -1,13 +1,13 @@
-//! Statements into tables in shadow mode. On their way they are as those of any table without a rule; beside it they are
-//! planned a second time, with the table ruled, and what would have become of them is counted. Nothing here can wait, ask,
-//! fail or change what is sent.
+//! Statements into tables in shadow mode. They pass as those of any table without a rule do. They
+//! are also planned a second time, with the table ruled, and what would have become of them is
+//! counted. Nothing here can wait, ask, fail or change what is sent.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::mysql::command::Command;
-use crate::proxy::known::named::Names;
+use crate::proxy::known::sql_prepared::SqlPrepared;
 use crate::proxy::known::statements::Kept;
-use crate::proxy::known::temporary::Hides;
+use crate::proxy::known::temporary::Masked;
 use crate::proxy::ruled::params::{BULK_SELECT, Params, too_many_sets};
 use crate::proxy::session::Session;
 use crate::rewrite::plan::effects::Effects;
@@ -21,15 +21,15 @@ use crate::table_name::TableName;
 use crate::tables::Tables;
 use crate::tables::shadow_counts::Outcome;
 
-/// What SQL's PREPARE named, as it would have been sent, and what the server told the session.
-struct Told<'a> {
-    rehearsed: &'a Names,
-    session: &'a Names,
+/// What SQL's PREPARE would have sent, and what the server answered the session.
+struct RehearsedSession<'a> {
+    prepared: &'a SqlPrepared,
+    session: &'a SqlPrepared,
 }
 
-impl named::Session for Told<'_> {
+impl named::Session for RehearsedSession<'_> {
     fn named(&self, name: &str) -> Known {
-        self.rehearsed.named(name)
+        self.prepared.named(name)
     }
 
     fn value(&self, question: &[u8]) -> Value {
@@ -42,7 +42,7 @@ struct Rehearsed {
     planned: Planned,
     /// Tables in shadow mode that it looked at, in this order.
     tables: Vec<LookedAt>,
-    /// Whether a temporary table hides one of them would be asked first.
+    /// Whether a temporary table masks one of them would be asked first.
     asks: bool,
 }
 
@@ -56,8 +56,8 @@ struct LookedAt {
 impl Session {
     /// Counts what would become of a statement that goes on. Returns what it would leave behind for later ones.
     pub(in crate::proxy) fn rehearse(&self, command: Command, text: &[u8]) -> Option<Effects> {
-        let tables = self.relay.view.tables.now();
-        let state = self.relay.view.state().filter(|_| tables.rehearses())?;
+        let tables = self.relay.session.tables.now();
+        let state = self.relay.session.state().filter(|_| tables.rehearses())?;
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
         let rehearsed = self.rehearsed(&tables, text, (&state.dialect, state.database.as_deref()), protocol);
         let digest = || digest(text, &state.dialect);
@@ -92,8 +92,8 @@ impl Session {
 
     /// A statement that is too long to be read passes where no rule concerns its table, and would not with one.
     pub(in crate::proxy) fn rehearse_too_long(&self, beginning: &[u8]) {
-        let tables = self.relay.view.tables.now();
-        let Some(state) = self.relay.view.state().filter(|_| tables.rehearses()) else { return };
+        let tables = self.relay.session.tables.now();
+        let Some(state) = self.relay.session.state().filter(|_| tables.rehearses()) else { return };
         let read_in = (&state.dialect, state.database.as_deref());
         let rehearsed = self.rehearsed(&tables, beginning, read_in, Protocol::Text);
         let Some(name) = rehearsed.tables.first().map(|first| parts(&first.table)) else { return };
@@ -106,12 +106,12 @@ impl Session {
     /// Counts what would become of an execution of an INSERT that the server has as it came.
     pub(in crate::proxy) fn rehearse_execution(&self, tables: &Tables, kept: &Kept, params: &Params<'_>) {
         // It passed while no rule named its table; one has come since.
-        if self.relay.view.is_untouched() {
+        if self.relay.session.is_untouched() {
             return;
         }
         let source = &kept.source;
         let Some(name) =
-            tables.shadowed(&source.named.schema, &source.named.table).filter(|_| !tables.is_retired())
+            tables.shadowed(&source.table.schema, &source.table.table).filter(|_| !tables.is_retired())
         else {
             return;
         };
@@ -171,28 +171,29 @@ impl Session {
         (dialect, database): (&Dialect, Option<&str>),
         protocol: Protocol,
     ) -> Rehearsed {
-        let view = &self.relay.view;
+        let session = &self.relay.session;
         let looked_at = Mutex::new((Vec::new(), false));
         let lookup = |schema: &str, table: &str| {
             if let Some(found) = tables.shadowed(schema, table) {
                 let mut looked_at = looked_at.lock().unwrap_or_else(PoisonError::into_inner);
                 looked_at.0.push(LookedAt { named: TableName::new(schema, table), table: found });
-                // Counted as if it hid nothing, which is what the server would say of most.
-                looked_at.1 |= view.hides(schema, table) == Hides::Unsure;
+                // Counted as if it masked nothing, which is what the server would say of most.
+                looked_at.1 |= session.masked(schema, table) == Masked::Unsure;
             }
             tables.rehearsed(schema, table)
         };
-        let told = Told { rehearsed: &view.rehearsed_names, session: &view.names };
+        let rehearsed =
+            RehearsedSession { prepared: &session.rehearsed_prepared, session: &session.sql_prepared };
         let planned = planner::plan(
             text,
             &plan::View {
                 dialect,
-                multi_statements: view.multi_statements && protocol == Protocol::Text,
+                multi_statements: session.multi_statements && protocol == Protocol::Text,
                 default_schema: database,
                 any_rules: true,
                 tables: &lookup,
-                hidden: &|schema, table| view.hides(schema, table) == Hides::Yes,
-                session: &told,
+                hidden: &|schema, table| session.masked(schema, table) == Masked::Yes,
+                session: &rehearsed,
             },
             protocol,
         );

@@ -1,5 +1,6 @@
-//! An INSERT ... SELECT, step by step: what the server must be asked for it, a block of ids, the statement itself, and where the
-//! block was too small, another one. The client's commands after it wait until it is answered.
+//! An INSERT ... SELECT, step by step: questions to the server, a block of ids, the statement
+//! itself, and where the block was too small, another one. The client's commands after it wait
+//! until it is answered.
 
 use std::sync::Arc;
 
@@ -73,7 +74,7 @@ impl Session {
         if arrived.command == Command::StmtPrepare {
             self.relay.statements.refuse_last();
         }
-        // The server does not see an execution that is refused before it is sent: what came ahead for it is dropped.
+        // The server does not see this execution, so what was sent ahead for it is dropped.
         if task.had_long_data() && tries == 0 && !matches!(stop, Stop::Over(_)) {
             self.reset_long_data(arrived.statement);
         }
@@ -92,8 +93,14 @@ impl Session {
         if let Some(columns) = &columns {
             let said = select.check_columns(columns, insert.target.rule.explicit);
             said.map_err(|refusal| Refusal::Statement(refusal.to_string()))?;
-            if select.may_hide_digits_in_views(columns) {
-                self.ask_for_views(select).await?;
+            if select.may_hide_digits_in_views(columns)
+                && self.ask_number(select.views_named().as_ref()).await?.is_none_or(|views| views > 0)
+            {
+                return Err(refused(
+                    "the query computes decimals from a view, which may have more digits than they show; write \
+                     CAST(... AS DECIMAL(m,n)) or ROUND(..., n) around them, or name the view's tables",
+                )
+                .into());
             }
         }
         if let Task::Prepare(kept) = task {
@@ -113,7 +120,7 @@ impl Session {
             block = match longer.and_then(|block| block.ok_or(Stop::Failed(error))) {
                 Ok(block) => block,
                 Err(stop) => {
-                    self.relay.view.owe_insert_id(Some(before_first));
+                    self.relay.session.owe_insert_id(Some(before_first));
                     return Err(stop);
                 }
             };
@@ -121,7 +128,8 @@ impl Session {
         }
     }
 
-    /// The columns of its query, where it is not prepared already, and LAST_INSERT_ID(). `None`: the client's own text was sent.
+    /// The columns of its query, where it is not prepared already, and LAST_INSERT_ID(). `None`:
+    /// the client's own text was sent.
     async fn ask_for_select(
         &mut self,
         job: &Job<'_>,
@@ -178,18 +186,6 @@ impl Session {
         }
         let columns = described.definitions.iter().skip(usize::from(ok.params));
         columns.map(|definition| ColumnDefinition::parse(definition).map_err(|_| cannot())).collect()
-    }
-
-    async fn ask_for_views(&mut self, select: &SelectPlan) -> Result<(), Stop> {
-        let views = self.ask_number(select.views_named().as_ref()).await?;
-        if views.is_none_or(|views| views > 0) {
-            return Err(refused(
-                "the query computes decimals from a view, which may have more digits than they show; write \
-                 CAST(... AS DECIMAL(m,n)) or ROUND(..., n) around them, or name the view's tables",
-            )
-            .into());
-        }
-        Ok(())
     }
 
     /// The number in the only row of a query's answer, which comes as hexadecimal digits of its text.
@@ -251,9 +247,9 @@ impl Session {
             }
             self.supply(Command::Query, Need::Rules { retired: tables }).await?;
         };
-        match task.source() {
-            Some(source) => self.audit_source(Some(source), &inserts),
-            None => self.audit(Some(text), &inserts),
+        match task {
+            Task::Execute { kept, .. } => self.audit_source(Some(&kept.source), &inserts),
+            Task::Text { .. } | Task::Prepare(_) => self.audit(Some(text), &inserts),
         }
         let nr_shift = self.relay.send_later(&payload, arrived.packets);
         let note = Note::Statements { inserts, explicit: Vec::new(), effects: None };
@@ -272,7 +268,7 @@ impl Session {
             return Err(lost().into());
         }
         loop {
-            let tables = self.relay.view.tables.now();
+            let tables = self.relay.session.tables.now();
             if !self.meanwhile(tables.still_serves(target)).await? {
                 return Err(refused(
                     "the rules or the columns of its table have changed while the INSERT ... SELECT was on its way; nothing was \
@@ -350,9 +346,9 @@ impl Session {
     pub(in crate::proxy) async fn follow_selected_ids(&mut self) {
         let Some(reply) = self.relay.insert_reply() else { return };
         reply.is_followed();
-        let target = reply.target().clone();
+        let target = reply.target.clone();
         let rule = &target.rule;
-        let highest = match self.relay.view.tables.schema() {
+        let highest = match self.relay.session.tables.schema() {
             Some(schema) => {
                 let highest = schema.highest_stored(&rule.schema, &target.table, &rule.column).await;
                 highest.map_err(|error| error.to_string())
@@ -371,7 +367,8 @@ impl Session {
 }
 
 impl Relay {
-    /// An INSERT ... SELECT has failed; whether because its block was too small, and what to do with the packet then.
+    /// What to do with the error of an INSERT ... SELECT whose block was too small. `None`: it has
+    /// another cause.
     pub(in crate::proxy) fn block_overran(&mut self, header: Header, whole: usize) -> Option<Step> {
         let returns_rows = self.insert_reply()?.selects_with_rows()?;
         let payload = self.down.window().get(HEADER_BYTES..whole)?;

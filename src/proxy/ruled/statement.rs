@@ -12,7 +12,7 @@ use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::inserts::{Ids, InsertReply, SmallestId};
 use crate::proxy::known::need::{Need, Shown, Supplied, Unsent};
 use crate::proxy::known::statements::{Kept, Source};
-use crate::proxy::known::temporary::Hides;
+use crate::proxy::known::temporary::Masked;
 use crate::proxy::relay::Arrived;
 use crate::proxy::relay::outstanding::Note;
 use crate::proxy::ruled::locked;
@@ -36,7 +36,7 @@ impl Session {
     pub(in crate::proxy) fn statement(&mut self, arrived: Arrived) -> Progress {
         let command = arrived.command;
         let mut supplied = std::mem::take(&mut self.supplied);
-        let tables = self.relay.view.tables.now();
+        let tables = self.relay.session.tables.now();
         let payload = payload_of(self.relay.up.window(), arrived.window_bytes);
         let has_attributes = command == Command::Query && self.relay.has_attributes();
         let Ok(text_at) = text_at(&payload, has_attributes) else {
@@ -54,13 +54,13 @@ impl Session {
             self.supplied = supplied;
             return Progress::Needs(need);
         }
-        let named = self.named(&tables, text);
+        let mentioned = self.mentioned(&tables, text);
         let rehearsed = if judged.is_ok() { self.rehearse(command, text) } else { None };
         drop(payload);
-        let view = &mut self.relay.view;
-        view.named = view.named.and(named);
+        let session = &mut self.relay.session;
+        session.mentioned = session.mentioned.and(mentioned);
         if let Some(effects) = rehearsed {
-            view.rehearsed_names.take(&effects, None);
+            session.rehearsed_prepared.take(&effects, None);
         }
         match judged {
             Err(unsent) => self.unsent(arrived, unsent),
@@ -89,7 +89,8 @@ impl Session {
         }
     }
 
-    /// COM_STMT_PREPARE of an INSERT: with parameters of ours, or as it came where no rule concerns it.
+    /// COM_STMT_PREPARE of an INSERT: with parameters of ours, or as it came where no rule concerns
+    /// it.
     fn prepare(&mut self, arrived: Arrived, kept: Arc<Kept>) -> Progress {
         let note = Note::Prepare(kept.clone());
         match &kept.prepared {
@@ -116,14 +117,14 @@ impl Session {
 
     /// What is kept of a text that is being prepared. `None`: the session's state is not known.
     fn source(&self, text: &[u8], (schema, table): (&str, &str)) -> Option<Arc<Source>> {
-        let state = self.relay.view.state()?;
+        let state = self.relay.session.state()?;
         let has_room = self.relay.statements.has_room(2 * text.len());
         Some(Arc::new(Source {
             text: has_room.then(|| text.to_vec()),
             dialect: state.dialect,
             reads_alike: false,
             database: state.database.clone(),
-            named: TableName::new(schema, table),
+            table: TableName::new(schema, table),
         }))
     }
 
@@ -135,9 +136,9 @@ impl Session {
         text: &[u8],
         supplied: &mut Supplied,
     ) -> Result<Verdict, Unsent> {
-        let view = &self.relay.view;
-        if let Some(error) = view.locked().filter(|_| tables.has_rules()) {
-            if locked::may_insert(command, text, view.multi_statements) {
+        let session = &self.relay.session;
+        if let Some(error) = session.locked().filter(|_| tables.has_rules()) {
+            if locked::may_insert(command, text, session.multi_statements) {
                 return Err(Unsent::Failed(error.to_vec()));
             }
             return Ok(Verdict::Pass(Effects::unseen()));
@@ -173,7 +174,7 @@ impl Session {
                 Err(Unsent::Unreadable(Shown::new(unreadable, text)))
             }
             Planned::Rewrite(plan) => {
-                // What is prepared otherwise is judged by the server before it is executed.
+                // The server judges any other text that is being prepared before it is executed.
                 let takes_now = protocol == Protocol::Text || plan.select().is_some();
                 match self.relay.rights.objection(&plan, text).filter(|_| takes_now) {
                     Some(unsent) => Err(unsent),
@@ -191,8 +192,8 @@ impl Session {
         if is_prepare && (!effects.leave_session() || effects.hidden_insert.is_some()) {
             return Verdict::PassActing(effects);
         }
-        let named = effects.inserts_into.as_ref();
-        match named.and_then(|named| self.source(text, (&named.schema, &named.table))) {
+        let table = effects.inserts_into.as_ref();
+        match table.and_then(|name| self.source(text, (&name.schema, &name.table))) {
             Some(source) => Verdict::Prepare(Arc::new(Kept { source, prepared: None })),
             None => Verdict::Pass(effects),
         }
@@ -211,12 +212,12 @@ impl Session {
     }
 
     fn judge_rewrite(&self, plan: &Plan, texts: (&[u8], &[u8]), written: Written<'_>) -> Result<(), Refusal> {
-        let state = self.relay.view.state().ok_or_else(state_unknown)?;
+        let state = self.relay.session.state().ok_or_else(state_unknown)?;
         self.shared.verifier.judge(plan, &state.dialect, texts, written)
     }
 
-    /// What is to be sent, unless a second parser reads it otherwise. The ids are taken by then, and lost where it
-    /// does: only so is it the very text that is judged.
+    /// What is to be sent, unless a second parser reads it otherwise. It gets the very text that
+    /// would be sent, so ids are taken by then, and lost where it differs.
     fn verified(&self, text: &[u8], verdict: Verdict) -> Result<Verdict, Unsent> {
         if let Verdict::Send(WithIds { plan, ranges, .. }) = &verdict
             && self.shared.verifier.is_due()
@@ -229,8 +230,8 @@ impl Session {
     }
 
     fn planned(&self, tables: &Tables, protocol: Protocol, text: &[u8]) -> Result<Planned, Refusal> {
-        let view = &self.relay.view;
-        let Some(state) = view.state() else {
+        let session = &self.relay.session;
+        let Some(state) = session.state() else {
             return if tables.has_rules() {
                 Err(state_unknown())
             } else {
@@ -238,20 +239,20 @@ impl Session {
             };
         };
         let lookup = |schema: &str, table: &str| match tables.lookup(schema, table) {
-            // Whether it is ruled at all comes first.
+            // A temporary table matters only where the name is ruled.
             found @ (Lookup::NotRuled | Lookup::Unknown) => found,
-            _ if view.hides(schema, table) == Hides::Unsure => Lookup::PerhapsHidden,
+            _ if session.masked(schema, table) == Masked::Unsure => Lookup::PerhapsHidden,
             found => found,
         };
-        let hidden = |schema: &str, table: &str| view.hides(schema, table) == Hides::Yes;
+        let hidden = |schema: &str, table: &str| session.masked(schema, table) == Masked::Yes;
         let plan_view = plan::View {
             dialect: &state.dialect,
-            multi_statements: view.multi_statements && protocol == Protocol::Text,
+            multi_statements: session.multi_statements && protocol == Protocol::Text,
             default_schema: state.database.as_deref(),
             any_rules: tables.has_rules(),
             tables: &lookup,
             hidden: &hidden,
-            session: &view.names,
+            session: &session.sql_prepared,
         };
         Ok(planner::plan(text, &plan_view, protocol))
     }
@@ -264,8 +265,8 @@ impl Session {
         let text = text_at(payload, has_attributes).ok().and_then(|at| payload.get(at..)).unwrap_or_default();
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
         let begins_insert =
-            self.relay.view.state().is_some_and(|state| planner::begins_insert(text, &state.dialect));
-        let tables = self.relay.view.tables.now();
+            self.relay.session.state().is_some_and(|state| planner::begins_insert(text, &state.dialect));
+        let tables = self.relay.session.tables.now();
         let planned = if begins_insert { self.planned(&tables, protocol, text).ok() } else { None };
         match planned {
             Some(Planned::Needs(need @ plan::Need::Table(_))) if self.supplied.may_look() => {
@@ -305,7 +306,7 @@ impl Session {
         let mut inserts = Vec::with_capacity(plan.inserts.len());
         for insert in &plan.inserts {
             let ids = if insert.ids > 0 { taken.next().map(Ids::from) } else { None };
-            // An update still tells by what was added to its list.
+            // An update reports the id by what was added to its list.
             if ids.is_some() || insert.style == Style::OdkuLiteral && !insert.is_named {
                 inserts.push(InsertReply::new(insert, ids, found_rows, tables.clone()));
             }
@@ -340,7 +341,7 @@ impl Session {
     /// Asked on the control connection, which sees the rows of this session's open transaction at READ UNCOMMITTED.
     pub(in crate::proxy) async fn smallest_id(&mut self, question: &SmallestId) -> Option<u64> {
         let target = &question.target;
-        let schema = self.relay.view.tables.schema()?;
+        let schema = self.relay.session.tables.schema()?;
         // Of the table, also where the statement names a view.
         let column = id_shape(target)?;
         let column = ColumnShape { name: target.rule.column.clone(), ..column.clone() };

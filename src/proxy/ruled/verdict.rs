@@ -3,7 +3,6 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use crate::ids::TakeError;
 use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::mysql::reader::Malformed;
@@ -21,7 +20,8 @@ pub(in crate::proxy) enum Verdict {
     PassActing(Effects),
     /// The ids go in, and the OK packets need what `inserts` say.
     Send(WithIds),
-    /// An INSERT that is being prepared. Where no rule concerns it, it is sent as it came: one may later.
+    /// An INSERT that is being prepared. Where no rule concerns it, it is sent as it came: one may
+    /// later.
     Prepare(Arc<Kept>),
     /// INSERT ... SELECT by text.
     Select(Box<Plan>),
@@ -42,10 +42,6 @@ pub(in crate::proxy) fn within(target: &Target, range: IdBlock) -> Result<IdBloc
 /// The statement is refused for what it says.
 pub(in crate::proxy) fn refused(why: impl Display) -> Refusal {
     Refusal::Statement(format!("rowstamp: {why}"))
-}
-
-pub(in crate::proxy) fn no_id(error: &TakeError) -> Refusal {
-    Refusal::NoId(error.for_client())
 }
 
 /// Nothing that depends on it is guessed.

@@ -76,7 +76,7 @@ impl Session {
         match command {
             Command::Query | Command::StmtPrepare => self.statement(arrived),
             // The server refuses each of them.
-            _ if self.relay.view.locked().is_some() => self.note_and_pass(arrived),
+            _ if self.relay.session.locked().is_some() => self.note_and_pass(arrived),
             _ => self.execute(arrived),
         }
     }
@@ -97,7 +97,7 @@ impl Session {
         if arrived.command == Command::SetOption
             && let Some(&[option @ (0 | 1), 0]) = self.relay.payload(arrived).get(1..3)
         {
-            self.relay.view.multi_statements = option == 0;
+            self.relay.session.multi_statements = option == 0;
         }
         self.pass(arrived, false, Note::Nothing)
     }
@@ -160,11 +160,11 @@ impl Session {
         Progress::Done
     }
 
-    /// The command is decided: what was found out for it is no other's.
+    /// The command is decided: what was found out for it serves no other.
     pub(in crate::proxy) fn decided(&mut self) -> Progress {
         self.supplied = Supplied::default();
         self.relay.rights.forget_answers();
-        self.relay.view.names.forget_answers();
+        self.relay.session.sql_prepared.forget_answers();
         Progress::Done
     }
 }

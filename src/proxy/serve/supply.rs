@@ -10,7 +10,7 @@ use crate::mysql::response::PrepareOk;
 use crate::proxy::known::need::Need;
 use crate::proxy::relay::{Arrived, Relay, Violation};
 use crate::proxy::ruled::progress::Progress;
-use crate::proxy::ruled::verdict::{no_id, refused};
+use crate::proxy::ruled::verdict::refused;
 use crate::proxy::session::{Going, Over, Question, Session, Stop};
 use crate::sessions::Count;
 use crate::sql::name::quoted;
@@ -75,32 +75,32 @@ impl Session {
         let limit = self.shared.id_deadline;
         match need {
             Need::State { must_ask } => {
-                if must_ask && self.relay.view.ask() {
+                if must_ask && self.relay.session.ask() {
                     self.until(|relay| relay.up.is_clear()).await?;
                     self.relay.ask_state();
                 }
                 let is_known =
-                    |relay: &Relay| relay.view.is_settled() && !relay.outstanding.may_change_session();
+                    |relay: &Relay| relay.session.is_settled() && !relay.outstanding.may_change_session();
                 self.until(is_known).await?;
             }
             Need::Views => {
-                let tables = self.relay.view.tables.now();
+                let tables = self.relay.session.tables.now();
                 self.meanwhile(tables.know_views()).await?;
             }
             Need::Table { name, again } => {
-                let tables = self.relay.view.tables.now();
+                let tables = self.relay.session.tables.now();
                 self.meanwhile(tables.fetch(&name.schema, &name.table, again)).await?;
             }
             Need::Temporary(name) => self.ask_temporary(command, &name).await?,
             Need::Value { question } => {
                 let answer = self.ask(Question::Query(&question)).await?;
-                self.relay.view.names.answered(question, answer);
+                self.relay.session.sql_prepared.answered(question, answer);
             }
             Need::Right(target) => {
                 let (schema, name) = target.named();
                 let (schema, name, column) = (quoted(schema), quoted(name), quoted(target.id_column()));
                 let sql = format!("INSERT INTO {schema}.{name} ({column}) VALUES (NULL)");
-                let state = self.relay.view.state();
+                let state = self.relay.session.state();
                 match state.and_then(|state| state.dialect.charset.written(&sql)).map(Cow::into_owned) {
                     Some(sql) => {
                         let answered = self.ask(Question::Prepare(&sql)).await?;
@@ -116,18 +116,18 @@ impl Session {
                 self.relay.here.count(Count::WaitedNanos, waited);
                 match taken {
                     Ok(ids) => self.supplied.put(&tables, target, ids),
-                    // Whether they may still be had is for the rules that are active by now to say.
+                    // The rules that are active by now say whether there are ids.
                     Err(_) if tables.is_retired() => {}
-                    Err(error) => return Err(no_id(&error).into()),
+                    Err(error) => return Err(Refusal::NoId(error.for_client()).into()),
                 }
             }
             Need::Guard { tables, target } => {
                 let guarded = self.meanwhile(tables.guarded(&target, limit)).await?;
-                guarded.map_err(|error| no_id(&error))?;
+                guarded.map_err(|error| Refusal::NoId(error.for_client()))?;
             }
             Need::Rules { retired } => {
                 self.supplied.begin_again();
-                let in_force = self.relay.view.tables.clone();
+                let in_force = self.relay.session.tables.clone();
                 let next = self.meanwhile(in_force.after(&retired, limit)).await?;
                 next.ok_or_else(|| Refusal::NoId("the rules are being changed; try again".into()))?;
             }

@@ -118,7 +118,7 @@ async fn queries_between_inserts_of_ours_and_answers_of_ours() {
         let result = rows(capabilities, 1, &["a", "bc"], 2);
         let several = all(&[ok(1, 0, 0, 0x0A), rows(capabilities, 2, &["x"], 2)]);
         let script = [
-            // All at once; the ruled one holds back what stands behind it until the state is known.
+            // All at once; the ruled one holds back what comes after it until the state is known.
             Client(all(&[q("SELECT 'a'"), q(INSERT), q("SELECT 2"), p(0, [0x99]), p(0, []), q("UPDATE u")])),
             ToServer(all(&[q("SELECT 'a'"), q(STATE_SQL), q(TRACK_SQL)])),
             Server(result.clone()),

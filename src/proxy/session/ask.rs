@@ -1,5 +1,6 @@
-//! Waiting in the middle of a command: for the server's answer to a question of ours, or for anything else. The client's commands
-//! stay where they are meanwhile, and answers to what was sent before go on to it; timeouts, drain and KILL act as ever.
+//! Waiting in the middle of a command: for the server's answer to a question of ours, or for
+//! anything else. Meanwhile the client's commands stay where they are, answers to earlier ones go
+//! on to it, and timeouts, drain and KILL act as ever.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -102,7 +103,7 @@ impl Session {
         Ok(())
     }
 
-    /// Goes on until the future is ready, which has nothing of the session.
+    /// Goes on until the future is ready. It borrows nothing of the session.
     pub(in crate::proxy) async fn meanwhile<T>(&mut self, future: impl Future<Output = T>) -> Going<T> {
         let mut future = pin!(future);
         self.relay.holds_client = true;
@@ -176,7 +177,7 @@ impl Relay {
             Question::Query(sql) => self.query_own(asked(false), sql),
             Question::Prepare(text) | Question::Describe(text) | Question::PrepareAndKeep(text) => {
                 let keeps_definitions = matches!(question, Question::Describe(_));
-                self.statements.displace_last();
+                self.statements.is_displaced = true;
                 let payload = command_payload(Command::StmtPrepare, text);
                 self.send_own(asked(keeps_definitions), Reply::Prepare, &payload);
             }

@@ -246,7 +246,7 @@ impl Rig {
     /// With a table that was looked up, so that nothing is waited for but the id, and a state that is known.
     async fn ready(capabilities: Capabilities) -> Rig {
         let mut rig = Rig::new(capabilities).await;
-        rig.session.relay.view.take_state(Some(b"\x00\x0e757466386d6234\x010\x011\x00\xfb"));
+        rig.session.relay.session.take_state(Some(b"\x00\x0e757466386d6234\x010\x011\x00\xfb"));
         rig.session.shared.tables.now().fetch("s", "t", false).await;
         rig
     }

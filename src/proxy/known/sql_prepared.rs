@@ -1,4 +1,5 @@
-//! What SQL's PREPARE named in this session, and values that the server was asked for.
+//! Statements that SQL's PREPARE gave a name in this session, and values that the server was asked
+//! for.
 
 use std::collections::HashMap;
 
@@ -10,19 +11,20 @@ use crate::sql::last_result::may_read_insert_id;
 use crate::text_query::unhex;
 
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct Names {
+pub(in crate::proxy) struct SqlPrepared {
     /// By name in lower case.
     statements: HashMap<String, Known>,
     /// A routine ran: there may be names that were never seen.
     routine_ran: bool,
-    /// What was prepared under names that are not known was not looked at, and a rule may concern it by now.
-    others_lost: bool,
+    /// Statements were prepared under other names and not looked at. A rule may concern them by
+    /// now.
+    pub(in crate::proxy) others_lost: bool,
     answers: Vec<(Vec<u8>, Value)>,
     /// The session shares its connection with others (MySQL Router).
-    shares_connection: bool,
+    pub(in crate::proxy) shares_connection: bool,
 }
 
-impl named::Session for Names {
+impl named::Session for SqlPrepared {
     fn named(&self, name: &str) -> Known {
         match self.statements.get(&name.to_lowercase()) {
             None if self.others_lost => Known::Lost,
@@ -42,21 +44,13 @@ impl named::Session for Names {
     }
 }
 
-impl Names {
-    pub(in crate::proxy) fn shares_connection(&mut self) {
-        self.shares_connection = true;
-    }
-
+impl SqlPrepared {
     /// Whether a statement that a name runs reads what the statement before it left behind.
     pub(in crate::proxy) fn any_reads_counts(&self) -> bool {
         self.statements.values().any(|known| match known {
             Known::Is(statement) | Known::Perhaps(statement) => !may_read_insert_id(statement.source()),
             Known::Lost | Known::Unknown | Known::Unseen => false,
         })
-    }
-
-    pub(in crate::proxy) fn lose_all(&mut self) {
-        self.others_lost = true;
     }
 
     /// Whether a statement that a name may run is one of those that a rule `concerns`, as far as is known.
@@ -68,8 +62,8 @@ impl Names {
             })
     }
 
-    /// Texts that the server has told for the command that is being judged.
-    pub(in crate::proxy) fn told(&self) -> impl Iterator<Item = &str> {
+    /// Texts that the server answered with, for the command that is being judged.
+    pub(in crate::proxy) fn answered_texts(&self) -> impl Iterator<Item = &str> {
         self.answers.iter().filter_map(|(_, value)| match value {
             Value::Text(text) => Some(text.as_str()),
             _ => None,
@@ -97,7 +91,8 @@ impl Names {
                 (NamedChange::Prepared(_, statement), None) => {
                     self.statements.insert(name, Known::Is(statement.clone()));
                 }
-                // A PREPARE that fails leaves no statement of the name; behind a statement that failed nothing ran.
+                // A PREPARE that fails leaves no statement of the name. After a statement that
+                // failed nothing ran.
                 (NamedChange::Prepared(..), Some(0)) if *nth == 0 => {
                     self.statements.remove(&name);
                 }

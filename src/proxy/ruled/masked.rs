@@ -1,4 +1,5 @@
-//! Ruled statements whose table a temporary one may hide: the server is asked before they are planned or executed.
+//! Ruled statements whose table a temporary one may mask: the server is asked before they are
+//! planned or executed.
 
 use std::borrow::Cow;
 
@@ -6,7 +7,7 @@ use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::packet::{Whole, payload_of, whole_payload};
 use crate::proxy::known::need::{Need, Unsent};
-use crate::proxy::known::temporary::{Hides, answer, question};
+use crate::proxy::known::temporary::{Masked, answer, question};
 use crate::proxy::relay::Arrived;
 use crate::proxy::ruled::verdict::{refused, state_unknown};
 use crate::proxy::session::{Question, Session, Stop};
@@ -14,13 +15,13 @@ use crate::sql::last_result::may_read_insert_id;
 use crate::table_name::TableName;
 
 impl Session {
-    /// Has the server say whether a temporary table hides the name.
+    /// Has the server say whether a temporary table masks the name.
     pub(in crate::proxy) async fn ask_temporary(
         &mut self,
         command: Command,
         name: &TableName,
     ) -> Result<(), Stop> {
-        let state = self.relay.view.state().ok_or_else(state_unknown)?;
+        let state = self.relay.session.state().ok_or_else(state_unknown)?;
         let cannot_ask = |why: &str| {
             Err(refused(format_args!(
                 "a temporary table may hide {name}, and the server cannot be asked {why}"
@@ -36,17 +37,18 @@ impl Session {
             return cannot_ask(why);
         }
         match self.ask(Question::Query(&sql)).await? {
-            // Killed, or out of time: it is asked again. Whatever else is said of the name, it is no temporary table.
+            // Killed, or out of time: it is asked again. Whatever else is said of the name, it is
+            // no temporary table.
             Err(error) if matches!(error.code, 1317 | 3024) => {}
             answered => {
                 let row = answered.ok().and_then(|answered| answered.row);
-                self.relay.view.take_temporary(&name.schema, &name.table, answer(row.as_deref()));
+                self.relay.session.take_temporary(&name.schema, &name.table, answer(row.as_deref()));
             }
         }
         Ok(())
     }
 
-    /// Whether the client's present text reads what the statement before it left behind.
+    /// Whether the client's present text reads what the statement before it has left.
     fn reads_counts(&self, command: Command) -> bool {
         if !matches!(command, Command::Query | Command::StmtPrepare) {
             return false;
@@ -59,19 +61,20 @@ impl Session {
         !may_read_insert_id(text.unwrap_or_default())
     }
 
-    /// A statement was prepared for a table, or for the temporary one that hid it. Whether it is the latter's
-    /// still, and passes.
-    pub(in crate::proxy) fn is_hidden(&self, arrived: Arrived) -> Result<bool, Unsent> {
+    /// Whether an execution passes: its statement was prepared for a temporary table, which still
+    /// masks the ruled one.
+    pub(in crate::proxy) fn is_masked(&self, arrived: Arrived) -> Result<bool, Unsent> {
         let Some(id) = arrived.statement else { return Ok(false) };
-        let view = &self.relay.view;
-        let (name, was_hidden) = match self.relay.statements.get(id) {
+        let session = &self.relay.session;
+        let (name, was_masked) = match self.relay.statements.get(id) {
             Some(statement) => {
-                let (kept, name) = (&statement.kept, &statement.kept.source.named);
-                let hides = view.hides(&name.schema, &name.table);
-                // Where a rule has come for it, it is planned again, by what hides the name then.
-                let has_new_rule = || !kept.is_current(&view.tables.now().lookup(&name.schema, &name.table));
-                let must_ask = kept.prepared.is_some() || hides == Hides::Unsure && has_new_rule();
-                if hides == Hides::No || !must_ask {
+                let (kept, name) = (&statement.kept, &statement.kept.source.table);
+                let masked = session.masked(&name.schema, &name.table);
+                // Where a rule has come for it, it is planned again, by what masks the name then.
+                let has_new_rule =
+                    || !kept.is_current(&session.tables.now().lookup(&name.schema, &name.table));
+                let must_ask = kept.prepared.is_some() || masked == Masked::Unsure && has_new_rule();
+                if masked == Masked::No || !must_ask {
                     return Ok(false);
                 }
                 (name.clone(), false)
@@ -81,14 +84,14 @@ impl Session {
                 None => return Ok(false),
             },
         };
-        if view.is_untouched() {
+        if session.is_untouched() {
             return Err(Need::State { must_ask: true }.into());
         }
-        match (view.hides(&name.schema, &name.table), was_hidden) {
-            (Hides::Unsure, _) => Err(Need::Temporary(name).into()),
-            (Hides::No, false) => Ok(false),
-            (Hides::Yes, true) => Ok(true),
-            (Hides::Yes, false) | (Hides::No, true) => Err(refused(format_args!(
+        match (session.masked(&name.schema, &name.table), was_masked) {
+            (Masked::Unsure, _) => Err(Need::Temporary(name).into()),
+            (Masked::No, false) => Ok(false),
+            (Masked::Yes, true) => Ok(true),
+            (Masked::Yes, false) | (Masked::No, true) => Err(refused(format_args!(
                 "{name} is not the table any more that this was prepared for: a temporary table has come or gone; prepare \
                  it again"
             ))
