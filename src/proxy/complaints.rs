@@ -1,5 +1,5 @@
-//! What is told of clients that are turned away: the first time of an address at once, what follows as a count, once a minute. A log that
-//! anybody can fill is of no use to who reads it.
+//! What the log says of clients that are turned away: the first of an address at once, those that
+//! follow as a count, once a minute. A log that anybody can fill is of no use to its reader.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use crate::address::network;
 
 const PERIOD: Duration = Duration::from_mins(1);
-/// Addresses that are told apart at once: some 100 bytes each. All others count as one.
+/// Addresses that are counted apart at a time: some 100 bytes each. All others count as one.
 const ADDRESSES_MAX: usize = 1_024;
 
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
-    /// What was not told of each since its last line.
+    /// Clients of each since its last line.
     untold: Mutex<HashMap<Whose, u32>>,
 }
 
@@ -60,7 +60,7 @@ impl Complaints {
         Some(whose)
     }
 
-    /// What the last minute had; `None`: nothing, and the next one is told at once.
+    /// What the last minute had; `None`: nothing, and the next one is logged at once.
     fn settle(&self, whose: Whose) -> Option<u32> {
         let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
         let count = untold.get_mut(&whose).map(std::mem::take).filter(|count| *count > 0);

@@ -1,5 +1,5 @@
-//! One session: a logged-in client, its connection to the server, and what is known of both. `serve` serves it; `ask` is how a
-//! command asks the server something of its own, and waits.
+//! One session: a logged-in client, its connection to the server, and what is known of both.
+//! `serve` serves it. By `ask` a command asks the server a question, and waits for the answer.
 
 mod ask;
 pub(super) mod drain;
@@ -20,8 +20,8 @@ use crate::proxy::connect::seats::Seat;
 use crate::proxy::connect::stream::Stream;
 use crate::proxy::known::need::Supplied;
 use crate::proxy::known::rights::{Allowed, Rights};
+use crate::proxy::known::session_state::SessionState;
 use crate::proxy::known::statements::Statements;
-use crate::proxy::known::view::View;
 use crate::proxy::relay::lane::Lane;
 use crate::proxy::relay::outstanding::Queue;
 use crate::proxy::relay::pump::Watchdog;
@@ -113,11 +113,11 @@ pub(super) struct Session {
     pub(super) seat: Seat<Vec<u8>>,
 }
 
-/// The session is over, and nothing of the client's present command is gone on with.
+/// The session is over, and the client's present command ends with it.
 #[derive(Debug)]
 pub(super) struct Over {
     pub(super) how: Result<End, SessionError>,
-    /// The last that the client is told, and the number of the packet.
+    /// The error that the client gets last, and the number of the packet.
     pub(super) last_word: Option<(Refusal, usize)>,
 }
 
@@ -166,7 +166,7 @@ impl Session {
             up_state: UpState::Boundary,
             down_state: DownState::Boundary,
             outstanding: Queue::default(),
-            view: View::new(
+            session: SessionState::new(
                 shared.tables.clone(),
                 server,
                 multi_statements,

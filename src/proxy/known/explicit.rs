@@ -1,6 +1,7 @@
-//! Ids that a client writes itself, into a table whose rule says that later ids go on above them. They are not issued while their
-//! statement is under way, and the generator is raised once the server has stored them and before the client sees that: an account
-//! that the server denies its INSERT cannot use a generator up.
+//! Ids that a client writes itself, into a table whose rule says that later ids go on above them.
+//! They are not issued while their statement is under way. The generator is raised once the server
+//! has stored them, and before the client gets the answer. An account that the server denies its
+//! INSERT cannot use a generator up.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the OK packet of a ruled INSERT must say, so that the client learns the id that a native table would have told it.
+//! What the OK packet of a ruled INSERT must say: the id that a native table would have reported.
 //! docs/design/inserts.md, "The insert id", has the rules; the differential tests hold each.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(in crate::proxy) struct InsertReply {
     /// Which result of the packet is its own, counted from 0.
     pub(in crate::proxy) statement: usize,
     style: Style,
-    /// `None`: this execution takes none, but its OK packet still shows what stands in its text.
+    /// `None`: it takes none, but its OK packet still shows an id that stands in its text.
     ids: Option<Ids>,
     rows: u32,
     new_rows: NewRows,
@@ -31,7 +31,7 @@ pub(in crate::proxy) struct InsertReply {
     returning: bool,
     /// Several sets of parameters in one execution.
     bulk: Option<InBulk>,
-    target: Arc<Target>,
+    pub(in crate::proxy) target: Arc<Target>,
     smallest: Smallest,
     /// INSERT ... SELECT.
     selected: Option<Selected>,
@@ -54,10 +54,12 @@ struct Selected {
     returns_rows: bool,
 }
 
-/// What differs in a bulk execution of several sets: a wrapper acts for each, and so shows the last one's id.
+/// What differs in a bulk execution of several sets. A wrapper acts for each, and so shows the last
+/// id.
 #[derive(Debug, Clone, Copy)]
 struct InBulk {
-    /// `id=LAST_INSERT_ID(id)` is ours: where no row is new the server reports an updated one, and of several rows that is 0.
+    /// `id=LAST_INSERT_ID(id)` is ours. Where no row is new the server reports an updated one; a
+    /// native table reports 0 for several rows.
     none_is_zero: bool,
 }
 
@@ -99,7 +101,8 @@ pub(in crate::proxy) enum Settled {
 }
 
 impl InsertReply {
-    /// Whether the lease that its ids were taken in has ended by now: a long statement was written meanwhile.
+    /// Whether the lease that its ids were taken in ends too soon to send it: writing a long
+    /// statement took long.
     pub(in crate::proxy) fn is_late(&self) -> bool {
         self.ids.is_some() && self.send_by.is_near()
     }
@@ -154,10 +157,6 @@ impl InsertReply {
 
     fn none_is_zero(&self) -> bool {
         self.bulk.is_some_and(|bulk| bulk.none_is_zero)
-    }
-
-    pub(in crate::proxy) fn target(&self) -> &Arc<Target> {
-        &self.target
     }
 
     /// Of an INSERT ... SELECT.
@@ -230,7 +229,7 @@ impl InsertReply {
                 if all_are_new || is_new && !self.counts_old() {
                     return Settled::Patch { insert_id: ids.first };
                 }
-                // Behind a query the server reports what LAST_INSERT_ID() was put back to.
+                // After a query the server reports what LAST_INSERT_ID() was put back to.
                 let is_put_back = self.selected.is_some() && self.new_rows != NewRows::All;
                 self.smallest(ids, |smallest| match smallest {
                     // The first is in no row where REPLACE met it again.
@@ -257,7 +256,7 @@ impl InsertReply {
             Some(ids) => self.smallest(ids, |smallest| {
                 smallest.map_or(unchanged, |insert_id| Settled::Patch { insert_id })
             }),
-            // An id of the client's own, which without AUTO_INCREMENT is not told.
+            // An id of the client's own, which a table without AUTO_INCREMENT does not report.
             None if ok.insert_id == 0 || !self.counts_old() => Settled::Leave,
             None => unchanged,
         }
@@ -292,8 +291,8 @@ impl InsertReply {
         }
     }
 
-    /// What `LAST_INSERT_ID()` should show from now on and the server does not know, where that is so. `insert_id` is what
-    /// the client's OK packet says.
+    /// What `LAST_INSERT_ID()` should show from now on, where the server does not know it.
+    /// `insert_id` is what the client's OK packet says.
     pub(in crate::proxy) fn owed_insert_id(&self, affected_rows: u64, insert_id: u64) -> Option<u64> {
         let ids = self.ids.filter(|_| self.target.rule.insert_id == InsertId::Session)?;
         let is_owed = match self.style {

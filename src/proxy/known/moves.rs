@@ -1,7 +1,27 @@
-//! Where a text moves the default database, as far as it shows without being read.
+//! The default database, and where a text moves it, as far as it shows without being read.
 
 use crate::mysql::command::Command;
 use crate::rules::mentions::DefaultSchema;
+
+/// The default database as it is known without asking.
+#[derive(Debug)]
+pub(in crate::proxy) enum DefaultDatabase {
+    /// It was moved by something that has no answer yet, or that nothing reports.
+    Unknown,
+    Is(Option<String>),
+}
+
+impl DefaultDatabase {
+    pub(in crate::proxy) fn at_login(database: Option<&[u8]>) -> Self {
+        let name = database.filter(|name| !name.is_empty()).map(std::str::from_utf8);
+        match name {
+            None => DefaultDatabase::Is(None),
+            Some(Ok(name)) if name.is_ascii() => DefaultDatabase::Is(Some(name.to_owned())),
+            // In whatever character set.
+            Some(_) => DefaultDatabase::Unknown,
+        }
+    }
+}
 
 /// What a text does that may move the default database.
 #[derive(Debug, PartialEq, Eq)]

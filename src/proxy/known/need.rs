@@ -1,14 +1,16 @@
-//! What a command of the client's cannot be decided without. Deciding is plain code that looks at what is known; where something
-//! is missing it says so and ends. `serve/supply` finds it out, and the command is decided again from the start.
+//! What a command of the client's cannot be decided without. Deciding is plain code that looks at
+//! what is known. Where something is missing, it says so and ends: `serve/supply` finds it out, and
+//! the command is decided again from the start.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use crate::ids::range::block::IdBlock;
+use crate::mysql::error::Refusal;
 use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::statements::Kept;
-use crate::rewrite::plan;
 use crate::rewrite::plan::target::Target;
+use crate::rewrite::plan::{self, Unreadable};
 use crate::table_name::TableName;
 use crate::tables::Tables;
 
@@ -46,7 +48,47 @@ impl From<plan::Need> for Need {
     }
 }
 
-/// Looks at the server for one command: more than the tables it names, and than DDL comes in between.
+/// Why a command is not sent to the server, or not yet.
+pub(in crate::proxy) enum Unsent {
+    /// It is decided again when this is known.
+    Needs(Need),
+    Refused(Refusal),
+    /// The server's own error packet is its answer.
+    Failed(Vec<u8>),
+    /// The server says what is wrong with it.
+    Unreadable(Shown),
+}
+
+impl From<Need> for Unsent {
+    fn from(need: Need) -> Self {
+        Unsent::Needs(need)
+    }
+}
+
+impl From<Refusal> for Unsent {
+    fn from(refusal: Refusal) -> Self {
+        Unsent::Refused(refusal)
+    }
+}
+
+/// A statement that cannot be read, as it is shown to the server.
+pub(in crate::proxy) struct Shown {
+    pub(in crate::proxy) text: Vec<u8>,
+    /// The answer where the server finds nothing wrong with it.
+    pub(in crate::proxy) refusal: Refusal,
+}
+
+impl Shown {
+    /// `text`: the packet's.
+    pub(in crate::proxy) fn new(unreadable: Unreadable, text: &[u8]) -> Self {
+        let Unreadable { statement, inner, refusal } = unreadable;
+        let text = inner.unwrap_or_else(|| text.get(statement).unwrap_or(text).to_vec());
+        Shown { text, refusal: refusal.into() }
+    }
+}
+
+/// Questions to the server for one command: more than it names tables, and than DDL comes in
+/// between.
 const LOOKUPS_MAX: u32 = 100;
 
 /// What was found out for the client's present command. The session keeps the rest of it where it belongs: with its temporary
@@ -56,15 +98,15 @@ pub(in crate::proxy) struct Supplied {
     lookups: u32,
     /// Columns that did not fit the text have been read again.
     pub(in crate::proxy) has_read_again: bool,
-    /// Ids that were waited for, or were at hand while others were waited for, with the rules that they were taken under: others' may
-    /// not use them. What is left is not issued.
+    /// Ids that were waited for, or were at hand while others were waited for. Only the rules that
+    /// they were taken under may use them. What is left is not issued.
     ids: Vec<(Arc<Tables>, Arc<Target>, IdBlock)>,
     /// Keeps ids that the client wrote from being issued while others are waited for.
     explicit: Vec<Explicit>,
 }
 
 impl Supplied {
-    /// Whether one more look is worth it.
+    /// Whether one more question may be asked.
     pub(in crate::proxy) fn may_look(&mut self) -> bool {
         self.lookups += 1;
         self.lookups <= LOOKUPS_MAX
@@ -85,7 +127,7 @@ impl Supplied {
         Some(self.ids.remove(at).2)
     }
 
-    pub(in crate::proxy) fn keep_expecting(&mut self, explicit: Vec<Explicit>) {
+    pub(in crate::proxy) fn keep_expecting(&mut self, explicit: impl IntoIterator<Item = Explicit>) {
         self.explicit.extend(explicit);
     }
 

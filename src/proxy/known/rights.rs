@@ -1,6 +1,7 @@
-//! Whether the session's user may insert into a ruled table at all. Ids are taken before the server judges a statement, so an account
-//! without the right could use a generator up with statements that are all denied. The server is therefore asked before the first
-//! one: the session prepares an INSERT of the id alone, which every rewritten statement needs the right to. That costs one round
+//! Whether the session's user may insert into a ruled table at all. Ids are taken before the server
+//! judges a statement, so an account without the right could use a generator up with statements
+//! that are all denied. The server is therefore asked before the first one: the session prepares an
+//! INSERT of the id alone, which every rewritten statement needs the right to. That costs one round
 //! trip for each account and table in the proxy's life.
 //!
 //! Measured on MariaDB 10.11 and MySQL 9.7: COM_STMT_PREPARE leaves ROW_COUNT(), FOUND_ROWS() and LAST_INSERT_ID() alone;
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use memchr::memchr_iter;
 
 use crate::proxy::known::answered::Answered;
+use crate::proxy::known::need::{Need, Unsent};
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::table_name::TableName;
@@ -37,21 +39,21 @@ impl Allowed {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn has(&self, account: &Account, named: &TableName) -> bool {
-        self.lock().get(account).is_some_and(|tables| tables.contains(named))
+    fn has(&self, account: &Account, table: &TableName) -> bool {
+        self.lock().get(account).is_some_and(|tables| tables.contains(table))
     }
 
-    pub fn note(&self, account: &Account, named: TableName) {
+    pub fn note(&self, account: &Account, table: TableName) {
         let mut all = self.lock();
         if all.values().map(HashSet::len).sum::<usize>() >= REMEMBERED_MAX {
             all.clear();
         }
-        all.entry(account.clone()).or_default().insert(named);
+        all.entry(account.clone()).or_default().insert(table);
     }
 
-    fn forget(&self, account: &Account, named: &TableName) {
+    fn forget(&self, account: &Account, table: &TableName) {
         if let Some(tables) = self.lock().get_mut(account) {
-            tables.remove(named);
+            tables.remove(table);
         }
     }
 }
@@ -65,14 +67,6 @@ enum Answer {
     Unsure,
 }
 
-/// Why no id may be taken for a statement yet.
-pub(in crate::proxy) enum Objection {
-    /// The server's error.
-    Denied(Vec<u8>),
-    /// The server is to be asked first.
-    Ask(Arc<Target>),
-}
-
 /// What one session knows.
 #[derive(Debug)]
 pub(in crate::proxy) struct Rights {
@@ -83,7 +77,7 @@ pub(in crate::proxy) struct Rights {
 }
 
 /// Its name as the statement goes by it.
-fn named(target: &Target) -> TableName {
+fn name_of(target: &Target) -> TableName {
     let (schema, name) = target.named();
     TableName::new(schema, name)
 }
@@ -107,7 +101,7 @@ impl Rights {
     }
 
     fn may_insert(&self, target: &Arc<Target>) -> bool {
-        self.own.iter().any(|own| Arc::ptr_eq(own, target)) || self.all.has(&self.account, &named(target))
+        self.own.iter().any(|own| Arc::ptr_eq(own, target)) || self.all.has(&self.account, &name_of(target))
     }
 
     /// The server has taken an INSERT into it, or would.
@@ -119,9 +113,9 @@ impl Rights {
             self.own.clear();
         }
         self.own.push(target.clone());
-        let named = named(target);
-        if !self.all.has(&self.account, &named) {
-            self.all.note(&self.account, named);
+        let table = name_of(target);
+        if !self.all.has(&self.account, &table) {
+            self.all.note(&self.account, table);
         }
     }
 
@@ -129,7 +123,7 @@ impl Rights {
     pub(in crate::proxy) fn note_error(&mut self, target: &Target, code: u16) {
         if denies(code) {
             self.own.clear();
-            self.all.forget(&self.account, &named(target));
+            self.all.forget(&self.account, &name_of(target));
         }
     }
 
@@ -138,15 +132,15 @@ impl Rights {
         match answered {
             Ok(_) => self.note(target),
             Err(error) if denies(error.code) => {
-                self.answers.push((named(target), Answer::Denied(error.payload)));
+                self.answers.push((name_of(target), Answer::Denied(error.payload)));
             }
-            Err(_) => self.answers.push((named(target), Answer::Unsure)),
+            Err(_) => self.answers.push((name_of(target), Answer::Unsure)),
         }
     }
 
     /// The server could not be asked.
     pub(in crate::proxy) fn unsure(&mut self, target: &Target) {
-        self.answers.push((named(target), Answer::Unsure));
+        self.answers.push((name_of(target), Answer::Unsure));
     }
 
     /// The statement that they were for is decided.
@@ -154,8 +148,8 @@ impl Rights {
         self.answers.clear();
     }
 
-    /// What becomes of the packet before any id is taken for it. `None`: they may be.
-    pub(in crate::proxy) fn objection(&self, plan: &Plan, text: &[u8]) -> Option<Objection> {
+    /// Why no id may be taken for the packet, or not yet.
+    pub(in crate::proxy) fn objection(&self, plan: &Plan, text: &[u8]) -> Option<Unsent> {
         let takes =
             |insert: &&InsertPlan| insert.ids > 0 || !insert.explicit.is_empty() || insert.select.is_some();
         let mut asked = plan.inserts.iter().filter(takes);
@@ -165,14 +159,14 @@ impl Rights {
                 return None;
             }
             let takes_few = insert.ids <= UNASKED_IDS_MAX && insert.select.is_none();
-            let name = named(target);
+            let name = name_of(target);
             match self.answers.iter().find(|(of, _)| *of == name) {
                 Some((_, Answer::Unsure)) => None,
                 // What stands before it in the packet is run, and the server denies this one itself.
                 Some((_, Answer::Denied(_))) if insert.statement > 0 && takes_few => None,
-                Some((_, Answer::Denied(error))) => Some(Objection::Denied(error.clone())),
+                Some((_, Answer::Denied(error))) => Some(Unsent::Failed(error.clone())),
                 None if takes_few && reads_counts(text) => None,
-                None => Some(Objection::Ask(target.clone())),
+                None => Some(Need::Right(target.clone()).into()),
             }
         })
     }

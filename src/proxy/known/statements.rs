@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::mysql::prepared::{LAST_PREPARED, ParamType};
+use crate::mysql::prepared::{Expected, LAST_PREPARED, ParamType};
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::prepare::PreparedInsert;
@@ -25,7 +25,7 @@ pub(in crate::proxy) struct Source {
     pub(in crate::proxy) reads_alike: bool,
     pub(in crate::proxy) database: Option<String>,
     /// What it inserts into.
-    pub(in crate::proxy) named: TableName,
+    pub(in crate::proxy) table: TableName,
 }
 
 /// What was prepared for a client's INSERT.
@@ -66,7 +66,7 @@ impl Kept {
 #[derive(Debug)]
 pub(in crate::proxy) struct Statement {
     pub(in crate::proxy) kept: Arc<Kept>,
-    /// The server's id, which is the client's until it is prepared again; `None`: not told yet.
+    /// The server's id, which is the client's until it is prepared again; `None`: not known yet.
     pub(in crate::proxy) server_id: Option<u32>,
     /// The client's own parameters.
     pub(in crate::proxy) params: u16,
@@ -85,13 +85,21 @@ pub(in crate::proxy) struct Replaced {
 }
 
 impl Statement {
+    /// What an execution of it is read with.
+    pub(in crate::proxy) fn expected(&self, with_attributes: bool) -> Expected<'_> {
+        let params = self.kept.prepared.as_ref().map_or(self.params, |prepared| prepared.text.client_params);
+        let (types, long_data) = (self.types.as_deref(), &self.long_data);
+        Expected { params, types, long_data, with_attributes }
+    }
+
     fn new(kept: Arc<Kept>) -> Self {
         let params = kept.prepared.as_ref().map_or(0, |prepared| prepared.text.client_params);
         Statement { kept, server_id: None, params, types: None, long_data: BTreeSet::new() }
     }
 }
 
-/// By the client's statement ids, which the server gave it first, and the one prepared last, which a client may execute before it knows its id.
+/// By the client's statement ids, which are those that the server gave at first. The one prepared
+/// last has a place of its own: a client may execute it before it knows its id.
 #[derive(Debug, Default)]
 pub(in crate::proxy) struct Statements {
     by_id: BTreeMap<u32, Statement>,
@@ -104,10 +112,11 @@ pub(in crate::proxy) struct Statements {
     see_tracking: BTreeSet<u32>,
     /// Of texts.
     kept_bytes: usize,
-    /// The id that the server told last.
+    /// The id that the server gave last.
     last_id: Option<u32>,
-    /// The server takes one that we prepared again for the last.
-    is_displaced: bool,
+    /// A COM_STMT_PREPARE of ours came after the client's last: -1 means another statement to the
+    /// server than to the client.
+    pub(in crate::proxy) is_displaced: bool,
 }
 
 /// What a statement reads beside what the one before it left behind.
@@ -124,7 +133,7 @@ enum Last {
     /// It was refused, so the server may take another one for the last.
     Refused,
     Acting(Arc<Effects>),
-    /// The server has not yet told its id.
+    /// The server has not answered with its id yet.
     Pending(Box<Statement>),
     Known(u32),
 }
@@ -165,18 +174,8 @@ impl Statements {
         self.is_displaced = false;
     }
 
-    /// COM_STMT_PREPARE was sent by ourselves.
-    pub(in crate::proxy) fn displace_last(&mut self) {
-        self.is_displaced = true;
-    }
-
-    /// Whether -1 means another statement to the server than to the client.
-    pub(in crate::proxy) fn is_displaced(&self) -> bool {
-        self.is_displaced
-    }
-
-    /// The server told the id of a statement that the client prepared.
-    pub(in crate::proxy) fn told(&mut self, id: u32) {
+    /// The server has given this id to a statement that the client prepared.
+    pub(in crate::proxy) fn note_id(&mut self, id: u32) {
         self.last_id = Some(id);
     }
 
@@ -226,7 +225,7 @@ impl Statements {
         id == LAST_PREPARED && matches!(self.last, Last::Refused)
     }
 
-    /// The server has told the id. `params`: those that it counts.
+    /// The server has answered with the id. `params`: those that it counts.
     pub(in crate::proxy) fn prepared(&mut self, id: u32, kept: &Arc<Kept>, params: u16) {
         let is_last = matches!(&self.last, Last::Pending(s) if Arc::ptr_eq(&s.kept, kept));
         let mut statement = match std::mem::take(&mut self.last) {
@@ -277,10 +276,6 @@ impl Statements {
             self.last = Last::Other;
         }
     }
-
-    pub(in crate::proxy) fn clear(&mut self) {
-        *self = Statements::default();
-    }
 }
 
 /// Of the text, which is kept as it came and, where a rule concerns it, as the server has it.
@@ -304,7 +299,7 @@ mod tests {
             dialect: Dialect { server, sql_mode: SqlMode::parse(""), charset },
             reads_alike: false,
             database: None,
-            named: TableName::new("s", "t"),
+            table: TableName::new("s", "t"),
         })
     }
 
@@ -313,10 +308,10 @@ mod tests {
         let mut statements = Statements::default();
         let first = Arc::new(Kept { source: source("INSERT INTO t VALUES(?)"), prepared: None });
         statements.prepare(first.clone());
-        statements.told(1);
+        statements.note_id(1);
         statements.prepared(1, &first, 1);
         assert_eq!((statements.translated(1), statements.translated(LAST_PREPARED)), (None, None));
-        statements.displace_last();
+        statements.is_displaced = true;
         assert_eq!(statements.translated(LAST_PREPARED), Some(1), "the server takes ours for the last");
         statements.get_mut(1).unwrap().long_data.insert(0);
         let again = Arc::new(Kept { source: first.source.clone(), prepared: None });
@@ -325,9 +320,9 @@ mod tests {
         assert_eq!((statements.translated(1), statements.translated(LAST_PREPARED)), (Some(9), Some(9)));
         // One that is not kept.
         statements.forget_last();
-        statements.told(10);
+        statements.note_id(10);
         assert_eq!(statements.translated(LAST_PREPARED), None);
-        statements.displace_last();
+        statements.is_displaced = true;
         assert_eq!(statements.translated(LAST_PREPARED), Some(10));
         statements.close(1);
         assert_eq!((statements.translated(1), statements.kept_bytes), (None, 0));

@@ -1,4 +1,4 @@
-//! The session's temporary tables, as far as they hide names that rules know.
+//! The session's temporary tables, as far as they mask names that rules know.
 //!
 //! What the text shows (CREATE TEMPORARY TABLE, DROP) is followed. What it does not show (CALL, EXECUTE, functions, a packet
 //! that failed half-way, renames, which the two servers do differently) is asked of the server, on the session itself and
@@ -8,9 +8,9 @@ use crate::rewrite::plan::effects::{Effects, Temporary};
 use crate::sql::name::quoted;
 use crate::table_name::TableName;
 
-/// Whether a temporary table hides a name.
+/// Whether a temporary table masked a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::proxy) enum Hides {
+pub(in crate::proxy) enum Masked {
     No,
     Yes,
     /// To be asked.
@@ -19,25 +19,25 @@ pub(in crate::proxy) enum Hides {
 
 #[derive(Debug, Default)]
 pub(in crate::proxy) struct TemporaryTables {
-    names: Vec<(TableName, Hides)>,
-    /// Any other name may be hidden too.
+    names: Vec<(TableName, Masked)>,
+    /// Any other name may be masked too.
     others_unsure: bool,
 }
 
 impl TemporaryTables {
     /// `is_same`: whether two names are one to the backend.
-    pub(in crate::proxy) fn hides(
+    pub(in crate::proxy) fn masked(
         &self,
         schema: &str,
         table: &str,
         is_same: impl Fn(&str, &str) -> bool,
-    ) -> Hides {
+    ) -> Masked {
         let known =
             self.names.iter().find(|(name, _)| is_same(&name.schema, schema) && is_same(&name.table, table));
         match known {
-            Some((_, hides)) => *hides,
-            None if self.others_unsure => Hides::Unsure,
-            None => Hides::No,
+            Some((_, masked)) => *masked,
+            None if self.others_unsure => Masked::Unsure,
+            None => Masked::No,
         }
     }
 
@@ -45,12 +45,12 @@ impl TemporaryTables {
         &mut self,
         schema: &str,
         table: &str,
-        hides: Hides,
+        masked: Masked,
         is_same: impl Fn(&str, &str) -> bool,
     ) {
         self.names.retain(|(name, _)| !(is_same(&name.schema, schema) && is_same(&name.table, table)));
-        if hides != Hides::No || self.others_unsure {
-            self.names.push((TableName::new(schema, table), hides));
+        if masked != Masked::No || self.others_unsure {
+            self.names.push((TableName::new(schema, table), masked));
         }
     }
 
@@ -62,9 +62,9 @@ impl TemporaryTables {
 
     /// What ran is not seen, but made none: those that there were may be gone.
     fn perhaps_gone(&mut self) {
-        for (_, hides) in &mut self.names {
-            if *hides == Hides::Yes {
-                *hides = Hides::Unsure;
+        for (_, masked) in &mut self.names {
+            if *masked == Masked::Yes {
+                *masked = Masked::Unsure;
             }
         }
     }
@@ -81,21 +81,21 @@ impl TemporaryTables {
             self.perhaps_gone();
         }
         for (statement, change) in &effects.temporary {
-            // Behind one that answers several times or not at all it is not known which failed.
+            // After one that answers several times or not at all it is not known which failed.
             let ran = succeeded || !effects.opaque && *statement < answered;
-            let hides = |name: &TableName| self.hides(&name.schema, &name.table, is_same);
+            let masked = |name: &TableName| self.masked(&name.schema, &name.table, is_same);
             match change {
                 Temporary::Created(name) => {
-                    let to = if ran { Hides::Yes } else { Hides::Unsure };
+                    let to = if ran { Masked::Yes } else { Masked::Unsure };
                     self.note(&name.schema, &name.table, to, is_same);
                 }
-                Temporary::Gone(name) if hides(name) != Hides::No => {
-                    let to = if ran { Hides::No } else { Hides::Unsure };
+                Temporary::Gone(name) if masked(name) != Masked::No => {
+                    let to = if ran { Masked::No } else { Masked::Unsure };
                     self.note(&name.schema, &name.table, to, is_same);
                 }
-                Temporary::Renamed { from, to } if hides(from) != Hides::No || hides(to) != Hides::No => {
+                Temporary::Renamed { from, to } if masked(from) != Masked::No || masked(to) != Masked::No => {
                     for name in [from, to] {
-                        self.note(&name.schema, &name.table, Hides::Unsure, is_same);
+                        self.note(&name.schema, &name.table, Masked::Unsure, is_same);
                     }
                 }
                 Temporary::Gone(_) | Temporary::Renamed { .. } => {}
@@ -111,21 +111,21 @@ pub(in crate::proxy) fn question(name: &TableName) -> String {
 
 /// The answer's row: the name, and a text that begins with `CREATE TEMPORARY TABLE`. No row, where there is no table or no
 /// right to see it: a temporary table is its session's own to see.
-pub(in crate::proxy) fn answer(row: Option<&[u8]>) -> Hides {
+pub(in crate::proxy) fn answer(row: Option<&[u8]>) -> Masked {
     let is_temporary = row.is_some_and(|row| {
         let mut reader = crate::mysql::reader::Reader::new(row);
         let name = reader.lenenc_bytes("table's name").is_ok();
         let text = reader.lenenc_bytes("table's definition").unwrap_or_default();
-        // In whatever character set the client wants: digits and letters are told apart from zero bytes only.
+        // In whatever character set the client wants: letters, with zero bytes between them or not.
         let letters: Vec<u8> = text.iter().copied().filter(|&b| b != 0).take(16).collect();
         name && letters.eq_ignore_ascii_case(b"CREATE TEMPORARY")
     });
-    if is_temporary { Hides::Yes } else { Hides::No }
+    if is_temporary { Masked::Yes } else { Masked::No }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Hides, TemporaryTables, answer};
+    use super::{Masked, TemporaryTables, answer};
     use crate::rewrite::plan::effects::{Effects, Temporary};
     use crate::table_name::TableName;
 
@@ -134,8 +134,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(tables: &TemporaryTables, table: &str, expect: Hides) {
-        assert_eq!(tables.hides("s", table, |a, b| a == b), expect, "{table}");
+    fn check(tables: &TemporaryTables, table: &str, expect: Masked) {
+        assert_eq!(tables.masked("s", table, |a, b| a == b), expect, "{table}");
     }
 
     #[test]
@@ -143,30 +143,30 @@ mod tests {
         let mut tables = TemporaryTables::default();
         let effects = Effects { temporary: vec![created(0, "a"), created(2, "b")], ..Effects::default() };
         tables.take_effects(&effects, false, 1, |a, b| a == b);
-        check(&tables, "a", Hides::Yes);
-        check(&tables, "b", Hides::Unsure);
-        check(&tables, "c", Hides::No);
+        check(&tables, "a", Masked::Yes);
+        check(&tables, "b", Masked::Unsure);
+        check(&tables, "c", Masked::No);
         let effects = Effects { opaque: true, temporary: vec![created(1, "c")], ..Effects::default() };
         tables.take_effects(&effects, false, 5, |a, b| a == b);
-        check(&tables, "a", Hides::Unsure);
-        check(&tables, "c", Hides::Unsure);
+        check(&tables, "a", Masked::Unsure);
+        check(&tables, "c", Masked::Unsure);
     }
 
     #[test]
     fn what_is_not_seen_is_asked_once() {
         let mut tables = TemporaryTables::default();
         tables.unsure();
-        check(&tables, "a", Hides::Unsure);
-        tables.note("s", "a", Hides::No, |a, b| a == b);
-        check(&tables, "a", Hides::No);
-        check(&tables, "b", Hides::Unsure);
+        check(&tables, "a", Masked::Unsure);
+        tables.note("s", "a", Masked::No, |a, b| a == b);
+        check(&tables, "a", Masked::No);
+        check(&tables, "b", Masked::Unsure);
     }
 
     #[test]
     fn answers() {
-        assert_eq!(answer(Some(b"\x01t\x18CREATE TEMPORARY TABLE `")), Hides::Yes);
-        assert_eq!(answer(Some(b"\x01t\x0eCREATE TABLE `")), Hides::No);
-        assert_eq!(answer(Some(b"\x01t")), Hides::No);
-        assert_eq!(answer(None), Hides::No);
+        assert_eq!(answer(Some(b"\x01t\x18CREATE TEMPORARY TABLE `")), Masked::Yes);
+        assert_eq!(answer(Some(b"\x01t\x0eCREATE TABLE `")), Masked::No);
+        assert_eq!(answer(Some(b"\x01t")), Masked::No);
+        assert_eq!(answer(None), Masked::No);
     }
 }

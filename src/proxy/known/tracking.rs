@@ -1,5 +1,6 @@
-//! Session tracking, by which the proxy learns of each change of the session's state. It is switched on for the proxy, and the
-//! client does not see it: it gets what its own variables ask for, and wherever it may read or set these, they are its own again.
+//! Session tracking, by which the proxy learns of each change of the session's state. It is
+//! switched on for the proxy, and the client does not see it: it gets the reports that its own
+//! variables ask for. Before a statement that may read or set these variables, they are put back.
 
 use crate::mysql::ok::Tracking;
 
@@ -22,21 +23,13 @@ pub(in crate::proxy) const NOT_SET_WHILE_SHARED: u16 = 1766;
 pub(in crate::proxy) const STATE_SQL: &str = "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@session_track_state_change),\
     HEX(@@session_track_schema),HEX(@@session_track_system_variables),HEX(CONVERT(DATABASE() USING utf8mb4))";
 
-/// What the session's own variables were when the server was told to track for the proxy too.
+/// What the session's own variables were before the server began to track for the proxy too.
 #[derive(Debug)]
-pub(in crate::proxy) struct Own(Tracking);
+pub(in crate::proxy) struct Own(pub(in crate::proxy) Tracking);
 
 impl Own {
-    pub(in crate::proxy) fn new(found: Tracking) -> Self {
-        Own(found)
-    }
-
-    pub(in crate::proxy) fn tracking(&self) -> &Tracking {
-        &self.0
-    }
-
-    /// They were read again while the server tracked for the proxy. What is not as the proxy has set it was set by a routine of the
-    /// client's.
+    /// They were read again while the server tracked for the proxy. A routine of the client's has
+    /// set those that are not as the proxy set them.
     pub(in crate::proxy) fn found_again(&mut self, found: Tracking) {
         self.0.schema &= found.schema;
         self.0.state_change &= found.state_change;
@@ -45,14 +38,14 @@ impl Own {
         }
     }
 
-    /// Whether the proxy learns all that it needs by these alone, as behind MySQL Router with connection sharing, which lets nobody
-    /// set them.
+    /// Whether these alone report all that the proxy needs. MySQL Router with connection sharing
+    /// sets them so, and lets nobody change them.
     pub(in crate::proxy) fn suffices(&self) -> bool {
         let needed = [&b"sql_mode"[..], b"character_set_client"];
         self.0.schema && self.0.state_change && needed.iter().all(|name| self.0.tells_variable(name))
     }
 
-    /// Puts them back. MySQL would still report our own SET after it, were the changes of state not the first to go.
+    /// Puts them back. The changes of state come first: else MySQL would still report our own SET.
     pub(in crate::proxy) fn statement(&self) -> String {
         let Tracking { schema, state_change, variables } = &self.0;
         format!(
@@ -99,7 +92,7 @@ mod tests {
             state_change,
             variables: variables.to_owned(),
         };
-        let mut own = Own::new(found(true, false, "time_zone,autocommit"));
+        let mut own = Own(found(true, false, "time_zone,autocommit"));
         let expect = "SET session_track_state_change=0,session_track_schema=1,session_track_system_variables='time_zone,autocommit'";
         assert_eq!(own.statement(), expect);
         own.found_again(found(true, true, "time_zone,autocommit,sql_mode,session_track_state_change"));

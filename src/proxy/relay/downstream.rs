@@ -256,7 +256,7 @@ impl Relay {
             _ => None,
         };
         if control == Control::Any {
-            self.session.take_status(ok.status);
+            self.session.status = ok.status;
         }
         let explained = self.outstanding.forward().is_some_and(|entry| entry.explains_report());
         self.session.take_changes(&ok, explained, self.outstanding.is_at_last());
@@ -317,7 +317,7 @@ impl Relay {
         let code = u16::from_le_bytes([low, high]);
         let Some(entry) = self.outstanding.forward() else { return };
         for insert in entry.note.inserts() {
-            self.rights.note_error(insert.target(), code);
+            self.rights.note_error(&insert.target, code);
         }
         if !OF_COLUMNS.contains(&code) {
             return;
@@ -325,7 +325,7 @@ impl Relay {
         match &entry.note {
             Note::Statements { inserts, .. } => {
                 for insert in inserts {
-                    self.session.tables.suspect(insert.target());
+                    self.session.tables.suspect(&insert.target);
                 }
             }
             Note::Prepare(kept) => {
@@ -341,7 +341,7 @@ impl Relay {
         let malformed = |error| Event::Violation(Violation::Backend(error));
         let ok = PrepareOk::parse(payload, self.forms).map_err(malformed)?;
         let Some(entry) = self.outstanding.forward() else { return Ok(Verdict::Pass) };
-        self.statements.told(ok.statement_id);
+        self.statements.note_id(ok.statement_id);
         if entry.sees_tracking {
             self.statements.may_see_tracking(ok.statement_id);
         }
@@ -376,7 +376,7 @@ impl Relay {
             self.statements.refuse_last();
         }
         if let Some(status) = entry.follower.status() {
-            self.session.take_status(status);
+            self.session.status = status;
         }
         if !succeeded && entry.note.has_inserts() {
             self.here.count(Count::Failed, 1);
@@ -388,7 +388,7 @@ impl Relay {
                 self.session.sql_prepared.take(&effects, (!succeeded).then_some(entry.results));
             }
             for insert in inserts.iter().filter(|_| succeeded) {
-                self.rights.note(insert.target());
+                self.rights.note(&insert.target);
             }
             // It was counted with.
             let counted_from = inserts.iter().find_map(InsertReply::counted_from).filter(|_| !succeeded);
@@ -449,7 +449,7 @@ impl Relay {
                 tracing::warn!(code, text, "the client's own session tracking could not be put back");
             }
             (Purpose::Track, Some((NOT_SET_WHILE_SHARED, _))) if self.session.is_tracked_anyway() => {
-                self.session.sql_prepared.shares_connection();
+                self.session.sql_prepared.shares_connection = true;
             }
             (Purpose::Track, Some(_)) if self.session.is_tracked_anyway() => {}
             (Purpose::Track | Purpose::ReadState, Some((code, _))) if is_password_expired(code) => {

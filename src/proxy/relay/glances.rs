@@ -28,7 +28,7 @@ impl Relay {
         let is_complete = window.len() >= whole && !header.continues();
         let Some(at) = self.text_at(command, header)? else { return Ok(Treatment::Read) };
         let text = window.get(at..whole.min(window.len())).unwrap_or_default();
-        let multi_statements = command == Command::Query && self.session.multi_statements();
+        let multi_statements = command == Command::Query && self.session.multi_statements;
         match glance(text, is_complete, multi_statements) {
             Glance::Harmless => {
                 let mut note = Note::Nothing;
@@ -111,10 +111,10 @@ impl Relay {
     ) -> Result<bool, Step> {
         if command == Command::Query {
             let text = self.beginning(command, header)?;
-            let is_call = !self.session.multi_statements()
+            let is_call = !self.session.multi_statements
                 && matches!(first_word(&text.to_ascii_lowercase()), b"call" | b"set" | b"do");
-            let reads_counts =
-                first_word(text).eq_ignore_ascii_case(b"execute") && self.session.sql_prepared.any_reads_counts();
+            let reads_counts = first_word(text).eq_ignore_ascii_case(b"execute")
+                && self.session.sql_prepared.any_reads_counts();
             return Ok(!is_call && !reads_counts && may_read_insert_id(text));
         }
         Ok(self.named_statement().and_then(|id| self.statements.next_to_last(id)).is_none())
@@ -125,7 +125,7 @@ impl Relay {
     /// (ROW_COUNT(), warnings) must follow that one directly, so nothing is sent before it.
     pub(in crate::proxy) fn insert_id_before(&mut self, command: Command, header: Header) -> Option<Step> {
         let may_owe = self.outstanding.may_owe_insert_id();
-        if !may_owe && !self.session.owes_insert_id() {
+        if !may_owe && self.session.owed_insert_id.is_none() {
             return None;
         }
         let may_read = match command {
@@ -157,7 +157,7 @@ impl Relay {
 
     fn send_insert_id(&mut self) -> Step {
         if self.up.is_clear()
-            && let Some(owed) = self.session.take_owed_insert_id()
+            && let Some(owed) = self.session.owed_insert_id.take()
         {
             self.query_own(Purpose::LastInsertId, owed.statement());
         }

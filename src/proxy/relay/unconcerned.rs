@@ -9,9 +9,9 @@ use crate::mysql::command::Command;
 use crate::mysql::packet::{HEADER_BYTES, Header, payload_of};
 use crate::mysql::prepared::statement_id;
 use crate::proxy::known::moves::Move;
+use crate::proxy::known::session_state::Mentioned;
 use crate::proxy::known::statements::{Kept, Source};
 use crate::proxy::known::tracking::may_see_tracking;
-use crate::proxy::known::session_state::Mentioned;
 use crate::proxy::relay::outstanding::{Note, Purpose};
 use crate::proxy::relay::{Arrived, Relay, Step, number_after};
 use crate::rewrite::plan::Lookup;
@@ -79,13 +79,14 @@ impl Relay {
         let text = payload.get(text_at..).unwrap_or_default();
         let default = self.session.default_schema();
         let mention = tables.mention(text, default);
-        let named = self.session.mentioned();
-        if is_concerning(mention, text, self.escapes()) && !is_unnamed_compound(&tables, text, default, named)
+        let mentioned = self.session.mentioned;
+        if is_concerning(mention, text, self.escapes())
+            && !is_unnamed_compound(&tables, text, default, mentioned)
         {
             return if tables.awaits_views(text) { Unconcerned::ViewsFirst } else { Unconcerned::No };
         }
         if may_execute_name(text) && self.session.prepared_unseen.may_run(&tables) {
-            self.session.sql_prepared.lose_all();
+            self.session.sql_prepared.others_lost = true;
             return Unconcerned::No;
         }
         let moves = mention.moves.then(|| Move::of(command, text));
@@ -104,30 +105,30 @@ impl Relay {
             _ => Note::Nothing,
         };
         let may_make_tables = may_run_routine(text);
-        self.session.note_named(Mentioned::new(mention, tables.has_rules_in(default)));
+        self.session.mentioned = mentioned.and(Mentioned::new(mention, tables.has_rules_in(default)));
         if mention.dynamic {
             self.session.prepared_unseen.note(text, &tables);
         }
         match moves {
             None => {}
-            Some(Move::Later(to)) => self.session.may_move_unseen(Some(to)),
+            Some(Move::Later(to)) => self.session.moves_unseen.add(Some(to)),
             Some(Move::Now(_)) => self.session.may_move(),
             Some(Move::Unclear) => {
                 self.session.may_move();
                 if mention.dynamic || command == Command::StmtPrepare {
-                    self.session.may_move_unseen(None);
+                    self.session.moves_unseen.add(None);
                 }
             }
         }
         if may_make_tables {
-            self.session.unsure_of_temporary();
+            self.session.temporary.unsure();
         }
         Unconcerned::Text(note)
     }
 
     /// Whether it changes rows, and does nothing else: tables and views stay as they are.
     fn changes_rows(&self, text: &[u8]) -> bool {
-        let may_be_several = self.session.multi_statements() && memchr::memchr(b';', text).is_some();
+        let may_be_several = self.session.multi_statements && memchr::memchr(b';', text).is_some();
         begins_with_row_change(text) && !may_be_several
     }
 
@@ -148,8 +149,8 @@ impl Relay {
             DefaultSchema::None => None,
         };
         let dialect = self.session.presumed_dialect();
-        let named = match planner::inserts_into(text, &dialect, database) {
-            Inserts::Into(named) if named.schema != UNKNOWN => *named,
+        let table = match planner::inserts_into(text, &dialect, database) {
+            Inserts::Into(table) if table.schema != UNKNOWN => *table,
             Inserts::Nothing => return Keeping::Nothing,
             Inserts::Into(_) | Inserts::Unclear => return Keeping::Unclear,
         };
@@ -158,7 +159,7 @@ impl Relay {
         let reads_alike = text.is_ascii() && !text.iter().any(|b| matches!(b, b'"' | b'\\'));
         let has_room = reads_alike && self.statements.has_room(2 * text.len());
         let text = has_room.then(|| text.to_vec());
-        let source = Arc::new(Source { text, dialect, reads_alike, database, named });
+        let source = Arc::new(Source { text, dialect, reads_alike, database, table });
         Keeping::Kept(Arc::new(Kept { source, prepared: None }))
     }
 
@@ -185,7 +186,8 @@ impl Relay {
 
     /// Where the command may look at the session's tracking, or set it, that is the client's own again.
     pub(in crate::proxy) fn give_back_tracking(&mut self, command: Command, header: Header) -> Option<Step> {
-        let is_tracked = self.session.is_tracked() && !self.session.is_tracked_anyway() || self.session.awaits_state();
+        let is_tracked =
+            self.session.is_tracked() && !self.session.is_tracked_anyway() || self.session.awaits_state();
         let may_see = match command {
             // Its executions may come when the server tracks.
             Command::StmtPrepare => match self.sees_tracking(command, header) {
@@ -243,10 +245,9 @@ impl Relay {
     }
 }
 
-/// Whether a text is a compound statement, or makes a routine, that cannot name a ruled table. The default
-/// schema has no rules then, and the words of the text and those that the session has `named` so far do not
-/// hold a ruled table's name together with its schema. A statement that it prepares does not show; to reach a
-/// ruled table, that would have to build the name from pieces.
+/// Whether it is a compound statement or makes a routine, in a schema without rules, and its words, with those that the session has
+/// `mentioned` so far, are not those of a ruled table and its schema. What it prepares within is not shown, as in a routine: it would have
+/// to make the name from pieces.
 pub(in crate::proxy) fn is_unnamed_compound(
     tables: &Tables,
     text: &[u8],
@@ -258,7 +259,7 @@ pub(in crate::proxy) fn is_unnamed_compound(
         [b"begin", b"if", b"case", b"loop", b"repeat", b"while", b"for", b"declare", b"create", b"alter"];
     words.contains(&&*word)
         && !tables.has_rules_in(default)
-        && !named.and(Mentioned::new(tables.mention(text, default), false)).is_ruled()
+        && !mentioned.and(Mentioned::new(tables.mention(text, default), false)).is_ruled()
 }
 
 /// Statements of rows, which nobody uses to look at variables: the longest and most frequent ones.

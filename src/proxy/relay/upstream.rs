@@ -9,7 +9,7 @@ use crate::mysql::packet::{HEADER_BYTES, Header, Whole, payload_of, whole_payloa
 use crate::mysql::prepared::statement_id;
 use crate::proxy::known::moves::plain_name;
 use crate::proxy::known::need::Need;
-use crate::proxy::known::statements::{Kept, Source, Statement};
+use crate::proxy::known::statements::{Kept, Source, Statement, Statements};
 use crate::proxy::known::tracking::{STATE_SQL, TRACK_SQL};
 use crate::proxy::relay::outstanding::{Note, Numbers, Outstanding, Purpose};
 use crate::proxy::relay::{Arrived, Event, Relay, Step, UpState, Violation};
@@ -182,7 +182,7 @@ impl Relay {
         if self.session.is_untouched() {
             match self.may_call(command, header) {
                 Err(step) => return step,
-                Ok(true) => self.session.unsure_of_temporary(),
+                Ok(true) => self.session.temporary.unsure(),
                 Ok(false) => {}
             }
         }
@@ -200,7 +200,7 @@ impl Relay {
             Command::StmtPrepare => self.statements.forget_last(),
             Command::ResetConnection => {
                 self.session.reset();
-                self.statements.clear();
+                self.statements = Statements::default();
             }
             Command::InitDb => self.session.may_move(),
             _ => {}
@@ -223,7 +223,7 @@ impl Relay {
     /// The session's variables, statements and insert id are the server's defaults once the command has run.
     pub(in crate::proxy) fn starts_over(&mut self) {
         self.session.forget();
-        self.statements.clear();
+        self.statements = Statements::default();
     }
 
     fn treatment(&self, command: Command, header: Header) -> Result<Treatment, Step> {
@@ -279,7 +279,7 @@ impl Relay {
             let lookup = self.session.tables.now().lookup(&source.table.schema, &source.table.table);
             statement.kept.is_current(&lookup)
         };
-        let is_the_servers_last = || is_current() && !self.statements.is_displaced();
+        let is_the_servers_last = || is_current() && !self.statements.is_displaced;
         if statement.server_id.is_none() && !self.outstanding.is_empty() && !is_the_servers_last() {
             // Its id must be known: it is prepared again, or -1 would mean another one.
             return Err(Step::Hold);
@@ -340,7 +340,7 @@ impl Relay {
             return Step::SendFirst;
         }
         let is_one = match command {
-            Command::Query => !self.session.multi_statements(),
+            Command::Query => !self.session.multi_statements,
             other => other == Command::StmtPrepare,
         };
         if !is_one {
@@ -351,7 +351,8 @@ impl Relay {
             return Step::More(beginning);
         }
         if self.session.is_untouched() && self.begins_unconcerned(command, header) {
-            return self.pass_too_long(command, header);
+            self.pass_too_long(command, header);
+            return Step::Moved;
         }
         match self.beginning(command, header) {
             Err(step) => step,

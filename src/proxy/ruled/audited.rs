@@ -6,7 +6,6 @@ use crate::audit;
 use crate::ids::layout::Moment;
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::statements::Source;
-use crate::proxy::relay::Arrived;
 use crate::proxy::session::Session;
 use crate::sql::dialect::Dialect;
 use crate::sql::digest::{Digest, digest};
@@ -15,16 +14,8 @@ use crate::sql::digest::{Digest, digest};
 const UNKNOWN: &str = "unknown";
 
 impl Session {
-    /// [`Session::audit`] of an execution.
-    pub(in crate::proxy) fn audit_execution(&self, arrived: Arrived, inserts: &[InsertReply]) {
-        if !self.shared.audit.is_on() {
-            return;
-        }
-        let statement = arrived.statement.and_then(|id| self.relay.statements.get(id));
-        self.audit_source(statement.map(|statement| &*statement.kept.source), inserts);
-    }
-
-    /// [`Session::audit`] of what was prepared, read as it was then: in today's sql_mode a string of it may be a name.
+    /// [`Session::audit`] of what was prepared, read as it was then: in today's sql_mode a string
+    /// of it may be a name.
     pub(in crate::proxy) fn audit_source(&self, source: Option<&Source>, inserts: &[InsertReply]) {
         let text = source.and_then(|source| Some((source.text.as_deref()?, source.dialect)));
         self.audit_as(text, inserts);

@@ -1,29 +1,29 @@
-//! Executions of prepared INSERTs into ruled tables: which parameters take an id is decided here, at each execution.
+//! Executions of prepared INSERTs into ruled tables. Which parameters take an id is decided at each
+//! execution.
 
 use std::sync::Arc;
 
-use crate::mysql::bulk::Bulk;
+use crate::ids::range::block::IdBlock;
+use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::prepared::{Execute, Expected};
 use crate::mysql::reader::Malformed;
 use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::inserts::{Ids, InsertReply};
-use crate::proxy::known::need::{Need, Supplied};
+use crate::proxy::known::need::{Need, Supplied, Unsent};
 use crate::proxy::known::statements::Kept;
+use crate::proxy::relay::Arrived;
 use crate::proxy::relay::outstanding::{Note, Purpose};
-use crate::proxy::relay::{Arrived, Relay};
-use crate::proxy::ruled::hidden::Execution;
-use crate::proxy::ruled::progress::{Later, Packet, Progress, Shown, Slowly};
-use crate::proxy::ruled::rehearsal::Bound;
-use crate::proxy::ruled::verdict::{Lacking, Verdict, malformed, state_unknown};
+use crate::proxy::ruled::params::{BULK_SELECT, Params, too_many_sets};
+use crate::proxy::ruled::progress::{Later, Packet, Progress};
+use crate::proxy::ruled::verdict::{Verdict, malformed, refused, state_unknown};
 use crate::proxy::session::Session;
-use crate::rewrite::execution::Draft;
 use crate::rewrite::meaning::Meaning;
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::prepare::PreparedInsert;
+use crate::rewrite::{bulk, execution};
 use crate::table_name::TableName;
 use crate::tables::Tables;
 
@@ -31,95 +31,86 @@ use crate::tables::Tables;
 pub(in crate::proxy) enum Filled {
     /// Goes on as it came.
     Passes,
-    /// With its ids, and what its answer is to be told by.
+    /// With its ids, and what its answer needs.
     Send(Vec<u8>, Note),
     /// INSERT ... SELECT, which goes its own way.
     Select(Arc<Kept>),
 }
 
-/// Why an execution is not sent.
-pub(in crate::proxy) enum Unfilled {
-    Needs(Need),
-    Refused(Refusal),
-    /// It can be read no more.
-    Shown(Shown),
-}
-
-impl From<Refusal> for Unfilled {
-    fn from(refusal: Refusal) -> Self {
-        Unfilled::Refused(refusal)
-    }
-}
-
-impl From<Lacking> for Unfilled {
-    fn from(lacking: Lacking) -> Self {
-        match lacking {
-            Lacking::Needs(need) => Unfilled::Needs(need),
-            Lacking::Refused(refusal) => Unfilled::Refused(refusal),
-        }
-    }
-}
-
 impl Session {
     /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE of an INSERT that is kept.
     pub(in crate::proxy) fn execute(&mut self, arrived: Arrived) -> Progress {
-        match self.hides_prepared(arrived) {
-            Execution::Ruled => {}
-            Execution::Passes => {
-                self.pass_execution(arrived);
-                return Progress::Done;
+        match self.is_masked(arrived) {
+            Ok(false) => {}
+            Ok(true) => {
+                let effects = arrived.statement.and_then(|id| self.relay.statements.effects(id));
+                return self.pass(arrived, true, effects.map_or(Note::Nothing, Note::effects));
             }
-            Execution::Needs(need) => return need.into(),
-            Execution::Refused(refusal) => {
-                self.refuse(arrived, &refusal);
-                return Progress::Done;
-            }
+            Err(unsent) => return self.unsent(arrived, unsent),
         }
         let payload = self.relay.payload(arrived).into_owned();
         let mut supplied = std::mem::take(&mut self.supplied);
         let tables = self.relay.session.tables.now();
-        let filled = match arrived.command {
-            Command::StmtBulkExecute => self.filled_bulk(&tables, arrived, &payload, &mut supplied),
-            _ => self.filled(&tables, arrived, &payload, &mut supplied),
-        };
+        let filled = self.filled(&tables, arrived, &payload, &mut supplied);
         self.supplied = supplied;
         if tables.is_retired() {
-            return Need::Rules { retired: tables }.into();
+            return Progress::Needs(Need::Rules { retired: tables });
         }
         match filled {
-            Err(Unfilled::Needs(need)) => return need.into(),
-            Err(Unfilled::Refused(refusal)) => self.refuse(arrived, &refusal),
-            Err(Unfilled::Shown(shown)) => return Progress::Slowly(Slowly::Show(shown)),
-            Ok(Filled::Select(kept)) => match self.execution_of_select(arrived, kept, payload) {
-                Ok(task) => return Progress::Slowly(Slowly::Select(Box::new(task))),
+            Err(unsent) => self.unsent(arrived, unsent),
+            Ok(Filled::Select(kept)) => match self.execution_of_select(arrived, kept, &payload) {
+                Ok(task) => Progress::Select(Box::new(task)),
                 Err(refusal) => self.refuse(arrived, &refusal),
             },
             Ok(Filled::Passes) => {
                 self.forget_long_data(arrived);
                 self.relay.translate_id();
-                self.pass(arrived, false, Note::Nothing);
+                self.pass(arrived, false, Note::Nothing)
             }
             Ok(Filled::Send(payload, note)) if note.inserts().iter().any(InsertReply::is_late) => {
                 let packet = Packet::Execution { payload, note };
-                return Progress::Slowly(Slowly::Later(Box::new(Later { sets: None, packet, tables })));
+                Progress::Later(Box::new(Later { sets: None, packet, tables }))
             }
             Ok(Filled::Send(payload, note)) => self.send_execution(arrived, payload, note),
         }
+    }
+
+    /// Answers a command that is not sent, or says what is left to do for it.
+    pub(in crate::proxy) fn unsent(&mut self, arrived: Arrived, unsent: Unsent) -> Progress {
+        match unsent {
+            Unsent::Needs(need) => Progress::Needs(need),
+            Unsent::Unreadable(shown) => Progress::Show(shown),
+            Unsent::Refused(refusal) => self.refuse(arrived, &refusal),
+            Unsent::Failed(error) => self.fail(arrived, &error),
+        }
+    }
+
+    pub(in crate::proxy) fn send_execution(
+        &mut self,
+        arrived: Arrived,
+        mut payload: Vec<u8>,
+        note: Note,
+    ) -> Progress {
+        self.forget_long_data(arrived);
+        if note.inserts().iter().any(InsertReply::sets_insert_id) {
+            self.relay.session.owed_insert_id = None;
+        }
+        if self.shared.audit.is_on() {
+            let statement = arrived.statement.and_then(|id| self.relay.statements.get(id));
+            self.audit_source(statement.map(|statement| &*statement.kept.source), note.inserts());
+        }
+        self.put_server_id(arrived, &mut payload);
+        let nr_shift = self.relay.send_instead(&payload, arrived);
+        self.relay.owe(arrived.command.reply_to(&payload), false, nr_shift, note);
         Progress::Done
     }
 
-    pub(in crate::proxy) fn send_execution(&mut self, arrived: Arrived, mut payload: Vec<u8>, note: Note) {
+    /// Writes the server's statement id over the client's, where they differ.
+    pub(in crate::proxy) fn put_server_id(&self, arrived: Arrived, payload: &mut [u8]) {
         let server_id = arrived.statement.and_then(|id| self.relay.statements.translated(id));
-        self.forget_long_data(arrived);
-        if note.inserts().iter().any(InsertReply::sets_insert_id) {
-            self.relay.session.take_owed_insert_id();
-        }
-        self.audit_execution(arrived, note.inserts());
         if let Some((id, place)) = server_id.zip(payload.get_mut(1..5)) {
             place.copy_from_slice(&id.to_le_bytes());
         }
-        let nr_shift = self.relay.send_instead(&payload, arrived);
-        self.relay.owe(arrived.command.reply_to(&payload), false, nr_shift, note);
     }
 
     /// What was sent ahead for this statement, if any, is dropped by the server.
@@ -134,18 +125,14 @@ impl Session {
     pub(in crate::proxy) fn note_types(&mut self, arrived: Arrived) {
         let with_attributes = self.relay.has_attributes();
         let payload = self.relay.payload(arrived).into_owned();
-        let id = arrived.statement;
-        let Some(statement) = id.and_then(|id| self.relay.statements.get_mut(id)) else { return };
-        let params = statement.params;
-        let types = statement.types.as_deref();
-        let sent = if arrived.command == Command::StmtBulkExecute {
-            Bulk::parse(&payload, params, types).map(|bulk| bulk.types).ok()
-        } else {
-            let expected = Expected { params, types, long_data: &statement.long_data, with_attributes };
-            Execute::parse(&payload, expected).map(|execute| execute.types(params)).ok()
+        let Some(statement) = arrived.statement.and_then(|id| self.relay.statements.get_mut(id)) else {
+            return;
         };
-        if let Some(sent) = sent.filter(|sent| !sent.is_empty()) {
-            statement.types = Some(sent);
+        let expected = statement.expected(with_attributes);
+        let types =
+            Params::parse(arrived.command, &payload, expected).map(|params| params.new_types(expected));
+        if let Ok(Some(types)) = types {
+            statement.types = Some(types);
         }
     }
 
@@ -156,32 +143,30 @@ impl Session {
         (!std::mem::take(&mut statement.long_data).is_empty()).then_some(id)
     }
 
-    /// What is executed, by these rules and the columns that are.
-    pub(in crate::proxy) fn kept_now(
+    /// What is executed, under these rules and the present columns of its table.
+    fn kept_now(
         &mut self,
         tables: &Arc<Tables>,
         id: u32,
         supplied: &mut Supplied,
-    ) -> Result<Arc<Kept>, Unfilled> {
+    ) -> Result<Arc<Kept>, Unsent> {
         let statement = self.relay.statements.get(id).ok_or(Refusal::UnknownStatement(id))?;
         let (server_id, before) = (statement.server_id, statement.kept.clone());
         let kept = self.as_it_is_now(tables, before.clone(), supplied)?;
         if !Arc::ptr_eq(&kept, &before) && kept.server_text() != before.server_text() {
             // What its query needs to be asked first was asked when it was prepared.
             if kept.selects() {
-                return Err(Unfilled::Refused(Refusal::Statement(
-                    "the rules or the columns of the INSERT ... SELECT's table have changed since it was prepared; \
-                     prepare it again"
-                        .into(),
-                )));
+                return Err(refused(
+                    "the rules or the columns of the INSERT ... SELECT's table have changed since it was prepared; prepare \
+                     it again",
+                )
+                .into());
             }
-            return Err(match server_id {
-                Some(_) => Unfilled::Needs(Need::Prepared { id, kept }),
-                None => Unfilled::Refused(Refusal::UnknownStatement(id)),
-            });
+            server_id.ok_or(Refusal::UnknownStatement(id))?;
+            return Err(Need::Prepared { id, kept }.into());
         }
         if kept.prepared.is_some() && self.relay.session.state().is_none() {
-            return Err(Unfilled::Refused(state_unknown()));
+            return Err(state_unknown().into());
         }
         let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
         statement.kept = kept.clone();
@@ -195,101 +180,131 @@ impl Session {
         arrived: Arrived,
         payload: &[u8],
         supplied: &mut Supplied,
-    ) -> Result<Filled, Unfilled> {
-        let id = arrived.statement.ok_or_else(|| malformed(Malformed::Truncated("statement id")))?;
+    ) -> Result<Filled, Unsent> {
+        let is_bulk = arrived.command == Command::StmtBulkExecute;
+        if is_bulk && !self.relay.capabilities.contains(Capabilities::MARIADB_STMT_BULK) {
+            return Err(Refusal::UnsupportedPrepared.into());
+        }
+        let id = arrived.statement.ok_or_else(|| {
+            if is_bulk { Refusal::WrongArguments } else { malformed(Malformed::Truncated("statement id")) }
+        })?;
         let kept = self.kept_now(tables, id, supplied)?;
         if kept.selects() {
-            return Ok(Filled::Select(kept));
+            return if is_bulk { Err(refused(BULK_SELECT).into()) } else { Ok(Filled::Select(kept)) };
         }
         let with_attributes = self.relay.has_attributes();
         let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
-        let expected = Expected {
-            params: statement.params,
-            types: statement.types.as_deref(),
-            long_data: &statement.long_data,
-            with_attributes,
-        };
-        let execute = Execute::parse(payload, expected);
-        if let Ok(execute) = &execute
-            && statement.params > 0
-            && !statement.types.as_ref().is_some_and(|types| execute.has_types(types, statement.params))
-        {
-            statement.types = Some(execute.types(statement.params));
+        if is_bulk && kept.prepared.is_some() && !statement.long_data.is_empty() {
+            return Err(Refusal::WrongArguments.into());
         }
-        let Some(prepared) = &kept.prepared else {
-            if let Ok(execute) = &execute {
-                self.rehearse_execution(tables, &kept, &Bound::One(execute));
-            }
-            // The types that the client left out went to the statement before it. What is wrong is the server's to say.
-            let is_another = self.relay.statements.translated(id).is_some();
-            return Ok(match execute {
-                Ok(execute) if is_another => Filled::Send(execute.build(), Note::Nothing),
-                _ => Filled::Passes,
-            });
-        };
-        self.with_ids(tables, prepared, execute.map_err(malformed)?, supplied)
+        let expected = statement.expected(with_attributes);
+        let params = Params::parse(arrived.command, payload, expected);
+        if let Ok(Some(types)) = params.as_ref().map(|params| params.new_types(expected)) {
+            statement.types = Some(types);
+        }
+        if let Some(prepared) = &kept.prepared {
+            return self.with_ids(tables, prepared, params?, supplied);
+        }
+        // What is wrong is the server's to say.
+        let Ok(params) = params else { return Ok(Filled::Passes) };
+        self.rehearse_execution(tables, &kept, &params);
+        // The types that the client left out went to the statement before it.
+        let is_another = self.relay.statements.translated(id).is_some();
+        Ok(if is_another { Filled::Send(params.build(), Note::Nothing) } else { Filled::Passes })
     }
 
     fn with_ids(
         &self,
         tables: &Arc<Tables>,
         prepared: &PreparedInsert,
-        execute: Execute<'_>,
+        params: Params<'_>,
         supplied: &mut Supplied,
-    ) -> Result<Filled, Unfilled> {
-        let target = &prepared.insert.target;
-        let draft = Draft::new(prepared, &execute, self.meaning(prepared)?)?;
-        let explicit = Explicit::expect(tables, target, 0, &draft.explicit);
-        let found_rows = self.relay.found_rows();
-        let note = |reply: Option<InsertReply>, explicit: Option<Explicit>| {
-            Note::statements(reply.into_iter().collect(), explicit.into_iter().collect(), Effects::default())
-        };
-        if draft.ids == 0 {
-            // An update still tells by what was added to its list.
-            let tells = prepared.text.style == Style::OdkuLiteral;
-            let reply = tells.then(|| InsertReply::new(&prepared.insert, None, found_rows, tables.clone()));
-            return Ok(Filled::Send(execute.build(), note(reply, explicit)));
-        }
-        let range = match self.take(tables, target, draft.ids, supplied) {
-            Ok(range) => range,
-            Err(lacking) => {
-                supplied.keep_expecting(explicit.into_iter().collect());
-                return Err(lacking.into());
+    ) -> Result<Filled, Unsent> {
+        let meaning = self.meaning(prepared)?;
+        let mut take =
+            |ids, sets, explicit: &[i128]| self.take_for(tables, prepared, (ids, sets), explicit, supplied);
+        let (filled, note) = match params {
+            Params::One(execute) => {
+                let draft = execution::Draft::new(prepared, &execute, meaning)?;
+                let (range, note) = take(draft.ids, 1, &draft.explicit)?;
+                match range {
+                    Some(range) => (draft.write(execute, &range), note),
+                    None => (Some(execute.build()), note),
+                }
+            }
+            Params::Bulk(bulk) => {
+                let draft = bulk::Draft::new(prepared, &bulk, meaning)?;
+                if let Some(why) = too_many_sets(&prepared.insert, draft.sets) {
+                    return Err(refused(why).into());
+                }
+                let kinds = draft.kinds()?;
+                let too_many = || Refusal::NoId("too many rows; send fewer at a time".into());
+                let ids = draft.ids().ok_or_else(too_many)?;
+                let (range, note) = take(ids, draft.sets, &draft.explicit)?;
+                (draft.write(&kinds, range.as_ref()), note)
             }
         };
-        let reply = InsertReply::new(&prepared.insert, Some(Ids::from(&range)), found_rows, tables.clone());
-        let out = draft.write(execute, &range).ok_or_else(|| Refusal::NoId("the ids do not fit".into()))?;
-        Ok(Filled::Send(out, note(Some(reply), explicit)))
+        let payload = filled.ok_or_else(|| Refusal::NoId("the ids do not fit".into()))?;
+        Ok(Filled::Send(payload, note))
     }
 
-    /// The statement under the rules and columns of its table that are now. Where the server must have another text, it is
-    /// prepared again under the client's id; where it has the right one, it prepares that again by itself if it must.
+    /// The ids of an execution with so many sets of parameters, and what its answer needs.
+    fn take_for(
+        &self,
+        tables: &Arc<Tables>,
+        prepared: &PreparedInsert,
+        (ids, sets): (u32, u32),
+        explicit: &[i128],
+        supplied: &mut Supplied,
+    ) -> Result<(Option<IdBlock>, Note), Unsent> {
+        let target = &prepared.insert.target;
+        let explicit = Explicit::expect(tables, target, 0, explicit);
+        let range = match ids {
+            0 => None,
+            ids => match self.take(tables, target, ids, supplied) {
+                Ok(range) => Some(range),
+                Err(unsent) => {
+                    supplied.keep_expecting(explicit);
+                    return Err(unsent);
+                }
+            },
+        };
+        // An update of an explicit row reports the id by what was added to its list.
+        let tells = range.is_some() || prepared.text.style == Style::OdkuLiteral;
+        let reply = tells.then(|| {
+            let (ids, found_rows) = (range.as_ref().map(Ids::from), self.relay.found_rows());
+            InsertReply::new(&prepared.insert, ids, found_rows, tables.clone()).in_bulk(sets)
+        });
+        let (inserts, explicit) = (reply.into_iter().collect(), explicit.into_iter().collect());
+        Ok((range, Note::statements(inserts, explicit, Effects::default())))
+    }
+
+    /// The statement under these rules and the present columns of its table. Where the server needs
+    /// another text, that is prepared under the client's id.
     fn as_it_is_now(
         &self,
         tables: &Arc<Tables>,
         kept: Arc<Kept>,
         supplied: &mut Supplied,
-    ) -> Result<Arc<Kept>, Unfilled> {
+    ) -> Result<Arc<Kept>, Unsent> {
         let source = &kept.source;
         let name = &source.table;
-        let not_now = || Refusal::NoId(format!("table {name} cannot be looked up"));
+        let not_now = || Unsent::from(Refusal::NoId(format!("table {name} cannot be looked up")));
         match tables.lookup(&name.schema, &name.table) {
             lookup if kept.is_current(&lookup) => return Ok(kept),
             // The server's word.
             Lookup::Missing => return Ok(kept),
             Lookup::Unknown if supplied.may_look() => {
-                return Err(Unfilled::Needs(Need::Table { name: name.clone(), again: false }));
+                return Err(Need::Table { name: name.clone(), again: false }.into());
             }
-            Lookup::Unknown | Lookup::PerhapsHidden => return Err(not_now().into()),
+            Lookup::Unknown | Lookup::PerhapsHidden => return Err(not_now()),
             Lookup::Away(why) => return Err(Refusal::NoId(why).into()),
-            Lookup::Refused(why) | Lookup::ServerFirst(why) => {
-                return Err(Refusal::Statement(why).into());
-            }
+            Lookup::Refused(why) | Lookup::ServerFirst(why) => return Err(refused(why).into()),
             Lookup::Ruled(_) | Lookup::NotRuled => {}
         }
         // A rule has come for it, in a session that was asked nothing so far.
         if !self.relay.session.is_settled() {
-            return Err(Unfilled::Needs(Need::State { must_ask: true }));
+            return Err(Need::State { must_ask: true }.into());
         }
         let is_as_then = self.relay.session.state().is_some_and(|now| {
             (source.reads_alike || now.dialect == source.dialect) && now.database == source.database
@@ -298,16 +313,13 @@ impl Session {
             return Err(cannot_prepare_again(name, is_as_then).into());
         };
         let prepared = match self.judge(tables, Command::StmtPrepare, text, supplied) {
-            Verdict::Prepare(kept) | Verdict::PrepareSelect(kept) => kept.prepared.clone(),
-            Verdict::Pass(_) | Verdict::PassActing(_) | Verdict::PassKept(_) => None,
-            Verdict::Refuse(refusal) => return Err(refusal.into()),
-            Verdict::Show(shown) => return Err(Unfilled::Shown(shown)),
-            Verdict::Needs(need) => return Err(Unfilled::Needs(need)),
+            Ok(Verdict::Prepare(kept)) => kept.prepared.clone(),
+            Ok(Verdict::Pass(_) | Verdict::PassActing(_)) => None,
             // None of a statement that is prepared in a session whose state is known.
-            Verdict::Send(_) | Verdict::Select(_) | Verdict::Fail(_) => return Err(not_now().into()),
+            Ok(Verdict::Send(_) | Verdict::Select(_)) | Err(Unsent::Failed(_)) => return Err(not_now()),
+            Err(unsent) => return Err(unsent),
         };
-        let now = Kept { source: source.clone(), prepared };
-        Ok(Arc::new(now))
+        Ok(Arc::new(Kept { source: source.clone(), prepared }))
     }
 
     /// What values at the id's place mean to this execution.
@@ -316,42 +328,18 @@ impl Session {
         let state = self.relay.session.state().ok_or_else(state_unknown)?;
         let meaning = Meaning::new(&state.dialect, insert.target.id_shape());
         if insert.zero_meant.is_some_and(|zero_was_value| zero_was_value != meaning.zero_is_value) {
-            return Err(Refusal::Statement(
-                "sql_mode's NO_AUTO_VALUE_ON_ZERO has changed since this was prepared, which decides what its zeros \
-                 mean; prepare it again"
-                    .into(),
+            return Err(refused(
+                "sql_mode's NO_AUTO_VALUE_ON_ZERO has changed since this was prepared, which decides what its zeros mean; \
+                 prepare it again",
             ));
         }
         if insert.strict_meant.is_some_and(|strictness| strictness != meaning.strictness()) {
-            return Err(Refusal::Statement(
+            return Err(refused(
                 "sql_mode's strictness has changed since this was prepared, which decides whether its id is an error; \
-                 prepare it again"
-                    .into(),
+                 prepare it again",
             ));
         }
         Ok(meaning)
-    }
-}
-
-fn lost_long_data() -> Refusal {
-    Refusal::Statement(
-        "the rules have changed since a parameter was sent ahead; send it and execute again".to_owned(),
-    )
-}
-
-impl Relay {
-    /// The server has prepared a statement of the client's once more.
-    pub(in crate::proxy) fn prepared_again(
-        &mut self,
-        id: u32,
-        server_id: u32,
-        kept: Arc<Kept>,
-    ) -> Result<(), Refusal> {
-        let Some(before) = self.statements.replace(id, server_id, kept) else { return Ok(()) };
-        if let Some(old) = before.server_id {
-            self.close(old);
-        }
-        if before.had_long_data { Err(lost_long_data()) } else { Ok(()) }
     }
 }
 
@@ -361,7 +349,7 @@ fn cannot_prepare_again(name: &TableName, is_as_then: bool) -> Refusal {
     } else {
         "under another default database, sql_mode or character set"
     };
-    Refusal::Statement(format!(
+    refused(format_args!(
         "the rules or the columns of {name} have changed since this was prepared, {why}; prepare it again"
     ))
 }

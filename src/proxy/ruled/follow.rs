@@ -16,7 +16,7 @@ impl Session {
         self.follow(&target, &ids).await;
     }
 
-    /// The highest first. By the active rules: what was planned under others may be closed.
+    /// `ids`: the highest first. By the active rules: the generators of earlier ones may be closed.
     pub(in crate::proxy) async fn follow(&mut self, target: &Target, ids: &[u64]) {
         let table = || format!("{}.{}", target.rule.schema, target.table);
         for &id in ids {

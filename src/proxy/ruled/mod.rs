@@ -1,17 +1,16 @@
 //! Statements that may insert into ruled tables: planned, given their ids, and sent in the client's place.
 //!
-//! `statement` has texts, `execute` and `bulk` executions of prepared ones, `select` INSERT ... SELECT. Each comes to a `verdict`, and
-//! says by `progress` how far it came.
+//! `statement` has texts, `execute` executions of prepared ones, `select` INSERT ... SELECT. A text
+//! comes to a `verdict`; `progress` says how far a command came.
 
 pub(super) mod audited;
-mod bulk;
 mod execute;
 mod follow;
-mod hidden;
 mod locked;
+mod masked;
+mod params;
 pub(super) mod progress;
 mod rehearsal;
-mod rights;
 mod select;
 mod spared;
 mod statement;

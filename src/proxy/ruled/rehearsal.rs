@@ -1,16 +1,14 @@
-//! Statements into tables in shadow mode. On their way they are as those of any table without a rule; beside it they are
-//! planned a second time, with the table ruled, and what would have become of them is counted. Nothing here can wait, ask,
-//! fail or change what is sent.
+//! Statements into tables in shadow mode. They pass as those of any table without a rule do. They
+//! are also planned a second time, with the table ruled, and what would have become of them is
+//! counted. Nothing here can wait, ask, fail or change what is sent.
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::mysql::bulk::Bulk;
 use crate::mysql::command::Command;
-use crate::mysql::prepared::Execute;
-use crate::proxy::known::named::Names;
+use crate::proxy::known::sql_prepared::SqlPrepared;
 use crate::proxy::known::statements::Kept;
-use crate::proxy::known::temporary::Hides;
-use crate::proxy::ruled::verdict::Verdict;
+use crate::proxy::known::temporary::Masked;
+use crate::proxy::ruled::params::{BULK_SELECT, Params, too_many_sets};
 use crate::proxy::session::Session;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::{self, Known, Value};
@@ -23,15 +21,15 @@ use crate::table_name::TableName;
 use crate::tables::Tables;
 use crate::tables::shadow_counts::Outcome;
 
-/// What SQL's PREPARE named, as it would have been sent, and what the server told the session.
-struct Told<'a> {
-    rehearsed: &'a Names,
-    session: &'a Names,
+/// What SQL's PREPARE would have sent, and what the server answered the session.
+struct RehearsedSession<'a> {
+    prepared: &'a SqlPrepared,
+    session: &'a SqlPrepared,
 }
 
-impl prepared_names::SessionFacts for Told<'_> {
+impl prepared_names::SessionFacts for RehearsedSession<'_> {
     fn prepared(&self, name: &str) -> Known {
-        self.rehearsed.prepared(name)
+        self.prepared.prepared(name)
     }
 
     fn value(&self, question: &[u8]) -> Value {
@@ -39,19 +37,12 @@ impl prepared_names::SessionFacts for Told<'_> {
     }
 }
 
-/// How a text is read.
-struct Reading<'a> {
-    dialect: &'a Dialect,
-    database: Option<&'a str>,
-    protocol: Protocol,
-}
-
 /// A plan that is not acted upon.
 struct Rehearsed {
     planned: Planned,
     /// Tables in shadow mode that it looked at, in this order.
     tables: Vec<LookedAt>,
-    /// Whether a temporary table hides one of them would be asked first.
+    /// Whether a temporary table masks one of them would be asked first.
     asks: bool,
 }
 
@@ -62,41 +53,13 @@ struct LookedAt {
     table: TableName,
 }
 
-impl LookedAt {
-    fn table(&self) -> (&str, &str) {
-        (&self.table.schema, &self.table.table)
-    }
-}
-
-/// The parameters of an execution.
-pub(in crate::proxy) enum Bound<'a> {
-    One(&'a Execute<'a>),
-    Bulk(&'a Bulk<'a>),
-}
-
 impl Session {
     /// Counts what would become of a statement that goes on. Returns what it would leave behind for later ones.
-    pub(in crate::proxy) fn rehearse(
-        &self,
-        command: Command,
-        text: &[u8],
-        verdict: &Verdict,
-    ) -> Option<Effects> {
-        let goes_on = match verdict {
-            Verdict::Pass(_)
-            | Verdict::PassActing(_)
-            | Verdict::PassKept(_)
-            | Verdict::Send(_)
-            | Verdict::Prepare(_)
-            | Verdict::Select(_)
-            | Verdict::PrepareSelect(_) => true,
-            Verdict::Refuse(_) | Verdict::Fail(_) | Verdict::Needs(_) | Verdict::Show(_) => false,
-        };
+    pub(in crate::proxy) fn rehearse(&self, command: Command, text: &[u8]) -> Option<Effects> {
         let tables = self.relay.session.tables.now();
-        let state = self.relay.session.state().filter(|_| goes_on && tables.rehearses())?;
+        let state = self.relay.session.state().filter(|_| tables.rehearses())?;
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
-        let reading = Reading { dialect: &state.dialect, database: state.database.as_deref(), protocol };
-        let rehearsed = self.rehearsed(&tables, text, &reading);
+        let rehearsed = self.rehearsed(&tables, text, (&state.dialect, state.database.as_deref()), protocol);
         let digest = || digest(text, &state.dialect);
         let count = |name: (&str, &str), outcome| {
             tables.count_shadow(Some(name), &outcome, rehearsed.asks, &digest);
@@ -117,7 +80,7 @@ impl Session {
                 if protocol == Protocol::Text && effects.prepared_names.is_empty() =>
             {
                 for looked_at in &rehearsed.tables {
-                    count(looked_at.table(), Outcome::Left);
+                    count(parts(&looked_at.table), Outcome::Left);
                 }
             }
             Planned::Untouched(_) => {}
@@ -133,10 +96,9 @@ impl Session {
     pub(in crate::proxy) fn rehearse_too_long(&self, beginning: &[u8]) {
         let tables = self.relay.session.tables.now();
         let Some(state) = self.relay.session.state().filter(|_| tables.rehearses()) else { return };
-        let protocol = Protocol::Text;
-        let reading = Reading { dialect: &state.dialect, database: state.database.as_deref(), protocol };
-        let rehearsed = self.rehearsed(&tables, beginning, &reading);
-        let Some(name) = rehearsed.tables.first().map(LookedAt::table) else { return };
+        let read_in = (&state.dialect, state.database.as_deref());
+        let rehearsed = self.rehearsed(&tables, beginning, read_in, Protocol::Text);
+        let Some(name) = rehearsed.tables.first().map(|first| parts(&first.table)) else { return };
         let why = "it is longer than limits.statement_bytes; raise the limit, or send fewer rows at a time";
         let nothing = || Digest { text: String::new(), hash: "too-long".to_owned() };
         let outcome = Outcome::Refused(why.to_owned());
@@ -144,7 +106,7 @@ impl Session {
     }
 
     /// Counts what would become of an execution of an INSERT that the server has as it came.
-    pub(in crate::proxy) fn rehearse_execution(&self, tables: &Tables, kept: &Kept, bound: &Bound<'_>) {
+    pub(in crate::proxy) fn rehearse_execution(&self, tables: &Tables, kept: &Kept, params: &Params<'_>) {
         // It passed while no rule named its table; one has come since.
         if self.relay.session.is_untouched() {
             return;
@@ -155,21 +117,20 @@ impl Session {
         else {
             return;
         };
-        let name = Some((name.schema.as_str(), name.table.as_str()));
+        let name = Some(parts(&name));
         let Some(text) = &source.text else {
             let nothing = || Digest { text: String::new(), hash: "not-kept".to_owned() };
             let outcome = Outcome::Unknown("the statement's text");
             return tables.count_shadow(name, &outcome, false, &nothing);
         };
-        let database = source.database.as_deref();
-        let reading = Reading { dialect: &source.dialect, database, protocol: Protocol::Prepare };
-        let rehearsed = self.rehearsed(tables, text, &reading);
+        let read_in = (&source.dialect, source.database.as_deref());
+        let rehearsed = self.rehearsed(tables, text, read_in, Protocol::Prepare);
         let digest = || digest(text, &source.dialect);
         let asks = rehearsed.asks;
         let outcome = match rehearsed.planned {
             Planned::Rewrite(plan) => {
                 match plan.prepare(text).map(|text| (plan.inserts.into_iter().next(), text)) {
-                    Ok((Some(insert), text)) => self.execution_of(&PreparedInsert { insert, text }, bound),
+                    Ok((Some(insert), text)) => self.execution_of(&PreparedInsert { insert, text }, params),
                     Ok((None, _)) => Outcome::Left,
                     Err(why) => Outcome::Refused(why.to_string()),
                 }
@@ -180,27 +141,22 @@ impl Session {
         tables.count_shadow(name, &outcome, asks, &digest);
     }
 
-    fn execution_of(&self, prepared: &PreparedInsert, bound: &Bound<'_>) -> Outcome {
+    fn execution_of(&self, prepared: &PreparedInsert, params: &Params<'_>) -> Outcome {
         let is_select = prepared.insert.select.is_some();
         let meaning = match self.meaning(prepared) {
             Ok(meaning) => meaning,
             Err(why) => return Outcome::Refused(why.to_string()),
         };
-        let ids = match bound {
-            Bound::One(_) if is_select => return Outcome::Rewritten { ids: 0 },
-            Bound::Bulk(_) if is_select => {
-                let why = "MariaDB's bulk execution of an INSERT ... SELECT; execute it once for each set of parameters";
-                return Outcome::Refused(why.to_owned());
-            }
-            Bound::One(execute) => execution::Draft::new(prepared, execute, meaning).map(|draft| draft.ids),
-            Bound::Bulk(sets) => match bulk::Draft::new(prepared, sets, meaning) {
-                Ok(draft) if draft.sets > 1 && prepared.insert.one_set_only.is_some() => {
-                    let why = prepared.insert.one_set_only.unwrap_or_default();
-                    let why =
-                        format!("a bulk execution of several rows, and {why}; execute the rows one by one");
-                    return Outcome::Refused(why);
-                }
-                draft => draft.map(|draft| draft.ids().unwrap_or(u32::MAX)),
+        let ids = match params {
+            Params::One(_) if is_select => return Outcome::Rewritten { ids: 0 },
+            Params::Bulk(_) if is_select => return Outcome::Refused(BULK_SELECT.to_owned()),
+            Params::One(execute) => execution::Draft::new(prepared, execute, meaning).map(|draft| draft.ids),
+            Params::Bulk(bulk) => match bulk::Draft::new(prepared, bulk, meaning) {
+                Ok(draft) => match too_many_sets(&prepared.insert, draft.sets) {
+                    Some(why) => return Outcome::Refused(why),
+                    None => Ok(draft.ids().unwrap_or(u32::MAX)),
+                },
+                Err(why) => Err(why),
             },
         };
         match ids {
@@ -210,31 +166,38 @@ impl Session {
         }
     }
 
-    fn rehearsed(&self, tables: &Tables, text: &[u8], reading: &Reading<'_>) -> Rehearsed {
-        let view = &self.relay.session;
+    fn rehearsed(
+        &self,
+        tables: &Tables,
+        text: &[u8],
+        (dialect, database): (&Dialect, Option<&str>),
+        protocol: Protocol,
+    ) -> Rehearsed {
+        let session = &self.relay.session;
         let looked_at = Mutex::new((Vec::new(), false));
         let lookup = |schema: &str, table: &str| {
             if let Some(found) = tables.shadowed(schema, table) {
                 let mut looked_at = looked_at.lock().unwrap_or_else(PoisonError::into_inner);
                 looked_at.0.push(LookedAt { named: TableName::new(schema, table), table: found });
-                // Counted as if it hid nothing, which is what the server would say of most.
-                looked_at.1 |= view.hides(schema, table) == Hides::Unsure;
+                // Counted as if it masked nothing, which is what the server would say of most.
+                looked_at.1 |= session.masked(schema, table) == Masked::Unsure;
             }
             tables.rehearsed(schema, table)
         };
-        let told = Told { rehearsed: &view.rehearsed_names, session: &view.names };
+        let rehearsed =
+            RehearsedSession { prepared: &session.rehearsed_prepared, session: &session.sql_prepared };
         let planned = planner::plan(
             text,
             &plan::PlanContext {
-                dialect: reading.dialect,
-                multi_statements: view.multi_statements() && reading.protocol == Protocol::Text,
-                default_schema: reading.database,
+                dialect,
+                multi_statements: session.multi_statements && protocol == Protocol::Text,
+                default_schema: database,
                 any_rules: true,
                 tables: &lookup,
-                hidden: &|schema, table| view.hides(schema, table) == Hides::Yes,
-                session: &told,
+                hidden: &|schema, table| session.masked(schema, table) == Masked::Yes,
+                session: &rehearsed,
             },
-            reading.protocol,
+            protocol,
         );
         let (tables, asks) = looked_at.into_inner().unwrap_or_else(PoisonError::into_inner);
         Rehearsed { planned, tables, asks }
@@ -249,21 +212,19 @@ impl Rehearsed {
             let named = &looked_at.named;
             named.schema.eq_ignore_ascii_case(schema) && named.table.eq_ignore_ascii_case(table)
         };
-        self.tables.iter().find(is_it).map(LookedAt::table)
+        self.tables.iter().find(is_it).map(|looked_at| parts(&looked_at.table))
     }
 
     /// Counts a plan of its own that came to no end.
     fn count_stopped(&self, tables: &Tables, planned: &Planned, digest: &dyn Fn() -> Digest) {
-        let last = self.tables.last().map(LookedAt::table);
+        let last = self.tables.last().map(|last| parts(&last.table));
         let mut asks = self.asks;
         let (name, outcome) = match planned {
             Planned::Refused(why) => (last, Outcome::Refused(why.to_string())),
             Planned::Unreadable(why) | Planned::Stale { unreadable: why, .. } => {
                 (last, Outcome::ServerFirst(why.refusal.to_string()))
             }
-            Planned::Needs(Need::Table(name)) => {
-                (Some((name.schema.as_str(), name.table.as_str())), Outcome::Unknown("the table's columns"))
-            }
+            Planned::Needs(Need::Table(name)) => (Some(parts(name)), Outcome::Unknown("the table's columns")),
             Planned::Needs(Need::Value { .. }) => {
                 asks = true;
                 (None, Outcome::Unknown("a text in a user's variable"))
@@ -277,6 +238,10 @@ impl Rehearsed {
         };
         tables.count_shadow(name, &outcome, asks, digest);
     }
+}
+
+fn parts(name: &TableName) -> (&str, &str) {
+    (&name.schema, &name.table)
 }
 
 fn outcome_of(insert: &InsertPlan) -> Outcome {

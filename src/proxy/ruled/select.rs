@@ -1,7 +1,7 @@
-//! An INSERT ... SELECT, step by step: what the server must be asked for it, a block of ids, the statement itself, and where the
-//! block was too small, another one. The client's commands after it wait until it is answered.
+//! An INSERT ... SELECT, step by step: questions to the server, a block of ids, the statement
+//! itself, and where the block was too small, another one. The client's commands after it wait
+//! until it is answered.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use crate::ids::range::block::IdBlock;
@@ -12,18 +12,20 @@ use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 use crate::mysql::prepared::{Execute, Expected, Param, id_bytes};
 use crate::mysql::reader::Reader;
 use crate::mysql::response::PrepareOk;
-use crate::proxy::known::answered::Answered;
+use crate::proxy::known::answered::{Answered, ServerError};
 use crate::proxy::known::inserts::{Ids, InsertReply};
-use crate::proxy::known::need::Need;
+use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::known::statements::Kept;
 use crate::proxy::relay::outstanding::{Note, Outstanding, Purpose};
 use crate::proxy::relay::{Arrived, Relay, Step};
-use crate::proxy::ruled::progress::Task;
-use crate::proxy::ruled::verdict::{malformed, within};
+use crate::proxy::ruled::params::Params;
+use crate::proxy::ruled::progress::{Progress, Task};
+use crate::proxy::ruled::verdict::{malformed, refused};
 use crate::proxy::session::{Going, Question, Session, Stop};
 use crate::rewrite::plan::InsertPlan;
 use crate::rewrite::plan::edit::{Numbers, Style};
 use crate::rewrite::plan::select::SelectPlan;
+use crate::rewrite::plan::target::Target;
 use crate::tables::Tables;
 
 /// In hexadecimal digits, so that the answers do not depend on character_set_results.
@@ -42,6 +44,9 @@ const OVERRUN_OPERANDS: [&str; 2] = ["`rowstamp k`", "last_insert_id()"];
 struct Job<'a> {
     arrived: Arrived,
     task: &'a Task,
+    /// The client's.
+    payload: &'a [u8],
+    text: &'a [u8],
     insert: &'a InsertPlan,
     select: &'a SelectPlan,
     /// What LAST_INSERT_ID() said, from which its rows are counted.
@@ -51,23 +56,25 @@ struct Job<'a> {
 }
 
 impl Session {
-    pub(in crate::proxy) async fn select(&mut self, arrived: Arrived, task: Task) -> Going<()> {
+    pub(in crate::proxy) async fn select(&mut self, arrived: Arrived, task: Task) -> Going<Progress> {
+        let payload = self.relay.payload(arrived).into_owned();
         self.relay.up.skip(arrived.window_bytes);
-        let (Some(insert), mut tries) = (task.insert(), 0) else { return Ok(()) };
+        let (Some(insert), mut tries) = (task.insert(), 0) else { return Ok(Progress::Done) };
         let stop = match insert.select.as_deref() {
             None => Err(lost().into()),
             Some(select) => {
-                let mut job = Job { arrived, task: &task, insert, select, before_first: 0, tries };
+                let (task, payload, text) = (&task, &*payload, task.text(&payload));
+                let mut job = Job { arrived, task, payload, text, insert, select, before_first: 0, tries };
                 let went = self.select_by_steps(&mut job).await;
                 tries = job.tries;
                 went
             }
         };
-        let Err(stop) = stop else { return Ok(()) };
+        let Err(stop) = stop else { return Ok(Progress::Done) };
         if arrived.command == Command::StmtPrepare {
             self.relay.statements.refuse_last();
         }
-        // The server does not see an execution that is refused before it is sent: what came ahead for it is dropped.
+        // The server does not see this execution, so what was sent ahead for it is dropped.
         if task.had_long_data() && tries == 0 && !matches!(stop, Stop::Over(_)) {
             self.reset_long_data(arrived.statement);
         }
@@ -76,7 +83,7 @@ impl Session {
             Stop::Refused(refusal) => self.relay.answer(&refusal, arrived.packets),
             Stop::Failed(error) => self.relay.answer_with(&error, arrived.packets),
         }
-        Ok(())
+        Ok(Progress::Done)
     }
 
     async fn select_by_steps(&mut self, job: &mut Job<'_>) -> Result<(), Stop> {
@@ -86,11 +93,17 @@ impl Session {
         if let Some(columns) = &columns {
             let said = select.check_columns(columns, insert.target.rule.explicit);
             said.map_err(Refusal::from)?;
-            if select.may_hide_digits_in_views(columns) {
-                self.ask_for_views(select).await?;
+            if select.may_hide_digits_in_views(columns)
+                && self.ask_number(select.views_named().as_ref()).await?.is_none_or(|views| views > 0)
+            {
+                return Err(refused(
+                    "the query computes decimals from a view, which may have more digits than they show; write \
+                     CAST(... AS DECIMAL(m,n)) or ROUND(..., n) around them, or name the view's tables",
+                )
+                .into());
             }
         }
-        if let Task::Prepare { kept, .. } = task {
+        if let Task::Prepare(kept) = task {
             let payload = command_payload(Command::StmtPrepare, kept.server_text().unwrap_or_default());
             self.until(|relay| relay.up.is_clear()).await?;
             let nr_shift = self.relay.send_later(&payload, arrived.packets);
@@ -103,12 +116,9 @@ impl Session {
             self.send_select(job, block).await?;
             self.until(|relay| relay.overrun.is_some() || relay.outstanding.is_empty()).await?;
             let Some(error) = self.relay.overrun.take() else { return Ok(()) };
-            block = match self.longer_block(job, block).await {
-                Ok(Some(block)) => block,
-                Ok(None) => {
-                    self.relay.session.owe_insert_id(Some(before_first));
-                    return Err(Stop::Failed(error));
-                }
+            let longer = self.longer_block(job, block).await;
+            block = match longer.and_then(|block| block.ok_or(Stop::Failed(error))) {
+                Ok(block) => block,
                 Err(stop) => {
                     self.relay.session.owe_insert_id(Some(before_first));
                     return Err(stop);
@@ -118,28 +128,26 @@ impl Session {
         }
     }
 
-    /// The columns of its query, where it is not prepared already, and LAST_INSERT_ID(). `None`: the client's own text was sent.
+    /// The columns of its query, where it is not prepared already, and LAST_INSERT_ID(). `None`:
+    /// the client's own text was sent.
     async fn ask_for_select(
         &mut self,
         job: &Job<'_>,
     ) -> Result<Option<(Option<Vec<ColumnDefinition>>, u64)>, Stop> {
-        let Job { arrived, task, insert, select, .. } = *job;
+        let Job { arrived, task, payload, text, insert, select, .. } = *job;
         let (is_prepare, is_execution) =
             (arrived.command == Command::StmtPrepare, arrived.command == Command::StmtExecute);
         let numbers = Numbers { before_first: 0, last: 1, sets: 0, first: 1 };
         let mut ours = Vec::new();
         match task {
-            Task::Prepare { kept, .. } => ours.extend_from_slice(kept.server_text().unwrap_or_default()),
-            Task::Text { .. } => select.write(task.text(), &numbers, &insert.target.spacing, &mut ours),
+            Task::Prepare(kept) => ours.extend_from_slice(kept.server_text().unwrap_or_default()),
+            Task::Text { .. } => select.write(text, &numbers, &insert.target.spacing, &mut ours),
             Task::Execute { .. } => {}
         }
         let facts = [Question::Query(FACTS_SQL)];
         // The client's text is the last: SHOW WARNINGS shows its error.
-        let texts = [
-            Question::Describe(select.query(task.text())),
-            Question::Prepare(&ours),
-            Question::Prepare(task.text()),
-        ];
+        let texts =
+            [Question::Describe(select.query(text)), Question::Prepare(&ours), Question::Prepare(text)];
         let questions = facts.iter().filter(|_| !is_prepare).chain(texts.iter().filter(|_| !is_execution));
         let questions: Vec<_> = questions.copied().collect();
         let mut answers = self.ask_all(&questions).await?;
@@ -151,7 +159,7 @@ impl Session {
         let facts = if is_prepare { None } else { answers.next().map(facts_of) };
         let (columns, ours) = (answers.next(), answers.next());
         let columns = columns.map(|described| self.columns_of(described));
-        if let (Some(Ok(columns)), Task::Text { payload, .. }) = (&columns, task)
+        if let (Some(Ok(columns)), Task::Text { .. }) = (&columns, task)
             && select.fails_by_count(columns)
         {
             // MariaDB notices when it runs (1136). The list is the text's own, so it is sure to.
@@ -162,17 +170,17 @@ impl Session {
         let before_first = facts.transpose()?.unwrap_or_default();
         let columns = columns.transpose()?;
         if let Some(Err(error)) = ours {
-            return Err(not_within(error.code, &error.text).into());
+            return Err(not_within(&error).into());
         }
         Ok(Some((columns, before_first)))
     }
 
     fn columns_of(&self, described: Answered) -> Result<Vec<ColumnDefinition>, Refusal> {
-        let described = described.map_err(|error| not_within(error.code, &error.text))?;
-        let cannot = || statement("the columns of its query cannot be read; try again");
+        let described = described.map_err(|error| not_within(&error))?;
+        let cannot = || refused("the columns of its query cannot be read; try again");
         let ok = PrepareOk::parse(&described.first, self.relay.forms).map_err(|_| cannot())?;
         if !ok.definitions {
-            return Err(statement(
+            return Err(refused(
                 "an INSERT ... SELECT needs the definitions of its columns; SET resultset_metadata=FULL",
             ));
         }
@@ -180,41 +188,27 @@ impl Session {
         columns.map(|definition| ColumnDefinition::parse(definition).map_err(|_| cannot())).collect()
     }
 
-    async fn ask_for_views(&mut self, select: &SelectPlan) -> Result<(), Stop> {
-        let views = self.ask_number(select.views_named().as_ref()).await?;
-        if views.is_none_or(|views| views > 0) {
-            return Err(statement(
-                "the query computes decimals from a view, which may have more digits than they show; write \
-                 CAST(... AS DECIMAL(m,n)) or ROUND(..., n) around them, or name the view's tables",
-            )
-            .into());
-        }
-        Ok(())
-    }
-
     /// The number in the only row of a query's answer, which comes as hexadecimal digits of its text.
     async fn ask_number(&mut self, sql: &[u8]) -> Result<Option<u64>, Stop> {
-        let answered = self.ask(Question::Query(sql)).await?.map_err(|error| {
-            statement(&format!("the server answered {}, {}; try again", error.code, error.text))
-        })?;
+        let answered = self.ask(Question::Query(sql)).await?.map_err(|error| not_answered(&error))?;
         self.until(|relay| relay.up.is_clear()).await?;
         Ok(answered.row.as_deref().and_then(text_of).and_then(|digits| digits.parse().ok()))
     }
 
     /// How many ids it is sent with at first.
     async fn first_block(&mut self, job: &Job<'_>) -> Result<u32, Stop> {
-        let Job { arrived, task, select, .. } = *job;
+        let Job { arrived, text, select, .. } = *job;
         if !(select.returns_rows && select.may_overrun) {
             return Ok(select.block);
         }
         if !select.is_repeatable || arrived.command != Command::Query {
-            return Err(statement(
+            return Err(refused(
                 "RETURNING of an INSERT ... SELECT whose rows cannot be counted beforehand; write a LIMIT of up to 10000, or \
                  send it as text",
             )
             .into());
         }
-        let rows = self.ask_number(select.counting(task.text()).as_ref()).await?.unwrap_or_default();
+        let rows = self.ask_number(select.counting(text).as_ref()).await?.unwrap_or_default();
         Ok(u32::try_from(rows.max(1)).map_err(|_| too_many())?)
     }
 
@@ -225,7 +219,7 @@ impl Session {
             return Ok(None);
         };
         if !job.select.is_repeatable || job.task.had_long_data() {
-            return Err(statement(&format!(
+            return Err(refused(format_args!(
                 "the query has {rows} rows, more than its text shows, and cannot be run again (it sets variables, calls stored \
                  functions, or was sent data in pieces); nothing was stored; write a LIMIT of up to 10000"
             ))
@@ -240,7 +234,7 @@ impl Session {
     }
 
     async fn send_select(&mut self, job: &mut Job<'_>, block: u32) -> Result<(), Stop> {
-        let Job { arrived, task, insert, select, before_first, .. } = *job;
+        let Job { arrived, task, text, insert, select, before_first, .. } = *job;
         let found_rows = self.relay.found_rows();
         let (payload, inserts) = loop {
             let (tables, range) = self.ids_for_select(&insert.target, block).await?;
@@ -253,9 +247,9 @@ impl Session {
             }
             self.supply(Command::Query, Need::Rules { retired: tables }).await?;
         };
-        match task.source() {
-            Some(source) => self.audit_source(Some(source), &inserts),
-            None => self.audit(Some(task.text()), &inserts),
+        match task {
+            Task::Execute { kept, .. } => self.audit_source(Some(&kept.source), &inserts),
+            Task::Text { .. } | Task::Prepare(_) => self.audit(Some(text), &inserts),
         }
         let nr_shift = self.relay.send_later(&payload, arrived.packets);
         let note = Note::Statements { inserts, explicit: Vec::new(), effects: None };
@@ -267,14 +261,16 @@ impl Session {
     /// Ids of the active rules, to be used at once.
     async fn ids_for_select(
         &mut self,
-        target: &Arc<crate::rewrite::plan::target::Target>,
+        target: &Arc<Target>,
         block: u32,
     ) -> Result<(Arc<Tables>, IdBlock), Stop> {
-        let n = NonZeroU64::new(block.into()).ok_or_else(lost)?;
+        if block == 0 {
+            return Err(lost().into());
+        }
         loop {
             let tables = self.relay.session.tables.now();
             if !self.meanwhile(tables.still_serves(target)).await? {
-                return Err(statement(
+                return Err(refused(
                     "the rules or the columns of its table have changed while the INSERT ... SELECT was on its way; nothing was \
                      stored; send it again",
                 )
@@ -284,9 +280,14 @@ impl Session {
             let need = if tables.is_retired() {
                 Need::Rules { retired: tables.clone() }
             } else {
-                match self.take_once(&tables, target, n) {
-                    Ok(range) => return Ok((tables, within(target, range)?)),
-                    Err(need) => need,
+                let mut supplied = std::mem::take(&mut self.supplied);
+                let taken = self.take(&tables, target, block, &mut supplied);
+                self.supplied = supplied;
+                match taken {
+                    Ok(range) => return Ok((tables, range)),
+                    Err(Unsent::Needs(need)) => need,
+                    Err(Unsent::Refused(refusal)) => return Err(refusal.into()),
+                    Err(Unsent::Failed(_) | Unsent::Unreadable(_)) => return Err(lost().into()),
                 }
             };
             self.supply(Command::Query, need).await?;
@@ -295,12 +296,12 @@ impl Session {
 
     fn payload_of_select(&self, job: &Job<'_>, numbers: &Numbers) -> Result<Vec<u8>, Refusal> {
         match job.task {
-            Task::Text { payload, text_at, .. } => {
-                let mut out = payload.get(..*text_at).unwrap_or_default().to_vec();
-                job.select.write(job.task.text(), numbers, &job.insert.target.spacing, &mut out);
+            Task::Text { text_at, .. } => {
+                let mut out = job.payload.get(..*text_at).unwrap_or_default().to_vec();
+                job.select.write(job.text, numbers, &job.insert.target.spacing, &mut out);
                 Ok(out)
             }
-            Task::Execute { kept, payload, types, long_data } => {
+            Task::Execute { kept, types, long_data } => {
                 let prepared = kept.prepared.as_ref().ok_or_else(lost)?;
                 let expected = Expected {
                     params: prepared.text.client_params,
@@ -308,19 +309,16 @@ impl Session {
                     long_data,
                     with_attributes: self.relay.has_attributes(),
                 };
-                let mut execute = Execute::parse(payload, expected).map_err(malformed)?;
+                let mut execute = Execute::parse(job.payload, expected).map_err(malformed)?;
                 let hidden: Vec<_> =
                     prepared.text.hidden.iter().map(|h| id_bytes(numbers.of_param(h.row))).collect();
                 let ours = prepared.text.hidden.iter().zip(&hidden);
                 execute.put_among(ours.map(|(param, bytes)| (usize::from(param.index), Param::id(bytes))));
                 let mut out = execute.build();
-                let server_id = job.arrived.statement.and_then(|id| self.relay.statements.translated(id));
-                if let Some((id, place)) = server_id.zip(out.get_mut(1..5)) {
-                    place.copy_from_slice(&id.to_le_bytes());
-                }
+                self.put_server_id(job.arrived, &mut out);
                 Ok(out)
             }
-            Task::Prepare { .. } => Err(lost()),
+            Task::Prepare(_) => Err(lost()),
         }
     }
 
@@ -329,29 +327,26 @@ impl Session {
         &mut self,
         arrived: Arrived,
         kept: Arc<Kept>,
-        payload: Vec<u8>,
+        payload: &[u8],
     ) -> Result<Task, Refusal> {
-        let prepared = kept.prepared.as_ref().ok_or_else(lost)?;
-        self.meaning(prepared)?;
-        let params = prepared.text.client_params;
+        self.meaning(kept.prepared.as_ref().ok_or_else(lost)?)?;
         let with_attributes = self.relay.has_attributes();
         let statement =
             arrived.statement.and_then(|id| self.relay.statements.get_mut(id)).ok_or_else(lost)?;
-        let (types, long_data) = (statement.types.clone(), statement.long_data.clone());
-        let expected = Expected { params, types: types.as_deref(), long_data: &long_data, with_attributes };
-        let sent = Execute::parse(&payload, expected).map_err(malformed)?.types(params);
-        if params > 0 {
-            statement.types = Some(sent);
+        let expected = statement.expected(with_attributes);
+        let sent = Params::parse(Command::StmtExecute, payload, expected)?.new_types(expected);
+        let types = statement.types.clone();
+        if sent.is_some() {
+            statement.types = sent;
         }
-        statement.long_data.clear();
-        Ok(Task::Execute { kept, payload, types, long_data })
+        Ok(Task::Execute { kept, types, long_data: std::mem::take(&mut statement.long_data) })
     }
 
     /// Ids that the query brought are stored: later ones of the generator are above them.
     pub(in crate::proxy) async fn follow_selected_ids(&mut self) {
         let Some(reply) = self.relay.outstanding.insert_reply() else { return };
         reply.is_followed();
-        let target = reply.target().clone();
+        let target = reply.target.clone();
         let rule = &target.rule;
         let highest = match self.relay.session.tables.schema() {
             Some(schema) => {
@@ -372,7 +367,8 @@ impl Session {
 }
 
 impl Relay {
-    /// An INSERT ... SELECT has failed; whether because its block was too small, and what to do with the packet then.
+    /// What to do with the error of an INSERT ... SELECT whose block was too small. `None`: it has
+    /// another cause.
     pub(in crate::proxy) fn block_overran(&mut self, header: Header, whole: usize) -> Option<Step> {
         let returns_rows = self.outstanding.insert_reply()?.selects_with_rows()?;
         let payload = self.down.window().get(HEADER_BYTES..whole)?;
@@ -404,17 +400,15 @@ impl Relay {
 
 /// LAST_INSERT_ID(), where the server's way of logging allows that rows are numbered in the order of a query.
 fn facts_of(answered: Answered) -> Result<u64, Refusal> {
-    let facts = answered.map_err(|error| {
-        statement(&format!("the server answered {}, {}; try again", error.code, error.text))
-    })?;
+    let facts = answered.map_err(|error| not_answered(&error))?;
     let Some(facts) = facts.row.as_deref().and_then(text_of) else {
-        return Err(statement("the server's way of logging cannot be read; try again"));
+        return Err(refused("the server's way of logging cannot be read; try again"));
     };
     let mut facts = facts.split(',');
     let mut is_on = || matches!(facts.next(), Some("1" | "ON"));
     let is_logged = is_on() & is_on();
     if is_logged && facts.next().is_none_or(|format| format.eq_ignore_ascii_case("STATEMENT")) {
-        return Err(statement(
+        return Err(refused(
             "INSERT ... SELECT is logged as a statement here, and a replica may number its rows differently; SET binlog_format \
              to ROW or MIXED",
         ));
@@ -423,7 +417,7 @@ fn facts_of(answered: Answered) -> Result<u64, Refusal> {
     let before_first = facts.next_back().and_then(|id| id.parse().ok());
     before_first
         .filter(|&id| id < i64::MAX.unsigned_abs() / 2)
-        .ok_or_else(|| statement("LAST_INSERT_ID() is no id; SET last_insert_id=0"))
+        .ok_or_else(|| refused("LAST_INSERT_ID() is no id; SET last_insert_id=0"))
 }
 
 /// The text in a row's only column, which came as hexadecimal digits; zero bytes of UTF-16 are passed over.
@@ -441,12 +435,14 @@ fn numbers(insert: &InsertPlan, range: &IdBlock, before_first: u64) -> Numbers {
     }
 }
 
-fn statement(why: &str) -> Refusal {
-    Refusal::Statement(why.to_owned())
+fn not_answered(ServerError { code, text, .. }: &ServerError) -> Refusal {
+    refused(format_args!("the server answered {code}, {text}; try again"))
 }
 
-fn not_within(code: u16, text: &str) -> Refusal {
-    statement(&format!("the query cannot be kept inside of another ({code}, {text}); write it more plainly"))
+fn not_within(ServerError { code, text, .. }: &ServerError) -> Refusal {
+    refused(format_args!(
+        "the query cannot be kept inside of another ({code}, {text}); write it more plainly"
+    ))
 }
 
 fn too_many() -> Refusal {

@@ -1,4 +1,5 @@
-//! What no rule can concern, in a session that has named something ruled before: it is not refused, however little of it can be read.
+//! What no rule can concern, in a session that has named something ruled before. It is not refused,
+//! however little of it can be read.
 
 use crate::proxy::known::session_state::Mentioned;
 use crate::proxy::relay::unconcerned::is_unnamed_compound;
@@ -10,8 +11,8 @@ use crate::sql::last_result::first_word;
 use crate::tables::Tables;
 
 impl Session {
-    /// What no rule can concern is not refused, however little of it can be read; and DDL that names nothing ruled makes nobody read
-    /// columns or views again.
+    /// A plan that refuses what no rule can concern lets it pass instead. DDL that names nothing
+    /// ruled makes nobody read columns or views again.
     pub(in crate::proxy) fn spared(&self, tables: &Tables, text: &[u8], planned: Planned) -> Planned {
         match planned {
             Planned::Refused(_) | Planned::Unreadable(_) | Planned::Stale { .. } | Planned::Away(_)
@@ -31,33 +32,39 @@ impl Session {
         }
     }
 
-    /// What a text names, and what the server has told of variables.
-    pub(in crate::proxy) fn named(&self, tables: &Tables, text: &[u8]) -> Named {
-        let view = &self.relay.session;
-        let default = view.default_schema();
-        let named = |text: &[u8]| Mentioned::new(tables.mention(text, default), tables.has_rules_in(default));
-        view.names.told().map(|text| named(text.as_bytes())).fold(named(text), Mentioned::and)
+    /// Which parts of ruled names a text mentions, or the server's answers about its variables.
+    pub(in crate::proxy) fn mentioned(&self, tables: &Tables, text: &[u8]) -> Mentioned {
+        let session = &self.relay.session;
+        let default = session.default_schema();
+        let mentioned =
+            |text: &[u8]| Mentioned::new(tables.mention(text, default), tables.has_rules_in(default));
+        session
+            .sql_prepared
+            .answered_texts()
+            .map(|text| mentioned(text.as_bytes()))
+            .fold(mentioned(text), Mentioned::and)
     }
 
-    /// Whether neither a text nor what the server told of the variables that it runs can concern a rule.
+    /// Whether no rule can concern a text, nor what the server answered about the variables that it
+    /// runs.
     pub(in crate::proxy) fn is_unconcerned(&self, tables: &Tables, text: &[u8]) -> bool {
-        let view = &self.relay.session;
-        let default = view.default_schema();
+        let session = &self.relay.session;
+        let default = session.default_schema();
         let concerns = |text: &[u8]| tables.concerns(text, default, self.relay.escapes());
-        if is_unnamed_compound(tables, text, default, view.named()) {
+        if is_unnamed_compound(tables, text, default, session.mentioned) {
             return true;
         }
-        if may_execute_name(text) && view.names.may_run(concerns) {
+        if may_execute_name(text) && session.sql_prepared.may_run(concerns) {
             return false;
         }
-        let mut told = view.names.told().peekable();
-        let is_seen = if told.peek().is_some() {
+        let mut answered = session.sql_prepared.answered_texts().peekable();
+        let is_seen = if answered.peek().is_some() {
             // The one text of the only statement.
             memchr::memchr(b';', text.trim_ascii_end().strip_suffix(b";").unwrap_or(text)).is_none()
                 && !tables.mention(text, default).table
         } else {
             !concerns(text)
         };
-        is_seen && told.all(|text| !concerns(text.as_bytes()))
+        is_seen && answered.all(|text| !concerns(text.as_bytes()))
     }
 }

@@ -10,18 +10,17 @@ use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, payload_of};
 use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::inserts::{Ids, InsertReply, SmallestId};
-use crate::proxy::known::need::{Need, Supplied};
+use crate::proxy::known::need::{Need, Shown, Supplied, Unsent};
 use crate::proxy::known::statements::{Kept, Source};
-use crate::proxy::known::temporary::Hides;
+use crate::proxy::known::temporary::Masked;
 use crate::proxy::relay::Arrived;
 use crate::proxy::relay::outstanding::Note;
 use crate::proxy::ruled::locked;
-use crate::proxy::ruled::progress::{Later, Packet, Progress, Shown, Slowly, Task, WithIds};
-use crate::proxy::ruled::verdict::{Lacking, Verdict, state_unknown, within};
+use crate::proxy::ruled::progress::{Later, Packet, Progress, Task, WithIds};
+use crate::proxy::ruled::verdict::{Verdict, state_unknown, within};
 use crate::proxy::session::{Going, Question, Session};
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::prepared_text::PreparedText;
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{self, InsertPlan, Lookup, Plan, Planned, Protocol};
 use crate::rewrite::planner;
@@ -42,102 +41,78 @@ impl Session {
         let has_attributes = command == Command::Query && self.relay.has_attributes();
         let Ok(text_at) = text_at(&payload, has_attributes) else {
             drop(payload);
-            self.refuse(arrived, &Refusal::MalformedPacket);
-            return Progress::Done;
+            return self.refuse(arrived, &Refusal::MalformedPacket);
         };
         let text = payload.get(text_at..).unwrap_or_default();
-        let verdict = match self.judge(&tables, command, text, &mut supplied) {
+        let judged = match self.judge(&tables, command, text, &mut supplied) {
             // All that was made of rules that are retired is dropped.
-            _ if tables.is_retired() => Verdict::Needs(Need::Rules { retired: tables.clone() }),
-            Verdict::Send(packet) => Verdict::Send(WithIds { text_at, ..packet }),
-            verdict => verdict,
+            _ if tables.is_retired() => Err(Need::Rules { retired: tables.clone() }.into()),
+            judged => judged,
         };
-        if let Verdict::Needs(need) = verdict {
+        if let Err(Unsent::Needs(need)) = judged {
             drop(payload);
             self.supplied = supplied;
-            return need.into();
+            return Progress::Needs(need);
         }
-        let named = self.named(&tables, text);
-        let rehearsed = self.rehearse(command, text, &verdict);
-        let task = match &verdict {
-            Verdict::Select(_) => Some(payload.to_vec()),
-            Verdict::PrepareSelect(_) => Some(text.to_vec()),
-            _ => None,
-        };
+        let mentioned = self.mentioned(&tables, text);
+        let rehearsed = if judged.is_ok() { self.rehearse(command, text) } else { None };
         drop(payload);
-        self.relay.session.note_named(named);
+        let session = &mut self.relay.session;
+        session.mentioned = session.mentioned.and(mentioned);
         if let Some(effects) = rehearsed {
-            self.relay.session.rehearsed_names.take(&effects, None);
+            session.rehearsed_prepared.take(&effects, None);
         }
-        let slowly = match (verdict, task) {
-            (Verdict::Select(plan), Some(payload)) => {
-                Slowly::Select(Box::new(Task::Text { payload, text_at, plan }))
+        match judged {
+            Err(unsent) => self.unsent(arrived, unsent),
+            Ok(Verdict::Pass(effects)) => {
+                let may_change_session = !effects.leave_session();
+                let note = Note::statements(Vec::new(), Vec::new(), effects);
+                self.pass(arrived, may_change_session, note)
             }
-            (Verdict::PrepareSelect(kept), Some(text)) => {
-                Slowly::Select(Box::new(Task::Prepare { kept, text }))
-            }
-            (Verdict::Show(shown), _) => Slowly::Show(shown),
-            (Verdict::Send(packet), _) => {
-                let sets = packet.plan.variables(&packet.ranges);
-                if sets.is_none() && !packet.inserts.iter().any(InsertReply::is_late) {
-                    self.send_planned(arrived, packet);
-                    return Progress::Done;
-                }
-                let packet = Packet::Text(packet);
-                Slowly::Later(Box::new(Later { sets, packet, tables }))
-            }
-            (verdict, _) => {
-                self.act(arrived, verdict);
-                return Progress::Done;
-            }
-        };
-        Progress::Slowly(slowly)
-    }
-
-    fn act(&mut self, arrived: Arrived, verdict: Verdict) {
-        match verdict {
-            Verdict::PassActing(effects) => {
+            Ok(Verdict::PassActing(effects)) => {
                 let effects = Arc::new(effects);
                 self.pass(arrived, false, Note::PrepareActing(effects.clone()));
                 self.relay.statements.prepare_acting(effects);
+                Progress::Done
             }
-            Verdict::PassKept(source) => {
-                let kept = Arc::new(Kept { source, prepared: None });
-                self.pass(arrived, false, Note::Prepare(kept.clone()));
-                self.relay.statements.prepare(kept);
+            Ok(Verdict::Prepare(kept)) if kept.selects() => Progress::Select(Box::new(Task::Prepare(kept))),
+            Ok(Verdict::Prepare(kept)) => self.prepare(arrived, kept),
+            Ok(Verdict::Select(plan)) => Progress::Select(Box::new(Task::Text { text_at, plan })),
+            Ok(Verdict::Send(packet)) => {
+                let packet = WithIds { text_at, ..packet };
+                let sets = packet.plan.variables(&packet.ranges);
+                if sets.is_none() && !packet.inserts.iter().any(InsertReply::is_late) {
+                    return self.send_planned(arrived, packet);
+                }
+                Progress::Later(Box::new(Later { sets, packet: Packet::Text(packet), tables }))
             }
-            Verdict::Pass(effects) => {
-                let may_change_session = !effects.leave_session();
-                let note = Note::statements(Vec::new(), Vec::new(), effects);
-                self.pass(arrived, may_change_session, note);
-            }
-            Verdict::Refuse(refusal) => self.refuse(arrived, &refusal),
-            Verdict::Fail(error) => self.fail(arrived, &error),
-            Verdict::Prepare(kept) => self.send_prepare(arrived, kept),
-            Verdict::Needs(_)
-            | Verdict::Show(_)
-            | Verdict::Send(_)
-            | Verdict::Select(_)
-            | Verdict::PrepareSelect(_) => {}
         }
     }
 
-    /// COM_STMT_PREPARE with parameters of ours.
-    fn send_prepare(&mut self, arrived: Arrived, kept: Arc<Kept>) {
-        let command = Command::StmtPrepare;
-        let payload = command_payload(command, kept.server_text().unwrap_or_default());
-        let nr_shift = self.relay.send_instead(&payload, arrived);
-        self.relay.statements.prepare(kept.clone());
-        self.relay.owe(command.reply(), false, nr_shift, Note::Prepare(kept));
+    /// COM_STMT_PREPARE of an INSERT: with parameters of ours, or as it came where no rule concerns
+    /// it.
+    fn prepare(&mut self, arrived: Arrived, kept: Arc<Kept>) -> Progress {
+        let note = Note::Prepare(kept.clone());
+        match &kept.prepared {
+            None => {
+                self.pass(arrived, false, note);
+            }
+            Some(prepared) => {
+                let payload = command_payload(Command::StmtPrepare, &prepared.text.text);
+                let nr_shift = self.relay.send_instead(&payload, arrived);
+                self.relay.owe(Command::StmtPrepare.reply(), false, nr_shift, note);
+            }
+        }
+        self.relay.statements.prepare(kept);
+        Progress::Done
     }
 
     /// A statement that our scanner cannot read: the server says what is wrong with it, or it is refused.
-    pub(in crate::proxy) async fn show(&mut self, arrived: Arrived, shown: Shown) -> Going<()> {
-        match self.ask(Question::Prepare(&shown.text)).await? {
+    pub(in crate::proxy) async fn show(&mut self, arrived: Arrived, shown: Shown) -> Going<Progress> {
+        Ok(match self.ask(Question::Prepare(&shown.text)).await? {
             Err(error) => self.fail(arrived, &error.payload),
             Ok(_) => self.refuse(arrived, &shown.refusal),
-        }
-        Ok(())
+        })
     }
 
     /// What is kept of a text that is being prepared. `None`: the session's state is not known.
@@ -149,7 +124,7 @@ impl Session {
             dialect: state.dialect,
             reads_alike: false,
             database: state.database.clone(),
-            named: TableName::new(schema, table),
+            table: TableName::new(schema, table),
         }))
     }
 
@@ -160,15 +135,19 @@ impl Session {
         command: Command,
         text: &[u8],
         supplied: &mut Supplied,
-    ) -> Verdict {
-        if let Some(error) = self.relay.session.locked().filter(|_| tables.has_rules()) {
-            return locked::verdict(error, command, text, self.relay.session.multi_statements());
+    ) -> Result<Verdict, Unsent> {
+        let session = &self.relay.session;
+        if let Some(error) = session.locked().filter(|_| tables.has_rules()) {
+            if locked::may_insert(command, text, session.multi_statements) {
+                return Err(Unsent::Failed(error.to_vec()));
+            }
+            return Ok(Verdict::Pass(Effects::unseen()));
         }
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
         let planned = match self.planned(tables, protocol, text) {
             Ok(planned) => planned,
             Err(_) if self.is_unconcerned(tables, text) => Planned::Untouched(Effects::unseen()),
-            Err(refusal) => return Verdict::Refuse(refusal),
+            Err(refusal) => return Err(refusal.into()),
         };
         match &planned {
             Planned::Untouched(_) | Planned::Rewrite(_) => {}
@@ -176,31 +155,32 @@ impl Session {
             Planned::Needs(plan::Need::Table(_)) if supplied.may_look() => {}
             Planned::Stale { table, .. } if !supplied.has_read_again => {
                 supplied.has_read_again = true;
-                return Verdict::Needs(Need::Table { name: table.clone(), again: true });
+                return Err(Need::Table { name: table.clone(), again: true }.into());
             }
             Planned::Needs(plan::Need::Table(name)) => {
-                return Verdict::Refuse(Refusal::NoId(format!("table {name} cannot be looked up")));
+                return Err(Refusal::NoId(format!("table {name} cannot be looked up")).into());
             }
             // Whether the text may name a view is asked below.
-            _ if tables.misses_views() && supplied.may_look() => return Verdict::Needs(Need::Views),
+            _ if tables.misses_views() && supplied.may_look() => return Err(Need::Views.into()),
             _ => {}
         }
         match self.spared(tables, text, planned) {
-            Planned::Untouched(effects) => self.untouched(command, text, effects),
-            Planned::Needs(need) => Verdict::Needs(need.into()),
-            Planned::Away(why) => Verdict::Refuse(Refusal::NoId(why)),
-            Planned::Fails(error) => Verdict::Fail(error),
-            Planned::Refused(refusal) => Verdict::Refuse(refusal.into()),
+            Planned::Untouched(effects) => Ok(self.untouched(command, text, effects)),
+            Planned::Needs(need) => Err(Need::from(need).into()),
+            Planned::Away(why) => Err(Refusal::NoId(why).into()),
+            Planned::Fails(error) => Err(Unsent::Failed(error)),
+            Planned::Refused(refusal) => Err(Refusal::from(refusal).into()),
             Planned::Unreadable(unreadable) | Planned::Stale { unreadable, .. } => {
-                Verdict::Show(Shown::new(unreadable, text))
+                Err(Unsent::Unreadable(Shown::new(unreadable, text)))
             }
             Planned::Rewrite(plan) => {
-                // What is prepared otherwise is judged by the server before it is executed.
+                // The server judges any other text that is being prepared before it is executed.
                 let takes_now = protocol == Protocol::Text || plan.select().is_some();
-                let objection = if takes_now { self.relay.rights.objection(&plan, text) } else { None };
-                match objection {
-                    Some(objection) => objection.into(),
-                    None => self.rewritten(tables, protocol, text, plan, supplied),
+                match self.relay.rights.objection(&plan, text).filter(|_| takes_now) {
+                    Some(unsent) => Err(unsent),
+                    None if protocol == Protocol::Prepare => self.prepared(text, plan),
+                    None if plan.select().is_some() => Ok(Verdict::Select(Box::new(plan))),
+                    None => self.verified(text, self.fill(tables, plan, supplied)?),
                 }
             }
         }
@@ -212,48 +192,23 @@ impl Session {
         if is_prepare && (!effects.leave_session() || effects.hidden_insert.is_some()) {
             return Verdict::PassActing(effects);
         }
-        let named = effects.inserts_into.as_ref();
-        match named.and_then(|named| self.source(text, (&named.schema, &named.table))) {
-            Some(source) => Verdict::PassKept(source),
+        let table = effects.inserts_into.as_ref();
+        match table.and_then(|name| self.source(text, (&name.schema, &name.table))) {
+            Some(source) => Verdict::Prepare(Arc::new(Kept { source, prepared: None })),
             None => Verdict::Pass(effects),
         }
     }
 
-    fn rewritten(
-        &self,
-        tables: &Arc<Tables>,
-        protocol: Protocol,
-        text: &[u8],
-        plan: Plan,
-        supplied: &mut Supplied,
-    ) -> Verdict {
-        if protocol == Protocol::Prepare {
-            return match plan.prepare(text) {
-                Ok(prepared) => self.prepared(text, plan, prepared),
-                Err(refusal) => Verdict::Refuse(refusal.into()),
-            };
+    /// A text that is being prepared, with parameters of ours.
+    fn prepared(&self, text: &[u8], plan: Plan) -> Result<Verdict, Unsent> {
+        let prepared = plan.prepare(text).map_err(Refusal::from)?;
+        if self.shared.verifier.is_due() {
+            self.judge_rewrite(&plan, (text, &prepared.text), Written::Placeholders)?;
         }
-        if plan.select().is_some() {
-            return Verdict::Select(Box::new(plan));
-        }
-        let verdict = self.fill(tables, plan, supplied);
-        self.verified(text, verdict)
-    }
-
-    fn prepared(&self, text: &[u8], plan: Plan, prepared: PreparedText) -> Verdict {
-        if self.shared.verifier.is_due()
-            && let Err(refusal) = self.judge_rewrite(&plan, (text, &prepared.text), Written::Placeholders)
-        {
-            return Verdict::Refuse(refusal);
-        }
-        let Some(insert) = plan.inserts.into_iter().next() else { return Verdict::Pass(plan.effects) };
-        let Some(source) = self.source(text, insert.target.named()) else {
-            return Verdict::Refuse(state_unknown());
-        };
-        let selects = insert.select.is_some();
+        let Some(insert) = plan.inserts.into_iter().next() else { return Ok(Verdict::Pass(plan.effects)) };
+        let source = self.source(text, insert.target.named()).ok_or_else(state_unknown)?;
         let prepared = Some(Arc::new(PreparedInsert { insert, text: prepared }));
-        let kept = Arc::new(Kept { source, prepared });
-        if selects { Verdict::PrepareSelect(kept) } else { Verdict::Prepare(kept) }
+        Ok(Verdict::Prepare(Arc::new(Kept { source, prepared })))
     }
 
     fn judge_rewrite(&self, plan: &Plan, texts: (&[u8], &[u8]), written: Written<'_>) -> Result<(), Refusal> {
@@ -261,24 +216,22 @@ impl Session {
         self.shared.verifier.judge(plan, &state.dialect, texts, written)
     }
 
-    /// What is to be sent, unless a second parser reads it otherwise. The ids are taken by then, and lost with it: only so
-    /// is it the very text that is judged.
-    fn verified(&self, text: &[u8], verdict: Verdict) -> Verdict {
-        let Verdict::Send(WithIds { plan, ranges, .. }) = &verdict else { return verdict };
-        if !self.shared.verifier.is_due() {
-            return verdict;
+    /// What is to be sent, unless a second parser reads it otherwise. It gets the very text that
+    /// would be sent, so ids are taken by then, and lost where it differs.
+    fn verified(&self, text: &[u8], verdict: Verdict) -> Result<Verdict, Unsent> {
+        if let Verdict::Send(WithIds { plan, ranges, .. }) = &verdict
+            && self.shared.verifier.is_due()
+            // What cannot be spliced is refused where it is sent.
+            && let Some(after) = plan.splice(text, ranges)
+        {
+            self.judge_rewrite(plan, (text, &after), Written::Ids(ranges))?;
         }
-        // What cannot be spliced is refused where it is sent.
-        let Some(after) = plan.splice(text, ranges) else { return verdict };
-        match self.judge_rewrite(plan, (text, &after), Written::Ids(ranges)) {
-            Ok(()) => verdict,
-            Err(refusal) => Verdict::Refuse(refusal),
-        }
+        Ok(verdict)
     }
 
     fn planned(&self, tables: &Tables, protocol: Protocol, text: &[u8]) -> Result<Planned, Refusal> {
-        let view = &self.relay.session;
-        let Some(state) = view.state() else {
+        let session = &self.relay.session;
+        let Some(state) = session.state() else {
             return if tables.has_rules() {
                 Err(state_unknown())
             } else {
@@ -286,20 +239,20 @@ impl Session {
             };
         };
         let lookup = |schema: &str, table: &str| match tables.lookup(schema, table) {
-            // Whether it is ruled at all comes first.
+            // A temporary table matters only where the name is ruled.
             found @ (Lookup::NotRuled | Lookup::Unknown) => found,
-            _ if view.hides(schema, table) == Hides::Unsure => Lookup::PerhapsHidden,
+            _ if session.masked(schema, table) == Masked::Unsure => Lookup::PerhapsHidden,
             found => found,
         };
-        let hidden = |schema: &str, table: &str| view.hides(schema, table) == Hides::Yes;
+        let hidden = |schema: &str, table: &str| session.masked(schema, table) == Masked::Yes;
         let plan_view = plan::PlanContext {
             dialect: &state.dialect,
-            multi_statements: view.multi_statements() && protocol == Protocol::Text,
+            multi_statements: session.multi_statements && protocol == Protocol::Text,
             default_schema: state.database.as_deref(),
             any_rules: tables.has_rules(),
             tables: &lookup,
             hidden: &hidden,
-            session: &view.names,
+            session: &session.sql_prepared,
         };
         Ok(planner::plan(text, &plan_view, protocol))
     }
@@ -331,7 +284,7 @@ impl Session {
     }
 
     /// Takes the ids that a text needs.
-    fn fill(&self, tables: &Arc<Tables>, plan: Plan, supplied: &mut Supplied) -> Verdict {
+    fn fill(&self, tables: &Arc<Tables>, plan: Plan, supplied: &mut Supplied) -> Result<Verdict, Unsent> {
         let expect = |insert: &InsertPlan| {
             Explicit::expect(tables, &insert.target, insert.statement, &insert.explicit)
         };
@@ -340,13 +293,12 @@ impl Session {
         for insert in plan.inserts.iter().filter(|insert| insert.ids > 0) {
             match self.take(tables, &insert.target, insert.ids, supplied) {
                 Ok(range) => ranges.push(range),
-                Err(Lacking::Refused(refusal)) => return Verdict::Refuse(refusal),
-                Err(Lacking::Needs(need)) => {
+                Err(unsent) => {
                     // Those that are at hand stay so, and none is issued that the client wrote.
                     let taken = plan.inserts.iter().filter(|insert| insert.ids > 0).zip(ranges);
                     taken.for_each(|(insert, range)| supplied.put(tables, insert.target.clone(), range));
                     supplied.keep_expecting(explicit);
-                    return Verdict::Needs(need);
+                    return Err(unsent);
                 }
             }
         }
@@ -354,15 +306,15 @@ impl Session {
         let mut inserts = Vec::with_capacity(plan.inserts.len());
         for insert in &plan.inserts {
             let ids = if insert.ids > 0 { taken.next().map(Ids::from) } else { None };
-            // An update still tells by what was added to its list.
+            // An update reports the id by what was added to its list.
             if ids.is_some() || insert.style == Style::OdkuLiteral && !insert.is_named {
                 inserts.push(InsertReply::new(insert, ids, found_rows, tables.clone()));
             }
         }
         if inserts.is_empty() && explicit.is_empty() && !plan.has_edits() {
-            return Verdict::Pass(plan.effects);
+            return Ok(Verdict::Pass(plan.effects));
         }
-        Verdict::Send(WithIds { plan, ranges, inserts, explicit, text_at: 0 })
+        Ok(Verdict::Send(WithIds { plan, ranges, inserts, explicit, text_at: 0 }))
     }
 
     /// Ids for a statement: those that were waited for, or of those at hand.
@@ -372,25 +324,18 @@ impl Session {
         target: &Arc<Target>,
         ids: u32,
         supplied: &mut Supplied,
-    ) -> Result<IdBlock, Lacking> {
-        let Some(n) = NonZeroU64::new(u64::from(ids)) else {
-            return Err(Refusal::NoId("a statement without ids".into()).into());
+    ) -> Result<IdBlock, Unsent> {
+        let n = NonZeroU64::new(ids.into()).ok_or_else(|| Refusal::NoId("a statement without ids".into()))?;
+        let Some(range) = supplied.take(tables, target, n).or_else(|| tables.take_at_once(target, n)) else {
+            return Err(Need::Ids { tables: tables.clone(), target: target.clone(), n }.into());
         };
-        let range = take_of(tables, target, n, supplied).map_err(Lacking::Needs)?;
+        // Only after they were taken, however long ago that was.
+        if !tables.is_guarded(target) {
+            supplied.put(tables, target.clone(), range);
+            return Err(Need::Guard { tables: tables.clone(), target: target.clone() }.into());
+        }
         self.relay.here.count(Count::Ids, n.get());
         Ok(within(target, range)?)
-    }
-
-    /// [`Session::take`] for a statement that is sent in several steps.
-    pub(in crate::proxy) fn take_once(
-        &mut self,
-        tables: &Arc<Tables>,
-        target: &Arc<Target>,
-        n: NonZeroU64,
-    ) -> Result<IdBlock, Need> {
-        let range = take_of(tables, target, n, &mut self.supplied)?;
-        self.relay.here.count(Count::Ids, n.get());
-        Ok(range)
     }
 
     /// Asked on the control connection, which sees the rows of this session's open transaction at READ UNCOMMITTED.
@@ -410,25 +355,4 @@ impl Session {
             }
         }
     }
-}
-
-fn take_of(
-    tables: &Arc<Tables>,
-    target: &Arc<Target>,
-    n: NonZeroU64,
-    supplied: &mut Supplied,
-) -> Result<IdBlock, Need> {
-    let needed = || (tables.clone(), target.clone());
-    let range = supplied.take(tables, target, n).or_else(|| tables.take_at_once(target, n));
-    let range = range.ok_or_else(|| {
-        let (tables, target) = needed();
-        Need::Ids { tables, target, n }
-    })?;
-    // Only after they were taken, however long ago that was.
-    if tables.is_guarded(target) {
-        return Ok(range);
-    }
-    supplied.put(tables, target.clone(), range);
-    let (tables, target) = needed();
-    Err(Need::Guard { tables, target })
 }

@@ -1,60 +1,29 @@
 //! What a statement turned out to be, and the refusals that several ways share.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
-use crate::ids::TakeError;
 use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::mysql::reader::Malformed;
-use crate::proxy::known::need::Need;
-use crate::proxy::known::rights::Objection;
-use crate::proxy::known::statements::{Kept, Source};
-use crate::proxy::ruled::progress::{Shown, WithIds};
+use crate::proxy::known::statements::Kept;
+use crate::proxy::ruled::progress::WithIds;
 use crate::rewrite::plan::Plan;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::target::Target;
 
-/// What a statement turned out to be, with everything borrowed from the window gone.
+/// What becomes of a statement that goes on. Nothing in it is borrowed from the window.
 pub(in crate::proxy) enum Verdict {
     Pass(Effects),
-    /// What is prepared does something when it is executed.
+    /// It is being prepared, and does something when it is executed.
     PassActing(Effects),
-    /// An INSERT that is prepared as it came: a rule may concern it later.
-    PassKept(Arc<Source>),
-    Refuse(Refusal),
-    /// The server's own error: see `locked`, and `Planned::Fails`.
-    Fail(Vec<u8>),
-    /// It is judged again when this is known.
-    Needs(Need),
-    Show(Shown),
     /// The ids go in, and the OK packets need what `inserts` say.
     Send(WithIds),
+    /// An INSERT that is being prepared. Where no rule concerns it, it is sent as it came: one may
+    /// later.
     Prepare(Arc<Kept>),
     /// INSERT ... SELECT by text.
     Select(Box<Plan>),
-    /// One that is being prepared.
-    PrepareSelect(Arc<Kept>),
-}
-
-impl From<Objection> for Verdict {
-    fn from(objection: Objection) -> Self {
-        match objection {
-            Objection::Denied(error) => Verdict::Fail(error),
-            Objection::Ask(target) => Verdict::Needs(Need::Right(target)),
-        }
-    }
-}
-
-/// Why a statement has no ids yet.
-pub(in crate::proxy) enum Lacking {
-    Needs(Need),
-    Refused(Refusal),
-}
-
-impl From<Refusal> for Lacking {
-    fn from(refusal: Refusal) -> Self {
-        Lacking::Refused(refusal)
-    }
 }
 
 /// Ids, where the column can hold them.
@@ -69,19 +38,18 @@ pub(in crate::proxy) fn within(target: &Target, range: IdBlock) -> Result<IdBloc
     )))
 }
 
-pub(in crate::proxy) fn no_id(error: &TakeError) -> Refusal {
-    Refusal::NoId(error.for_client())
+/// The statement is refused for what it says.
+pub(in crate::proxy) fn refused(why: impl Display) -> Refusal {
+    Refusal::Statement(why.to_string())
 }
 
 /// Nothing that depends on it is guessed.
 pub(in crate::proxy) fn state_unknown() -> Refusal {
-    Refusal::Statement(
-        "the session's sql_mode and character set could not be read, so no statement can be read for certain; \
-         try again"
-            .to_owned(),
+    refused(
+        "the session's sql_mode and character set could not be read, so no statement can be read for certain; try again",
     )
 }
 
 pub(in crate::proxy) fn malformed(error: Malformed) -> Refusal {
-    Refusal::Statement(format!("the execution's parameters cannot be read: {error}"))
+    refused(format_args!("the execution's parameters cannot be read: {error}"))
 }

@@ -6,12 +6,11 @@ use crate::proxy::known::need::Need;
 use crate::proxy::relay::Arrived;
 use crate::proxy::relay::outstanding::Note;
 use crate::proxy::ruled::progress::{Later, Packet, Progress, WithIds};
-use crate::proxy::ruled::verdict::no_id;
 use crate::proxy::session::{Going, Question, Session};
 
 impl Session {
-    /// Sends a packet with its ids, and notes what its answers are to be told by.
-    pub(in crate::proxy) fn send_planned(&mut self, arrived: Arrived, packet: WithIds) {
+    /// Sends a packet with its ids, and notes what its answers need.
+    pub(in crate::proxy) fn send_planned(&mut self, arrived: Arrived, packet: WithIds) -> Progress {
         let WithIds { plan, ranges, inserts, explicit, text_at } = packet;
         let may_change_session = !plan.effects.leave_session();
         if !plan.has_edits() {
@@ -26,43 +25,41 @@ impl Session {
         };
         // The wrapper sets it again; where the statement fails, what the function shows is undefined anyway.
         if inserts.iter().any(InsertReply::sets_insert_id) {
-            self.relay.session.take_owed_insert_id();
+            self.relay.session.owed_insert_id = None;
         }
         let note = Note::statements(inserts, explicit, plan.effects);
         self.relay.owe(arrived.command.reply(), may_change_session, nr_shift, note);
+        Progress::Done
     }
 
-    /// Sets the user's variables that a packet reads its ids from. It is sent when that has succeeded: a variable that was not set
-    /// would still hold the id that was read from it last.
+    /// Sets the user variables that a packet reads its ids from. It is sent when that has
+    /// succeeded: a variable that was not set would still hold the id that was read from it last.
     pub(in crate::proxy) async fn send_later(&mut self, arrived: Arrived, later: Later) -> Going<Progress> {
         let Later { sets, packet, tables } = later;
         if let Some(sets) = sets
             && let Err(error) = self.ask(Question::Query(sets.as_bytes())).await?
         {
-            self.fail(arrived, &error.payload);
-            return Ok(Progress::Done);
+            return Ok(self.fail(arrived, &error.payload));
         }
         // The ids were taken a while ago: whether they are still this proxy's shows now.
         loop {
             self.until(|relay| relay.up.is_clear()).await?;
             if tables.is_retired() {
-                return Ok(Need::Rules { retired: tables }.into());
+                return Ok(Progress::Needs(Need::Rules { retired: tables }));
             }
-            let mut targets = packet.inserts().iter().map(InsertReply::target);
+            let mut targets = packet.inserts().iter().map(|insert| &insert.target);
             let Some(target) = targets.find(|target| !tables.is_guarded(target)).cloned() else { break };
             let limit = self.shared.id_deadline;
             let guarded = self.meanwhile(tables.guarded(&target, limit)).await?;
             if let Err(error) = guarded
                 && !tables.is_retired()
             {
-                self.refuse(arrived, &no_id(&error));
-                return Ok(Progress::Done);
+                return Ok(self.refuse(arrived, &Refusal::NoId(error.for_client())));
             }
         }
-        match packet {
+        Ok(match packet {
             Packet::Text(text) => self.send_planned(arrived, text),
             Packet::Execution { payload, note } => self.send_execution(arrived, payload, note),
-        }
-        Ok(Progress::Done)
+        })
     }
 }

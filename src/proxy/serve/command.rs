@@ -43,17 +43,15 @@ impl Session {
     }
 
     fn treat(&mut self, arrived: Arrived) -> Progress {
-        let command = arrived.command;
-        match command {
+        match arrived.command {
             _ if arrived.statement.is_some_and(|id| self.relay.statements.is_refused(id)) => {
-                self.refuse_unprepared(arrived);
+                self.refuse_unprepared(arrived)
             }
             Command::Query | Command::StmtPrepare | Command::StmtExecute | Command::StmtBulkExecute => {
-                return self.treat_by_state(arrived);
+                self.treat_by_state(arrived)
             }
             _ => self.note_and_pass(arrived),
         }
-        Progress::Done
     }
 
     /// Commands that mean what the session's state makes of them.
@@ -67,74 +65,73 @@ impl Session {
                 self.relay.pass_unconcerned(arrived, note);
                 return Progress::Done;
             }
-            Unconcerned::ViewsFirst => return Need::Views.into(),
+            Unconcerned::ViewsFirst => return Progress::Needs(Need::Views),
             Unconcerned::Execution => {}
             Unconcerned::No => {
                 if let Some(need) = self.relay.state_first(command, header) {
-                    return need.into();
+                    return Progress::Needs(need);
                 }
             }
         }
         match command {
             Command::Query | Command::StmtPrepare => self.statement(arrived),
             // The server refuses each of them.
-            _ if self.relay.view.locked().is_some() => {
-                self.note_and_pass(arrived);
-                Progress::Done
-            }
+            _ if self.relay.session.locked().is_some() => self.note_and_pass(arrived),
             _ => self.execute(arrived),
         }
     }
 
     /// Commands that pass as they are once the session has noted what they do.
-    fn note_and_pass(&mut self, arrived: Arrived) {
-        if arrived.statement.is_some() {
+    fn note_and_pass(&mut self, arrived: Arrived) -> Progress {
+        if let Some(id) = arrived.statement {
             self.relay.translate_id();
-        }
-        match arrived.command {
-            Command::StmtClose => {
-                if let Some(id) = arrived.statement {
-                    self.relay.statements.close(id);
+            match arrived.command {
+                Command::StmtClose => self.relay.statements.close(id),
+                Command::StmtReset => {
+                    self.forget_long_data(arrived);
                 }
-            }
-            Command::StmtReset => {
-                if let Some(statement) = arrived.statement.and_then(|id| self.relay.statements.get_mut(id)) {
-                    statement.long_data.clear();
-                }
-            }
-            // COM_SET_OPTION: MYSQL_OPTION_MULTI_STATEMENTS_ON is 0, OFF is 1.
-            Command::SetOption => match self.relay.payload(arrived).get(1..3) {
-                Some([0, 0]) => self.relay.view.set_multi_statements(true),
-                Some([1, 0]) => self.relay.view.set_multi_statements(false),
                 _ => {}
-            },
-            _ => {}
+            }
         }
-        self.pass(arrived, false, Note::Nothing);
+        // COM_SET_OPTION: MYSQL_OPTION_MULTI_STATEMENTS_ON is 0, OFF is 1.
+        if arrived.command == Command::SetOption
+            && let Some(&[option @ (0 | 1), 0]) = self.relay.payload(arrived).get(1..3)
+        {
+            self.relay.session.multi_statements = option == 0;
+        }
+        self.pass(arrived, false, Note::Nothing)
     }
 
     /// Lets a command through that was read whole.
-    pub(in crate::proxy) fn pass(&mut self, arrived: Arrived, may_change_session: bool, note: Note) {
+    pub(in crate::proxy) fn pass(
+        &mut self,
+        arrived: Arrived,
+        may_change_session: bool,
+        note: Note,
+    ) -> Progress {
         if arrived.command == Command::StmtPrepare {
             self.relay.statements.forget_last();
         }
         let reply = self.relay.reply_to(arrived.command);
         self.relay.owe(reply, may_change_session, 0, note);
         self.relay.up.accept(arrived.window_bytes);
+        Progress::Done
     }
 
     /// Answers a command in place of the backend; nothing of it is sent.
-    pub(in crate::proxy) fn refuse(&mut self, arrived: Arrived, refusal: &Refusal) {
+    pub(in crate::proxy) fn refuse(&mut self, arrived: Arrived, refusal: &Refusal) -> Progress {
         let sent_ahead = self.drop_unsent(arrived);
         self.relay.answer(refusal, arrived.packets);
         self.reset_long_data(sent_ahead);
+        Progress::Done
     }
 
     /// Answers a command with an error of the server's, which it gave to a question of ours.
-    pub(in crate::proxy) fn fail(&mut self, arrived: Arrived, error: &[u8]) {
+    pub(in crate::proxy) fn fail(&mut self, arrived: Arrived, error: &[u8]) -> Progress {
         let sent_ahead = self.drop_unsent(arrived);
         self.relay.answer_with(error, arrived.packets);
         self.reset_long_data(sent_ahead);
+        Progress::Done
     }
 
     /// The server does not see the command. Returns the statement that data was sent ahead for.
@@ -155,18 +152,19 @@ impl Session {
     }
 
     /// A statement that was refused when it was prepared, executed before the client knew.
-    fn refuse_unprepared(&mut self, arrived: Arrived) {
+    fn refuse_unprepared(&mut self, arrived: Arrived) -> Progress {
         self.relay.up.skip(arrived.window_bytes);
         if !matches!(arrived.command.reply(), Reply::None) {
             self.relay.answer(&Refusal::UnknownStatement(LAST_PREPARED), arrived.packets);
         }
+        Progress::Done
     }
 
-    /// The command is decided: what was found out for it is no other's.
+    /// The command is decided: what was found out for it serves no other.
     pub(in crate::proxy) fn decided(&mut self) -> Progress {
         self.supplied = Supplied::default();
         self.relay.rights.forget_answers();
-        self.relay.view.names.forget_answers();
+        self.relay.session.sql_prepared.forget_answers();
         Progress::Done
     }
 }

@@ -1,5 +1,6 @@
 //! What a command needs, found out one after the other; after each the command is decided again.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use crate::mysql::command::Command;
@@ -8,10 +9,11 @@ use crate::mysql::packet::Header;
 use crate::mysql::response::PrepareOk;
 use crate::proxy::known::need::Need;
 use crate::proxy::relay::{Arrived, Relay, Violation};
-use crate::proxy::ruled::progress::{Progress, Slowly};
-use crate::proxy::ruled::verdict::no_id;
+use crate::proxy::ruled::progress::Progress;
+use crate::proxy::ruled::verdict::refused;
 use crate::proxy::session::{Going, Over, Question, Session, Stop};
 use crate::sessions::Count;
+use crate::sql::name::quoted;
 
 impl Session {
     /// Goes on with a command that could not be decided at once.
@@ -23,7 +25,9 @@ impl Session {
         loop {
             progress = match progress {
                 Progress::Done => return Ok(()),
-                Progress::Slowly(slowly) => self.slowly(arrived, slowly).await?,
+                Progress::Select(task) => self.select(arrived, *task).await?,
+                Progress::Show(shown) => self.show(arrived, shown).await?,
+                Progress::Later(later) => self.send_later(arrived, *later).await?,
                 Progress::Needs(need) => match self.supply(arrived.command, need).await {
                     Ok(()) => self.at_once(arrived),
                     Err(Stop::Over(over)) => return Err(over),
@@ -38,15 +42,6 @@ impl Session {
                 },
             };
         }
-    }
-
-    async fn slowly(&mut self, arrived: Arrived, slowly: Slowly) -> Going<Progress> {
-        match slowly {
-            Slowly::Select(task) => self.select(arrived, *task).await?,
-            Slowly::Show(shown) => self.show(arrived, shown).await?,
-            Slowly::Later(later) => return self.send_later(arrived, *later).await,
-        }
-        Ok(Progress::Done)
     }
 
     /// A statement longer than `limits.statement_bytes`: its beginning tells whether a rule concerns it.
@@ -80,28 +75,40 @@ impl Session {
         let limit = self.shared.id_deadline;
         match need {
             Need::State { must_ask } => {
-                if must_ask && self.relay.view.ask() {
+                if must_ask && self.relay.session.ask() {
                     self.until(|relay| relay.up.is_clear()).await?;
                     self.relay.ask_state();
                 }
                 let is_known =
-                    |relay: &Relay| relay.view.is_settled() && !relay.outstanding.may_change_session();
+                    |relay: &Relay| relay.session.is_settled() && !relay.outstanding.may_change_session();
                 self.until(is_known).await?;
             }
             Need::Views => {
-                let tables = self.relay.view.tables.now();
+                let tables = self.relay.session.tables.now();
                 self.meanwhile(tables.know_views()).await?;
             }
             Need::Table { name, again } => {
-                let tables = self.relay.view.tables.now();
+                let tables = self.relay.session.tables.now();
                 self.meanwhile(tables.fetch(&name.schema, &name.table, again)).await?;
             }
             Need::Temporary(name) => self.ask_temporary(command, &name).await?,
             Need::Value { question } => {
                 let answer = self.ask(Question::Query(&question)).await?;
-                self.relay.view.names.answered(question, answer);
+                self.relay.session.sql_prepared.answered(question, answer);
             }
-            Need::Right(target) => self.ask_right(target).await?,
+            Need::Right(target) => {
+                let (schema, name) = target.named();
+                let (schema, name, column) = (quoted(schema), quoted(name), quoted(target.id_column()));
+                let sql = format!("INSERT INTO {schema}.{name} ({column}) VALUES (NULL)");
+                let state = self.relay.session.state();
+                match state.and_then(|state| state.dialect.charset.written(&sql)).map(Cow::into_owned) {
+                    Some(sql) => {
+                        let answered = self.ask(Question::Prepare(&sql)).await?;
+                        self.relay.rights.answered(&target, answered);
+                    }
+                    None => self.relay.rights.unsure(&target),
+                }
+            }
             Need::Ids { tables, target, n } => {
                 let asked = Instant::now();
                 let taken = self.meanwhile(tables.take(&target, n, limit)).await?;
@@ -109,18 +116,18 @@ impl Session {
                 self.relay.here.count(Count::WaitedNanos, waited);
                 match taken {
                     Ok(ids) => self.supplied.put(&tables, target, ids),
-                    // Whether they may still be had is for the rules that are active by now to say.
+                    // The rules that are active by now say whether there are ids.
                     Err(_) if tables.is_retired() => {}
-                    Err(error) => return Err(no_id(&error).into()),
+                    Err(error) => return Err(Refusal::NoId(error.for_client()).into()),
                 }
             }
             Need::Guard { tables, target } => {
                 let guarded = self.meanwhile(tables.guarded(&target, limit)).await?;
-                guarded.map_err(|error| no_id(&error))?;
+                guarded.map_err(|error| Refusal::NoId(error.for_client()))?;
             }
             Need::Rules { retired } => {
                 self.supplied.begin_again();
-                let in_force = self.relay.view.tables.clone();
+                let in_force = self.relay.session.tables.clone();
                 let next = self.meanwhile(in_force.after(&retired, limit)).await?;
                 next.ok_or_else(|| Refusal::NoId("the rules are being changed; try again".into()))?;
             }
@@ -129,7 +136,16 @@ impl Session {
                 let answered = self.ask(Question::PrepareAndKeep(text)).await?;
                 let answer = answered.map_err(|error| Stop::Failed(error.payload))?;
                 let ok = PrepareOk::parse(&answer.first, self.relay.forms).map_err(Violation::Backend);
-                self.relay.prepared_again(id, ok.map_err(Over::from)?.statement_id, kept)?;
+                let server_id = ok.map_err(Over::from)?.statement_id;
+                let Some(before) = self.relay.statements.replace(id, server_id, kept) else { return Ok(()) };
+                if let Some(old) = before.server_id {
+                    self.relay.close(old);
+                }
+                if before.had_long_data {
+                    let why =
+                        "the rules have changed since a parameter was sent ahead; send it and execute again";
+                    return Err(refused(why).into());
+                }
             }
         }
         Ok(())

@@ -1,5 +1,6 @@
-//! Waiting in the middle of a command: for the server's answer to a question of ours, or for anything else. The client's commands
-//! stay where they are meanwhile, and answers to what was sent before go on to it; timeouts, drain and KILL act as ever.
+//! Waiting in the middle of a command: for the server's answer to a question of ours, or for
+//! anything else. Meanwhile the client's commands stay where they are, answers to earlier ones go
+//! on to it, and timeouts, drain and KILL act as ever.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -72,7 +73,7 @@ impl Session {
 
     /// Asks several questions at once; the answers come in their order.
     pub(in crate::proxy) async fn ask_all(&mut self, questions: &[Question<'_>]) -> Going<Vec<Answered>> {
-        self.until(Relay::takes_ours).await?;
+        self.until(|relay| relay.up.is_clear() && relay.injection.is_empty()).await?;
         for question in questions {
             self.relay.send_question(question);
         }
@@ -102,7 +103,7 @@ impl Session {
         Ok(())
     }
 
-    /// Goes on until the future is ready, which has nothing of the session.
+    /// Goes on until the future is ready. It borrows nothing of the session.
     pub(in crate::proxy) async fn meanwhile<T>(&mut self, future: impl Future<Output = T>) -> Going<T> {
         let mut future = pin!(future);
         self.relay.holds_client = true;
@@ -170,18 +171,13 @@ impl From<Violation> for Over {
 }
 
 impl Relay {
-    /// Whether a command of ours may be sent before the client's next one.
-    fn takes_ours(&self) -> bool {
-        self.up.is_clear() && self.injection.is_empty()
-    }
-
     fn send_question(&mut self, question: &Question<'_>) {
         let asked = |keeps_definitions| Purpose::Asked { keeps_definitions };
         match question {
             Question::Query(sql) => self.query_own(asked(false), sql),
             Question::Prepare(text) | Question::Describe(text) | Question::PrepareAndKeep(text) => {
                 let keeps_definitions = matches!(question, Question::Describe(_));
-                self.statements.displace_last();
+                self.statements.is_displaced = true;
                 let payload = command_payload(Command::StmtPrepare, text);
                 self.send_own(asked(keeps_definitions), Reply::Prepare, &payload);
             }

@@ -18,11 +18,7 @@ async fn too_long_a_statement_is_answered_in_its_turn() {
         Server(all(&[ok(1, 1, 0, 2), ok(1, 0, 0, 2), ok(1, 1, 1, 2)])),
         ToClient(all(&[ok(1, 1, 0, 2), ok(1, 0, 0, 2), ok(1, 1, 1, 2)])),
     ];
-    for seed in 0..300 {
-        let mut random = StdRng::seed_from_u64(seed);
-        let cut = &mut |_| random.gen_range(1..1500);
-        play(CLASSIC, &script, 0, &format!("seed {seed}"), cut).await;
-    }
+    check_at_random(&script, 300).await;
 }
 
 /// Blobs go ahead of an execution, and of one that is refused too. No client waits for an answer to them.
@@ -51,11 +47,7 @@ async fn too_long_a_command_that_has_no_answer_gets_none() {
         Server(ok(1, 0, 0, 2)),
         ToClient(ok(1, 0, 0, 2)),
     ];
-    for seed in 0..50 {
-        let mut random = StdRng::seed_from_u64(seed);
-        let cut = &mut |_| random.gen_range(1..1500);
-        play(CLASSIC, &script, 0, &format!("seed {seed}"), cut).await;
-    }
+    check_at_random(&script, 50).await;
 }
 
 #[tokio::test]

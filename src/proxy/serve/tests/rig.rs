@@ -20,7 +20,6 @@ use crate::proxy::connect::stream::Stream;
 use crate::proxy::connect::stream::buffers::Wire;
 use crate::proxy::known::need::Supplied;
 use crate::proxy::ruled::verdict::Verdict;
-use crate::proxy::serve::Served;
 use crate::proxy::session::{Session, Shared};
 use crate::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
@@ -134,7 +133,7 @@ impl Rig {
 const TURNS: usize = 8;
 
 /// Lets the session go as far as it comes.
-async fn settle(serving: &mut (impl Future<Output = Served> + Unpin), wires: [&Wire; 2]) {
+async fn settle(serving: &mut (impl Future + Unpin), wires: [&Wire; 2]) {
     let moved = || wires.map(|wire| wire.ends().moved);
     let mut rest = TURNS;
     while rest > 0 {
@@ -154,7 +153,7 @@ pub(super) async fn play(capabilities: Capabilities, script: &[Say], takes: usiz
     let Rig { mut session, client, server } = Rig::new(capabilities).await;
     (client.ends().takes, server.ends().takes) = (takes, takes);
     let show = |bytes: &[u8]| bytes[..bytes.len().min(500)].escape_ascii().to_string();
-    let mut serving = Box::pin(session.go_on());
+    let mut serving = Box::pin(session.until_change_user());
     for (step, say) in script.iter().enumerate() {
         match say {
             Client(bytes) | Server(bytes) => {
@@ -206,11 +205,20 @@ pub(super) async fn check(capabilities: Capabilities, script: &[Say]) {
     }
 }
 
+/// In slices of any length, which may be longer than a statement that is read whole.
+pub(super) async fn check_at_random(script: &[Say], seeds: u64) {
+    for seed in 0..seeds {
+        let mut random = StdRng::seed_from_u64(seed);
+        let cut = &mut |_| random.gen_range(1..1500);
+        play(Capabilities::SESSION_TRACK, script, 0, &format!("seed {seed}"), cut).await;
+    }
+}
+
 impl Rig {
     /// With a table that was looked up, so that nothing is waited for but the id, and a state that is known.
     async fn ready(capabilities: Capabilities) -> Rig {
         let mut rig = Rig::new(capabilities).await;
-        rig.session.relay.view.take_state(Some(b"\x00\x0e757466386d6234\x010\x011\x00\xfb"));
+        rig.session.relay.session.take_state(Some(b"\x00\x0e757466386d6234\x010\x011\x00\xfb"));
         rig.session.shared.tables.now().fetch("s", "t", false).await;
         rig
     }
@@ -230,7 +238,7 @@ where
     let Rig { mut session, client, server } = rig;
     let change = change(session.shared.tables.clone());
     client.ends().input.extend_from_slice(command);
-    let mut serving = Box::pin(session.go_on());
+    let mut serving = Box::pin(session.until_change_user());
     let settled = settle(&mut serving, [&client, &server]);
     let ((), changed) = tokio::join!(biased; settled, change);
     changed.unwrap();
@@ -256,7 +264,7 @@ async fn under_retired_rules(rig: Rig, command: &[u8]) -> Vec<u8> {
     assert!(taken.is_ok() && tables.take_at_once(&target, NonZeroU64::MIN).is_some(), "ids are at hand");
     tables.retire();
     client.ends().input.extend_from_slice(command);
-    let mut serving = Box::pin(session.go_on());
+    let mut serving = Box::pin(session.until_change_user());
     settle(&mut serving, [&client, &server]).await;
     std::mem::take(&mut server.ends().output)
 }
@@ -292,7 +300,7 @@ async fn with_prepared(text: &str, params: u16) -> Rig {
     let mut rig = Rig::ready(Capabilities::DEPRECATE_EOF | Capabilities::MARIADB_STMT_BULK).await;
     let (tables, mut supplied) = (rig.session.shared.tables.now(), Supplied::default());
     let judged = rig.session.judge(&tables, Command::StmtPrepare, text.as_bytes(), &mut supplied);
-    let Verdict::Prepare(kept) = judged else { panic!("it is prepared") };
+    let Ok(Verdict::Prepare(kept)) = judged else { panic!("it is prepared") };
     rig.session.relay.statements.prepare(kept.clone());
     rig.session.relay.statements.prepared(7, &kept, params);
     rig

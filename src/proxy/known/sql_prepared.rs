@@ -1,44 +1,36 @@
-//! What SQL's PREPARE named in this session, and values that the server was asked for.
+//! Statements that SQL's PREPARE gave a name in this session, and values that the server was asked
+//! for.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use crate::mysql::reader::Reader;
 use crate::proxy::known::answered::Answered;
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::prepared_names::{self, Known, NamedChange, NamedStatement, Value};
+use crate::rewrite::plan::prepared_names::{self, Known, NamedChange, Value};
 use crate::sql::last_result::may_read_insert_id;
 use crate::text_query::unhex;
 
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct Names {
+pub(in crate::proxy) struct SqlPrepared {
     /// By name in lower case.
-    statements: HashMap<String, Entry>,
+    statements: HashMap<String, Known>,
     /// A routine ran: there may be names that were never seen.
     routine_ran: bool,
-    /// What was prepared under names that are not known was not looked at, and a rule may concern it by now.
-    others_lost: bool,
+    /// Statements were prepared under other names and not looked at. A rule may concern them by
+    /// now.
+    pub(in crate::proxy) others_lost: bool,
     answers: Vec<(Vec<u8>, Value)>,
     /// The session shares its connection with others (MySQL Router).
-    shares_connection: bool,
+    pub(in crate::proxy) shares_connection: bool,
 }
 
-#[derive(Debug)]
-enum Entry {
-    Is(Arc<NamedStatement>),
-    Perhaps(Arc<NamedStatement>),
-    Lost,
-}
-
-impl prepared_names::SessionFacts for Names {
+impl prepared_names::SessionFacts for SqlPrepared {
     fn prepared(&self, name: &str) -> Known {
         match self.statements.get(&name.to_lowercase()) {
             None if self.others_lost => Known::Lost,
             None if self.routine_ran => Known::Unseen,
             None => Known::Unknown,
-            Some(Entry::Is(statement)) => Known::Is(statement.clone()),
-            Some(Entry::Perhaps(statement)) => Known::Perhaps(statement.clone()),
-            Some(Entry::Lost) => Known::Lost,
+            Some(known) => known.clone(),
         }
     }
 
@@ -52,34 +44,26 @@ impl prepared_names::SessionFacts for Names {
     }
 }
 
-impl Names {
-    pub(in crate::proxy) fn shares_connection(&mut self) {
-        self.shares_connection = true;
-    }
-
+impl SqlPrepared {
     /// Whether a statement that a name runs reads what the statement before it left behind.
     pub(in crate::proxy) fn any_reads_counts(&self) -> bool {
-        self.statements.values().any(|entry| match entry {
-            Entry::Is(statement) | Entry::Perhaps(statement) => !may_read_insert_id(statement.source()),
-            Entry::Lost => false,
+        self.statements.values().any(|known| match known {
+            Known::Is(statement) | Known::Perhaps(statement) => !may_read_insert_id(statement.source()),
+            Known::Lost | Known::Unknown | Known::Unseen => false,
         })
-    }
-
-    pub(in crate::proxy) fn lose_all(&mut self) {
-        self.others_lost = true;
     }
 
     /// Whether a statement that a name may run is one of those that a rule `concerns`, as far as is known.
     pub(in crate::proxy) fn may_run(&self, concerns: impl Fn(&[u8]) -> bool) -> bool {
         self.others_lost
-            || self.statements.values().any(|entry| match entry {
-                Entry::Is(statement) | Entry::Perhaps(statement) => concerns(statement.source()),
-                Entry::Lost => true,
+            || self.statements.values().any(|known| match known {
+                Known::Is(statement) | Known::Perhaps(statement) => concerns(statement.source()),
+                Known::Lost | Known::Unknown | Known::Unseen => true,
             })
     }
 
-    /// Texts that the server has told for the command that is being judged.
-    pub(in crate::proxy) fn told(&self) -> impl Iterator<Item = &str> {
+    /// Texts that the server answered with, for the command that is being judged.
+    pub(in crate::proxy) fn answered_texts(&self) -> impl Iterator<Item = &str> {
         self.answers.iter().filter_map(|(_, value)| match value {
             Value::Text(text) => Some(text.as_str()),
             _ => None,
@@ -95,9 +79,9 @@ impl Names {
     pub(in crate::proxy) fn take(&mut self, effects: &Effects, failed_at: Option<usize>) {
         if effects.routine {
             self.routine_ran = true;
-            for entry in self.statements.values_mut() {
-                if let Entry::Is(statement) = entry {
-                    *entry = Entry::Perhaps(statement.clone());
+            for known in self.statements.values_mut() {
+                if let Known::Is(statement) = known {
+                    *known = Known::Perhaps(statement.clone());
                 }
             }
         }
@@ -105,15 +89,16 @@ impl Names {
             let name = change.name().to_lowercase();
             match (change, failed_at) {
                 (NamedChange::Prepared(_, statement), None) => {
-                    self.statements.insert(name, Entry::Is(statement.clone()));
+                    self.statements.insert(name, Known::Is(statement.clone()));
                 }
-                // A PREPARE that fails leaves no statement of the name; behind a statement that failed nothing ran.
+                // A PREPARE that fails leaves no statement of the name. After a statement that
+                // failed nothing ran.
                 (NamedChange::Prepared(..), Some(0)) if *nth == 0 => {
                     self.statements.remove(&name);
                 }
                 (_, Some(0)) => {}
                 (NamedChange::Prepared(..) | NamedChange::Dropped(_), Some(_)) => {
-                    self.statements.insert(name, Entry::Lost);
+                    self.statements.insert(name, Known::Lost);
                 }
                 (NamedChange::Dropped(_), None) => {
                     self.statements.remove(&name);

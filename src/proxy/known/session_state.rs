@@ -1,20 +1,19 @@
 //! What the session knows of itself: how the server would read its statements, and which insert id it still owes.
 //!
-//! Nothing is asked before the first statement that a rule may concern (`unconcerned`), or that leaves counts which asking later
-//! would spoil. Then the state is read and session tracking is switched on (`tracking`), before that statement; from there the
-//! server reports each change, however it was made.
+//! Nothing is asked before the first statement that a rule may concern (`unconcerned`), or that
+//! leaves counts which a later question would reset. The state is then read, and session tracking
+//! is switched on (`tracking`). From there the server reports each change, however it was made.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::mysql::ok::{OkPacket, StateChange, StateReport, Tracking, status};
 use crate::mysql::reader::Reader;
-use crate::proxy::known::default_database::DefaultDatabase;
-use crate::proxy::known::moves::UnseenMoves;
-use crate::proxy::known::named::Names;
+use crate::proxy::known::moves::{DefaultDatabase, UnseenMoves};
 use crate::proxy::known::owed_insert_id::OwedInsertId;
 use crate::proxy::known::prepared_unseen::PreparedUnseen;
-use crate::proxy::known::temporary::{Hides, TemporaryTables};
+use crate::proxy::known::sql_prepared::SqlPrepared;
+use crate::proxy::known::temporary::{Masked, TemporaryTables};
 use crate::proxy::known::tracking::Own;
 use crate::rewrite::plan::effects::Effects;
 use crate::rules::mentions::{DefaultSchema, Mention};
@@ -22,28 +21,29 @@ use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
 use crate::tables::InForce;
 use crate::text_query::unhex;
 
-pub(in crate::proxy) struct View {
+pub(in crate::proxy) struct SessionState {
     pub(in crate::proxy) tables: Arc<InForce>,
     server: Server,
     knowledge: Knowledge,
     /// The client's own tracking, while the server tracks for the proxy too.
     own_tracking: Option<Own>,
-    named: Named,
+    /// By the session's texts so far.
+    pub(in crate::proxy) mentioned: Mentioned,
     default: DefaultDatabase,
-    /// What it was before what was last sent that may move it.
+    /// The one before the last statement that may move it.
     moved_from: DefaultDatabase,
     /// Statements were prepared that may move it, whenever they are executed.
-    moves_unseen: UnseenMoves,
-    multi_statements: bool,
+    pub(in crate::proxy) moves_unseen: UnseenMoves,
+    pub(in crate::proxy) multi_statements: bool,
     /// Status bits of the last response.
-    status: u16,
-    temporary: TemporaryTables,
-    pub(in crate::proxy) names: Names,
+    pub(in crate::proxy) status: u16,
+    pub(in crate::proxy) temporary: TemporaryTables,
+    pub(in crate::proxy) sql_prepared: SqlPrepared,
     pub(in crate::proxy) prepared_unseen: PreparedUnseen,
     /// What SQL's PREPARE would have named, were the rules in shadow mode on.
-    pub(in crate::proxy) rehearsed_names: Names,
+    pub(in crate::proxy) rehearsed_prepared: SqlPrepared,
     /// `LAST_INSERT_ID()` should show this, and the server does not know it yet.
-    owed_insert_id: Option<OwedInsertId>,
+    pub(in crate::proxy) owed_insert_id: Option<OwedInsertId>,
 }
 
 #[derive(Debug)]
@@ -58,31 +58,32 @@ enum Knowledge {
     /// It was known before.
     AskedAgain,
     Known(State),
-    /// Something that the text does not show has run since, and may have switched tracking off: it is asked for again before
-    /// the next statement that may stand after a question.
+    /// A routine has run since, and may have switched tracking off. It is asked for again before
+    /// the next statement that a question may stand before.
     Doubted(State),
     /// The server would not tell.
     Never,
-    /// The server answers nothing before the session's user has changed the password: its error. Asked for again before the next
-    /// statement.
+    /// The server's error to everything until the session's user changes the password. Asked for
+    /// again before the next statement.
     Locked(Vec<u8>),
 }
 
-/// Which words of ruled names were in texts: a session that has named both may make such a name of pieces.
+/// Which parts of ruled names the session's texts have mentioned. A session that has mentioned both
+/// may put such a name together from pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::proxy) struct Named {
+pub(in crate::proxy) struct Mentioned {
     table: bool,
     /// Or it was the default database.
     schema: bool,
 }
 
-impl Named {
+impl Mentioned {
     pub(in crate::proxy) fn new(mention: Mention, has_default_rules: bool) -> Self {
-        Named { table: mention.words, schema: mention.schema || has_default_rules }
+        Mentioned { table: mention.words, schema: mention.schema || has_default_rules }
     }
 
-    pub(in crate::proxy) fn and(self, other: Named) -> Self {
-        Named { table: self.table || other.table, schema: self.schema || other.schema }
+    pub(in crate::proxy) fn and(self, other: Mentioned) -> Self {
+        Mentioned { table: self.table || other.table, schema: self.schema || other.schema }
     }
 
     pub(in crate::proxy) fn is_ruled(self) -> bool {
@@ -97,7 +98,7 @@ pub(in crate::proxy) struct State {
     pub(in crate::proxy) database: Option<String>,
 }
 
-impl View {
+impl SessionState {
     /// `database`: as the client named it when it logged in.
     pub(in crate::proxy) fn new(
         tables: Arc<InForce>,
@@ -106,39 +107,27 @@ impl View {
         status: u16,
         database: Option<&[u8]>,
     ) -> Self {
-        View {
+        SessionState {
             tables,
             server,
             knowledge: Knowledge::Untouched,
             own_tracking: None,
-            named: Named::default(),
+            mentioned: Mentioned::default(),
             default: DefaultDatabase::at_login(database),
             moved_from: DefaultDatabase::Unknown,
             moves_unseen: UnseenMoves::default(),
             temporary: TemporaryTables::default(),
-            names: Names::default(),
+            sql_prepared: SqlPrepared::default(),
             prepared_unseen: PreparedUnseen::default(),
-            rehearsed_names: Names::default(),
+            rehearsed_prepared: SqlPrepared::default(),
             multi_statements,
             status,
             owed_insert_id: None,
         }
     }
 
-    pub(in crate::proxy) fn multi_statements(&self) -> bool {
-        self.multi_statements
-    }
-
-    pub(in crate::proxy) fn set_multi_statements(&mut self, on: bool) {
-        self.multi_statements = on;
-    }
-
     pub(in crate::proxy) fn in_transaction(&self) -> bool {
         self.status & status::IN_TRANS != 0
-    }
-
-    pub(in crate::proxy) fn take_status(&mut self, status: u16) {
-        self.status = status;
     }
 
     /// Whether the state is known, or will never be: then there is nothing to wait for.
@@ -152,15 +141,6 @@ impl View {
     /// Whether nothing was asked, and no rule could concern what was sent so far.
     pub(in crate::proxy) fn is_untouched(&self) -> bool {
         matches!(self.knowledge, Knowledge::Untouched)
-    }
-
-    /// What the session's texts have named so far.
-    pub(in crate::proxy) fn named(&self) -> Named {
-        self.named
-    }
-
-    pub(in crate::proxy) fn note_named(&mut self, named: Named) {
-        self.named = self.named.and(named);
     }
 
     /// How the server reads statements, as far as the status bits tell.
@@ -193,11 +173,6 @@ impl View {
         self.moved_from = std::mem::replace(&mut self.default, DefaultDatabase::Unknown);
     }
 
-    /// A text was prepared that may move it, to this schema or, with `None`, to any.
-    pub(in crate::proxy) fn may_move_unseen(&mut self, to: Option<String>) {
-        self.moves_unseen.add(to);
-    }
-
     /// A COM_CHANGE_USER has succeeded with this one.
     pub(in crate::proxy) fn starts_in(&mut self, database: &[u8]) {
         self.default = DefaultDatabase::at_login(Some(database));
@@ -205,12 +180,13 @@ impl View {
 
     /// Which changes of the session's state the client gets, if it gets any.
     pub(in crate::proxy) fn state_report(&self) -> StateReport<'_> {
-        self.own_tracking.as_ref().map_or(StateReport::All, |own| StateReport::Filtered(own.tracking()))
+        self.own_tracking.as_ref().map_or(StateReport::All, |own| StateReport::Filtered(&own.0))
     }
 
-    /// Whether the server says at the end of rows that the state has changed for no other reason than that the proxy asked it to.
+    /// Whether the client must not see the status bit for a changed state: only the proxy asked for
+    /// it.
     pub(in crate::proxy) fn hides_state_bit(&self) -> bool {
-        self.own_tracking.as_ref().is_some_and(|own| !own.tracking().state_change)
+        self.own_tracking.as_ref().is_some_and(|own| !own.0.state_change)
     }
 
     /// Whether the server tracks all that is needed, whatever the proxy sets.
@@ -227,8 +203,8 @@ impl View {
         self.own_tracking.is_some()
     }
 
-    /// The client may look at its own tracking, or set it: what puts it back. After that the state is asked for again, before
-    /// the next statement that may matter.
+    /// The statement that puts the client's own tracking back, for it may look at it or set it. The
+    /// state is asked for again before the next statement that may matter.
     pub(in crate::proxy) fn give_back_tracking(&mut self) -> Option<String> {
         let own = self.own_tracking.take_if(|own| !own.suffices())?;
         self.temporary.unsure();
@@ -245,11 +221,7 @@ impl View {
         let asked = match &self.knowledge {
             Knowledge::Untouched | Knowledge::Forgotten | Knowledge::GivenBack => Knowledge::Asked,
             Knowledge::Doubted(_) => Knowledge::AskedAgain,
-            Knowledge::Asked
-            | Knowledge::AskedAgain
-            | Knowledge::Known(_)
-            | Knowledge::Never
-            | Knowledge::Locked(_) => return false,
+            _ => return false,
         };
         self.knowledge = asked;
         true
@@ -258,13 +230,7 @@ impl View {
     pub(in crate::proxy) fn state(&self) -> Option<&State> {
         match &self.knowledge {
             Knowledge::Known(state) | Knowledge::Doubted(state) => Some(state),
-            Knowledge::Untouched
-            | Knowledge::Forgotten
-            | Knowledge::GivenBack
-            | Knowledge::Asked
-            | Knowledge::AskedAgain
-            | Knowledge::Never
-            | Knowledge::Locked(_) => None,
+            _ => None,
         }
     }
 
@@ -290,9 +256,9 @@ impl View {
         self.moves_unseen = UnseenMoves::default();
         self.owed_insert_id = None;
         self.temporary = TemporaryTables::default();
-        self.names = Names::default();
+        self.sql_prepared = SqlPrepared::default();
         self.prepared_unseen = PreparedUnseen::default();
-        self.rehearsed_names = Names::default();
+        self.rehearsed_prepared = SqlPrepared::default();
         self.status &= !status::IN_TRANS;
     }
 
@@ -306,13 +272,8 @@ impl View {
         }
     }
 
-    /// It is asked for again, before the next statement that may matter.
-    pub(in crate::proxy) fn forget_state(&mut self) {
-        self.knowledge = Knowledge::Forgotten;
-    }
-
-    /// A statement has met what the server said of the state before it. What could not be read is asked for again before the next
-    /// one: the statement that read it was killed, say, or the password is changed by now.
+    /// A statement was decided without the state. Where that could not be read, it is asked for
+    /// again before the next one: the question was killed, say, or the password is changed by now.
     pub(in crate::proxy) fn forget_failure(&mut self) {
         if matches!(self.knowledge, Knowledge::Never | Knowledge::Locked(_)) {
             self.knowledge = Knowledge::Forgotten;
@@ -348,7 +309,7 @@ impl View {
             }
             match &mut self.own_tracking {
                 Some(own) => own.found_again(found),
-                None => self.own_tracking = Some(Own::new(found)),
+                None => self.own_tracking = Some(Own(found)),
             }
             self.default = DefaultDatabase::Is(state.database.clone());
             self.knowledge = Knowledge::Known(state);
@@ -380,8 +341,8 @@ impl View {
         Some((State { dialect, database }, Tracking { schema, state_change, variables }))
     }
 
-    /// What an OK packet reports.
-    /// `explained`: the text shows what a report that something of the session's state has changed is about.
+    /// What an OK packet reports. `explained`: the text shows what has changed where the server
+    /// reports a change of the session's state.
     ///
     /// A routine that switches tracking off is reported by SESSION_TRACK_STATE_CHANGE, or by the variable that it sets, or, where it
     /// has set both, by nothing at all after the status bit that announces it (measured on MariaDB 10.11 and MySQL 9.7).
@@ -424,8 +385,8 @@ impl View {
         }
     }
 
-    /// What a packet's statements did. Default database, sql_mode and character set come by [`View::take_changes`],
-    /// however far the packet got.
+    /// What a packet's statements did. Default database, sql_mode and character set come by
+    /// [`SessionState::take_changes`], however far the packet got.
     /// `is_last`: nothing was sent after what has been answered.
     pub(in crate::proxy) fn take_effects(
         &mut self,
@@ -442,7 +403,7 @@ impl View {
             self.tables.forget_shapes();
         }
         if effects.tracking {
-            self.forget_state();
+            self.knowledge = Knowledge::Forgotten;
         }
         if effects.routine {
             self.doubt_state();
@@ -451,20 +412,15 @@ impl View {
         self.temporary.take_effects(effects, succeeded, answered, |a, b| tables.is_same_name(a, b));
     }
 
-    /// Whether a temporary table of this session hides the name.
-    pub(in crate::proxy) fn hides(&self, schema: &str, table: &str) -> Hides {
-        self.temporary.hides(schema, table, |a, b| self.tables.is_same_name(a, b))
+    /// Whether a temporary table of this session masks the name.
+    pub(in crate::proxy) fn masked(&self, schema: &str, table: &str) -> Masked {
+        self.temporary.masked(schema, table, |a, b| self.tables.is_same_name(a, b))
     }
 
     /// What the server has said to [`crate::proxy::known::temporary::question`].
-    pub(in crate::proxy) fn take_temporary(&mut self, schema: &str, table: &str, hides: Hides) {
+    pub(in crate::proxy) fn take_temporary(&mut self, schema: &str, table: &str, masked: Masked) {
         let tables = &self.tables;
-        self.temporary.note(schema, table, hides, |a, b| tables.is_same_name(a, b));
-    }
-
-    /// A statement ran that nobody saw the effects of.
-    pub(in crate::proxy) fn unsure_of_temporary(&mut self) {
-        self.temporary.unsure();
+        self.temporary.note(schema, table, masked, |a, b| tables.is_same_name(a, b));
     }
 
     pub(in crate::proxy) fn owe_insert_id(&mut self, id: Option<u64>) {
@@ -478,15 +434,7 @@ impl View {
             owed.perhaps_newer.push_front(id);
         }
     }
-
-    pub(in crate::proxy) fn owes_insert_id(&self) -> bool {
-        self.owed_insert_id.is_some()
-    }
-
-    pub(in crate::proxy) fn take_owed_insert_id(&mut self) -> Option<OwedInsertId> {
-        self.owed_insert_id.take()
-    }
 }
 
-/// How many insert ids after the owed one are told apart: those of the last statements of a packet.
+/// Insert ids that are kept beside the owed one: those of the last statements of a packet.
 const NEWER_IDS_MAX: usize = 16;
