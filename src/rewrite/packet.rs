@@ -53,7 +53,7 @@ pub(super) fn plan(text: &[u8], context: &PlanContext<'_>, protocol: Protocol, s
 }
 
 /// Whether `text`, the beginning of one statement that is too long to be read, is that of an INSERT or REPLACE and holds its
-/// table's whole name. Then [`plan`] leaves it untouched where no rule concerns that table, whatever follows.
+/// table's whole name. Then the planner leaves it untouched where no rule concerns that table, whatever follows.
 pub fn begins_insert(text: &[u8], dialect: &Dialect) -> bool {
     let Some(mut lexer) = Lexer::new(text, *dialect) else { return false };
     let Ok(Statement::Insert(verb)) = statement::classify(&mut lexer) else { return false };

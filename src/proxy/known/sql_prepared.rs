@@ -116,7 +116,7 @@ impl SqlPrepared {
     }
 }
 
-/// The row that answers a question of [`named`]'s.
+/// The row that answers a question of [`prepared_names`]'s.
 fn value(row: &[u8]) -> Option<Value> {
     let mut r = Reader::new(row);
     let digit = |bytes: &[u8], digit: u8| bytes.iter().copied().find(|&b| b != 0) == Some(digit);

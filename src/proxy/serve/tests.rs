@@ -1,9 +1,9 @@
 //! Both lanes of a session without its sockets: scripts of what each peer sends and must get. However the bytes come in
 //! slices, and however few of them a peer takes at once, what goes out must be the same.
 
-mod limits;
-
+mod asks;
 mod attributes;
+mod limits;
 mod rig;
 
 use rand::rngs::StdRng;

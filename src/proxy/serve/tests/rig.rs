@@ -20,7 +20,7 @@ use crate::proxy::connect::stream::Stream;
 use crate::proxy::connect::stream::buffers::Wire;
 use crate::proxy::known::need::Supplied;
 use crate::proxy::ruled::verdict::Verdict;
-use crate::proxy::session::{Session, Shared};
+use crate::proxy::session::{Question, Session, Shared};
 use crate::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
     SendProxy, ServerCompression, Settings, Verify,
@@ -293,6 +293,26 @@ pub(super) async fn changing_execution(text: &str, params: u16, execution: &[u8]
 /// [`changing_execution`] under rules that were retired.
 pub(super) async fn execution_under_retired_rules(text: &str, params: u16, execution: &[u8]) -> Vec<u8> {
     under_retired_rules(with_prepared(text, params).await, execution).await
+}
+
+/// While the client's command waits for its answer, the server is asked `question`. Returns what went to the server, what to the
+/// client, and the answer's row. The server answers both at once, with these packets.
+pub(super) async fn asked_after(
+    command: &[u8],
+    question: &str,
+    answers: &[u8],
+) -> (Vec<u8>, Vec<u8>, Option<Vec<u8>>) {
+    let Rig { mut session, client, server } = Rig::ready(Capabilities::DEPRECATE_EOF).await;
+    client.ends().input.extend_from_slice(command);
+    settle(&mut Box::pin(session.until_change_user()), [&client, &server]).await;
+    let mut asking = Box::pin(session.ask(Question::Query(question.as_bytes())));
+    let polled = poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx).is_ready())).await;
+    assert!(!polled, "nothing is answered yet");
+    server.ends().input.extend_from_slice(answers);
+    let Ok(Ok(answer)) = asking.await else { panic!("the server answers") };
+    let ends = [&server, &client].map(|wire| std::mem::take(&mut wire.ends().output));
+    let [to_server, to_client] = ends;
+    (to_server, to_client, answer.row)
 }
 
 /// The text is prepared, as statement 7.
