@@ -143,8 +143,21 @@ fn may_begin_with_use(text: &[u8]) -> bool {
     })
 }
 
+/// By a table: every byte of every text is looked at.
 fn is_word_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
+    const IS_ONE: [bool; 256] = {
+        let mut table = [false; 256];
+        let mut byte = 0;
+        while byte < table.len() {
+            #[allow(clippy::cast_possible_truncation, clippy::indexing_slicing)] // Below 256.
+            {
+                table[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_';
+            }
+            byte += 1;
+        }
+        table
+    };
+    IS_ONE.get(usize::from(byte)).copied().unwrap_or_default()
 }
 
 /// The longest run of word bytes in a name, in lower case, and whether a text's word begins and ends with it.

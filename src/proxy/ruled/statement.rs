@@ -54,11 +54,14 @@ impl Session {
             self.supplied = supplied;
             return Progress::Needs(need);
         }
-        let mentioned = self.mentioned(&tables, text);
+        // The words of a long text take long to look at; once both have been seen, no text tells more.
+        let mentioned = self.relay.session.mentioned;
+        let mentioned =
+            if mentioned.is_ruled() { mentioned } else { mentioned.and(self.mentioned(&tables, text)) };
         let rehearsed = if judged.is_ok() { self.rehearse(command, text) } else { None };
         drop(payload);
         let session = &mut self.relay.session;
-        session.mentioned = session.mentioned.and(mentioned);
+        session.mentioned = mentioned;
         if let Some(effects) = rehearsed {
             session.rehearsed_prepared.take(&effects, None);
         }
