@@ -11,7 +11,7 @@
 //! * [`audit`]: `log.audit`, a file of JSON lines that nobody waits for.
 //! * [`toml_file`]: TOML that people write, every error of a file by line and key.
 //! * [`mysql`]: the wire's words: packets, handshakes, commands, responses, prepared statements.
-//! * [`sql`]: bytes to tokens with spans, tokens to the shape of an INSERT, edits spliced back in.
+//! * [`sql`]: bytes to tokens with spans, tokens to the shape of an INSERT.
 //! * [`store`]: where bounds live; one compare-and-set.
 //! * [`ids`]: ranges of ids and the generators that own them.
 //! * [`rules`]: which table's column is filled by which generator.

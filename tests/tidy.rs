@@ -377,6 +377,24 @@ fn the_architecture_has_the_picture_of_the_table() {
 }
 
 #[test]
+fn the_tests_that_the_invariants_name_exist() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, invariants) = text.split_once("## Invariants").unwrap();
+    let is_test = |name: &&str| {
+        let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+        name.matches('_').count() >= 3 && name.bytes().all(is_plain)
+    };
+    let named: Vec<&str> = invariants.split('`').skip(1).step_by(2).filter(is_test).collect();
+    let code: String = ["src", "tests"].iter().flat_map(|folder| rust_files(folder).into_values()).collect();
+    let cases = fs::read_to_string(root().join("tests/differential/coverage.txt")).unwrap();
+    let exists = |name: &str| {
+        code.contains(&format!("fn {name}(")) || cases.split_whitespace().any(|case| case == name)
+    };
+    let missing: Vec<&&str> = named.iter().filter(|name| !exists(name)).collect();
+    assert!(named.len() > 50 && missing.is_empty(), "of {} tests: {missing:?}", named.len());
+}
+
+#[test]
 fn the_table_is_read_as_it_is_meant() {
     for (module, text, expect) in [
         ("schema::facts", "use crate::ids::range::IdRange;", 0),

@@ -1,4 +1,11 @@
 //! Ids: ranges, and the generators that own them.
+//!
+//! From the bottom up: `range` is a run of ids that nobody else has. `slots` and `layout` say how ids
+//! are numbered, `sequence` what a rule says of a sequence. `fence` raises a generator's bound in the
+//! store, `reach` says how far it may be raised by hand. `refill` asks for it in time, as `demand` has
+//! it, and `dispenser` hands out what is below the bound. `generator` is the sequence generator,
+//! `timestamp` the other one, `kinds` either. `bindings` ties tables to generators, `nodes` numbers
+//! the proxies of a timestamp generator, `errors` says why there are no ids.
 
 pub mod bindings;
 mod demand;

@@ -36,7 +36,7 @@ pub struct SequenceSpec {
 }
 
 impl Default for SequenceSpec {
-    /// What a rule is without keys (rules/README.md).
+    /// The defaults of a generator whose keys are left out (rules/README.md).
     fn default() -> Self {
         SequenceSpec {
             start: 1,

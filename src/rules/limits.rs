@@ -10,7 +10,7 @@ use crate::toml_file::{FILE_BYTES_MAX, Finding, Findings, Source};
 
 /// Of all files together; some 1.5 KB of memory each.
 pub(super) const GENERATORS_MAX: usize = 20_000;
-/// Rules of all files together, a pattern being one.
+/// Rules of all files together; a pattern counts as one.
 pub(super) const TABLES_MAX: usize = 50_000;
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -147,7 +147,8 @@ impl Reloader {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads and checks everything first; what fails leaves everything as it was.
+    /// Reads and checks everything first; what fails leaves everything as it was, but `log.audit`, which
+    /// goes first.
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
         let mut acting = self.acting.lock().await;
         let reloaded = match self.next(&acting, true).await {

@@ -1,6 +1,6 @@
-//! Who may issue ids for a table: proxies of one store only. Stores know nothing of each other, so the backend itself keeps them
-//! apart: user-level locks (`GET_LOCK`) of the control account, on one connection that lives as long as the proxy
-//! (`locks/server` tells which).
+//! Who may issue ids for a table: proxies of one store only. Stores know nothing of each other, so
+//! the backend keeps them apart, by user-level locks (`GET_LOCK`) of one connection that lives as
+//! long as the proxy (`locks/server` tells which).
 //!
 //! A lock ends with its connection, and this proxy learns of that later. So its ids are good for a lease (300 ms) from when the locks
 //! were last seen held, and who takes a lock waits longer than that (600 ms) before it looks which ids are in the table. A

@@ -199,7 +199,7 @@ async fn be_quiet(source: &OperatorStore, from: &str) -> anyhow::Result<()> {
     source.be_alone(why).await
 }
 
-/// What a store may be made of again: all but what is about proxies and about the store itself.
+/// The records that an export contains: all except those of proxies and of the store itself.
 async fn lines(operator: &OperatorStore) -> anyhow::Result<Vec<Line>> {
     let mut lines = Vec::new();
     for (key, found) in operator.store.list("").await? {

@@ -1,4 +1,4 @@
-//! The default database, and where a text moves it, as far as it shows without being read.
+//! The session's default database, and which statements change it, as far as their first words show.
 
 use crate::mysql::command::Command;
 use crate::rules::mentions::DefaultSchema;

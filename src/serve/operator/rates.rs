@@ -28,7 +28,7 @@ impl Rates {
         if seconds > 0.0 { ids / seconds } else { 0.0 }
     }
 
-    /// A generator that is not among them is forgotten.
+    /// Generators that are missing from `taken` are forgotten.
     fn note(&self, now: Instant, taken: Vec<(String, u64)>) {
         let mut all = self.taken();
         let mut before = std::mem::take(&mut *all);

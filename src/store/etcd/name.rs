@@ -22,7 +22,8 @@ const NAME_PAUSE: Duration = Duration::from_millis(300);
 const RELEASE_DEADLINE: Duration = Duration::from_secs(1);
 
 impl Inner {
-    /// At the start. `earlier`: the process that used our state folder before; it has ended, for the folder was free.
+    /// Claims the name when the proxy starts. `earlier` is the process that last used our state folder; it
+    /// has ended, or the folder would be locked.
     pub(super) async fn take_name(&self, earlier: Option<String>) -> Result<()> {
         let end = Instant::now() + NAME_DEADLINE;
         loop {
