@@ -88,5 +88,5 @@ install_ruby() {
 
 install_rust() {
   needs cargo cargo || return
-  cd "$HERE/rust" && cargo build --quiet --locked
+  cd "$HERE/rust" && cargo build --quiet --locked --target-dir target
 }
