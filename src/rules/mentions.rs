@@ -283,7 +283,8 @@ impl Mentions {
 /// Whether it has a character beyond ASCII whose lower case is a letter of ASCII: a server that compares names in lower case takes
 /// it for that letter. They are U+212A, the Kelvin sign, and U+0130, the I with a dot.
 fn has_letters_of_ascii(text: &[u8]) -> bool {
-    ["\u{212a}", "\u{130}"].iter().any(|letter| memchr::memmem::find(text, letter.as_bytes()).is_some())
+    let has = |letter: &&str| memchr::memmem::find(text, letter.as_bytes()).is_some();
+    !text.is_ascii() && ["\u{212a}", "\u{130}"].iter().any(has)
 }
 
 fn bit(place: usize) -> Schemas {

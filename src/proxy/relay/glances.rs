@@ -9,7 +9,7 @@ use crate::mysql::reader::Malformed;
 use crate::proxy::relay::outstanding::{Note, Purpose};
 use crate::proxy::relay::upstream::Treatment;
 use crate::proxy::relay::{Relay, Step};
-use crate::sql::glance::{Glance, glance};
+use crate::sql::glance::{Glance, glance, has_word};
 use crate::sql::last_result::{
     CALC_FOUND_ROWS, GLANCE_BYTES_MAX, first_word, may_read_insert_id, names_insert_id, reads_counts,
 };
@@ -59,12 +59,9 @@ impl Relay {
             return Ok(false);
         }
         let text = self.beginning(command, header)?;
-        let mut options = [0; OPTIONS_BYTES_MAX];
-        for (to, from) in options.iter_mut().zip(text) {
-            *to = from.to_ascii_lowercase();
-        }
+        let options = text.get(..OPTIONS_BYTES_MAX).unwrap_or(text);
         let words = ["update", "delete", "with", CALC_FOUND_ROWS];
-        let leaves = words.iter().any(|word| memchr::memmem::find(&options, word.as_bytes()).is_some());
+        let leaves = words.iter().any(|word| has_word(options, word.as_bytes()));
         Ok(leaves && !reads_counts(text))
     }
 
