@@ -247,7 +247,7 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use super::{DIGESTS_MAX, Outcome, Said, Tally};
+    use super::{DIGESTS_MAX, Outcome, PREFIX, Said, Tally};
     use crate::sql::digest::Digest;
 
     fn digest(hash: &str) -> Digest {
@@ -266,7 +266,11 @@ mod tests {
             ("b", Outcome::Refused, 2),
         ] {
             for _ in 0..times {
-                tally.executed(digest(hash), Said { ids: 2, ..Said::new(outcome, "why; do it") }, at);
+                tally.executed(
+                    digest(hash),
+                    Said { ids: 2, ..Said::new(outcome, &format!("{PREFIX}why; do it")) },
+                    at,
+                );
             }
         }
         tally.prepared(digest("e"), Said::new(Outcome::ServerFirst, ""), at);

@@ -45,7 +45,8 @@ impl InsertPlan {
         let mut out = Vec::with_capacity(text.len() + 64);
         let mut hidden = Vec::new();
         let put = |out: &mut Vec<u8>, edit: &Edit, id| self.put_param(out, edit, id, &mut hidden);
-        let end = put_edits(self, text, 0, &mut out, put)?;
+        let end = put_edits(self, text, 0, &mut out, put)?
+            .ok_or_else(|| Refusal::new("its ids do not fit its text; send it as text"))?;
         out.extend_from_slice(text.get(end..).unwrap_or_default());
         let params = self.params as usize + hidden.len();
         let (Ok(client_params), true) = (u16::try_from(self.params), params <= PARAMS_MAX) else {

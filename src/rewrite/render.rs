@@ -114,7 +114,7 @@ fn sample(text: &[u8], plan: &Plan) -> String {
             Ok::<_, Infallible>(())
         };
         let Ok(end) = put_edits(insert, text, from, &mut out, put);
-        from = end;
+        from = end.unwrap_or(text.len());
     }
     out.extend_from_slice(text.get(from..).unwrap_or_default());
     String::from_utf8_lossy(&out).into_owned()

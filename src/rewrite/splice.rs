@@ -32,7 +32,8 @@ impl Plan {
         String::from_utf8(out).ok().filter(|sql| !sql.is_empty())
     }
 
-    /// Appends the packet's text with its ids. `None` where `ranges` do not match [`Plan::demands`]; then `out` holds a part.
+    /// Appends the packet's text with its ids. `None` where `ranges` do not match [`Plan::demands`], or the edits are not
+    /// in the order of the text; then `out` holds a part.
     pub fn splice_into(&self, text: &[u8], ranges: &[IdBlock], out: &mut Vec<u8>) -> Option<()> {
         let edits: usize = self.inserts.iter().map(|insert| insert.edits.len()).sum();
         let digits = ranges
@@ -52,7 +53,7 @@ impl Plan {
         for insert in &self.inserts {
             let range = if insert.ids > 0 { Some(ranges.next()?) } else { None };
             let put = |out: &mut Vec<u8>, _: &Edit, id| put_id(out, id, insert, range).ok_or(());
-            from = put_edits(insert, text, from, out, put).ok()?;
+            from = put_edits(insert, text, from, out, put).ok().flatten()?;
         }
         if ranges.next().is_some() {
             return None;
@@ -70,16 +71,18 @@ impl Plan {
 }
 
 /// Appends the text from `from` up to the last edit of `insert`, with all edits in their places.
-/// Returns where the text goes on. `put_id` writes an id.
+/// Returns where the text goes on; `None` where an edit begins before the end of the one before it, or
+/// after the text: what was written is no statement then. `put_id` writes an id.
 pub(super) fn put_edits<E>(
     insert: &InsertPlan,
     text: &[u8],
     mut from: usize,
     out: &mut Vec<u8>,
     mut put_id: impl FnMut(&mut Vec<u8>, &Edit, Id) -> Result<(), E>,
-) -> Result<usize, E> {
+) -> Result<Option<usize>, E> {
     for edit in &insert.edits {
-        out.extend_from_slice(text.get(from..edit.start as usize).unwrap_or_default());
+        let Some(between) = text.get(from..edit.start as usize) else { return Ok(None) };
+        out.extend_from_slice(between);
         match &edit.piece {
             Piece::Id(id) => put_id(out, edit, *id)?,
             fixed => put_fixed(out, fixed, insert),
@@ -89,7 +92,7 @@ pub(super) fn put_edits<E>(
             out.push(b' ');
         }
     }
-    Ok(from)
+    Ok(Some(from))
 }
 
 fn put_id(out: &mut Vec<u8>, place: Id, insert: &InsertPlan, range: Option<&IdBlock>) -> Option<()> {

@@ -188,6 +188,19 @@ fn what_it_reads_otherwise_than_the_server_is_not_judged() {
     assert_eq!(opinion(&ansi, "insert into t(\"id\",a) values(null,'\"')", after), Opinion::Agrees);
 }
 
+/// A plan whose edits are not in the order of the text would write parts of it twice.
+#[test]
+fn edits_out_of_order_are_not_spliced() {
+    let text = "insert into t(a) values(1);insert into t(a) values(2)";
+    let mut setting = setting();
+    setting.set("several", "on");
+    let mut plan = planned(&setting, text);
+    let ids = [7, 8].map(|id| IdBlock::new(id, Spacing::by(NonZeroU64::MIN), NonZeroU64::MIN).unwrap());
+    assert!(plan.splice(text.as_bytes(), &ids).is_some());
+    plan.inserts.swap(0, 1);
+    assert_eq!(plan.splice(text.as_bytes(), &ids), None);
+}
+
 /// The columns' names are read for what they are.
 #[test]
 fn bytes_that_are_no_text() {

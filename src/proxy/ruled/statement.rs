@@ -179,7 +179,7 @@ impl Session {
             Planned::Rewrite(plan) => {
                 // The server judges any other text that is being prepared before it is executed.
                 let takes_now = protocol == Protocol::Text || plan.select().is_some();
-                match self.relay.rights.objection(&plan, text).filter(|_| takes_now) {
+                match takes_now.then(|| self.relay.rights.objection(&plan, text)).flatten() {
                     Some(unsent) => Err(unsent),
                     None if protocol == Protocol::Prepare => self.prepared(text, plan),
                     None if plan.select().is_some() => Ok(Verdict::Select(Box::new(plan))),
