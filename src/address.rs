@@ -39,7 +39,8 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// Whether the two ends of this socket are on one machine by construction, so that nobody listens in between.
+    /// Whether the two ends of this socket are on one machine by construction, so that nobody
+    /// listens in between.
     pub fn is_unix(&self) -> bool {
         matches!(self, Address::Unix(_))
     }

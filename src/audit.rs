@@ -1,7 +1,8 @@
 //! `log.audit`: a file of JSON lines that nobody waits for.
 //!
-//! A thread of its own writes them. What comes faster than the disk takes it, or what it does not take at all, is left out and
-//! counted, since a full disk is no reason to stop statements, and one that hangs none to stop a reload, or the process's end.
+//! A thread of its own writes them. What comes faster than the disk takes it, or what it does not
+//! take at all, is left out and counted, since a full disk is no reason to stop statements, and one
+//! that hangs none to stop a reload, or the process's end.
 
 mod writer;
 
@@ -122,8 +123,8 @@ pub async fn open(path: Option<&Path>) -> Result<Option<Opened>, AuditError> {
 }
 
 impl Audit {
-    /// From here on it is this file, so that one that was renamed is left (logrotate). Waits for nothing: what the file before is
-    /// still to get is written behind the scenes.
+    /// From here on it is this file, so that one that was renamed is left (logrotate). Waits for
+    /// nothing: what the file before is still to get is written behind the scenes.
     pub fn note_in(&self, opened: Option<Opened>) -> Result<(), AuditError> {
         let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         writers.retain(|writer| !writer.has_ended());

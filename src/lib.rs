@@ -1,7 +1,7 @@
 //! Rowstamp: a MySQL-protocol proxy that fills id columns of INSERTs from an embedded id generator.
 //!
-//! The modules in reading order; each imports only from those above it (ARCHITECTURE.md draws the table and
-//! `tests/tidy.rs` holds the code to it).
+//! The modules in reading order; each imports only from those above it (ARCHITECTURE.md draws the
+//! table and `tests/tidy.rs` holds the code to it).
 //!
 //! * [`address`]: where a socket is, TCP or Unix; and listening there.
 //! * [`meter`]: how often, and how long.

@@ -7,12 +7,15 @@ use std::time::Duration;
 
 /// Buckets of a [`Timing`], the last one without an end.
 const BUCKETS: usize = 13;
-/// The first bucket's upper end; each one is four times as wide as the one before: up to 1 us, 4 us, ... 4.2 s.
+/// The first bucket's upper end; each one is four times as wide as the one before: up to 1 us, 4
+/// us, ... 4.2 s.
 const FIRST_NANOS: u64 = 1_000;
-/// Threads that write take turns with these: cores that wrote one cache line would wait for each other at every statement.
+/// Threads that write take turns with these: cores that wrote one cache line would wait for each
+/// other at every statement.
 const SHARDS: usize = 8;
 
-/// Numbers that many threads add to, in sums that are each right. The prefetcher of x86-64 takes cache lines in pairs.
+/// Numbers that many threads add to, in sums that are each right. The prefetcher of x86-64 takes
+/// cache lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard<const N: usize>([AtomicU64; N]);

@@ -1,5 +1,6 @@
-//! What a server is to those who write: the primary, or one that follows another. Sessions (`schema::primary`) and a store in a
-//! table (`store::mysql`) ask in the same way, so that both find the same server.
+//! What a server is to those who write: the primary, or one that follows another. Sessions
+//! (`schema::primary`) and a store in a table (`store::mysql`) ask in the same way, so that both
+//! find the same server.
 
 use std::collections::HashMap;
 
@@ -32,8 +33,8 @@ impl Role {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     pub role: Role,
-    /// Of this server, whatever address it was reached at. All members of a Galera cluster or of a replication group have
-    /// one: what is committed on one of them is on the others.
+    /// Of this server, whatever address it was reached at. All members of a Galera cluster or of a
+    /// replication group have one: what is committed on one of them is on the others.
     pub identity: String,
 }
 
@@ -66,8 +67,8 @@ pub async fn ask(conn: &mut Conn) -> Result<Server, Error> {
     Ok(Server { role, identity })
 }
 
-/// As far as the account may see it: MariaDB counts its replication threads for everybody, and MySQL shows them to whoever has
-/// REPLICATION CLIENT.
+/// As far as the account may see it: MariaDB counts its replication threads for everybody, and
+/// MySQL shows them to whoever has REPLICATION CLIENT.
 async fn replicates(conn: &mut Conn, threads: &str) -> Result<bool, Error> {
     let is_mariadb = !threads.is_empty();
     if is_mariadb && threads != "0" {
@@ -81,8 +82,8 @@ async fn replicates(conn: &mut Conn, threads: &str) -> Result<bool, Error> {
     }
 }
 
-/// A promoted server may still have the settings of a replication whose threads are stopped. A replication group's own channels
-/// are no replication from elsewhere.
+/// A promoted server may still have the settings of a replication whose threads are stopped. A
+/// replication group's own channels are no replication from elsewhere.
 fn is_running(row: &Row) -> bool {
     let text = |names: [&str; 2]| {
         let value = names.iter().find_map(|name| row.get_opt::<Option<String>, _>(*name));

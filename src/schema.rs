@@ -1,4 +1,5 @@
-//! The live tables, read through the control account: columns, the ids that are already there, names.
+//! The live tables, read through the control account: columns, the ids that are already there,
+//! names.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -70,7 +71,8 @@ pub struct RuledTables {
 pub struct ViewText {
     pub schema: String,
     pub name: String,
-    /// As information_schema writes it, every name between backticks; empty where the account lacks SHOW VIEW.
+    /// As information_schema writes it, every name between backticks; empty where the account lacks
+    /// SHOW VIEW.
     pub definition: String,
 }
 
@@ -107,14 +109,16 @@ const TEXTS_MAX: u64 = 10_000;
 /// ER_LOCK_WAIT_TIMEOUT
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 
-/// How long the highest id of a table that is bound waits for the table's lock, while no other table is bound.
+/// How long the highest id of a table that is bound waits for the table's lock, while no other
+/// table is bound.
 const BINDING_LOCK_SECONDS: u32 = 5;
 
 /// One query of the control account takes at most so long.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Schema {
-    /// Connects once, so that a wrong password shows at the start. Needs a Tokio runtime, which it uses until it is dropped.
+    /// Connects once, so that a wrong password shows at the start. Needs a Tokio runtime, which it
+    /// uses until it is dropped.
     pub async fn connect(control: &Control) -> Result<Schema, SchemaError> {
         let account = Account::open(control, QUERY_TIMEOUT).await?;
         primary::watch(account.inner()).await;
@@ -153,7 +157,8 @@ impl Schema {
         Ok(rows.first().and_then(|row| text(row, 0)).unwrap_or_default())
     }
 
-    /// Accounts that MySQL lets in over a Unix socket where an OS user of another name connects, by their names. MariaDB has none.
+    /// Accounts that MySQL lets in over a Unix socket where an OS user of another name connects, by
+    /// their names. MariaDB has none.
     pub async fn socket_users(&self, os_user: &str) -> Result<Vec<String>, SchemaError> {
         if self.version().await?.contains("MariaDB") {
             return Ok(Vec::new());
@@ -252,7 +257,8 @@ impl Schema {
     ) -> Result<Vec<Option<LiveTable>>, SchemaError> {
         let mut found = Vec::with_capacity(names.len());
         for names in names.chunks(TABLES_PER_QUERY) {
-            // Both names in both conditions: MariaDB opens one table for each, and no folder is read.
+            // Both names in both conditions: MariaDB opens one table for each, and no folder is
+            // read.
             let one = |nth: usize| {
                 format!(
                     "SELECT c.column_name, c.data_type, c.column_type, c.extra, t.table_name, t.table_type, {nth} AS nth, \
@@ -274,7 +280,8 @@ impl Schema {
         Ok(found)
     }
 
-    /// The highest id that may be in the table: max(MAX(column), AUTO_INCREMENT counter - 1). 0 where there is none.
+    /// The highest id that may be in the table: max(MAX(column), AUTO_INCREMENT counter - 1). 0
+    /// where there is none.
     pub async fn highest_id(
         &self,
         schema: &str,
@@ -296,7 +303,8 @@ impl Schema {
     ) -> Result<u64, SchemaError> {
         let mut conn = self.conn().await?;
         let work = async {
-            // MySQL keeps the counter for a day; MariaDB does not know the variable, and reads it afresh.
+            // MySQL keeps the counter for a day; MariaDB does not know the variable, and reads it
+            // afresh.
             let _ = conn.query_drop("SET information_schema_stats_expiry = 0").await;
             conn.query_drop(format!("SET lock_wait_timeout = {lock_seconds}")).await?;
             let _ = conn.query_drop("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await;
@@ -342,7 +350,8 @@ impl Schema {
         }
     }
 
-    /// The highest id that is in an integer column, rows of open transactions included; 0 where there is none.
+    /// The highest id that is in an integer column, rows of open transactions included; 0 where
+    /// there is none.
     pub async fn highest_stored(&self, schema: &str, table: &str, column: &str) -> Result<u64, SchemaError> {
         let mut conn = self.conn().await?;
         let work = async {
@@ -355,8 +364,8 @@ impl Schema {
         within(self.timeout, work).await
     }
 
-    /// The smallest of a statement's ids that is in the table, rows of open transactions included. Between them may lie
-    /// others', of another step or node.
+    /// The smallest of a statement's ids that is in the table, rows of open transactions included.
+    /// Between them may lie others', of another step or node.
     pub async fn smallest_id(
         &self,
         (schema, table): (&str, &str),
@@ -406,7 +415,8 @@ where
     Ok(tokio::time::timeout(limit, answer).await.map_err(|_| SchemaError::Timeout(limit))??)
 }
 
-/// For a WHERE, after a condition that it lies between the first id and the last: whether a number is one of the ids.
+/// For a WHERE, after a condition that it lies between the first id and the last: whether a number
+/// is one of the ids.
 fn is_spaced(number: &str, first: u64, spacing: &Spacing) -> String {
     let step = spacing.step;
     let above = format!("({number}-{first})");
@@ -451,7 +461,8 @@ fn column(row: &Row) -> Option<ColumnShape> {
 }
 
 fn live_table(case: NameCase, TableName { schema, table }: &TableName, rows: &[&Row]) -> Option<LiveTable> {
-    // MariaDB's information_schema compares names without their case, also where `t` and `T` are two tables.
+    // MariaDB's information_schema compares names without their case, also where `t` and `T` are
+    // two tables.
     let is_it = |row: &&Row| {
         let is = |at: usize, name: &String| text(row, at).as_ref() == Some(name);
         case == NameCase::Insensitive || is(4, table) && is(10, table) && is(8, schema) && is(9, schema)

@@ -1,6 +1,7 @@
 //! The sessions of a proxy: who they are, what they did, and how an operator ends them.
 //!
-//! A session's own numbers are written by its own task only, so that counting costs no more than an addition; whoever asks adds them up.
+//! A session's own numbers are written by its own task only, so that counting costs no more than an
+//! addition; whoever asks adds them up.
 
 use std::array;
 use std::collections::BTreeMap;
@@ -221,7 +222,8 @@ impl Sessions {
         }
     }
 
-    /// Ends a session, whatever it does: both its connections are closed, and the server rolls back. `false`: there is none.
+    /// Ends a session, whatever it does: both its connections are closed, and the server rolls
+    /// back. `false`: there is none.
     pub fn kill(&self, id: u64) -> bool {
         let entry = locked(&self.all).live.get(&id).cloned();
         let task = entry.as_ref().and_then(|entry| entry.task.get());

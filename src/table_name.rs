@@ -22,8 +22,8 @@ impl fmt::Display for TableName {
     }
 }
 
-/// A [`TableName`] as the server compares it. Only [`NameCase::fold`] makes one, so that no map by name
-/// is asked for a name that was not folded.
+/// A [`TableName`] as the server compares it. Only [`NameCase::fold`] makes one, so that no map by
+/// name is asked for a name that was not folded.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FoldedName<'a> {
     schema: Cow<'a, str>,
@@ -58,7 +58,8 @@ pub enum NameCase {
 }
 
 impl NameCase {
-    /// A name as it is compared. Called for each INSERT: allocates nothing for names in lower case or compared as they are.
+    /// A name as it is compared. Called for each INSERT: allocates nothing for names in lower case
+    /// or compared as they are.
     pub fn folded(self, name: &str) -> Cow<'_, str> {
         let is_folded =
             |c: char| if c.is_ascii() { !c.is_ascii_uppercase() } else { c.to_lowercase().eq([c]) };

@@ -1,5 +1,5 @@
-//! The ruled tables under one version of the rules: rule, columns and generator of each, found by the name in a statement.
-//! `in_force` has the version that counts, `change` makes the next one.
+//! The ruled tables under one version of the rules: rule, columns and generator of each, found by
+//! the name in a statement. `in_force` has the version that counts, `change` makes the next one.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -68,7 +68,8 @@ pub enum TableError {
 }
 
 impl TableError {
-    /// For the client whose statement needs the table: without addresses, accounts and the store's keys. The log has them.
+    /// For the client whose statement needs the table: without addresses, accounts and the store's
+    /// keys. The log has them.
     fn for_client(&self) -> String {
         let why = match self {
             TableError::Schema(error @ SchemaError::Locked { .. }) => return error.to_string(),
@@ -85,7 +86,8 @@ impl TableError {
         format!("the table cannot be served: {why}; the proxy's log has the reason")
     }
 
-    /// Whether all may be well when it is tried again, with nothing changed: the store did not answer.
+    /// Whether all may be well when it is tried again, with nothing changed: the store did not
+    /// answer.
     fn passes(&self) -> bool {
         match self {
             TableError::Bind { error, .. }
@@ -96,7 +98,8 @@ impl TableError {
         }
     }
 
-    /// Whether the rules may become active later as they are: another machine was away, or another proxy not gone yet.
+    /// Whether the rules may become active later as they are: another machine was away, or another
+    /// proxy not gone yet.
     pub fn may_pass(&self) -> bool {
         self.passes() || matches!(self, TableError::Schema(_) | TableError::Lock(_))
     }
@@ -111,8 +114,8 @@ const DDL_LOCK_SECONDS: u32 = 1;
 /// How long it takes in all; other tables' first statements wait meanwhile.
 const DDL_READ_MAX: Duration = Duration::from_secs(2);
 
-/// Everything that a statement needs to know about ruled tables. Its rules and generators never change: a statement that
-/// looks at one of these sees one version of them.
+/// Everything that a statement needs to know about ruled tables. Its rules and generators never
+/// change: a statement that looks at one of these sees one version of them.
 pub struct Tables {
     rules: Arc<RuleSet>,
     backend: Backend,
@@ -123,7 +126,8 @@ pub struct Tables {
     shadows: ArcSwap<Shadows>,
     /// The words of all these names: a text without them concerns no rule.
     mentions: ArcSwap<Mentions>,
-    /// Another version takes its place, or has: what was planned under this one and not sent is planned again.
+    /// Another version takes its place, or has: what was planned under this one and not sent is
+    /// planned again.
     retired: AtomicBool,
 }
 
@@ -146,7 +150,8 @@ struct Backend {
     trusts_clock: bool,
     ddl: Arc<Ddl>,
     shadow: Arc<Shadow>,
-    /// One table is looked up at a time, and none while a version gives way to the next: bindings are made under it.
+    /// One table is looked up at a time, and none while a version gives way to the next: bindings
+    /// are made under it.
     fetching: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -187,8 +192,8 @@ impl Tables {
         self.bind_above(rule, table, highest, None).await
     }
 
-    /// `schema.table`: its key in the store, and what its lock is named after. Letter case that the backend does not tell
-    /// apart makes no second lock and no second binding.
+    /// `schema.table`: its key in the store, and what its lock is named after. Letter case that the
+    /// backend does not tell apart makes no second lock and no second binding.
     fn bound_name(&self, rule: &Rule, table: &str) -> String {
         self.folded(&rule.schema, table).to_string()
     }
@@ -200,7 +205,8 @@ impl Tables {
         }
     }
 
-    /// Until nobody else issues ids for the tables that were locked: only then can their ids be looked at.
+    /// Until nobody else issues ids for the tables that were locked: only then can their ids be
+    /// looked at.
     async fn locks_settled(&self) {
         if let Some(locks) = &self.backend.locks {
             locks.settled().await;
@@ -227,7 +233,8 @@ impl Tables {
         Some((schema, self.generators.get(&rule.generator).and_then(Generator::id_max)))
     }
 
-    /// Binds a table that is locked, and holds ids up to `highest`. `old`: a version that may have other generators open.
+    /// Binds a table that is locked, and holds ids up to `highest`. `old`: a version that may have
+    /// other generators open.
     async fn bind_above(
         &self,
         rule: &Rule,
@@ -268,9 +275,11 @@ impl Tables {
         Ok(generator.raise_floor(floor, FLOOR_DEADLINE).await?)
     }
 
-    /// The same after DDL on a table that is bound: it may be another one now, or have another counter (RENAME, CREATE ... SELECT, ALTER
-    /// TABLE ... AUTO_INCREMENT). Where that cannot be read soon (the session itself may have locked the table), or the store is
-    /// away, ids go on above those that were issued. Of texts the highest takes a look at each row, so they are left alone.
+    /// The same after DDL on a table that is bound: it may be another one now, or have another
+    /// counter (RENAME, CREATE ... SELECT, ALTER TABLE ... AUTO_INCREMENT). Where that cannot be
+    /// read soon (the session itself may have locked the table), or the store is away, ids go on
+    /// above those that were issued. Of texts the highest takes a look at each row, so they are
+    /// left alone.
     async fn raise_floor_again(&self, target: &Target) -> Result<(), TableError> {
         let (rule, table) = (&target.rule, &target.table);
         let Some(generator) = self.generators.get(&rule.generator) else { return Ok(()) };

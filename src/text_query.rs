@@ -1,5 +1,6 @@
 //! Our own queries go by the text protocol. Prepared statements are counted for the whole server
-//! (max_prepared_stmt_count): one client that leaves 16,382 of them open would have kept every ruled INSERT waiting, with error 1461.
+//! (max_prepared_stmt_count): one client that leaves 16,382 of them open would have kept every
+//! ruled INSERT waiting, with error 1461.
 
 use std::fmt::Write as _;
 
@@ -7,7 +8,8 @@ use mysql_async::{Params, Value};
 
 /// The text with a value in each `?`'s place, in their order. No `?` of it stands in a literal.
 ///
-/// Texts are written in hexadecimal digits, so that no sql_mode and no character set reads them otherwise.
+/// Texts are written in hexadecimal digits, so that no sql_mode and no character set reads them
+/// otherwise.
 pub fn with_values(sql: &str, values: impl Into<Params>) -> String {
     let values = match values.into() {
         Params::Positional(values) => values,
@@ -37,7 +39,8 @@ fn put(out: &mut String, value: &Value) {
     }
 }
 
-/// Text from hexadecimal digits. Zero bytes are passed over: the digits may come in UTF-16 or UTF-32.
+/// Text from hexadecimal digits. Zero bytes are passed over: the digits may come in UTF-16 or
+/// UTF-32.
 pub fn unhex(digits: &[u8]) -> Option<String> {
     let digits: Vec<u8> = digits
         .iter()

@@ -13,7 +13,8 @@ use tokio::task::JoinSet;
 
 use crate::address::Address;
 
-/// After a failed accept (out of file descriptors, most often): long enough for a connection to end.
+/// After a failed accept (out of file descriptors, most often): long enough for a connection to
+/// end.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A socket that clients connect to.
@@ -23,8 +24,9 @@ pub enum Listener {
     Unix {
         listener: UnixListener,
         path: PathBuf,
-        /// The file is removed when this is dropped, before it stops listening: one that another process makes in its place is not
-        /// touched. `false`: the file is another process's, which listens there too.
+        /// The file is removed when this is dropped, before it stops listening: one that another
+        /// process makes in its place is not touched. `false`: the file is another process's, which
+        /// listens there too.
         owns_file: bool,
     },
 }
@@ -55,8 +57,8 @@ pub struct ListenError {
 }
 
 impl ListenError {
-    /// `what` stands before the address. The remedies are for an address that is taken, for one that this
-    /// user may not have, and for others.
+    /// `what` stands before the address. The remedies are for an address that is taken, for one
+    /// that this user may not have, and for others.
     pub fn new(
         what: &'static str,
         address: &Address,
@@ -89,7 +91,8 @@ impl Listener {
         }
     }
 
-    /// The socket of a process that listens at `address`. Its file is that process's until [`Listener::adopt`].
+    /// The socket of a process that listens at `address`. Its file is that process's until
+    /// [`Listener::adopt`].
     pub fn inherit(socket: OwnedFd, address: &Address) -> io::Result<Listener> {
         Ok(match address {
             Address::Tcp { .. } => {
@@ -168,7 +171,8 @@ async fn remove_left_behind(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Accepts connections for as long as it is polled. `welcome` gives each a task in `tasks`; where it fails, the accept has failed.
+/// Accepts connections for as long as it is polled. `welcome` gives each a task in `tasks`; where
+/// it fails, the accept has failed.
 pub async fn accept(
     listener: &Listener,
     tasks: &mut JoinSet<()>,
@@ -202,7 +206,8 @@ mod tests {
     use tokio::net::{TcpStream, UnixStream};
     use tokio::task::JoinSet;
 
-    /// A process that is handed a socket, and fails, must not take its file away from the one that serves on.
+    /// A process that is handed a socket, and fails, must not take its file away from the one that
+    /// serves on.
     #[tokio::test]
     async fn an_inherited_sockets_file_stays_until_it_is_adopted() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A desk without a proxy, for tests of what uses a desk: unit tests, and tests/console, which has this
-//! file as its own.
+//! A desk without a proxy, for tests of what uses a desk: unit tests, and tests/console, which has
+//! this file as its own.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};

@@ -1,5 +1,5 @@
-//! The HTTP server: metrics, health, and the page. It takes GET and HEAD only, and no request changes
-//! anything.
+//! The HTTP server: metrics, health, and the page. It takes GET and HEAD only, and no request
+//! changes anything.
 
 mod connections;
 mod fleet;
@@ -47,9 +47,9 @@ pub struct Http {
     _tasks: JoinSet<()>,
 }
 
-/// Binds the address. If that fails, and the address `is_written`, it is an error. Else it is a warning,
-/// and the address is tried again until it is free. The latter is also done for an address that the
-/// process before this one is about to free (`waits`).
+/// Binds the address. If that fails, and the address `is_written`, it is an error. Else it is a
+/// warning, and the address is tried again until it is free. The latter is also done for an address
+/// that the process before this one is about to free (`waits`).
 pub async fn listen(settings: &HttpSettings, waits: bool) -> Result<Listening, ListenError> {
     let address = settings.address.clone();
     let error = match Listener::bind(&address).await {

@@ -1,6 +1,6 @@
 //! Places for clients who have not said yet who they are. There are few, and nobody is kept out by
-//! clients who only wait. Where all places are taken, one client is disconnected: of the address that has
-//! the most places, the client that came first.
+//! clients who only wait. Where all places are taken, one client is disconnected: of the address
+//! that has the most places, the client that came first.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,10 +1,13 @@
-//! The catalogue of metrics: every name that `/metrics` can show, with its kind, unit, labels and meaning.
+//! The catalogue of metrics: every name that `/metrics` can show, with its kind, unit, labels and
+//! meaning.
 //!
-//! A [`Metric`] is made by an entry of it and by nothing else, so that docs/metrics.md, the alert rules and the dashboard in
-//! `examples/`, which tests hold to it, say what the code does. Names and units are as Prometheus advises ("Metric and label
-//! naming"): base units, the unit at the end.
+//! A [`Metric`] is made by an entry of it and by nothing else, so that docs/metrics.md, the alert
+//! rules and the dashboard in `examples/`, which tests hold to it, say what the code does. Names
+//! and units are as Prometheus advises ("Metric and label naming"): base units, the unit at the
+//! end.
 //!
-//! No label has values without bound: names of generators and of ruled tables come from the rules, the rest are words.
+//! No label has values without bound: names of generators and of ruled tables come from the rules,
+//! the rest are words.
 
 mod rows;
 pub(crate) mod text;
@@ -297,7 +300,8 @@ impl Family<0> {
 }
 
 impl Entry {
-    /// The name that a counter's samples have; of a histogram those of its buckets, sum and count begin so.
+    /// The name that a counter's samples have; of a histogram those of its buckets, sum and count
+    /// begin so.
     pub fn sample_name(&self) -> String {
         let suffix = if self.kind == MetricKind::Counter { "_total" } else { "" };
         format!("{}{suffix}", self.name)

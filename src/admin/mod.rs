@@ -1,7 +1,8 @@
-//! What operators see and do while a proxy runs: the console (a MySQL-protocol port) and the HTTP server,
-//! both over [`Desk`].
+//! What operators see and do while a proxy runs: the console (a MySQL-protocol port) and the HTTP
+//! server, both over [`Desk`].
 //!
-//! Neither knows the proxy: `serve` makes a desk of the parts that run, and tests make one of their own.
+//! Neither knows the proxy: `serve` makes a desk of the parts that run, and tests make one of their
+//! own.
 
 pub mod console;
 mod desk;

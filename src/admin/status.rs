@@ -1,6 +1,8 @@
-//! What `/status.json` says: the page and `rowstamp status` show it, and docs/metrics.md has its shape.
+//! What `/status.json` says: the page and `rowstamp status` show it, and docs/metrics.md has its
+//! shape.
 //!
-//! Fields may be added; none changes its meaning while `format` is 1. Ids are strings: JavaScript's numbers end at 2^53.
+//! Fields may be added; none changes its meaning while `format` is 1. Ids are strings: JavaScript's
+//! numbers end at 2^53.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -17,7 +17,8 @@ use super::LostLines;
 const BUFFER_BYTES: usize = 8 << 10;
 /// What the disk refuses is tried again up to so many bytes; then it is left out.
 const REFUSED_BYTES_MAX: usize = 1 << 20;
-/// How long the lines of the file before go first. If both are one file, they are in order so, unless the disk hangs.
+/// How long the lines of the file before go first. If both are one file, they are in order so,
+/// unless the disk hangs.
 const BEFORE_MAX: Duration = Duration::from_secs(1);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 

@@ -1,4 +1,5 @@
-//! `rowstamp check`: everything that is wrong with the configuration and the rules; with `--online` against the live server.
+//! `rowstamp check`: everything that is wrong with the configuration and the rules; with `--online`
+//! against the live server.
 
 mod online;
 
@@ -18,11 +19,12 @@ use crate::toml_file::{Findings, Severity};
 pub struct CheckArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// Against the live server too, read through the control account: tables, columns, keys, ids, triggers, routines, views,
-    /// the store. Nothing is changed there.
+    /// Against the live server too, read through the control account: tables, columns, keys, ids,
+    /// triggers, routines, views, the store. Nothing is changed there.
     #[arg(long)]
     pub online: bool,
-    /// One JSON document on standard output (docs/check.md, schemas/check.schema.json), and nothing else there.
+    /// One JSON document on standard output (docs/check.md, schemas/check.schema.json), and nothing
+    /// else there.
     #[arg(long)]
     pub json: bool,
 }

@@ -17,8 +17,9 @@ use crate::toml_file::{did_you_mean, nearest};
 
 #[derive(Debug, Args)]
 pub struct DecodeArgs {
-    /// The layout that the ids have, by the name of a preset: cockroach, cosid, discord, instagram, js-safe, leaf, mastodon,
-    /// mycat, pd-tso, polardbx, snowflake, sonyflake, tsid, uid-generator or yitter.
+    /// The layout that the ids have, by the name of a preset: cockroach, cosid, discord, instagram,
+    /// js-safe, leaf, mastodon, mycat, pd-tso, polardbx, snowflake, sonyflake, tsid, uid-generator
+    /// or yitter.
     #[arg(long, value_name = "NAME", required_unless_present = "generator", conflicts_with = "generator")]
     pub layout: Option<String>,
     /// The generator of our own that made the ids, as its rules name it.

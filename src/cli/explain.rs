@@ -1,5 +1,5 @@
-//! `rowstamp explain`: what would be sent for a statement, or for those in a server's query log. Nothing is issued, and nothing
-//! sent but a look at the tables.
+//! `rowstamp explain`: what would be sent for a statement, or for those in a server's query log.
+//! Nothing is issued, and nothing sent but a look at the tables.
 
 mod from;
 
@@ -29,8 +29,9 @@ pub struct ExplainArgs {
     /// The statement, or several with semicolons between them; - reads standard input.
     #[arg(value_name = "SQL", required_unless_present = "from")]
     pub statement: Option<String>,
-    /// A general or slow query log of MySQL or MariaDB instead of a statement, - for standard input; may be given several times:
-    /// what of it would be rewritten, left and refused, by digest, without a value of it.
+    /// A general or slow query log of MySQL or MariaDB instead of a statement, - for standard
+    /// input; may be given several times: what of it would be rewritten, left and refused, by
+    /// digest, without a value of it.
     #[arg(long, value_name = "FILE", conflicts_with = "statement")]
     pub from: Vec<PathBuf>,
     /// Which log --from names.
@@ -42,11 +43,13 @@ pub struct ExplainArgs {
     /// The session's default database; with --from, of sessions whose own the log does not show.
     #[arg(long, value_name = "NAME")]
     pub database: Option<String>,
-    /// The session's sql_mode, as in ANSI_QUOTES,NO_BACKSLASH_ESCAPES; default: none of those that change the text's meaning.
+    /// The session's sql_mode, as in ANSI_QUOTES,NO_BACKSLASH_ESCAPES; default: none of those that
+    /// change the text's meaning.
     #[arg(long, value_name = "MODES", default_value = "")]
     pub sql_mode: String,
-    /// The server's version as `SELECT VERSION()` shows it, as in 10.11.6-MariaDB or 9.4.0: which `/*! */` comments are code
-    /// [default: the one that a log of --from names, else the backend's, else 10.11.6-MariaDB].
+    /// The server's version as `SELECT VERSION()` shows it, as in 10.11.6-MariaDB or 9.4.0: which
+    /// `/*! */` comments are code [default: the one that a log of --from names, else the backend's,
+    /// else 10.11.6-MariaDB].
     #[arg(long, value_name = "VERSION")]
     pub server: Option<String>,
 }

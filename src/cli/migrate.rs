@@ -1,4 +1,5 @@
-//! `rowstamp migrate`: tables off AUTO_INCREMENT, and back. docs/migrate.md walks a live table through it.
+//! `rowstamp migrate`: tables off AUTO_INCREMENT, and back. docs/migrate.md walks a live table
+//! through it.
 
 mod plan;
 mod seed;
@@ -17,7 +18,8 @@ pub enum MigrateCommand {
     /// List the tables that have AUTO_INCREMENT, and propose their rules.
     #[command(after_help = PLAN)]
     Plan(plan::PlanArgs),
-    /// Raise the generators above the ids and counters of their tables on every shard, also of rules that are off.
+    /// Raise the generators above the ids and counters of their tables on every shard, also of
+    /// rules that are off.
     #[command(after_help = SEED)]
     Seed(seed::SeedArgs),
     /// Print the SQL of each step and of its way back; nothing is executed.

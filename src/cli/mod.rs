@@ -31,7 +31,8 @@ pub struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the proxy. Changed rules act by themselves, SIGHUP reads all files again, SIGTERM drains.
+    /// Run the proxy. Changed rules act by themselves, SIGHUP reads all files again, SIGTERM
+    /// drains.
     Serve(serve::ServeArgs),
     /// Validate the configuration and the rules; with --online against the live tables.
     Check(check::CheckArgs),
@@ -41,7 +42,8 @@ enum Command {
     Status(status::StatusArgs),
     /// Take timestamp ids apart: when, where and as which of its tick each was made.
     Decode(decode::DecodeArgs),
-    /// Move tables off AUTO_INCREMENT, and back: plan, raise floors, print the SQL, prove each step (docs/migrate.md).
+    /// Move tables off AUTO_INCREMENT, and back: plan, raise floors, print the SQL, prove each step
+    /// (docs/migrate.md).
     #[command(subcommand)]
     Migrate(migrate::MigrateCommand),
     /// Look into the store of bounds, and raise them, without serving.

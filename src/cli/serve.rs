@@ -20,8 +20,8 @@ pub struct ServeArgs {
     /// Make timestamp ids by this machine's clock at once, however far the backend's is from it
     #[arg(long)]
     pub trust_clock: bool,
-    /// Take the place of the process that runs with this configuration: it hands over its listening socket and its ids, and ends
-    /// with its last session
+    /// Take the place of the process that runs with this configuration: it hands over its listening
+    /// socket and its ids, and ends with its last session
     #[arg(long)]
     pub takeover: bool,
 }

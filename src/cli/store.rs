@@ -1,4 +1,5 @@
-//! `rowstamp store`: the operator's commands over the store that the configuration names; and that store, opened.
+//! `rowstamp store`: the operator's commands over the store that the configuration names; and that
+//! store, opened.
 
 mod known;
 mod list;

@@ -6,7 +6,8 @@ pub(super) fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = 
     if rows.is_empty() { String::new() } else { aligned(&head, rows, N) }
 }
 
-/// Columns two blanks apart; the first `words` of them begin on the left, the others end on the right.
+/// Columns two blanks apart; the first `words` of them begin on the left, the others end on the
+/// right.
 pub(super) fn aligned(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>, words: usize) -> String {
     let head = head.iter().map(|cell| (*cell).to_owned()).collect();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();

@@ -306,8 +306,9 @@ fn password_in(path: &Path) -> Result<Secret, String> {
     Ok(Secret::new(text.strip_suffix('\n').unwrap_or(&text).to_owned()))
 }
 
-/// Whether others than its owner may get at a password file. A file of root's that its group may read, and we are not root, is
-/// how a service manager hands secrets over: systemd.exec(5), "LoadCredential", whose ACL shows as the group's bits.
+/// Whether others than its owner may get at a password file. A file of root's that its group may
+/// read, and we are not root, is how a service manager hands secrets over: systemd.exec(5),
+/// "LoadCredential", whose ACL shows as the group's bits.
 fn is_open(mode: u32, owner: u32, ourselves: u32) -> bool {
     let handed_over = owner == 0 && ourselves != 0;
     let forbidden = if handed_over { OTHERS_MODE & !GROUP_READ_MODE } else { OTHERS_MODE };

@@ -1,4 +1,5 @@
-//! Keys that are known and whose feature is not in this version: refused where they are set, never silently ignored.
+//! Keys that are known and whose feature is not in this version: refused where they are set, never
+//! silently ignored.
 
 use super::keys::{ConfigFile, OnDoubt};
 use crate::toml_file::{Finding, Source};

@@ -1,7 +1,7 @@
 //! What was written in rowstamp.toml -> what can act.
 //!
-//! [`keys`] is what may be written, `act`, `admin` and `store` make settings of it, `later` refuses what this version has not got, and
-//! [`reload`] says what acts of a file that is read again.
+//! [`keys`] is what may be written, `act`, `admin` and `store` make settings of it, `later` refuses
+//! what this version has not got, and [`reload`] says what acts of a file that is read again.
 
 mod act;
 mod admin;
@@ -186,7 +186,8 @@ pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded, LoadErr
     }
 }
 
-/// Where the process of this configuration serves its status; `None`: nowhere. The rules may be broken, and passwords away.
+/// Where the process of this configuration serves its status; `None`: nowhere. The rules may be
+/// broken, and passwords away.
 pub fn http_address(path: &Path) -> Result<Option<Address>, LoadError> {
     if !path.try_exists().unwrap_or(true) {
         return Err(LoadError::NoFile(path.to_owned()));

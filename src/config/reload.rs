@@ -30,7 +30,8 @@ pub fn acts_on_reload(key: &str) -> bool {
     ACTS.contains(&key) || !WAITS.into_iter().any(is)
 }
 
-/// What acts of `new` while the process goes on, and the keys whose change waits for a restart: they keep their values.
+/// What acts of `new` while the process goes on, and the keys whose change waits for a restart:
+/// they keep their values.
 pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
     let mut waiting = Vec::new();
     let mut acting = new;

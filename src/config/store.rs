@@ -100,7 +100,8 @@ impl Act<'_> {
 
     fn etcd_tls(&mut self) -> Option<EtcdTls> {
         let tls = self.source.keys.store.tls.as_ref()?;
-        // The table's default, "preferred", is nothing that etcd's protocol has: not written, it is to verify.
+        // The table's default, "preferred", is nothing that etcd's protocol has: not written, it is
+        // to verify.
         if self.source.is_written("store.tls.mode") {
             match tls.mode {
                 BackendTlsMode::VerifyIdentity => {}

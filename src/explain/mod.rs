@@ -1,4 +1,5 @@
-//! What would be sent for a statement, without sending it: by the rules, and by the live tables where they can be read.
+//! What would be sent for a statement, without sending it: by the rules, and by the live tables
+//! where they can be read.
 
 pub mod replay;
 pub mod tables;

@@ -18,13 +18,15 @@ use crate::sql::glance::{Glance, glance};
 use crate::sql::lex::Lexer;
 use crate::sql::statement::{self, Statement};
 
-/// More connections than a server has at a time; what is known of others is forgotten when there are more.
+/// More connections than a server has at a time; what is known of others is forgotten when there
+/// are more.
 const CONNECTIONS_MAX: usize = 100_000;
 
 /// Prepared statements of a connection that are remembered.
 const PREPARED_MAX: usize = 1_000;
 
-/// All texts that are remembered; beyond that they are forgotten, and what executes them is judged by its own text.
+/// All texts that are remembered; beyond that they are forgotten, and what executes them is judged
+/// by its own text.
 const PREPARED_BYTES_MAX: usize = 256 << 20;
 
 /// What a connection starts with.
@@ -61,7 +63,8 @@ impl From<Option<String>> for Database {
 /// What came of a text.
 struct Judged {
     planned: Planned,
-    /// It names a table by itself that has a rule in these databases, and which database it means is not known.
+    /// It names a table by itself that has a rule in these databases, and which database it means
+    /// is not known.
     may_be_in: Vec<String>,
 }
 
@@ -142,7 +145,8 @@ impl<'a> Replay<'a> {
         self.prepared_bytes = self.prepared_bytes.saturating_sub(before.map_or(0, |text| text.len()));
     }
 
-    /// SQL's PREPARE and EXECUTE are passed over: the server logs what they prepare and run after them.
+    /// SQL's PREPARE and EXECUTE are passed over: the server logs what they prepare and run after
+    /// them.
     fn query(&mut self, connection: &mut Connection, text: &[u8], at: impl Fn() -> String) {
         if glance(text, true, true) == Glance::Harmless {
             self.tally.statements += 1;

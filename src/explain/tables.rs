@@ -1,4 +1,5 @@
-//! What names mean to `explain`: the rules, the live tables where they can be read, and their views.
+//! What names mean to `explain`: the rules, the live tables where they can be read, and their
+//! views.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -59,7 +60,8 @@ pub(crate) struct Tables<'a> {
     pub(crate) live: Option<&'a LiveTables>,
 }
 
-/// Stands for the default database of a session of which nobody knows it. No database has this name.
+/// Stands for the default database of a session of which nobody knows it. No database has this
+/// name.
 pub(crate) const NO_DATABASE: &str = "\0";
 
 impl Tables<'_> {

@@ -1,4 +1,5 @@
-//! The store as `check --online` looks at it. None is made, and none that does not answer is waited for long.
+//! The store as `check --online` looks at it. None is made, and none that does not answer is waited
+//! for long.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Locks of ruled tables that somebody else holds. Every account of a server may take a lock by any name (GET_LOCK), the names of ours
-//! among them.
+//! Locks of ruled tables that somebody else holds. Every account of a server may take a lock by any
+//! name (GET_LOCK), the names of ours among them.
 
 use crate::config::{Config, StoreKind};
 use crate::lint::{self, Finding, StoreFacts, Where};

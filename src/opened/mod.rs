@@ -1,4 +1,5 @@
-//! What a configuration names, opened: the control account, the store, and what can be told of them.
+//! What a configuration names, opened: the control account, the store, and what can be told of
+//! them.
 
 pub mod facts;
 pub mod locks;

@@ -18,7 +18,8 @@ use crate::store::{Key, Store, StoreError, record};
 /// The store as an operator has it.
 pub struct OperatorStore {
     pub store: Arc<dyn Store>,
-    /// The same, where it is etcd: only there proxies notice by themselves that the store went back.
+    /// The same, where it is etcd: only there proxies notice by themselves that the store went
+    /// back.
     pub etcd: Option<Arc<EtcdOperator>>,
 }
 

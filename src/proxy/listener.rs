@@ -29,7 +29,8 @@ const REMEDIES: [&str; 3] = [
     "correct listen.address",
 ];
 
-/// `is_written`: the address stands in the configuration, so it must be had; else any free port will do.
+/// `is_written`: the address stands in the configuration, so it must be had; else any free port
+/// will do.
 pub async fn bind(address: &Address, is_written: bool) -> Result<Listener, ListenError> {
     let bound = match (Listener::bind(address).await, address) {
         (Err(error), Address::Tcp { host, .. })
@@ -82,7 +83,8 @@ impl Server {
         }
     }
 
-    /// Another process accepts: sessions go on for the drain timeout, or until `stop` resolves; then as [`Server::drain`].
+    /// Another process accepts: sessions go on for the drain timeout, or until `stop` resolves;
+    /// then as [`Server::drain`].
     pub async fn outlive(mut self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
         let drain_timeout = self.drain_timeout();
         self.listener.leave();
@@ -97,7 +99,8 @@ impl Server {
         end(sessions, &draining, drain_timeout, hurry).await;
     }
 
-    /// Lets sessions end where nothing is lost by it, for at most the drain timeout. `hurry` ends the wait at once.
+    /// Lets sessions end where nothing is lost by it, for at most the drain timeout. `hurry` ends
+    /// the wait at once.
     pub async fn drain(self, hurry: impl Future<Output = ()>) {
         let drain_timeout = self.drain_timeout();
         let Server { listener, draining, sessions, .. } = self;

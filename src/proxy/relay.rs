@@ -1,7 +1,9 @@
-//! A session's protocol state, without its sockets: two lanes, what is outstanding, and what the session knows of itself.
+//! A session's protocol state, without its sockets: two lanes, what is outstanding, and what the
+//! session knows of itself.
 //!
-//! [`Relay::up_step`] (in `upstream`) understands the client's bytes, [`Relay::down_step`] (in `downstream`) the
-//! backend's. Both only move lanes and the queue; whatever needs waiting comes out as an [`Event`].
+//! [`Relay::up_step`] (in `upstream`) understands the client's bytes, [`Relay::down_step`] (in
+//! `downstream`) the backend's. Both only move lanes and the queue; whatever needs waiting comes
+//! out as an [`Event`].
 
 mod answers;
 mod downstream;
@@ -32,7 +34,8 @@ use crate::proxy::relay::outstanding::{Forward, Note, Numbers, Outstanding, Own,
 use crate::rewrite::plan::Plan;
 use crate::sessions::{Count, Here};
 
-/// The longest packet that steers a response (OK with session state, ERR, LOCAL INFILE request): far above what servers send.
+/// The longest packet that steers a response (OK with session state, ERR, LOCAL INFILE request):
+/// far above what servers send.
 pub(super) const CONTROL_BYTES_MAX: usize = 2 << 20;
 
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
@@ -79,7 +82,8 @@ pub(super) struct Relay {
 pub(super) enum UpState {
     /// Between two commands.
     Boundary,
-    /// Inside a packet that passes as it is; `continues`: another packet of the same payload follows.
+    /// Inside a packet that passes as it is; `continues`: another packet of the same payload
+    /// follows.
     Passing { left: usize, continues: bool },
     /// Before a packet that continues a passing payload.
     Continued,
@@ -87,12 +91,13 @@ pub(super) enum UpState {
     Discarding { command: Command, left: usize, continues: bool, packets: usize },
     /// The backend has asked for a file for LOAD DATA LOCAL, in a packet of this number.
     Asked { packet_nr: u8 },
-    /// The client sends it: `left` bytes of the present packet; the next one has this number for the backend.
+    /// The client sends it: `left` bytes of the present packet; the next one has this number for
+    /// the backend.
     File { left: usize, continues: bool, packet_nr: u8 },
 }
 
-/// Which sides speak the compressed protocol. Packet numbers are not counted there, so those of a session with such a side are
-/// ours.
+/// Which sides speak the compressed protocol. Packet numbers are not counted there, so those of a
+/// session with such a side are ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Framed {
     pub(super) client: bool,
@@ -131,15 +136,19 @@ pub(super) enum Step {
 /// What a lane cannot do by itself.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// Ids that a client wrote are stored: the generator is to be raised above them, then the result is looked at again.
+    /// Ids that a client wrote are stored: the generator is to be raised above them, then the
+    /// result is looked at again.
     FollowExplicit,
     /// A command is there whole. The client's lane is clear.
     Command(Arrived),
-    /// A statement that is too long to be read; its beginning lies at the start of the client's window, which is clear.
+    /// A statement that is too long to be read; its beginning lies at the start of the client's
+    /// window, which is clear.
     TooLong(Command),
-    /// The backend must be asked which of our ids is the smallest in the table, before the OK packet goes on.
+    /// The backend must be asked which of our ids is the smallest in the table, before the OK
+    /// packet goes on.
     SmallestId(SmallestId),
-    /// An INSERT ... SELECT has stored ids that its query brought: the generator is to go past them.
+    /// An INSERT ... SELECT has stored ids that its query brought: the generator is to go past
+    /// them.
     SelectStored,
     /// A peer broke the protocol.
     Violation(Violation),
@@ -188,7 +197,8 @@ pub(super) enum Violation {
 }
 
 impl Relay {
-    /// Sends a command of ours to the backend before the client's next one. The client's lane must be clear.
+    /// Sends a command of ours to the backend before the client's next one. The client's lane must
+    /// be clear.
     pub(super) fn send_own(&mut self, purpose: Purpose, reply: Reply, payload: &[u8]) {
         put_packets(self.up.out(), 0, payload);
         if let Some(follower) = Follower::new(reply, self.forms) {
@@ -212,7 +222,8 @@ impl Relay {
         self.send_own(purpose, Reply::Query, &payload);
     }
 
-    /// Closes what a COM_STMT_PREPARE of ours has left on the server, by the packet that answered it.
+    /// Closes what a COM_STMT_PREPARE of ours has left on the server, by the packet that answered
+    /// it.
     pub(super) fn close_own(&mut self, answer: &[u8]) {
         if let Ok(ok) = PrepareOk::parse(answer, self.forms) {
             self.close(ok.statement_id);
@@ -268,8 +279,8 @@ impl Relay {
         self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
     }
 
-    /// Sends a plan's text in place of the client's, whose attributes stay, as [`Relay::send_instead`] does. `None`, and nothing done, where the
-    /// ranges are not the plan's.
+    /// Sends a plan's text in place of the client's, whose attributes stay, as
+    /// [`Relay::send_instead`] does. `None`, and nothing done, where the ranges are not the plan's.
     pub(super) fn send_spliced(
         &mut self,
         (plan, ranges): (&Plan, &[IdBlock]),
@@ -285,8 +296,8 @@ impl Relay {
         Some(nr_shift(arrived.packets, packets))
     }
 
-    /// Sends `payload` in place of the client's, which is dropped from the window. Returns what the response's packet numbers must
-    /// be moved by.
+    /// Sends `payload` in place of the client's, which is dropped from the window. Returns what the
+    /// response's packet numbers must be moved by.
     pub(super) fn send_instead(&mut self, payload: &[u8], arrived: Arrived) -> u8 {
         self.up.skip(arrived.window_bytes);
         self.send_later(payload, arrived.packets)
@@ -296,14 +307,15 @@ impl Relay {
         self.capabilities.contains(Capabilities::FOUND_ROWS)
     }
 
-    /// Sends `payload` for a command of the client's that is no longer in the window, after what is to be sent already.
-    /// Returns what [`Relay::send_instead`] does.
+    /// Sends `payload` for a command of the client's that is no longer in the window, after what is
+    /// to be sent already. Returns what [`Relay::send_instead`] does.
     pub(super) fn send_later(&mut self, payload: &[u8], client_packets: usize) -> u8 {
         put_packets(self.up.out(), 0, payload);
         nr_shift(client_packets, packets_of(payload.len()))
     }
 
-    /// Answers in place of the backend, in its turn. `packets` is how many packets the client's command took.
+    /// Answers in place of the backend, in its turn. `packets` is how many packets the client's
+    /// command took.
     pub(super) fn answer(&mut self, refusal: &Refusal, packets: usize) {
         self.session.forget_failure();
         self.count_refused(refusal);
@@ -349,7 +361,8 @@ impl Relay {
     }
 }
 
-/// What makes a response's packet numbers go on from the client's own packets. They wrap, as it does.
+/// What makes a response's packet numbers go on from the client's own packets. They wrap, as it
+/// does.
 fn nr_shift(client_packets: usize, sent_packets: usize) -> u8 {
     number_after(client_packets.wrapping_sub(sent_packets))
 }

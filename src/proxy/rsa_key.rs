@@ -1,5 +1,5 @@
-//! The RSA key that clients without TLS encrypt their password with, where the server's own cannot be theirs: the one of
-//! `listen.rsa_key`, or one that is made when the first client asks.
+//! The RSA key that clients without TLS encrypt their password with, where the server's own cannot
+//! be theirs: the one of `listen.rsa_key`, or one that is made when the first client asks.
 
 use std::fmt;
 use std::sync::Arc;

@@ -12,8 +12,8 @@ pub struct Entry {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum What {
-    /// The server started, or began a new file (FLUSH LOGS, in the midst of its connections): its version, as
-    /// `SELECT VERSION()` shows it.
+    /// The server started, or began a new file (FLUSH LOGS, in the midst of its connections): its
+    /// version, as `SELECT VERSION()` shows it.
     Starts {
         version: String,
         /// A number that is used again has a login before it, if it is another connection's.
@@ -23,7 +23,8 @@ pub enum What {
     Connect {
         database: Option<String>,
     },
-    /// COM_RESET_CONNECTION: a new one with the default database of before (measured on both servers).
+    /// COM_RESET_CONNECTION: a new one with the default database of before (measured on both
+    /// servers).
     Reset,
     /// The default database, or that there is none.
     Database(Option<String>),

@@ -1,5 +1,6 @@
-//! The general query log: `time`, a tab, the connection's number, a command, a tab, its argument; lines without the first
-//! belong to the argument before them. MySQL writes the time in every entry, MariaDB where the second has changed.
+//! The general query log: `time`, a tab, the connection's number, a command, a tab, its argument;
+//! lines without the first belong to the argument before them. MySQL writes the time in every
+//! entry, MariaDB where the second has changed.
 
 use crate::querylog::entry::{Entry, What};
 

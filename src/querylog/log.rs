@@ -1,6 +1,7 @@
 //! The entries of a server's query log, general or slow, as MySQL and MariaDB write them.
 //!
-//! Neither log tells a line of a statement from one of its own: what looks like the beginning of an entry is one.
+//! Neither log tells a line of a statement from one of its own: what looks like the beginning of an
+//! entry is one.
 
 use std::io::{self, BufRead};
 

@@ -1,9 +1,10 @@
-//! The slow query log: lines of `# ` that tell of a statement, `use ...;`, `SET timestamp=...;`, and the statement, up to the
-//! next such line.
+//! The slow query log: lines of `# ` that tell of a statement, `use ...;`, `SET timestamp=...;`,
+//! and the statement, up to the next such line.
 //!
-//! `use` stands where an entry's database is another than the one that the file was told last, whoever's that was, and after
-//! a banner it is told again (`Query_logger`'s `File_query_log::db` in MySQL's sql/log.cc, MariaDB's `MYSQL_QUERY_LOG::db`; measured
-//! on both). So an entry without it has the file's last one, or none: then a name without a database was an error. MariaDB says
+//! `use` stands where an entry's database is another than the one that the file was told last,
+//! whoever's that was, and after a banner it is told again (`Query_logger`'s `File_query_log::db`
+//! in MySQL's sql/log.cc, MariaDB's `MYSQL_QUERY_LOG::db`; measured on both). So an entry without
+//! it has the file's last one, or none: then a name without a database was an error. MariaDB says
 //! of each entry which it was (`Schema: `).
 
 use crate::querylog::entry::{Entry, What};

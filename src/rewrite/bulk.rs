@@ -1,4 +1,5 @@
-//! MariaDB's bulk executions of a prepared INSERT: each set of parameters gets ids of its own, out of one range.
+//! MariaDB's bulk executions of a prepared INSERT: each set of parameters gets ids of its own, out
+//! of one range.
 
 use super::execution::bound_to_id;
 use super::meaning::{Bound, Meaning};

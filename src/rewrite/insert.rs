@@ -64,7 +64,8 @@ pub(super) struct Context<'a> {
 const SHARED: &str = "it would have to be written with LAST_INSERT_ID(), which MySQL Router refuses where sessions share connections \
                       (connection_sharing)";
 
-/// Reads what follows the table's name, up to the statement's end. Returns also whether a `;` ended it.
+/// Reads what follows the table's name, up to the statement's end. Returns also whether a `;` ended
+/// it.
 pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(InsertPlan, bool)> {
     let Some((columns, source)) = Head::columns(lexer)? else { return unreadable("its column list") };
     let id = context.id_column()?;

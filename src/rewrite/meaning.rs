@@ -14,7 +14,8 @@ pub struct Meaning {
     pub zero_is_value: bool,
     mode: SqlMode,
     mariadb: bool,
-    /// Known to be an unsigned integer: what is below zero becomes zero in it, with a warning, or is an error.
+    /// Known to be an unsigned integer: what is below zero becomes zero in it, with a warning, or
+    /// is an error.
     is_unsigned: bool,
     pub(super) column: Column,
 }
@@ -151,8 +152,8 @@ impl Meaning {
         self.rounded(number.parse().ok()?)
     }
 
-    /// MySQL converts what is bound to the type that the statement's executions so far have settled on, so that a half goes to
-    /// even as a double does, or away from zero as a decimal does.
+    /// MySQL converts what is bound to the type that the statement's executions so far have settled
+    /// on, so that a half goes to even as a double does, or away from zero as a decimal does.
     fn rounded(self, value: f64) -> Option<i128> {
         let is_half = !self.mariadb && (value.fract().abs() - 0.5).abs() < 1e-9;
         rounded_float(value).filter(|_| !is_half)

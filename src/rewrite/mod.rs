@@ -1,7 +1,9 @@
-//! Shape and rule to plan; plan and range to bytes or parameters. Pure: no runtime, no clock, no disk.
+//! Shape and rule to plan; plan and range to bytes or parameters. Pure: no runtime, no clock, no
+//! disk.
 //!
-//! [`planner::plan`] says what a packet needs; the caller takes the ids and calls [`plan::Plan::splice`], or prepares
-//! the statement with [`plan::Plan::prepare`] and decides at each execution.
+//! [`planner::plan`] says what a packet needs; the caller takes the ids and calls
+//! [`plan::Plan::splice`], or prepares the statement with [`plan::Plan::prepare`] and decides at
+//! each execution.
 
 pub mod bulk;
 pub mod execution;

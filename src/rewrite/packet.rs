@@ -52,12 +52,14 @@ pub(super) fn plan(text: &[u8], context: &PlanContext<'_>, protocol: Protocol, s
     walk.finish()
 }
 
-/// Whether `text`, the beginning of one statement that is too long to be read, is that of an INSERT or REPLACE and holds its
-/// table's whole name. Then the planner leaves it untouched where no rule concerns that table, whatever follows.
+/// Whether `text`, the beginning of one statement that is too long to be read, is that of an INSERT
+/// or REPLACE and holds its table's whole name. Then the planner leaves it untouched where no rule
+/// concerns that table, whatever follows.
 pub fn begins_insert(text: &[u8], dialect: &Dialect) -> bool {
     let Some(mut lexer) = Lexer::new(text, *dialect) else { return false };
     let Ok(Statement::Insert(verb)) = statement::classify(&mut lexer) else { return false };
-    // What follows shows that the name does not go on. A last token may not be all of it: `/` begins `/* x */.t`, too.
+    // What follows shows that the name does not go on. A last token may not be all of it: `/`
+    // begins `/* x */.t`, too.
     matches!(Head::parse(&mut lexer, verb), Ok(Some(_)))
         && lexer.peek().is_ok_and(|next| next.kind != TokenKind::End && (next.span.end as usize) < text.len())
 }
@@ -95,8 +97,8 @@ struct Walk<'a> {
     owes_from: Option<u32>,
     /// User's variables of ours that the packet needs so far.
     variables: u32,
-    /// User's variables, in lower case, with the texts that SET gave them. Since then only USE, PREPARE and
-    /// DEALLOCATE have followed.
+    /// User's variables, in lower case, with the texts that SET gave them. Since then only USE,
+    /// PREPARE and DEALLOCATE have followed.
     assigned: Vec<(Vec<u8>, String)>,
 }
 
@@ -223,8 +225,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a statement before `end` may read the id of an earlier INSERT whose `LAST_INSERT_ID()` is not known yet. It may
-    /// where its text names the function or its variable, or runs what may do so.
+    /// Whether a statement before `end` may read the id of an earlier INSERT whose
+    /// `LAST_INSERT_ID()` is not known yet. It may where its text names the function or its
+    /// variable, or runs what may do so.
     fn reads_owed_id(&self, end: u32) -> bool {
         let Some(from) = self.owes_from else { return false };
         let between = self.text.get(from as usize..end as usize).unwrap_or_default();
@@ -233,7 +236,8 @@ impl Walk<'_> {
             .any(|word| has_whole_word(between, word))
     }
 
-    /// Notes whether the packet's next statements may read the id of this one, which lies between `start` and `end`.
+    /// Notes whether the packet's next statements may read the id of this one, which lies between
+    /// `start` and `end`.
     pub(super) fn note_owed(&mut self, insert: &InsertPlan, start: u32, end: u32) {
         let owes = insert.owes_insert_id();
         if insert.ids > 0 && !owes && !self.reads_owed_id(start) {
@@ -253,7 +257,8 @@ impl Walk<'_> {
             && may_insert(rest)
     }
 
-    /// The text from `start` cannot be cut into statements. Where it may hold an INSERT under a rule, it is refused.
+    /// The text from `start` cannot be cut into statements. Where it may hold an INSERT under a
+    /// rule, it is refused.
     fn doubt(&mut self, start: u32, odd: Odd) -> Result<bool, Halt> {
         let rest = self.text.get(start as usize..).unwrap_or_default();
         if self.context.any_rules && may_insert(rest) {

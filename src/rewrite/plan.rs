@@ -71,8 +71,8 @@ pub enum Planned {
     Untouched(Effects),
     /// The caller finds this out and plans again.
     Needs(Need),
-    /// The text does not fit the table's columns as cached: refresh them once and plan again; after that, as
-    /// [`Planned::Unreadable`].
+    /// The text does not fit the table's columns as cached: refresh them once and plan again; after
+    /// that, as [`Planned::Unreadable`].
     Stale {
         table: TableName,
         unreadable: Unreadable,
@@ -80,7 +80,8 @@ pub enum Planned {
     Refused(Refusal),
     /// [`Lookup::Away`]: there is no id for it now.
     Away(String),
-    /// The server's COM_STMT_PREPARE is asked; its error goes back as it is, and if it has none, the refusal.
+    /// The server's COM_STMT_PREPARE is asked; its error goes back as it is, and if it has none,
+    /// the refusal.
     Unreadable(Unreadable),
     /// The server's error packet to what it was asked: the statement fails with it.
     Fails(Vec<u8>),
@@ -92,7 +93,8 @@ pub enum Planned {
 pub enum Need {
     /// The columns of this table ([`Lookup::Unknown`]).
     Table(TableName),
-    /// Whether the session has a temporary table of this name ([`Lookup::PerhapsHidden`]); the server is asked on the session.
+    /// Whether the session has a temporary table of this name ([`Lookup::PerhapsHidden`]); the
+    /// server is asked on the session.
     Temporary(TableName),
     /// The server's answer to this query ([`prepared_names::SessionFacts::value`]).
     Value { question: Vec<u8> },
@@ -111,8 +113,8 @@ pub struct Unreadable {
 /// What a packet needs that cannot go on as it came.
 #[derive(Debug)]
 pub struct Plan {
-    /// Expressions that the server has evaluated already, as edits before all INSERTs. Evaluated a second
-    /// time, they may give another value.
+    /// Expressions that the server has evaluated already, as edits before all INSERTs. Evaluated a
+    /// second time, they may give another value.
     pub(super) settled: Vec<Edit>,
     /// In the order of the text.
     pub inserts: Vec<InsertPlan>,
@@ -122,25 +124,26 @@ pub struct Plan {
 /// One ruled INSERT or REPLACE.
 #[derive(Debug)]
 pub struct InsertPlan {
-    /// Counted from 0 within the packet; the n-th statement's OK packet is the n-th of the response.
+    /// Counted from 0 within the packet; the n-th statement's OK packet is the n-th of the
+    /// response.
     pub statement: usize,
     pub target: Arc<Target>,
     /// How many ids to take; 0 where the client wrote all of them itself, or decides at execution.
     pub ids: u32,
     pub rows: u32,
-    /// Integers that the client wrote itself, in the order of the rows, for the rule's `explicit`. Values without a
-    /// known integer (strings of a string column) are left out.
+    /// Integers that the client wrote itself, in the order of the rows, for the rule's `explicit`.
+    /// Values without a known integer (strings of a string column) are left out.
     pub explicit: Vec<i128>,
     pub style: Style,
     pub new_rows: NewRows,
     /// It holds the client's own `LAST_INSERT_ID(x)`. Where no id is generated, OK packet and
     /// function stay as the server has them.
     pub sets_last_id: bool,
-    /// Whether zero was a value (NO_AUTO_VALUE_ON_ZERO) when the meaning of its constants was decided; `None`: none of them
-    /// is zero or DEFAULT. The server decides at each execution.
+    /// Whether zero was a value (NO_AUTO_VALUE_ON_ZERO) when the meaning of its constants was
+    /// decided; `None`: none of them is zero or DEFAULT. The server decides at each execution.
     pub zero_meant: Option<bool>,
-    /// The strict modes under which the server refuses one of its values, which would become zero without
-    /// them; `None`: there is no such value.
+    /// The strict modes under which the server refuses one of its values, which would become zero
+    /// without them; `None`: there is no such value.
     pub strict_meant: Option<SqlMode>,
     /// Why one execution cannot have several sets of parameters (MariaDB's bulk); `None`: it can.
     pub one_set_only: Option<&'static str>,
@@ -202,7 +205,8 @@ impl Plan {
         !self.settled.is_empty() || self.inserts.iter().any(InsertPlan::has_edits)
     }
 
-    /// How many ranges [`Plan::splice`] takes, and how long: one for each insert with `ids > 0`, in order.
+    /// How many ranges [`Plan::splice`] takes, and how long: one for each insert with `ids > 0`, in
+    /// order.
     pub fn demands(&self) -> impl Iterator<Item = (&InsertPlan, u32)> {
         self.inserts.iter().filter(|insert| insert.ids > 0).map(|insert| (insert, insert.ids))
     }

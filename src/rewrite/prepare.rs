@@ -62,7 +62,8 @@ impl InsertPlan {
         })
     }
 
-    /// The edits of [`InsertPlan::prepare`], each with what goes in its place, but for blanks after them.
+    /// The edits of [`InsertPlan::prepare`], each with what goes in its place, but for blanks after
+    /// them.
     pub(super) fn pieces(&self) -> Result<Vec<(Edit, Vec<u8>)>, Refusal> {
         let mut hidden = Vec::new();
         let mut pieces = Vec::with_capacity(self.edits.len());

@@ -13,8 +13,8 @@ const ID_EXTRA_BYTES: usize = 3;
 const FIXED_BYTES: usize = 80;
 
 impl Plan {
-    /// Sets the user's variables that the packet reads its ids from: to be run, and to succeed, before the packet is sent.
-    /// `None`: it needs none.
+    /// Sets the user's variables that the packet reads its ids from: to be run, and to succeed,
+    /// before the packet is sent. `None`: it needs none.
     pub fn variables(&self, ranges: &[IdBlock]) -> Option<String> {
         let mut out = Vec::new();
         let mut ranges = ranges.iter();
@@ -32,8 +32,8 @@ impl Plan {
         String::from_utf8(out).ok().filter(|sql| !sql.is_empty())
     }
 
-    /// Appends the packet's text with its ids. `None` where `ranges` do not match [`Plan::demands`], or the edits are not
-    /// in the order of the text; then `out` holds a part.
+    /// Appends the packet's text with its ids. `None` where `ranges` do not match
+    /// [`Plan::demands`], or the edits are not in the order of the text; then `out` holds a part.
     pub fn splice_into(&self, text: &[u8], ranges: &[IdBlock], out: &mut Vec<u8>) -> Option<()> {
         let edits: usize = self.inserts.iter().map(|insert| insert.edits.len()).sum();
         let digits = ranges
@@ -71,8 +71,8 @@ impl Plan {
 }
 
 /// Appends the text from `from` up to the last edit of `insert`, with all edits in their places.
-/// Returns where the text goes on; `None` where an edit begins before the end of the one before it, or
-/// after the text: what was written is no statement then. `put_id` writes an id.
+/// Returns where the text goes on; `None` where an edit begins before the end of the one before it,
+/// or after the text: what was written is no statement then. `put_id` writes an id.
 pub(super) fn put_edits<E>(
     insert: &InsertPlan,
     text: &[u8],

@@ -32,7 +32,8 @@ impl ViewChain {
         ViewChain { columns, names: view.clone() }
     }
 
-    /// Takes the definition of the view that was come to: what it selects from, or why it is not followed.
+    /// Takes the definition of the view that was come to: what it selects from, or why it is not
+    /// followed.
     pub fn step(&mut self, definition: &str) -> Result<TableName, &'static str> {
         if definition.is_empty() {
             return Err("the control account may not see its definition (SHOW VIEW)");

@@ -1,8 +1,9 @@
-//! A second opinion on a rewrite: sqlparser reads the text before and after it, and the trees may differ by the ids alone.
-//! It decides by itself which rows lack an id and where it belongs, and knows nothing of our scanner.
+//! A second opinion on a rewrite: sqlparser reads the text before and after it, and the trees may
+//! differ by the ids alone. It decides by itself which rows lack an id and where it belongs, and
+//! knows nothing of our scanner.
 //!
-//! It cannot read all that the servers can. What it cannot read before is not judged; what it could read before and not
-//! after counts as a difference.
+//! It cannot read all that the servers can. What it cannot read before is not judged; what it could
+//! read before and not after counts as a difference.
 
 mod tree;
 
@@ -26,7 +27,8 @@ use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 pub enum Opinion {
     /// The ids are all that has changed, and stand where they belong.
     Agrees,
-    /// The second parser cannot read the statement, or might read it otherwise than the server does.
+    /// The second parser cannot read the statement, or might read it otherwise than the server
+    /// does.
     NotVerified,
     /// The rewrite is not to be sent.
     Differs(Difference),
@@ -68,7 +70,8 @@ pub fn second_opinion(
     if before.len() > BYTES_MAX {
         return Opinion::NotVerified;
     }
-    // PREPARE and EXECUTE hold a statement in a string; what numbers the rows of a SELECT is no id in a tree.
+    // PREPARE and EXECUTE hold a statement in a string; what numbers the rows of a SELECT is no id
+    // in a tree.
     let is_other =
         |insert: &InsertPlan| insert.is_named || insert.first_variable.is_some() || insert.select.is_some();
     // Modes that a statement of the packet sets hold for those after it.
@@ -103,7 +106,8 @@ impl Read {
                 _ => None,
             })
         };
-        // It knows no list of columns after PARTITION, and takes RETURNING after an operator for a name.
+        // It knows no list of columns after PARTITION, and takes RETURNING after an operator for a
+        // name.
         inserts().all(|insert| insert.partitioned.is_none())
             && inserts().filter(|insert| insert.returning.is_some()).count() == self.returning_words
     }
@@ -159,10 +163,11 @@ fn compare(
     }
 }
 
-/// Reading a longer text twice would keep the thread's other sessions waiting for more than a tenth of a second.
+/// Reading a longer text twice would keep the thread's other sessions waiting for more than a tenth
+/// of a second.
 const BYTES_MAX: usize = 1 << 20;
-/// How many tokens may stand in a row, added up over the parentheses around them. The parser makes `1+1+1` a tree as deep
-/// as it is long, and comparing or dropping it recurses.
+/// How many tokens may stand in a row, added up over the parentheses around them. The parser makes
+/// `1+1+1` a tree as deep as it is long, and comparing or dropping it recurses.
 const CHAIN_MAX: usize = 300;
 /// What a rewrite adds to such a row, with room to spare.
 const OURS_MAX: usize = 32;
@@ -195,9 +200,9 @@ fn tokens(text: &[u8], dialect: &Dialect) -> Option<Vec<TokenWithSpan>> {
     }
     let text = characters(text, dialect.charset)?;
     let mut tokens = Tokenizer::new(&MySqlDialect {}, &text).tokenize_with_location().ok()?;
-    // To the server `@` alone is a user's variable, and the name after it may stand in quotes; a name ends before it.
-    // sqlparser takes the next character for the variable's name, whatever it is, `a@b` for a name, and the last two names of
-    // `shop.1.id` for one.
+    // To the server `@` alone is a user's variable, and the name after it may stand in quotes; a
+    // name ends before it. sqlparser takes the next character for the variable's name, whatever it
+    // is, `a@b` for a name, and the last two names of `shop.1.id` for one.
     let is_cut_otherwise = |token: &TokenWithSpan| match &token.token {
         Token::AtSign => true,
         Token::Word(Word { value, quote_style: None, .. }) => !is_plain_name(value),

@@ -1,4 +1,5 @@
-//! What a new version of the rules changes, for people: line by line, in the words of the rules files.
+//! What a new version of the rules changes, for people: line by line, in the words of the rules
+//! files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,8 +43,8 @@ impl fmt::Display for Change {
 /// The keys of a rule or generator that act, in the order in which they are listed.
 type Keys = Vec<(&'static str, String)>;
 
-/// All that acts otherwise under `new` than under `old`; where it stands in the files does not count. Generators first, each kind
-/// by name.
+/// All that acts otherwise under `new` than under `old`; where it stands in the files does not
+/// count. Generators first, each kind by name.
 pub fn changes(old: &RuleSet, new: &RuleSet) -> Vec<Change> {
     let generators = |rules: &RuleSet| -> BTreeMap<String, Keys> {
         rules.generators().map(|spec| (format!("generator {}", spec.name), keys_of_generator(spec))).collect()

@@ -6,7 +6,8 @@ use super::model::{ColumnShape, Rule};
 use super::pattern::is_pattern;
 use crate::sql::name::same_column;
 
-/// `column = "auto"`. A column of that name is named in other letters: columns never tell case apart.
+/// `column = "auto"`. A column of that name is named in other letters: columns never tell case
+/// apart.
 pub const AUTO: &str = "auto";
 
 /// What a rule is to a table whose name it matches.
@@ -14,7 +15,8 @@ pub const AUTO: &str = "auto";
 pub enum Meant {
     /// The rule, with the column's name in place of "auto".
     Fills(Arc<Rule>),
-    /// A pattern does not mean tables that lack its column, or whose column is of a type that is not for ids.
+    /// A pattern does not mean tables that lack its column, or whose column is of a type that is
+    /// not for ids.
     Passes,
     /// The table was named exactly: why no row of it can be filled, and what to write instead.
     Lacks(String),
@@ -97,7 +99,8 @@ mod tests {
         RuleSet::of_text(&text).rules().next().unwrap().clone()
     }
 
-    /// A column: its name, its type, `+` for AUTO_INCREMENT, `*` for the primary key, `=` for GENERATED.
+    /// A column: its name, its type, `+` for AUTO_INCREMENT, `*` for the primary key, `=` for
+    /// GENERATED.
     fn column(text: &str) -> ColumnShape {
         let plain = text.trim_end_matches(['+', '*', '=']);
         let (name, data_type) = plain.split_once(' ').unwrap();

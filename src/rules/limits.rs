@@ -1,5 +1,5 @@
-//! How much there may be in a folder of rules: each generator and table is kept in memory, twice while rules change, and looked at by
-//! each reload.
+//! How much there may be in a folder of rules: each generator and table is kept in memory, twice
+//! while rules change, and looked at by each reload.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -45,8 +45,8 @@ impl Count {
     }
 }
 
-/// The files up to where there are too many generators or tables, by their headers: a file beyond is not parsed, which takes many
-/// times its size.
+/// The files up to where there are too many generators or tables, by their headers: a file beyond
+/// is not parsed, which takes many times its size.
 pub(super) fn within(files: Vec<PathBuf>, findings: &mut Findings) -> Vec<PathBuf> {
     let mut all = Count::default();
     for file in &files {

@@ -17,7 +17,8 @@ const PATTERNS_MAX: usize = 1000;
 /// Generators that a misspelt name is compared with.
 const NAMES_COMPARED_MAX: usize = 100;
 
-/// Reads every `*.toml` of the folder but hidden ones; the rules and what is to be warned of, or all that is wrong.
+/// Reads every `*.toml` of the folder but hidden ones; the rules and what is to be warned of, or
+/// all that is wrong.
 pub fn load(folder: &Path) -> Result<(RuleSet, Findings), Findings> {
     let mut findings = Findings::default();
     let files = files_of(folder).unwrap_or_else(|why| {
@@ -82,7 +83,8 @@ struct Link<'a> {
     findings: &'a mut Findings,
 }
 
-/// A generator's name is taken even where its definition is bad, so that its tables are not blamed too.
+/// A generator's name is taken even where its definition is bad, so that its tables are not blamed
+/// too.
 struct Defined {
     spec: Option<GeneratorSpec>,
     origin: Origin,
@@ -140,8 +142,8 @@ impl Link<'_> {
         }
     }
 
-    /// A sequence must learn of ids that it did not make. A timestamp generator has no use for them: an id ahead of its
-    /// clock would take it along for ever.
+    /// A sequence must learn of ids that it did not make. A timestamp generator has no use for
+    /// them: an id ahead of its clock would take it along for ever.
     fn explicit(
         &mut self,
         source: &Source<RulesFile>,
@@ -166,7 +168,8 @@ impl Link<'_> {
             return;
         }
         let key = join(table_key, "generator");
-        // As many as a person wrote: comparing each name with each would take for ever in a file made to.
+        // As many as a person wrote: comparing each name with each would take for ever in a file
+        // made to.
         let compared = self.generators.keys().take(NAMES_COMPARED_MAX);
         let known: Vec<String> = compared.map(ToString::to_string).collect();
         let text = match nearest(&name.to_string(), known.iter().map(String::as_str)) {
@@ -176,7 +179,8 @@ impl Link<'_> {
         self.findings.push(source.error(&key, text));
     }
 
-    /// A pattern that lies within another one of its schema could never tell its tables from the other's.
+    /// A pattern that lies within another one of its schema could never tell its tables from the
+    /// other's.
     fn patterns(&mut self) {
         let mut by_schema: BTreeMap<&str, Vec<&Rule>> = BTreeMap::new();
         for rule in self.rules.values().filter(|rule| pattern::is_pattern(&rule.table)) {

@@ -1,10 +1,12 @@
 //! Which texts can name a ruled table at all, told from their words alone.
 //!
-//! A name is made of words (letters, digits and `_` of ASCII, which have the same bytes in every character set that a client may
-//! speak) and of what is between them. However a name is quoted, escaped or written in comments that are code, its words stand
-//! in the text as they are, letter case apart. So a text that lacks a name's longest word does not name it: under any sql_mode,
-//! and whatever statements the text holds. The one exception is a text within a text (PREPARE, EXECUTE IMMEDIATE), which may be
-//! put together from pieces: [`Mention::dynamic`] says that there may be one.
+//! A name is made of words (letters, digits and `_` of ASCII, which have the same bytes in every
+//! character set that a client may speak) and of what is between them. However a name is quoted,
+//! escaped or written in comments that are code, its words stand in the text as they are, letter
+//! case apart. So a text that lacks a name's longest word does not name it: under any sql_mode, and
+//! whatever statements the text holds. The one exception is a text within a text (PREPARE, EXECUTE
+//! IMMEDIATE), which may be put together from pieces: [`Mention::dynamic`] says that there may be
+//! one.
 
 use std::collections::HashMap;
 
@@ -14,7 +16,8 @@ use super::pattern::is_pattern;
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mention {
-    /// The words of a ruled table or view are in it, and of its schema, unless that is or may be the default database.
+    /// The words of a ruled table or view are in it, and of its schema, unless that is or may be
+    /// the default database.
     pub table: bool,
     /// The words of a table or view are in it that is ruled in some schema.
     pub words: bool,
@@ -51,9 +54,11 @@ pub struct Mentions {
     lengths: Lengths,
     /// Words that a pattern, or a character beyond ASCII, lets go on.
     pieces: Vec<(Piece, Target)>,
-    /// Names without a word of ASCII: every text may hold them; `true`: only one with bytes beyond ASCII.
+    /// Names without a word of ASCII: every text may hold them; `true`: only one with bytes beyond
+    /// ASCII.
     wordless: Vec<(bool, Target)>,
-    /// In lower case. The place of one is its bit in a [`Schemas`]; all after the last bit share that.
+    /// In lower case. The place of one is its bit in a [`Schemas`]; all after the last bit share
+    /// that.
     schemas: Vec<String>,
 }
 
@@ -120,8 +125,9 @@ impl Piece {
     }
 }
 
-/// Whether the word USE may begin a statement, unlike that of an index hint: before it is nothing, the end of a statement, the
-/// FOR of SET STATEMENT, the quote of a text within the text, or what may be a comment or its version.
+/// Whether the word USE may begin a statement, unlike that of an index hint: before it is nothing,
+/// the end of a statement, the FOR of SET STATEMENT, the quote of a text within the text, or what
+/// may be a comment or its version.
 fn may_begin_with_use(text: &[u8]) -> bool {
     memchr::memchr2_iter(b'u', b'U', text).any(|at| {
         let (before, word) = text.split_at(at);
@@ -160,7 +166,8 @@ fn is_word_byte(byte: u8) -> bool {
     IS_ONE.get(usize::from(byte)).copied().unwrap_or_default()
 }
 
-/// The longest run of word bytes in a name, in lower case, and whether a text's word begins and ends with it.
+/// The longest run of word bytes in a name, in lower case, and whether a text's word begins and
+/// ends with it.
 fn longest_word(name: &str, is_pattern: bool) -> Option<Piece> {
     let is_wild = |byte: Option<&u8>| is_pattern && byte.is_some_and(|b| matches!(b, b'*' | b'?'));
     let bytes = name.as_bytes();
@@ -185,7 +192,8 @@ fn longest_word(name: &str, is_pattern: bool) -> Option<Piece> {
 }
 
 impl Mentions {
-    /// Of names by schema and table; `true`: the table's name may be a pattern. Schemas are no patterns.
+    /// Of names by schema and table; `true`: the table's name may be a pattern. Schemas are no
+    /// patterns.
     pub fn new<'a>(names: impl IntoIterator<Item = (&'a str, &'a str, bool)>) -> Self {
         let mut mentions = Mentions::default();
         for (schema, table, may_be_pattern) in names {
@@ -280,8 +288,9 @@ impl Mentions {
     }
 }
 
-/// Whether it has a character beyond ASCII whose lower case is a letter of ASCII: a server that compares names in lower case takes
-/// it for that letter. They are U+212A, the Kelvin sign, and U+0130, the I with a dot.
+/// Whether it has a character beyond ASCII whose lower case is a letter of ASCII: a server that
+/// compares names in lower case takes it for that letter. They are U+212A, the Kelvin sign, and
+/// U+0130, the I with a dot.
 fn has_letters_of_ascii(text: &[u8]) -> bool {
     let has = |letter: &&str| memchr::memmem::find(text, letter.as_bytes()).is_some();
     !text.is_ascii() && ["\u{212a}", "\u{130}"].iter().any(has)

@@ -5,22 +5,24 @@ pub fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?'])
 }
 
-/// Whether `pattern` matches all of `name`. Characters, not bytes; no allocation, and no more steps than the product of
-/// both lengths: after a `*` only the latest one is tried again.
+/// Whether `pattern` matches all of `name`. Characters, not bytes; no allocation, and no more steps
+/// than the product of both lengths: after a `*` only the latest one is tried again.
 pub fn matches(pattern: &str, name: &str) -> bool {
     run(pattern, name, |wanted, found| wanted == '?' || wanted == found)
 }
 
-/// Whether every name that `narrow` matches is matched by `wide` too, as far as the texts show: `true` is a proof,
-/// `false` is not.
+/// Whether every name that `narrow` matches is matched by `wide` too, as far as the texts show:
+/// `true` is a proof, `false` is not.
 pub fn covers(wide: &str, narrow: &str) -> bool {
-    // A wildcard of `narrow` stands for characters unknown: only a wildcard can match those, and only `*` a whole run.
+    // A wildcard of `narrow` stands for characters unknown: only a wildcard can match those, and
+    // only `*` a whole run.
     run(wide, narrow, |wanted, found| found != '*' && (wanted == '?' || wanted == found))
 }
 
 fn run(pattern: &str, name: &str, one: impl Fn(char, char) -> bool) -> bool {
     let (mut wanted, mut found) = (pattern.chars(), name.chars());
-    // Where to go on when the pattern does not fit: after the latest `*`, one character later in the name.
+    // Where to go on when the pattern does not fit: after the latest `*`, one character later in
+    // the name.
     let mut retry = None;
     loop {
         let name_here = found.clone();

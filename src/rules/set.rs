@@ -91,8 +91,8 @@ impl RuleSet {
         }
     }
 
-    /// The rule that fills a table. One that is off, or in shadow mode, is as if it were not there, but for what it keeps
-    /// patterns from: the table is not theirs.
+    /// The rule that fills a table. One that is off, or in shadow mode, is as if it were not there,
+    /// but for what it keeps patterns from: the table is not theirs.
     pub fn acting(&self, case: NameCase, schema: &str, table: &str) -> Result<Option<&Arc<Rule>>, Ambiguous> {
         match self.find(case, schema, table) {
             Ok(rule) => Ok(rule.filter(|rule| rule.mode == Mode::On)),
@@ -115,7 +115,8 @@ impl RuleSet {
         self.modes.shadow
     }
 
-    /// The generators that are to be open: a generator whose tables are all in shadow mode, or off, makes no ids.
+    /// The generators that are to be open: a generator whose tables are all in shadow mode, or off,
+    /// makes no ids.
     pub fn acting_generators(&self) -> impl Iterator<Item = &GeneratorSpec> {
         self.generators().filter(|spec| {
             let mut mine = self.rules.iter().filter(|rule| rule.generator == spec.name).peekable();

@@ -1,7 +1,8 @@
 //! Whether the files of a rules folder are others than those that were read, and have come to rest.
 //!
-//! The folder is looked at again and again rather than waited on: what a link leads to, what lies on another machine's disk, and a
-//! folder that is put in another's place change without a notice from the kernel.
+//! The folder is looked at again and again rather than waited on: what a link leads to, what lies
+//! on another machine's disk, and a folder that is put in another's place change without a notice
+//! from the kernel.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -60,7 +61,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A look at the folder. Whether it is another than what was `read` last, and the same as at the look before.
+    /// A look at the folder. Whether it is another than what was `read` last, and the same as at
+    /// the look before.
     pub fn is_due(&mut self, now: Mark, read: &Mark) -> bool {
         let rests = self.last.as_ref() == Some(&now);
         let differs = now != *read;
@@ -116,7 +118,8 @@ mod tests {
         );
     }
 
-    /// As a Kubernetes ConfigMap is mounted: a.toml -> ..data/a.toml, and `..data` is a link that is swapped.
+    /// As a Kubernetes ConfigMap is mounted: a.toml -> ..data/a.toml, and `..data` is a link that
+    /// is swapped.
     #[test]
     fn a_link_above_the_file_is_swapped() {
         let folder = tempfile::tempdir().unwrap();

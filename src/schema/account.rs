@@ -54,7 +54,8 @@ impl std::fmt::Debug for Control {
     }
 }
 
-/// The place in `backend.address` of the server that new sessions go to, counted from 0. Cloned, it is the same.
+/// The place in `backend.address` of the server that new sessions go to, counted from 0. Cloned, it
+/// is the same.
 #[derive(Debug, Clone, Default)]
 pub struct Primary(Arc<AtomicUsize>);
 
@@ -88,7 +89,8 @@ struct Server {
 }
 
 impl Account {
-    /// Connects to the first address that answers; where there are several, to the one that can be written to.
+    /// Connects to the first address that answers; where there are several, to the one that can be
+    /// written to.
     pub(super) async fn open(control: &Control, limit: Duration) -> Result<Account, SchemaError> {
         let server =
             |(address, opts): (&Address, Opts)| Server { address: address.clone(), pool: Pool::new(opts) };

@@ -1,4 +1,5 @@
-//! What a migration asks the live server: columns with AUTO_INCREMENT, how it counts, who is connected, which ids are there.
+//! What a migration asks the live server: columns with AUTO_INCREMENT, how it counts, who is
+//! connected, which ids are there.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -68,7 +69,8 @@ pub struct InsertTrigger {
     pub name: String,
 }
 
-/// A query that reads all ids of a range may take its time: an index of a billion rows is read in minutes.
+/// A query that reads all ids of a range may take its time: an index of a billion rows is read in
+/// minutes.
 const READING_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// How long a look at a table waits for its DDL.
@@ -79,7 +81,8 @@ const SYSTEM_SCHEMAS: &str = "'mysql', 'sys', 'performance_schema', 'information
 impl Schema {
     async fn reading(&self) -> Result<Conn, SchemaError> {
         let mut conn = self.conn().await?;
-        // MySQL keeps counters and estimates for a day; MariaDB does not know the variable, and reads them afresh.
+        // MySQL keeps counters and estimates for a day; MariaDB does not know the variable, and
+        // reads them afresh.
         let _ = conn.query_drop("SET information_schema_stats_expiry = 0").await;
         conn.query_drop(format!("SET lock_wait_timeout = {LOCK_SECONDS}")).await?;
         // Of transactions that are still open too: what they wrote may stay.
@@ -97,7 +100,8 @@ impl Schema {
         within(limit, conn.query(with_values(sql, params))).await
     }
 
-    /// The AUTO_INCREMENT columns of these schemas, or of all but the server's own where none is named; by name.
+    /// The AUTO_INCREMENT columns of these schemas, or of all but the server's own where none is
+    /// named; by name.
     pub async fn counters(&self, schemas: &[String]) -> Result<Vec<Counter>, SchemaError> {
         let places = vec!["?"; schemas.len()].join(", ");
         let which =
@@ -115,8 +119,8 @@ impl Schema {
         Ok(rows.iter().filter_map(counter).collect())
     }
 
-    /// The highest id of each column, rows of open transactions included; one query for many. `None`: the table cannot be read
-    /// (locked, or gone).
+    /// The highest id of each column, rows of open transactions included; one query for many.
+    /// `None`: the table cannot be read (locked, or gone).
     pub async fn highest_ids(&self, columns: &[IdColumn<'_>]) -> Result<Vec<Option<u64>>, SchemaError> {
         let mut found = Vec::with_capacity(columns.len());
         for columns in columns.chunks(TABLES_PER_QUERY) {
@@ -205,7 +209,8 @@ impl Schema {
         Ok(rows.iter().filter_map(trigger).collect())
     }
 
-    /// Counts the ids above `after` up to `up_to` by whether they leave `remainder` when divided by `step`.
+    /// Counts the ids above `after` up to `up_to` by whether they leave `remainder` when divided by
+    /// `step`.
     pub async fn tally(
         &self,
         of: IdColumn<'_>,
@@ -243,7 +248,8 @@ impl Schema {
         Ok(rows.first().and_then(|row| number(row, 0)).is_some_and(|keys| keys > 0))
     }
 
-    /// The next ids above `after` up to `up_to` in their order, each with the number of rows that have it.
+    /// The next ids above `after` up to `up_to` in their order, each with the number of rows that
+    /// have it.
     pub async fn ids_after(
         &self,
         of: IdColumn<'_>,
@@ -262,7 +268,8 @@ impl Schema {
 }
 
 fn counter(row: &Row) -> Option<Counter> {
-    // MariaDB's information_schema joins names without their case, also where `t` and `T` are two tables.
+    // MariaDB's information_schema joins names without their case, also where `t` and `T` are two
+    // tables.
     if text(row, 1) != text(row, 9) {
         return None;
     }

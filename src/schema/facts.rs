@@ -1,4 +1,5 @@
-//! The live server as a DBA looks at it before its rules are switched on: tables, columns, keys, ids, what inserts by itself.
+//! The live server as a DBA looks at it before its rules are switched on: tables, columns, keys,
+//! ids, what inserts by itself.
 //!
 //! Plain data, read by [`Facts::read`]; `lint` judges it.
 

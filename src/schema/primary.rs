@@ -1,4 +1,5 @@
-//! Which of several servers new sessions go to: one that can be written to, before a replica, before one that is read_only.
+//! Which of several servers new sessions go to: one that can be written to, before a replica,
+//! before one that is read_only.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -57,7 +57,8 @@ async fn tell_shadow(tables: Weak<InForce>) {
     }
 }
 
-/// After a lapse of the tables' locks all tables are bound again, however often that must be tried. Ends with the tables.
+/// After a lapse of the tables' locks all tables are bound again, however often that must be tried.
+/// Ends with the tables.
 async fn watch_locks(mut lapses: watch::Receiver<u64>, tables: Weak<InForce>) {
     while lapses.changed().await.is_ok() {
         let mut told = None;

@@ -1,5 +1,5 @@
-//! The folders that a proxy keeps its state in: nobody else may write to them. Who may puts a file of an older state in the place of ours,
-//! or a certificate's key that they know.
+//! The folders that a proxy keeps its state in: nobody else may write to them. Who may puts a file
+//! of an older state in the place of ours, or a certificate's key that they know.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,8 @@ const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
 const STICKY: u32 = 0o1000;
 
-/// An error where others can write to the folder, or put another in its place. One that is not there yet is made by us.
+/// An error where others can write to the folder, or put another in its place. One that is not
+/// there yet is made by us.
 pub(crate) fn be_ours(key: &str, folder: &Path) -> anyhow::Result<()> {
     let Ok(path) = std::path::absolute(folder) else { return Ok(()) };
     for link in path.ancestors().filter(|part| part.is_symlink()) {
@@ -29,7 +30,8 @@ pub(crate) fn be_ours(key: &str, folder: &Path) -> anyhow::Result<()> {
     let is_itself = path.canonicalize().is_ok();
     for (nth, part) in there.ancestors().enumerate() {
         let Ok(found) = fs::metadata(part) else { continue };
-        // In a sticky folder, as /tmp is, nobody moves what belongs to others; but they may put files of theirs there.
+        // In a sticky folder, as /tmp is, nobody moves what belongs to others; but they may put
+        // files of theirs there.
         let is_sticky = found.mode() & STICKY != 0 && !(nth == 0 && is_itself);
         if is_sticky {
             continue;

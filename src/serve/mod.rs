@@ -96,7 +96,8 @@ pub async fn start(
 }
 
 impl Opened {
-    /// With it comes the place of the process that runs, where this one is to take over and there is one.
+    /// With it comes the place of the process that runs, where this one is to take over and there
+    /// is one.
     pub async fn open(
         start: Start,
         (config, written, mark): (Config, ConfigFile, Mark),
@@ -143,8 +144,8 @@ impl Opened {
     }
 }
 
-/// Serves who comes to `listener`, until `stop` says why no more are to come, an operator does, or another process has taken over; then
-/// until its sessions have ended or `hurry` resolves.
+/// Serves who comes to `listener`, until `stop` says why no more are to come, an operator does, or
+/// another process has taken over; then until its sessions have ended or `hurry` resolves.
 pub async fn run(
     listener: Listener,
     opened: Opened,

@@ -1,4 +1,5 @@
-//! The running proxy as operators see it: what the console and the HTTP server show and do, made of its parts.
+//! The running proxy as operators see it: what the console and the HTTP server show and do, made of
+//! its parts.
 
 mod generators;
 mod health;
@@ -61,7 +62,8 @@ pub(crate) struct ProxyDesk {
 }
 
 impl ProxyDesk {
-    /// Needs a Tokio runtime, in which it looks at the generators, and asks the backend and the store, while it lives.
+    /// Needs a Tokio runtime, in which it looks at the generators, and asks the backend and the
+    /// store, while it lives.
     pub(crate) fn new(listen: String, parts: Parts) -> Arc<Self> {
         let sessions = Arc::clone(&parts.shared.load().sessions);
         let (rates, health, drains) = (Rates::default(), Health::default(), Arc::default());

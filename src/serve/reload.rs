@@ -18,7 +18,8 @@ use crate::serve::settings::differing;
 use crate::tables::TableError;
 use crate::toml_file::{Findings, Severity};
 
-/// Rules that have come, gone or changed and are named in the log, each in a line; of more it says how many.
+/// Rules that have come, gone or changed and are named in the log, each in a line; of more it says
+/// how many.
 const CHANGES_LOGGED_MAX: usize = 100;
 
 /// Why nothing was changed.
@@ -117,7 +118,8 @@ impl Reloader {
         Reloader { config_path, acting: tokio::sync::Mutex::new(acting), notes, began, shared, set_log_level }
     }
 
-    /// The folder whose changes are taken up by themselves. `None`: they are not, or another process has taken over.
+    /// The folder whose changes are taken up by themselves. `None`: they are not, or another
+    /// process has taken over.
     pub(crate) async fn watched(&self) -> Option<PathBuf> {
         let rules = self.acting.lock().await.rules.clone();
         (rules.watch && !self.shared.load().tables.has_yielded()).then_some(rules.path)
@@ -147,8 +149,8 @@ impl Reloader {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads and checks everything first; what fails leaves everything as it was, but `log.audit`, which
-    /// goes first.
+    /// Reads and checks everything first; what fails leaves everything as it was, but `log.audit`,
+    /// which goes first.
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
         let mut acting = self.acting.lock().await;
         let reloaded = match self.next(&acting, true).await {
@@ -198,7 +200,8 @@ impl Reloader {
     async fn activate(&self, next: Next, acting: &mut Config) -> Result<Reloaded, ReloadError> {
         let Next { config, written, rules, tls, summary } = next;
         let shared = self.shared.load_full();
-        // Statements are noted in it a moment before the rest acts, or, where that fails, from now on.
+        // Statements are noted in it a moment before the rest acts, or, where that fails, from now
+        // on.
         let opened = audit::open(config.log.audit.as_deref()).await?;
         shared.audit.note_in(opened)?;
         shared.tables.change(Arc::new(rules)).await?;

@@ -11,7 +11,8 @@ use crate::config::reload::acts_on_reload;
 /// In place of what nobody is to see.
 const HIDDEN: &str = "***";
 
-/// By key. `began`: the file at the start, by which keys act that wait for a restart; `now`: as it was read last.
+/// By key. `began`: the file at the start, by which keys act that wait for a restart; `now`: as it
+/// was read last.
 pub(crate) fn rows(began: &ConfigFile, now: &ConfigFile) -> Vec<ConfigRow> {
     let (defaults, began) = (flat(&ConfigFile::default()), flat(began));
     let of = |rows: &BTreeMap<String, String>, key: &str| rows.get(key).cloned().unwrap_or_default();

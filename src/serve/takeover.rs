@@ -67,7 +67,8 @@ impl Incumbent {
         Incumbent { config: config.clone(), folder, tables, store, server: None, requesting, requests }
     }
 
-    /// From here on another process finds this one. `handover`: from another, whose place is this process's after `Ok`.
+    /// From here on another process finds this one. `handover`: from another, whose place is this
+    /// process's after `Ok`.
     pub(crate) async fn open(&mut self, handover: Option<Handover>) -> Result<(), TakeoverError> {
         let Some(handover) = handover else {
             match TakeoverServer::is_taken(&self.folder).await {

@@ -2,8 +2,8 @@
 
 use super::dialect::ClientCharset;
 
-/// Bytes of the character at the start of `bytes`, whose first byte is 0x80 or above; `None` where the server may see
-/// another end than we do.
+/// Bytes of the character at the start of `bytes`, whose first byte is 0x80 or above; `None` where
+/// the server may see another end than we do.
 pub(super) fn char_bytes(charset: ClientCharset, bytes: &[u8]) -> Option<usize> {
     let &[lead, ref rest @ ..] = bytes else { return None };
     match charset {
@@ -51,8 +51,8 @@ fn utf8_bytes(bytes: &[u8]) -> Option<usize> {
     std::str::from_utf8(bytes.get(..len)?).is_ok().then_some(len)
 }
 
-/// Whether bytes of a string or comment may be skipped one by one: no character has a byte after its first that looks
-/// like a quote, a backslash or another ASCII sign.
+/// Whether bytes of a string or comment may be skipped one by one: no character has a byte after
+/// its first that looks like a quote, a backslash or another ASCII sign.
 pub(super) fn skips_bytewise(charset: ClientCharset) -> bool {
     matches!(
         charset,

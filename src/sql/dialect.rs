@@ -1,4 +1,5 @@
-//! What decides how the server reads a statement's bytes: its kind and version, `sql_mode`, `character_set_client`.
+//! What decides how the server reads a statement's bytes: its kind and version, `sql_mode`,
+//! `character_set_client`.
 
 use std::borrow::Cow;
 
@@ -19,7 +20,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// From the greeting's version string: "5.5.5-10.11.19-MariaDB-0+deb12u1", "11.8.3-MariaDB", "9.4.0".
+    /// From the greeting's version string: "5.5.5-10.11.19-MariaDB-0+deb12u1", "11.8.3-MariaDB",
+    /// "9.4.0".
     pub fn parse(greeting: &str) -> Option<Server> {
         let kind = if greeting.contains("MariaDB") { ServerKind::MariaDb } else { ServerKind::MySql };
         // MariaDB 10 puts "5.5.5-" in front for old replicas.
@@ -46,14 +48,16 @@ impl SqlMode {
     pub const IGNORE_SPACE: SqlMode = SqlMode(8);
     /// MariaDB reads statements with another grammar.
     pub const ORACLE: SqlMode = SqlMode(16);
-    /// What a column cannot hold is an error; in a table without transactions in the first row only.
+    /// What a column cannot hold is an error; in a table without transactions in the first row
+    /// only.
     pub const STRICT_TRANS_TABLES: SqlMode = SqlMode(32);
     pub const STRICT_ALL_TABLES: SqlMode = SqlMode(64);
     /// MariaDB: '' is NULL.
     pub const EMPTY_STRING_IS_NULL: SqlMode = SqlMode(128);
 
-    /// From the text of `@@sql_mode` or of a `SET sql_mode='...'`. Modes without a meaning here are left out.
-    /// Combinations are expanded as the server does (manual, "Server SQL Modes", "Combination SQL Modes").
+    /// From the text of `@@sql_mode` or of a `SET sql_mode='...'`. Modes without a meaning here are
+    /// left out. Combinations are expanded as the server does (manual, "Server SQL Modes",
+    /// "Combination SQL Modes").
     pub fn parse(text: &str) -> SqlMode {
         text.split(',').map(|mode| SqlMode::one(mode.trim())).fold(SqlMode::NONE, SqlMode::union)
     }
@@ -130,7 +134,8 @@ impl ClientCharset {
         }
     }
 
-    /// From a character set's name, as `SHOW CHARACTER SET` lists it. Names of collations are not understood.
+    /// From a character set's name, as `SHOW CHARACTER SET` lists it. Names of collations are not
+    /// understood.
     pub fn parse(name: &str) -> ClientCharset {
         let name = name.to_ascii_lowercase();
         match name.as_str() {

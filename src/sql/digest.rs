@@ -1,5 +1,6 @@
-//! What a statement is without its values, for logs and for people: no literal, no comment, and one text for all that differ
-//! in nothing else. MySQL's and MariaDB's DIGEST_TEXT is the model (manual, "Performance Schema Statement Digests").
+//! What a statement is without its values, for logs and for people: no literal, no comment, and one
+//! text for all that differ in nothing else. MySQL's and MariaDB's DIGEST_TEXT is the model
+//! (manual, "Performance Schema Statement Digests").
 //!
 //! | in the statement | in the digest |
 //! |---|---|
@@ -34,9 +35,11 @@ pub const UNREADABLE: &str = "unreadable";
 /// A statement, or the several of a packet, without what they say.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest {
-    /// At most [`TEXT_BYTES_MAX`] and [`CUT`]; no control characters. Empty where the statement cannot be read.
+    /// At most [`TEXT_BYTES_MAX`] and [`CUT`]; no control characters. Empty where the statement
+    /// cannot be read.
     pub text: String,
-    /// 16 hexadecimal digits, the beginning of the SHA-256 of the text before it was cut, or [`UNREADABLE`].
+    /// 16 hexadecimal digits, the beginning of the SHA-256 of the text before it was cut, or
+    /// [`UNREADABLE`].
     pub hash: String,
 }
 
@@ -84,7 +87,8 @@ fn normalised(text: &[u8], dialect: &Dialect) -> Result<String, Odd> {
     }
 }
 
-/// How the statements of a packet are read, one after the other: read wrongly, a literal could pass for a name.
+/// How the statements of a packet are read, one after the other: read wrongly, a literal could pass
+/// for a name.
 struct Reading {
     /// How what follows the statement is read.
     behind: Dialect,
@@ -116,7 +120,8 @@ impl Reading {
         Ok(())
     }
 
-    /// In a body, what names a variable that changes the reading may set it, for what follows at the body's end.
+    /// In a body, what names a variable that changes the reading may set it, for what follows at
+    /// the body's end.
     fn passes(&mut self, text: &[u8], token: Token) {
         if self.in_body && matches!(token.kind, TokenKind::Word | TokenKind::QuotedName) {
             let word = token.span.of(text).to_ascii_lowercase();

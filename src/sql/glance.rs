@@ -11,8 +11,8 @@ pub enum Glance {
     Unclear,
 }
 
-/// Looks at a statement or its beginning. With several statements allowed in a packet, a semicolon anywhere makes it one
-/// that must be read.
+/// Looks at a statement or its beginning. With several statements allowed in a packet, a semicolon
+/// anywhere makes it one that must be read.
 pub fn glance(text: &[u8], is_complete: bool, multi_statements: bool) -> Glance {
     let Some(start) = skip_blanks_and_comments(text) else {
         return if is_complete { Glance::Read } else { Glance::Unclear };
@@ -44,8 +44,9 @@ pub fn glance(text: &[u8], is_complete: bool, multi_statements: bool) -> Glance 
 /// The longest of the words below.
 const WORD_BYTES_MAX: usize = 9;
 
-/// Harmless are words that begin statements which cannot insert and cannot change sql_mode, character set or default
-/// database. (What stored functions and triggers do inside them no proxy sees.)
+/// Harmless are words that begin statements which cannot insert and cannot change sql_mode,
+/// character set or default database. (What stored functions and triggers do inside them no proxy
+/// sees.)
 fn word(word: &[u8]) -> Glance {
     let mut upper = [0; WORD_BYTES_MAX];
     let Some(place) = upper.get_mut(..word.len()) else { return Glance::Read };
@@ -58,7 +59,8 @@ fn word(word: &[u8]) -> Glance {
     }
 }
 
-/// Where the first word begins; `None` where the text ends before. A comment that may be code counts as a word.
+/// Where the first word begins; `None` where the text ends before. A comment that may be code
+/// counts as a word.
 fn skip_blanks_and_comments(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -76,7 +78,8 @@ fn skip_blanks_and_comments(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where a word of lower case is in a text, in any letter case: what precedes it, and what follows it.
+/// Where a word of lower case is in a text, in any letter case: what precedes it, and what follows
+/// it.
 fn places<'t>(text: &'t [u8], word: &'t [u8]) -> impl Iterator<Item = (&'t [u8], &'t [u8])> {
     let first = word.first().copied().unwrap_or_default();
     memchr::memchr2_iter(first, first.to_ascii_uppercase(), text).filter_map(|at| {
@@ -91,8 +94,9 @@ pub fn has_word(text: &[u8], word: &[u8]) -> bool {
     places(text, word).next().is_some()
 }
 
-/// [`has_word`] where it is no part of a longer name. A digit before the word may be a version comment's
-/// (`/*!50000CALL p()*/`), and a byte beyond ASCII may be anything: neither makes it part of a name.
+/// [`has_word`] where it is no part of a longer name. A digit before the word may be a version
+/// comment's (`/*!50000CALL p()*/`), and a byte beyond ASCII may be anything: neither makes it part
+/// of a name.
 pub fn has_whole_word(text: &[u8], word: &[u8]) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_' || byte == b'$';
     places(text, word).any(|(before, after)| {

@@ -1,8 +1,9 @@
 //! MySQL's optimizer hints of an INSERT, as far as ids depend on them.
 //!
-//! Only SET_VAR changes what an INSERT stores, and of the variables that it may set only these: `sql_mode` (what zero means;
-//! the text is cut into tokens before it acts), `insert_id` and `auto_increment_...`. A hint that the server does not
-//! understand is left out with a warning (1064), as is what follows it in its comment.
+//! Only SET_VAR changes what an INSERT stores, and of the variables that it may set only these:
+//! `sql_mode` (what zero means; the text is cut into tokens before it acts), `insert_id` and
+//! `auto_increment_...`. A hint that the server does not understand is left out with a warning
+//! (1064), as is what follows it in its comment.
 
 /// What the hints of an INSERT may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +36,8 @@ pub fn variables(comments: &[u8]) -> HintedVariables {
     }
 }
 
-/// Whether every quote is closed again. The server passes over what stands in quotes when it looks for `*/`: where they
-/// close, the first `*/` that we found is the one it finds.
+/// Whether every quote is closed again. The server passes over what stands in quotes when it looks
+/// for `*/`: where they close, the first `*/` that we found is the one it finds.
 fn quotes_close(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some(open) = memchr::memchr3(b'\'', b'"', b'`', rest) {

@@ -1,5 +1,5 @@
-//! What a statement may read of the one before it: the insert id, counts, warnings. Told by the first bytes of its text, without
-//! reading it.
+//! What a statement may read of the one before it: the insert id, counts, warnings. Told by the
+//! first bytes of its text, without reading it.
 
 /// Bytes of a statement that are looked at: more than the comments at its start take.
 pub const GLANCE_BYTES_MAX: usize = 8 * 1024;
@@ -38,7 +38,8 @@ pub fn reads_counts(text: &[u8]) -> bool {
         || found_rows.any(|at| !text.get(..at).unwrap_or_default().ends_with(b"sql_calc_"))
 }
 
-/// Whether a statement may read `LAST_INSERT_ID()` and does not read what belongs to the statement before it.
+/// Whether a statement may read `LAST_INSERT_ID()` and does not read what belongs to the statement
+/// before it.
 pub fn may_read_insert_id(text: &[u8]) -> bool {
     let text = text.get(..GLANCE_BYTES_MAX).unwrap_or(text).to_ascii_lowercase();
     let has = |word: &str| memchr::memmem::find(&text, word.as_bytes()).is_some();

@@ -1,4 +1,5 @@
-//! Bytes to tokens with spans, tokens to the shape of a statement. Pure: no rules, no runtime, no clock.
+//! Bytes to tokens with spans, tokens to the shape of a statement. Pure: no rules, no runtime, no
+//! clock.
 //!
 //! What a scanner here does not know for certain is an [`lex::Odd`], never a guess.
 

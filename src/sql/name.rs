@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use super::dialect::ClientCharset;
 use super::lex::{Lexer, Span, Token, TokenKind};
 
-/// The name that a token spells, or `None` where it is no name or its bytes cannot be read in this character set.
+/// The name that a token spells, or `None` where it is no name or its bytes cannot be read in this
+/// character set.
 pub fn decode(text: &[u8], token: Token, charset: ClientCharset) -> Option<Cow<'_, str>> {
     let bytes = token.span.of(text);
     match token.kind {
@@ -98,7 +99,8 @@ pub(super) fn path(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Path>, 
         return Ok(None);
     }
     let mut path = Path { last: first, qualifier: None, deep: false };
-    // A comment or its end may stand before the dot; what else follows most names is not read twice.
+    // A comment or its end may stand before the dot; what else follows most names is not read
+    // twice.
     if !matches!(lexer.peek_byte(), Some(b'.' | b'/' | b'-' | b'#' | b'*')) {
         return Ok(Some(path));
     }
@@ -121,8 +123,8 @@ pub(super) fn is_name(token: Token) -> bool {
     matches!(token.kind, TokenKind::Word | TokenKind::QuotedName)
 }
 
-/// Whether a reserved word is a name because of what precedes it: `t.on`, `@on`. With a space between, it is not; and to
-/// MySQL a lone `@` is a variable of its own.
+/// Whether a reserved word is a name because of what precedes it: `t.on`, `@on`. With a space
+/// between, it is not; and to MySQL a lone `@` is a variable of its own.
 pub(super) fn is_glued(before: Token, word: Token) -> bool {
     (before.is_punct(b'.') || before.is_punct(b'@')) && before.span.end == word.span.start
 }

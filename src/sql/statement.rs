@@ -29,16 +29,18 @@ pub enum Statement {
     Set(Settings),
     /// A schema changes; the names that it makes, renames and drops.
     Ddl(Vec<TableChange>),
-    /// CREATE PROCEDURE, FUNCTION, TRIGGER, EVENT: a body may follow whose `;` do not end the statement.
+    /// CREATE PROCEDURE, FUNCTION, TRIGGER, EVENT: a body may follow whose `;` do not end the
+    /// statement.
     Routine,
     /// CALL: runs what the text does not show.
     Opaque,
     /// PREPARE, EXECUTE and their like: the text stands elsewhere.
     Dynamic(Dynamic),
-    /// MariaDB's ANALYZE, which runs a statement and answers with its plan: the lexer stands before that statement.
+    /// MariaDB's ANALYZE, which runs a statement and answers with its plan: the lexer stands before
+    /// that statement.
     Analyze,
-    /// EXPLAIN and DESCRIBE, which show an INSERT and do not run it (MySQL's `EXPLAIN ANALYZE INSERT` neither, MariaDB has
-    /// none): the lexer stands before it.
+    /// EXPLAIN and DESCRIBE, which show an INSERT and do not run it (MySQL's `EXPLAIN ANALYZE
+    /// INSERT` neither, MariaDB has none): the lexer stands before it.
     Explain,
     /// MariaDB's SET STATEMENT ... FOR: the lexer stands before the statement that runs.
     For(ForStatement),

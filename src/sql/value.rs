@@ -1,4 +1,5 @@
-//! What a value written at the id's place means: none given, zero, an integer, or what only the server can tell.
+//! What a value written at the id's place means: none given, zero, an integer, or what only the
+//! server can tell.
 
 use self::number::{Decimal, rounded_float};
 use super::dialect::{Dialect, SqlMode};
@@ -18,18 +19,21 @@ pub enum IdValue {
     Zero,
     /// What becomes 0 in an integer column: `0.4`, `'0.4'`, `0e0`, `FALSE`, `0x00`, `b'0'`
     ConvertedZero,
-    /// What rounds to zero from below, `-0.4`: zero in a signed column, out of range in an unsigned one.
+    /// What rounds to zero from below, `-0.4`: zero in a signed column, out of range in an unsigned
+    /// one.
     MinusZero,
     /// The client's n-th `?`, counted from 0 over the statement.
     Placeholder(u32),
     /// Spelled as an integer: the value is in `Body::integers`.
     Integer,
-    /// An integer once the server has converted it: `1.6`, `1e3`, `0x10`, `TRUE`, `DATE'2020-01-31'`; the value is in `Body::integers`.
+    /// An integer once the server has converted it: `1.6`, `1e3`, `0x10`, `TRUE`,
+    /// `DATE'2020-01-31'`; the value is in `Body::integers`.
     Converted,
-    /// A string that does not begin with a number: `''`, `'abc'`. An integer column takes it for 0, with warning 1366.
+    /// A string that does not begin with a number: `''`, `'abc'`. An integer column takes it for 0,
+    /// with warning 1366.
     Text,
-    /// A string that begins with a number which rounds to zero, and goes on: `'0abc'`. An integer column takes it for 0, with
-    /// warning 1265.
+    /// A string that begins with a number which rounds to zero, and goes on: `'0abc'`. An integer
+    /// column takes it for 0, with warning 1265.
     TruncatedZero,
     /// The same with a number above zero, `'7abc'`; the value is in `Body::integers`.
     Truncated,
@@ -142,7 +146,8 @@ fn constant(lexer: &Lexer<'_>, token: Token, params_before: u32) -> Constant {
             value.map_or(Constant::EXPRESSION, Constant::Float)
         }
         TokenKind::String => string(lexer, content(bytes)),
-        // MySQL warns that N'' will be utf8mb4 one day; an id in its place would take the warning away.
+        // MySQL warns that N'' will be utf8mb4 one day; an id in its place would take the warning
+        // away.
         TokenKind::NationalString if lexer.dialect().is_mariadb() => {
             string(lexer, content(bytes.get(1..).unwrap_or_default()))
         }
@@ -194,8 +199,8 @@ fn hex_string(bytes: &[u8]) -> Option<Vec<u8>> {
     pairs.map(|pair| u8::try_from(digits(pair, 16)?).ok()).collect()
 }
 
-/// The content of a string that is to become an integer. Both servers pass over blanks and tabs before a number, MariaDB
-/// over line ends too; after one it notes that data were truncated (1265).
+/// The content of a string that is to become an integer. Both servers pass over blanks and tabs
+/// before a number, MariaDB over line ends too; after one it notes that data were truncated (1265).
 pub fn of_text(content: &[u8], mariadb: bool) -> Classified {
     let start = content.iter().position(|&byte| byte != b' ' && byte != b'\t').unwrap_or(content.len());
     let whole = content.get(start..).unwrap_or_default();
@@ -211,7 +216,8 @@ pub fn of_text(content: &[u8], mariadb: bool) -> Classified {
     }
 }
 
-/// Text that is not a number as a whole. Its beginning tells; where that is of bytes that may need unescaping, nothing does.
+/// Text that is not a number as a whole. Its beginning tells; where that is of bytes that may need
+/// unescaping, nothing does.
 fn of_no_number(inner: &[u8]) -> Classified {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'\'' | b'"');
     match inner.first() {
@@ -243,8 +249,8 @@ fn radix(bytes: &[u8], radix: u32) -> Option<i128> {
     (!written.is_empty() && written.len() <= digits_max).then(|| digits(written, radix)).flatten()
 }
 
-/// What a value of several tokens means: signs, parentheses around a constant, strings in pieces or with a character set,
-/// `DATE'...'`, `DEFAULT(id)`. All else is an expression.
+/// What a value of several tokens means: signs, parentheses around a constant, strings in pieces or
+/// with a character set, `DATE'...'`, `DEFAULT(id)`. All else is an expression.
 pub(crate) fn of_span(
     lexer: &Lexer<'_>,
     span: Span,
@@ -308,7 +314,8 @@ fn of_words(lexer: &mut Lexer<'_>, token: Token, params_before: u32) -> Result<C
     }
 }
 
-/// A character set that has ASCII's digits. MySQL warns of `_utf8`, and an id in its place would take the warning away.
+/// A character set that has ASCII's digits. MySQL warns of `_utf8`, and an id in its place would
+/// take the warning away.
 fn is_introducer(word: &[u8], mariadb: bool) -> bool {
     let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
     [&b"_utf8mb4"[..], b"_latin1", b"_ascii", b"_binary"].into_iter().any(is)

@@ -1,18 +1,21 @@
 //! A version of the rules made ready: the first, or the next while another is active.
 //!
 //! # Why no id comes twice while the rules change
-//! 1. A statement takes its ids, then looks whether its version is retired, and is sent only if not ([`Tables::is_retired`]).
-//!    So all that is ever sent under a version was taken before it retired.
-//! 2. Tables are bound to other generators after that, and a binding raises the new generator above the bound that the
-//!    store has of the old one (`ids/bindings`): above all that was taken.
-//! 3. A generator whose description changed is opened a second time. Both draw from one bound, so their ranges never
-//!    overlap (`ids/fence`), whatever their steps; the first is closed before the second is used, so ids go on ascending.
-//!    What it hands back lies above all that it issued, and above the floor of no table: where a table is new to the
-//!    generator, nothing is handed back. The same where the next one issues ids that the first left out, by its step and
-//!    offset: others may have used those, so the tables are asked as if they were new.
-//! 4. Where a step fails, panics or is cut off, tables may be bound to generators that never became active. The old rules go on
-//!    as a version of their own that binds those tables back before it issues for them. After the last binding there is no
-//!    way back, since old generators close: from there on it is the next version that becomes active ([`Handover`]).
+//! 1. A statement takes its ids, then looks whether its version is retired, and is sent only if not
+//!    ([`Tables::is_retired`]). So all that is ever sent under a version was taken before it
+//!    retired.
+//! 2. Tables are bound to other generators after that, and a binding raises the new generator above
+//!    the bound that the store has of the old one (`ids/bindings`): above all that was taken.
+//! 3. A generator whose description changed is opened a second time. Both draw from one bound, so
+//!    their ranges never overlap (`ids/fence`), whatever their steps; the first is closed before
+//!    the second is used, so ids go on ascending. What it hands back lies above all that it issued,
+//!    and above the floor of no table: where a table is new to the generator, nothing is handed
+//!    back. The same where the next one issues ids that the first left out, by its step and offset:
+//!    others may have used those, so the tables are asked as if they were new.
+//! 4. Where a step fails, panics or is cut off, tables may be bound to generators that never became
+//!    active. The old rules go on as a version of their own that binds those tables back before it
+//!    issues for them. After the last binding there is no way back, since old generators close:
+//!    from there on it is the next version that becomes active ([`Handover`]).
 //!
 //! [`Handover`]: crate::tables::in_force
 
@@ -61,7 +64,8 @@ pub(super) struct Next {
 }
 
 impl Tables {
-    /// The first version: binds every table that the rules name and the backend has, and opens the generators above them.
+    /// The first version: binds every table that the rules name and the backend has, and opens the
+    /// generators above them.
     pub(super) async fn open(rules: Arc<RuleSet>, backend: Backend) -> Result<Tables, TableError> {
         let next = Next::make(None, rules, backend).await?;
         next.bind(None).await?;
@@ -83,8 +87,8 @@ impl Tables {
         }
     }
 
-    /// Before the tables are looked at: which of their ids count depends on the node. `old`: what it has open is kept, where
-    /// its rule is the same.
+    /// Before the tables are looked at: which of their ids count depends on the node. `old`: what
+    /// it has open is kept, where its rule is the same.
     async fn open_timestamps(&mut self, old: Option<&Tables>) -> Result<(), TableError> {
         for spec in self.rules.clone().acting_generators() {
             let GeneratorKind::Timestamp(timestamp) = &spec.kind else { continue };
@@ -140,7 +144,8 @@ impl Tables {
         }
     }
 
-    /// Reads and locks what the rules name, and changes nothing else. `old`: what it has bound is not asked for its ids.
+    /// Reads and locks what the rules name, and changes nothing else. `old`: what it has bound is
+    /// not asked for its ids.
     async fn survey(&self, old: Option<&Tables>) -> Result<Vec<Live>, TableError> {
         let mut live = Vec::new();
         let mut is_locking = false;
@@ -194,7 +199,8 @@ impl Tables {
         for ambiguous in &found.ambiguous {
             tracing::error!("{ambiguous}");
         }
-        // Those that a pattern passes over are known too: the first statement into one does not wait.
+        // Those that a pattern passes over are known too: the first statement into one does not
+        // wait.
         let all = found.tables.into_iter().chain(found.passed);
         Ok(all.filter(|(_, rule)| rule.mode == Mode::On).collect())
     }
@@ -211,7 +217,8 @@ impl Tables {
         matches!(spec.map(|spec| &spec.kind), Some(GeneratorKind::Timestamp(_)))
     }
 
-    /// Whether the table is bound here as `next` would bind it by `rule`, and nobody has moved it since.
+    /// Whether the table is bound here as `next` would bind it by `rule`, and nobody has moved it
+    /// since.
     fn binds_as(&self, next: &Tables, rule: &Rule, table: &str) -> bool {
         self.is_bound_by(rule, table)
             && !self.generators.get(&rule.generator).is_some_and(Generator::is_lost)
@@ -222,8 +229,8 @@ impl Tables {
                     && self.leaves_no_more_out(next, &rule.generator))
     }
 
-    /// Whether `next` issues no ids that this version leaves to others, the server's own counter say: where the step goes
-    /// from 2 to 1, those in between may be in the table.
+    /// Whether `next` issues no ids that this version leaves to others, the server's own counter
+    /// say: where the step goes from 2 to 1, those in between may be in the table.
     fn leaves_no_more_out(&self, next: &Tables, generator: &GeneratorName) -> bool {
         let kind = |rules: &RuleSet| rules.generator(generator).map(|spec| spec.kind.clone());
         match (kind(&self.rules), kind(&next.rules)) {
@@ -248,7 +255,8 @@ impl Tables {
         tables
     }
 
-    /// These rules as a version of its own, which knows none of the tables that were to be bound otherwise.
+    /// These rules as a version of its own, which knows none of the tables that were to be bound
+    /// otherwise.
     fn again(&self, without: &[Live]) -> Tables {
         let mut tables = self.with_backend(self.backend.clone());
         tables.generators.clone_from(&self.generators);
@@ -271,7 +279,8 @@ impl Tables {
 }
 
 impl Next {
-    /// Makes all that may fail and that nobody sees. The old version, where there is one, serves on.
+    /// Makes all that may fail and that nobody sees. The old version, where there is one, serves
+    /// on.
     pub(super) async fn make(
         old: Option<&Tables>,
         rules: Arc<RuleSet>,
@@ -282,7 +291,8 @@ impl Next {
         tables.read_views().await?;
         tables.read_shadows().await;
         let live = tables.survey(old).await?;
-        // Before their tables are bound: a table that moves away meanwhile takes them along (`ids/fence/moves`).
+        // Before their tables are bound: a table that moves away meanwhile takes them along
+        // (`ids/fence/moves`).
         for spec in rules.acting_generators() {
             let GeneratorKind::Sequence(sequence) = &spec.kind else { continue };
             let max = max_of(spec, sequence, &live);

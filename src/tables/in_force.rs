@@ -20,7 +20,8 @@ use crate::tables::locks::TableLocks;
 use crate::tables::lookup::Ddl;
 use crate::tables::{Backend, TableError, Tables, Taken};
 
-/// What all sessions share. A statement takes one version of it, by `InForce::now`, and keeps to that.
+/// What all sessions share. A statement takes one version of it, by `InForce::now`, and keeps to
+/// that.
 pub struct InForce {
     now: ArcSwap<Tables>,
     /// The store was not there when the rules were read: none of their generators is open.
@@ -32,7 +33,8 @@ pub struct InForce {
     past: Mutex<Vec<Weak<Tables>>>,
 }
 
-/// Between two versions. However it ends, by an error or a panic or cut off, sessions get a version that is not retired.
+/// Between two versions. However it ends, by an error or a panic or cut off, sessions get a version
+/// that is not retired.
 struct Handover<'a> {
     in_force: &'a InForce,
     old: &'a Arc<Tables>,
@@ -49,8 +51,8 @@ impl Drop for Handover<'_> {
 }
 
 impl InForce {
-    /// Binds every table that the rules name and the backend has, and opens the generators above them. `trusts_clock`: this
-    /// machine's clock is right, whatever the backend's says.
+    /// Binds every table that the rules name and the backend has, and opens the generators above
+    /// them. `trusts_clock`: this machine's clock is right, whatever the backend's says.
     pub async fn open(
         rules: Arc<RuleSet>,
         schema: Option<Schema>,
@@ -102,14 +104,15 @@ impl InForce {
         self.now().rules.clone()
     }
 
-    /// Makes `rules` active for every statement that comes from now on, or fails and leaves those that were.
+    /// Makes `rules` active for every statement that comes from now on, or fails and leaves those
+    /// that were.
     pub async fn change(&self, rules: Arc<RuleSet>) -> Result<(), TableError> {
         let _one_at_a_time = self.changing.lock().await;
         self.change_to(rules).await
     }
 
-    /// Binds all tables again, above the ids that are in them: after a lapse of their locks another store's proxy may have issued
-    /// ids.
+    /// Binds all tables again, above the ids that are in them: after a lapse of their locks another
+    /// store's proxy may have issued ids.
     pub async fn bind_again(&self) -> Result<(), TableError> {
         let _one_at_a_time = self.changing.lock().await;
         let old = self.now();
@@ -178,13 +181,15 @@ impl InForce {
         self.now().suspect(target);
     }
 
-    /// From time to time: views that were made past this proxy are seen, and locks that nobody needs any more given up.
+    /// From time to time: views that were made past this proxy are seen, and locks that nobody
+    /// needs any more given up.
     pub async fn tidy(&self) -> Result<(), SchemaError> {
         self.give_up_locks().await;
         self.now().read_views().await
     }
 
-    /// A table's lock is held while its rule is active, and while a statement is under way that began when it was.
+    /// A table's lock is held while its rule is active, and while a statement is under way that
+    /// began when it was.
     async fn give_up_locks(&self) {
         let Some(locks) = &self.backend.locks else { return };
         // A change takes locks for tables that are bound later.
@@ -214,13 +219,15 @@ impl InForce {
         self.now().compare_clocks().await;
     }
 
-    /// Generators that could not be opened, and those whose nodes went to other proxies while this one was away, are opened.
+    /// Generators that could not be opened, and those whose nodes went to other proxies while this
+    /// one was away, are opened.
     pub async fn reopen(&self) -> Result<(), TableError> {
         if !self.must_reopen() {
             return Ok(());
         }
         let _one_at_a_time = self.changing.lock().await;
-        // After the lock: a reload that held it may have opened them, and the rules from before it must not come back.
+        // After the lock: a reload that held it may have opened them, and the rules from before it
+        // must not come back.
         if !self.must_reopen() {
             return Ok(());
         }

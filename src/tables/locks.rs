@@ -2,11 +2,13 @@
 //! the backend keeps them apart, by user-level locks (`GET_LOCK`) of one connection that lives as
 //! long as the proxy (`locks/server` tells which).
 //!
-//! A lock ends with its connection, and this proxy learns of that later. So its ids are good for a lease (300 ms) from when the locks
-//! were last seen held, and who takes a lock waits longer than that (600 ms) before it looks which ids are in the table. A
-//! statement takes its ids first and looks at the lease then. Where the locks were not seen in time, another store's proxy may have
-//! issued ids in the meantime: all tables are bound again, above what is in them, before the lease is renewed. A process may be stopped
-//! between any two steps: what it did not send in time (150 ms after the lease) is not sent any more, and its session ends.
+//! A lock ends with its connection, and this proxy learns of that later. So its ids are good for a
+//! lease (300 ms) from when the locks were last seen held, and who takes a lock waits longer than
+//! that (600 ms) before it looks which ids are in the table. A statement takes its ids first and
+//! looks at the lease then. Where the locks were not seen in time, another store's proxy may have
+//! issued ids in the meantime: all tables are bound again, above what is in them, before the lease
+//! is renewed. A process may be stopped between any two steps: what it did not send in time (150 ms
+//! after the lease) is not sent any more, and its session ends.
 
 mod ahead;
 mod held;
@@ -77,8 +79,8 @@ impl LockError {
         matches!(self, LockError::Store(error) if error.passes())
     }
 
-    /// Whether the server keeps no such locks: Percona XtraDB Cluster's strict mode, MySQL Router where sessions share connections,
-    /// servers that do not know the function.
+    /// Whether the server keeps no such locks: Percona XtraDB Cluster's strict mode, MySQL Router
+    /// where sessions share connections, servers that do not know the function.
     fn has_no_locks(&self) -> bool {
         matches!(self, LockError::Query { error: mysql_async::Error::Server(error), .. }
             if matches!(error.code, 1105 | 1235 | 1305 | 3566))
@@ -160,7 +162,7 @@ impl TableLocks {
         TableLocks { inner }
     }
 
-    /// Takes the table's lock and keeps it. Before the ids in the table are looked at, [`TableLocks::settled`] must be waited for.
+    /// Takes and keeps the table's lock. Its ids are looked at after [`TableLocks::settled`].
     pub async fn take(&self, table: &str) -> Result<(), LockError> {
         if self.inner.unguarded.load(Ordering::Relaxed) {
             return Ok(());
@@ -210,8 +212,9 @@ impl TableLocks {
         if lost.is_empty() { None } else { lost.get(&table()).cloned() }
     }
 
-    /// Whether ids that were taken before may be used: the locks were seen held a moment ago, or are now. Waits for `limit`, and
-    /// at least for as long as it takes to bind the tables again. The error tells why not.
+    /// Whether ids that were taken before may be used: the locks were seen held a moment ago, or
+    /// are now. Waits for `limit`, and at least for as long as it takes to bind the tables again.
+    /// The error tells why not.
     pub async fn seen(&self, limit: Duration) -> Result<(), String> {
         if self.inner.is_seen() {
             return Ok(());
@@ -232,8 +235,8 @@ impl TableLocks {
         Err(why.unwrap_or_else(|| "the locks of the ruled tables have not been seen in time".to_owned()))
     }
 
-    /// Until when statements may be sent whose ids were taken by now: later another store's proxy may issue these ids. `None`: the locks
-    /// were not seen in time.
+    /// Until when statements may be sent whose ids were taken by now: later another store's proxy
+    /// may issue these ids. `None`: the locks were not seen in time.
     pub fn send_by(&self) -> Option<SendBy> {
         self.inner.send_by()
     }
@@ -304,7 +307,8 @@ impl Inner {
         LockError::Held { table: table.to_owned(), holder, whose }
     }
 
-    /// Who holds these locks, once those that were free are taken. A connection that fails is given up, and with it what it held.
+    /// Who holds these locks, once those that were free are taken. A connection that fails is given
+    /// up, and with it what it held.
     async fn ask(&self, held: &mut Held, tables: &[&str]) -> Result<Vec<Holder>, LockError> {
         let primary = self.schema.primary().get();
         // A lock on another server than sessions write to keeps nobody off.
@@ -389,13 +393,15 @@ impl Inner {
     }
 
     async fn take_note(&self, held: &mut Held, found: Vec<Holder>, begun: Duration) {
-        // By the time of the answer: the look itself may have taken so long that another store had the locks meanwhile.
+        // By the time of the answer: the look itself may have taken so long that another store had
+        // the locks meanwhile.
         let was_seen = {
             let lease = self.lease.load();
             lease.server == held.server && boottime() < lease.until
         };
         let has_stayed = !std::mem::take(&mut held.is_new);
-        // Connections of one server have other numbers each, until it starts again: then this one's has ended too.
+        // Connections of one server have other numbers each, until it starts again: then this one's
+        // has ended too.
         let is_same = |old: Holder, new: Holder| has_stayed && old.connection() == new.connection();
         let has_lapsed = held
             .tables

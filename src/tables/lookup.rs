@@ -1,4 +1,5 @@
-//! What a name in a statement means: a ruled table's columns as they were read last, a view of one, or nothing of ours.
+//! What a name in a statement means: a ruled table's columns as they were read last, a view of one,
+//! or nothing of ours.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,7 +90,8 @@ impl Tables {
         self.change_known(|known| known.values_mut().for_each(|entry| entry.is_bound = false));
     }
 
-    /// Changes what is known; another thread's change at the same moment may have `change` run again.
+    /// Changes what is known; another thread's change at the same moment may have `change` run
+    /// again.
     pub(super) fn change_known(&self, change: impl Fn(&mut Known)) {
         self.known.rcu(|known| {
             let mut known = Known::clone(known);
@@ -124,7 +126,8 @@ impl Tables {
         self.views.contains(&self.folded(schema, name))
     }
 
-    /// Reads the views afresh; those made past this proxy are seen when this is called from time to time.
+    /// Reads the views afresh; those made past this proxy are seen when this is called from time to
+    /// time.
     pub async fn read_views(&self) -> Result<(), SchemaError> {
         let ddl = self.backend.ddl.seen();
         let Some(schema) = &self.backend.schema else {
@@ -138,7 +141,8 @@ impl Tables {
         {
             self.renew_mentions();
         }
-        // Where they could not be read, what was known before goes on: statements on other tables must not fail for it.
+        // Where they could not be read, what was known before goes on: statements on other tables
+        // must not fail for it.
         self.views.settle(ddl);
         views.map(|_| ())
     }
@@ -159,8 +163,8 @@ impl Tables {
         }
     }
 
-    /// Reads a table's columns afresh, and binds it where it is new, so that [`Tables::lookup`] knows it. `again`: also
-    /// where what is known is not old.
+    /// Reads a table's columns afresh, and binds it where it is new, so that [`Tables::lookup`]
+    /// knows it. `again`: also where what is known is not old.
     pub(crate) async fn fetch(&self, schema: &str, table: &str, again: bool) {
         let _one_at_a_time = self.backend.fetching.lock().await;
         // To bind the table now could take it back from the generator of the next version.

@@ -1,4 +1,5 @@
-//! Which texts can concern a rule at all: the words of ruled tables, of tables in shadow mode, and of their views.
+//! Which texts can concern a rule at all: the words of ruled tables, of tables in shadow mode, and
+//! of their views.
 
 use crate::rules::mentions::{DefaultSchema, Mention, Mentions};
 use crate::rules::model::Mode;
@@ -6,7 +7,8 @@ use crate::sql::glance::has_word;
 use crate::sql::statement::dynamic::shows_its_text;
 use crate::tables::Tables;
 
-/// Whether a rule may concern a text in which this was found. `escapes`: whether backslashes are escapes, if that is known.
+/// Whether a rule may concern a text in which this was found. `escapes`: whether backslashes are
+/// escapes, if that is known.
 pub(crate) fn is_concerning(mention: Mention, text: &[u8], escapes: Option<bool>) -> bool {
     mention.table || mention.dynamic && !shows_its_text(text, escapes)
 }

@@ -1,5 +1,5 @@
-//! DDL that does not come through this proxy: the columns of tables in use are compared every second, and at once where the
-//! server says something that they do not explain.
+//! DDL that does not come through this proxy: the columns of tables in use are compared every
+//! second, and at once where the server says something that they do not explain.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -19,8 +19,9 @@ pub const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 const SUSPECT_AGE: Duration = Duration::from_millis(100);
 
 impl Tables {
-    /// Reads the tables again that were used since they were read last, all base tables by one query. Those whose columns are the
-    /// same stay known as they are; others are read whole when they are needed next.
+    /// Reads the tables again that were used since they were read last, all base tables by one
+    /// query. Those whose columns are the same stay known as they are; others are read whole when
+    /// they are needed next.
     pub async fn refresh(&self) -> Result<(), SchemaError> {
         let Some(schema) = &self.backend.schema else { return Ok(()) };
         let ddl = self.backend.ddl.seen();
@@ -77,7 +78,8 @@ impl Tables {
         rule.is_some_and(|rule| rule.meant(name.table(), shape.columns.iter()) == Meant::Passes)
     }
 
-    /// The server refused a statement on this table in a way that other columns than we know would explain.
+    /// The server refused a statement on this table in a way that other columns than we know would
+    /// explain.
     pub(crate) fn suspect(&self, target: &Target) {
         let base = self.folded(&target.rule.schema, &target.table).into_owned();
         let (schema, name) = target.named();

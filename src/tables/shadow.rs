@@ -1,5 +1,5 @@
-//! Tables in shadow mode: known to the planner as if their rules were on, and to nothing else. No id is taken for them, nothing
-//! is bound or locked, and no statement waits for their columns.
+//! Tables in shadow mode: known to the planner as if their rules were on, and to nothing else. No
+//! id is taken for them, nothing is bound or locked, and no statement waits for their columns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use crate::tables::shadow_counts::{Outcome, ShadowCount};
 use crate::tables::view_targets::{ViewTargets, read_view_targets};
 use crate::tables::{InForce, SHAPE_AGE_MAX, Tables};
 
-/// What was read of the tables in shadow mode, and of their views; as the backend compares their names.
+/// What was read of the tables in shadow mode, and of their views; as the backend compares their
+/// names.
 #[derive(Default)]
 pub(super) struct Shadows {
     tables: BTreeMap<FoldedName<'static>, Lookup>,
@@ -50,8 +51,9 @@ impl Tables {
         self.shadows.load().views.keys().cloned().collect()
     }
 
-    /// As [`Tables::lookup`], with tables in shadow mode ruled as if they were on. [`Lookup::Unknown`] of such tables only: what
-    /// is to be known of others was fetched for the statement on its way.
+    /// As [`Tables::lookup`], with tables in shadow mode ruled as if they were on.
+    /// [`Lookup::Unknown`] of such tables only: what is to be known of others was fetched for the
+    /// statement on its way.
     pub(crate) fn rehearsed(&self, schema: &str, table: &str) -> Lookup {
         let shadows = self.shadows.load();
         let found = self.rules.shadow(self.backend.case, schema, table);
@@ -84,8 +86,8 @@ impl Tables {
         self.backend.shadow.count(name, outcome, asks, digest);
     }
 
-    /// Reads the columns of all tables in shadow mode, and their views, where they are old or DDL was seen. Nobody waits for it but who makes a
-    /// version ready, and nothing fails with it.
+    /// Reads the columns of all tables in shadow mode, and their views, where they are old or DDL
+    /// was seen. Nobody waits for it but who makes a version ready, and nothing fails with it.
     pub(super) async fn read_shadows(&self) {
         let ddl = self.backend.ddl.seen();
         let shadows = self.shadows.load();

@@ -1,4 +1,5 @@
-//! What would become of statements into the tables whose rules are in shadow mode, counted by table.
+//! What would become of statements into the tables whose rules are in shadow mode, counted by
+//! table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,13 +29,15 @@ pub(crate) enum Outcome {
     Left,
     /// It would get an error, and why.
     Refused(String),
-    /// It would be shown to the server, and refused for this where the server has no error of its own.
+    /// It would be shown to the server, and refused for this where the server has no error of its
+    /// own.
     ServerFirst(String),
     /// What it would be depends on what was not known.
     Unknown(&'static str),
 }
 
-/// A table whose rule is in shadow mode, or was since the proxy began, and its statements by what would have become of them.
+/// A table whose rule is in shadow mode, or was since the proxy began, and its statements by what
+/// would have become of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShadowCount {
     pub schema: String,
@@ -70,7 +73,8 @@ pub(crate) struct Shadow {
 }
 
 impl Shadow {
-    /// `name`: schema and table, where they are known. `asks`: the server would be asked something first.
+    /// `name`: schema and table, where they are known. `asks`: the server would be asked something
+    /// first.
     pub(crate) fn count(
         &self,
         name: Option<(&str, &str)>,

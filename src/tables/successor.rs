@@ -46,7 +46,8 @@ impl Asked<'_> {
 }
 
 impl Tables {
-    /// Ids that are at hand. Whether they may be used is for [`Tables::is_guarded`] to say, after they were taken.
+    /// Ids that are at hand. Whether they may be used is for [`Tables::is_guarded`] to say, after
+    /// they were taken.
     pub(crate) fn take_at_once(&self, target: &Target, n: NonZeroU64) -> Option<IdBlock> {
         if self.backend.successor.is_some() {
             return None;
@@ -100,8 +101,9 @@ impl Tables {
         Ok(block)
     }
 
-    /// Until when ids that were taken for the table under these rules may be sent; `None`: that is not known. A lapse of the locks retires
-    /// the rules before there is another lease, so the lease is read first.
+    /// Until when ids that were taken for the table under these rules may be sent; `None`: that is
+    /// not known. A lapse of the locks retires the rules before there is another lease, so the
+    /// lease is read first.
     pub(crate) fn send_by(&self, target: &Target) -> Option<SendBy> {
         let by = self.lease(target)?;
         (!self.is_retired()).then_some(by)
@@ -134,7 +136,8 @@ impl Tables {
         locks.lost(|| self.bound_name(&target.rule, &target.table))
     }
 
-    /// As [`Generator::expect`]. While another process issues the ids it does not know of these before they are stored.
+    /// As [`Generator::expect`]. While another process issues the ids it does not know of these
+    /// before they are stored.
     pub(crate) fn expect(&self, target: &Target, ids: &Arc<[u64]>) {
         if let Some(generator) = self.generators.get(&target.rule.generator) {
             generator.expect(ids);
@@ -184,7 +187,8 @@ impl InForce {
         }
     }
 
-    /// After [`InForce::yield_to`]: the successor has ended without taking over, and the store is open again.
+    /// After [`InForce::yield_to`]: the successor has ended without taking over, and the store is
+    /// open again.
     pub async fn take_back(&self) -> Result<(), TableError> {
         let _one_at_a_time = self.changing.lock().await;
         let old = self.now();

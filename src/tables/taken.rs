@@ -1,4 +1,5 @@
-//! What is taken of each generator, whatever version of the rules is active; and whether an operator has stopped it.
+//! What is taken of each generator, whatever version of the rules is active; and whether an
+//! operator has stopped it.
 
 use std::array;
 use std::collections::BTreeMap;

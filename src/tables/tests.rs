@@ -1,4 +1,5 @@
-//! One version of the rules after the other, without a server: tables are known by their names alone.
+//! One version of the rules after the other, without a server: tables are known by their names
+//! alone.
 
 use std::num::NonZeroU64;
 use std::pin::pin;
@@ -13,7 +14,8 @@ use crate::store::memory::{MemoryStore, Moment};
 use crate::tables::change::Next;
 use crate::tables::{InForce, Tables};
 
-/// Generators `g`, with these keys, and `h`; all tables whose name begins with "t" draw from `generator`.
+/// Generators `g`, with these keys, and `h`; all tables whose name begins with "t" draw from
+/// `generator`.
 fn rules(keys: &str, generator: &str) -> Arc<RuleSet> {
     let text = format!(
         "schema = \"s\"\n[generators.g]\nkind = \"sequence\"\nseed = \"none\"\nbatch = 100\n{keys}\n\
@@ -138,8 +140,8 @@ async fn tables_are_opened_once_the_store_answers_again() {
     assert!(Arc::ptr_eq(&version, &in_force.now()), "all are open");
 }
 
-/// Table t moves from g to h; that fails after the retirement as `fail` has it. The old rules go on, or the new, and
-/// the next change succeeds.
+/// Table t moves from g to h; that fails after the retirement as `fail` has it. The old rules go
+/// on, or the new, and the next change succeeds.
 #[track_caller]
 fn check_handover(
     keys: &str,

@@ -1,5 +1,5 @@
-//! All views of ruled tables, each followed to its table, read at one moment. Rehearsals need them so: they
-//! hold no statement up to look at its view.
+//! All views of ruled tables, each followed to its table, read at one moment. Rehearsals need them
+//! so: they hold no statement up to look at its view.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,8 @@ pub struct ViewTarget {
 
 pub type ViewTargets = BTreeMap<FoldedName<'static>, ViewTarget>;
 
-/// The backend's views that mention a table of which `base` knows something: three queries and one more for each 32 of them.
+/// The backend's views that mention a table of which `base` knows something: three queries and one
+/// more for each 32 of them.
 pub async fn read_view_targets(
     schema: &Schema,
     case: NameCase,

@@ -1,7 +1,8 @@
-//! One process takes the place of another (`rowstamp serve --takeover`) while clients connect and insert.
+//! One process takes the place of another (`rowstamp serve --takeover`) while clients connect and
+//! insert.
 //!
-//! The process that runs listens on a Unix socket in `state.path`. What goes over it are lines of JSON, requests and
-//! replies (`wire`); the way of a takeover is
+//! The process that runs listens on a Unix socket in `state.path`. What goes over it are lines of
+//! JSON, requests and replies (`wire`); the way of a takeover is
 //!
 //! | the new process | the one that runs |
 //! |---|---|
@@ -13,8 +14,8 @@
 //! | accepts clients | serves those it has; the ids of their INSERTs it asks the new process for (`take`, `pass`) |
 //! | | ends with its last session, or at `limits.drain_timeout` |
 //!
-//! There is never more than one process that makes ids. Where the new one ends before `done`, the old one opens the store
-//! again and accepts on.
+//! There is never more than one process that makes ids. Where the new one ends before `done`, the
+//! old one opens the store again and accepts on.
 
 mod server;
 mod socket;

@@ -1,4 +1,5 @@
-//! The process that issues ids, as others find it: who is to take over, and who did not end yet and needs ids.
+//! The process that issues ids, as others find it: who is to take over, and who did not end yet and
+//! needs ids.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,8 +17,8 @@ use crate::tables::InForce;
 use crate::takeover::socket::{Lines, SOCKET, TakeoverError, is_ours, listen};
 use crate::takeover::wire::{PROTOCOL, Passed, Reply, Request};
 
-/// How long the other process may take between two lines of a takeover. It opens the store and every ruled table, and waits some
-/// seconds for a lock that is not free yet.
+/// How long the other process may take between two lines of a takeover. It opens the store and
+/// every ruled table, and waits some seconds for a lock that is not free yet.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Another process that asks for this one's place.
@@ -50,7 +51,8 @@ impl TakeoverRequest {
 pub struct Handover(Lines);
 
 impl Handover {
-    /// Asks the process that has `folder` as its `state.path`; with its place comes its listening socket. `None`: there is none.
+    /// Asks the process that has `folder` as its `state.path`; with its place comes its listening
+    /// socket. `None`: there is none.
     pub async fn ask(folder: &Path, address: String) -> Result<Option<(Handover, OwnedFd)>, TakeoverError> {
         let path = folder.join(SOCKET);
         let mut lines = match Lines::connect(&path).await {
@@ -74,7 +76,8 @@ impl Handover {
         }
     }
 
-    /// The store and the tables are open, and [`TakeoverServer::open`] has been called. After `Ok` this process serves.
+    /// The store and the tables are open, and [`TakeoverServer::open`] has been called. After `Ok`
+    /// this process serves.
     pub async fn ready(mut self) -> Result<(), TakeoverError> {
         let told = async {
             self.0.send(&Request::Ready).await?;

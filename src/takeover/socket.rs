@@ -35,7 +35,8 @@ pub enum TakeoverError {
     Socket { path: PathBuf, error: io::Error },
 }
 
-/// A socket at `folder` in the place of any that is there. Another process of the same user may connect.
+/// A socket at `folder` in the place of any that is there. Another process of the same user may
+/// connect.
 pub(super) fn listen(folder: &Path) -> io::Result<UnixListener> {
     // The name is the other process's until the last step, which puts one in the other's place.
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

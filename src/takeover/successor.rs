@@ -85,7 +85,8 @@ impl RemoteSuccessor {
             self.idle().push(lines);
             return Ok(reply);
         }
-        // Where its end has come, another process has its place. Ids that were asked for twice are a gap.
+        // Where its end has come, another process has its place. Ids that were asked for twice are
+        // a gap.
         self.idle().clear();
         let mut lines = Lines::connect(&self.path).await?;
         let reply = exchange_on(&mut lines, request).await?;

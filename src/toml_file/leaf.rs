@@ -123,7 +123,8 @@ fn check_integer(number: &DeInteger<'_>, forms: &Forms<'_>) -> Option<Result<Val
     else {
         return Some(Err(format!("is too large: write a number up to {}", u64::MAX)));
     };
-    // The range's ends are small: that a float is inexact beyond 2^53 does not move a number over them.
+    // The range's ends are small: that a float is inexact beyond 2^53 does not move a number over
+    // them.
     let approximate = value.as_f64().unwrap_or(f64::INFINITY);
     Some(if in_range(form, approximate) { Ok(value) } else { Err(out_of_range(digits, form)) })
 }

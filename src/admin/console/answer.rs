@@ -118,12 +118,13 @@ impl Table {
     }
 }
 
-/// As LIKE compares under a collation without case: `%` is any text, `_` one character, and `\` in front of
-/// either makes it mean itself.
-/// Source: MySQL manual, "String Comparison Functions and Operators".
+/// As LIKE compares under a collation without case: `%` is any text, `_` one character, and `\` in
+/// front of either makes it mean itself. Source: MySQL manual, "String Comparison Functions and
+/// Operators".
 fn is_like(text: &str, pattern: &[Part]) -> bool {
     let text: Vec<char> = text.to_lowercase().chars().collect();
-    // Where to go on if a character does not fit: after the last `%`, one character of the text later.
+    // Where to go on if a character does not fit: after the last `%`, one character of the text
+    // later.
     let (mut at, mut part_at, mut retry) = (0, 0, None);
     while let Some(character) = text.get(at) {
         match pattern.get(part_at) {

@@ -1,6 +1,6 @@
-//! HELP: each command with its form, its role and an example, in the columns of a server's HELP. The
-//! command-line clients print one row of three columns as a topic.
-//! Source: MySQL manual, "HELP Statement".
+//! HELP: each command with its form, its role and an example, in the columns of a server's HELP.
+//! The command-line clients print one row of three columns as a topic. Source: MySQL manual, "HELP
+//! Statement".
 
 use super::answer::{Table, Value, texts};
 use crate::admin::desk::Role;
@@ -112,7 +112,8 @@ const TOPICS: [Topic; 17] = [
     ),
 ];
 
-/// All topics for `None` and for "contents", which the clients ask for; else those that have it in their name.
+/// All topics for `None` and for "contents", which the clients ask for; else those that have it in
+/// their name.
 pub(super) fn help(topic: Option<&str>) -> Table {
     let wanted = topic.unwrap_or("contents").to_uppercase();
     if wanted == "CONTENTS" {

@@ -17,12 +17,12 @@ use crate::admin::lobby::Lobby;
 use crate::admin::socket::stream;
 use crate::mysql::error::Refusal;
 
-/// Connections to the console are numbered from here on, and the proxy's sessions from 1. At Ctrl-C a
-/// client sends KILL QUERY with its own number, which must not hit an application's session.
+/// Connections to the console are numbered from here on, and the proxy's sessions from 1. At Ctrl-C
+/// a client sends KILL QUERY with its own number, which must not hit an application's session.
 const CONNECTION_ID_MIN: u32 = 0x8000_0000;
 
-/// Serves the console for as long as it is polled; connections end with it. `tls` is asked at each login,
-/// so that a reload's certificates are used.
+/// Serves the console for as long as it is polled; connections end with it. `tls` is asked at each
+/// login, so that a reload's certificates are used.
 pub async fn serve(listener: Listener, desk: Arc<dyn Desk>, tls: impl Fn() -> Tls + Send + Sync) {
     let authenticator = Arc::new(Authenticator { desk, throttle: Throttle::default() });
     let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));

@@ -1,11 +1,11 @@
-//! The console: a port that any MySQL client, driver or GUI logs in to, and that answers its own commands.
-//! Operators read of it in docs/console.md.
+//! The console: a port that any MySQL client, driver or GUI logs in to, and that answers its own
+//! commands. Operators read of it in docs/console.md.
 //!
-//! In the order of a connection: `listener` accepts, `protocol/` logs the client in and stands between it
-//! and opensrv-mysql, whose calls are answered by `shim`. A statement is `run` in its `context`: what
-//! clients send on their own account is answered by `client/`, the rest is a `command`, read from
-//! `tokens`, or `syntax` says why it is none. What it shows are the tables of `show/` and `help`. What a
-//! statement is answered is an `answer`, or a `failure`.
+//! In the order of a connection: `listener` accepts, `protocol/` logs the client in and stands
+//! between it and opensrv-mysql, whose calls are answered by `shim`. A statement is `run` in its
+//! `context`: what clients send on their own account is answered by `client/`, the rest is a
+//! `command`, read from `tokens`, or `syntax` says why it is none. What it shows are the tables of
+//! `show/` and `help`. What a statement is answered is an `answer`, or a `failure`.
 
 mod answer;
 mod client;

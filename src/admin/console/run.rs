@@ -1,4 +1,5 @@
-//! A statement, whoever sends it and however: what it is answered, and what its answer's columns are.
+//! A statement, whoever sends it and however: what it is answered, and what its answer's columns
+//! are.
 
 use std::time::SystemTime;
 

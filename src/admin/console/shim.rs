@@ -1,5 +1,5 @@
-//! A client that has logged in, served by opensrv-mysql: statements in, answers out. A shim is what that
-//! library calls the code behind it.
+//! A client that has logged in, served by opensrv-mysql: statements in, answers out. A shim is what
+//! that library calls the code behind it.
 
 use std::io;
 use std::sync::Arc;
@@ -105,8 +105,8 @@ impl Shim {
         if state.prepared.len() >= PREPARED_MAX || bytes + statement.len() > PREPARED_BYTES_MAX {
             return Err(Failure::TooManyPrepared(state.prepared.len()));
         }
-        // opensrv-mysql keeps its data of the statements that a COM_RESET_CONNECTION ended. The next
-        // statements, with the same numbers, replace it.
+        // opensrv-mysql keeps its data of the statements that a COM_RESET_CONNECTION ended. The
+        // next statements, with the same numbers, replace it.
         if state.prepared.is_empty() {
             self.prepared = 0;
         }
@@ -120,8 +120,8 @@ impl Shim {
 impl<W: AsyncWrite + Send + Unpin> AsyncMysqlShim<W> for Shim {
     type Error = io::Error;
 
-    /// None, so that the library asks for no auth switch: the login was before it. What it would say in a
-    /// greeting (version, number, salt) stays the default, since that goes to nobody.
+    /// None, so that the library asks for no auth switch: the login was before it. What it would
+    /// say in a greeting (version, number, salt) stays the default, since that goes to nobody.
     async fn auth_plugin_for_username(&self, _user: &[u8]) -> &str {
         ""
     }

@@ -1,5 +1,5 @@
-//! Errors about a text that is none of the console's statements: what is wrong with it, and which word
-//! was meant.
+//! Errors about a text that is none of the console's statements: what is wrong with it, and which
+//! word was meant.
 
 use super::tokens::{Token, Unclosed};
 
@@ -60,7 +60,8 @@ fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .min_by_key(|known| (typos(known), far(known)))
 }
 
-/// As an error shows it: short, and never a text in quotes, which may be a literal of a client's data.
+/// As an error shows it: short, and never a text in quotes, which may be a literal of a client's
+/// data.
 pub(super) fn shown(token: Option<&Token<'_>>) -> String {
     let cut = |text: &str| match text.char_indices().nth(32) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),

@@ -1,4 +1,5 @@
-//! The console's statements cut into tokens. Comments count as blanks: drivers put their names into them.
+//! The console's statements cut into tokens. Comments count as blanks: drivers put their names into
+//! them.
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token<'a> {
@@ -104,7 +105,8 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// A doubled quote is one of the text. In a text, but not in a name, `\` escapes the next character.
+    /// A doubled quote is one of the text. In a text, but not in a name, `\` escapes the next
+    /// character.
     fn quoted(&mut self, quote: char, what: &'static str) -> Result<String, Unclosed> {
         let mut text = String::new();
         let mut characters = self.rest.char_indices().skip(1).peekable();

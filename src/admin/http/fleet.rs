@@ -1,4 +1,5 @@
-//! The proxies of a store. The store is asked for them every few seconds, however many pages are open.
+//! The proxies of a store. The store is asked for them every few seconds, however many pages are
+//! open.
 
 use std::time::Duration;
 

@@ -13,7 +13,8 @@ use crate::address::Address;
 
 const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Scripts and styles come from here alone, nothing is embedded anywhere, and nothing is kept in a cache.
+/// Scripts and styles come from here alone, nothing is embedded anywhere, and nothing is kept in a
+/// cache.
 const SECURITY: [(HeaderName, &str); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -27,10 +28,10 @@ const SECURITY: [(HeaderName, &str); 6] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-/// Which `Host` a request may name. This is against DNS rebinding: a foreign page, whose name was made to
-/// resolve to 127.0.0.1, could read what is shown here through a DBA's browser. Its requests have that
-/// name as their `Host`. On an address that the network reaches anybody may ask anyway, and under names
-/// that nobody can list.
+/// Which `Host` a request may name. This is against DNS rebinding: a foreign page, whose name was
+/// made to resolve to 127.0.0.1, could read what is shown here through a DBA's browser. Its
+/// requests have that name as their `Host`. On an address that the network reaches anybody may ask
+/// anyway, and under names that nobody can list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hosts {
     Any,

@@ -1,4 +1,5 @@
-//! How fast counters grow. They are read once a second, and their rate is that of the last ten seconds.
+//! How fast counters grow. They are read once a second, and their rate is that of the last ten
+//! seconds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};

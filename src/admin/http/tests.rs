@@ -305,7 +305,8 @@ fn the_page_needs_nothing_from_elsewhere() {
     }
 }
 
-/// The paths of a JSON value's fields: `a.b`, of the elements of a list `a[].b`, of a map's own keys `a.*`.
+/// The paths of a JSON value's fields: `a.b`, of the elements of a list `a[].b`, of a map's own
+/// keys `a.*`.
 fn paths(at: &str, value: &Value, all: &mut BTreeSet<String>) {
     const MAPS: [&str; 4] = ["statements", "refused", "traffic", "store"];
     match value {

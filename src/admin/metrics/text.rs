@@ -1,4 +1,5 @@
-//! Metrics as Prometheus reads them. Sources: "OpenMetrics 1.0", "Text format" (ABNF); Prometheus, "Exposition formats".
+//! Metrics as Prometheus reads them. Sources: "OpenMetrics 1.0", "Text format" (ABNF); Prometheus,
+//! "Exposition formats".
 
 use std::fmt;
 
@@ -53,8 +54,8 @@ pub(crate) fn encode(metrics: Vec<Metric>, format: Format) -> Result<String, fmt
     })
 }
 
-/// OpenMetrics to the plain format. There a counter's family has the name of its samples, and there are no
-/// UNIT lines and no EOF.
+/// OpenMetrics to the plain format. There a counter's family has the name of its samples, and there
+/// are no UNIT lines and no EOF.
 fn plain(text: &str) -> String {
     let counters: Vec<_> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();

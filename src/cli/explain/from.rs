@@ -78,7 +78,8 @@ fn read(
     Ok(())
 }
 
-/// What would become of a log's statements under the rules, without a look at any server: as text, and as JSON.
+/// What would become of a log's statements under the rules, without a look at any server: as text,
+/// and as JSON.
 pub fn explain_log(
     log: impl BufRead,
     format: Format,

@@ -1,4 +1,5 @@
-//! `rowstamp migrate plan`: which tables have AUTO_INCREMENT, how far they reach, and rules for them.
+//! `rowstamp migrate plan`: which tables have AUTO_INCREMENT, how far they reach, and rules for
+//! them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,13 +36,16 @@ pub struct PlanArgs {
     /// What the proposed generators are.
     #[arg(long, value_enum, value_name = "KIND", default_value = "sequence")]
     pub kind: Kind,
-    /// With --kind timestamp: the layout of the ids, by the name of a preset (`rowstamp decode --help` lists them).
+    /// With --kind timestamp: the layout of the ids, by the name of a preset (`rowstamp decode
+    /// --help` lists them).
     #[arg(long, value_name = "NAME", required_if_eq("kind", "timestamp"))]
     pub layout: Option<String>,
-    /// Sequences of even ids, for tables that are written to directly and through the proxy while they move.
+    /// Sequences of even ids, for tables that are written to directly and through the proxy while
+    /// they move.
     #[arg(long)]
     pub interleave: bool,
-    /// Write the rules, with mode = "off", to SCHEMA.toml in the rules' folder; what is there stays as it is.
+    /// Write the rules, with mode = "off", to SCHEMA.toml in the rules' folder; what is there stays
+    /// as it is.
     #[arg(long)]
     pub write: bool,
     /// As one JSON object.
@@ -153,7 +157,8 @@ async fn survey(
 const SAID_ELSEWHERE: [Code; 4] =
     [Code::AutoIncrementKept, Code::StepDiffers, Code::DriverStep, Code::ColumnNearlyFull];
 
-/// The findings of `check --online` for these tables, by the rules that they have and those that are proposed.
+/// The findings of `check --online` for these tables, by the rules that they have and those that
+/// are proposed.
 async fn checked(
     shard: &Shard,
     loaded: &Loaded,

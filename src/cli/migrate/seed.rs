@@ -1,4 +1,5 @@
-//! `rowstamp migrate seed`: generators above the ids and counters of their tables, over every shard.
+//! `rowstamp migrate seed`: generators above the ids and counters of their tables, over every
+//! shard.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -19,7 +20,8 @@ use crate::store::StoreError;
 pub struct SeedArgs {
     #[command(flatten)]
     pub target: Target,
-    /// Ids to leave free above what is found, for writers that take ids elsewhere until they have moved. For sequences.
+    /// Ids to leave free above what is found, for writers that take ids elsewhere until they have
+    /// moved. For sequences.
     #[arg(long, value_name = "IDS", default_value_t = 0)]
     pub margin: u64,
     /// Say what would be raised, and write nothing.

@@ -45,7 +45,8 @@ pub struct Target {
     pub config: ConfigArg,
     #[command(flatten)]
     pub choice: Choice,
-    /// A server that holds these tables; may be written several times. Default: the backend. The account is the control account.
+    /// A server that holds these tables; may be written several times. Default: the backend. The
+    /// account is the control account.
     #[arg(long = "shard", value_name = "ADDRESS")]
     pub shards: Vec<Address>,
 }
@@ -73,7 +74,8 @@ pub(super) struct Found {
     pub(super) absent: Vec<Absent>,
 }
 
-/// A chosen rule without a table on some server: none is there, or the control account does not see it.
+/// A chosen rule without a table on some server: none is there, or the control account does not see
+/// it.
 pub(super) struct Absent {
     /// `schema.table`, as the rule has it.
     pub(super) rule: String,

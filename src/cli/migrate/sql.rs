@@ -32,10 +32,12 @@ pub struct SqlArgs {
     /// The server that the SQL is for. Default: the backend. The account is the control account.
     #[arg(long = "shard", value_name = "ADDRESS")]
     pub shard: Option<Address>,
-    /// One step, ready for a client. Without it all are printed as comments: no client may run them at once.
+    /// One step, ready for a client. Without it all are printed as comments: no client may run them
+    /// at once.
     #[arg(long, value_enum, value_name = "STEP")]
     pub step: Option<StepName>,
-    /// How many servers take writes to these tables (a ring, or Galera), each by an offset of its own.
+    /// How many servers take writes to these tables (a ring, or Galera), each by an offset of its
+    /// own.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=32767))]
     pub servers: u64,
     /// Which of them this server is: its auto_increment_offset before the first step.
@@ -47,7 +49,8 @@ pub struct SqlArgs {
     /// Among all steps, that of the triggers which refuse INSERTs past the proxy.
     #[arg(long, conflicts_with = "step")]
     pub guard_triggers: bool,
-    /// With --step drop --back: where the server's counter begins. Default: above the tables' ids and the generator's bound.
+    /// With --step drop --back: where the server's counter begins. Default: above the tables' ids
+    /// and the generator's bound.
     #[arg(long, value_name = "ID", requires = "back", value_parser = clap::value_parser!(u64).range(1..=ID_MAX))]
     pub counter: Option<u64>,
 }
@@ -108,8 +111,8 @@ pub(super) async fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the server sits among those that take writes. What it counts by must fit: a wrong seat would make two servers hand out
-/// the same ids.
+/// Where the server sits among those that take writes. What it counts by must fit: a wrong seat
+/// would make two servers hand out the same ids.
 fn seat(args: &SqlArgs, counting: &Counting) -> Result<Seat, Usage> {
     let seat = Seat { nth: args.server, of: args.servers };
     if seat.nth > seat.of {
@@ -184,7 +187,8 @@ async fn subject(
     Ok(Some(Subject { schema, table: table.to_owned(), column, definition, counter_from }))
 }
 
-/// Whether the generator goes on beside the server's counter, as the rule is now; an error says what to do.
+/// Whether the generator goes on beside the server's counter, as the rule is now; an error says
+/// what to do.
 fn shares_no_ids(rule: &Rule, rules: &RuleSet) -> Result<(), &'static str> {
     if rule.mode != Mode::On {
         return Ok(());

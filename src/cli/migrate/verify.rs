@@ -20,7 +20,8 @@ use crate::migrate::verdict::{self, Done, Ids, Line, Outcome};
 pub struct VerifyArgs {
     #[command(flatten)]
     pub target: Target,
-    /// How far the migration is said to be: what must hold there is demanded. Without it: what must always hold.
+    /// How far the migration is said to be: what must hold there is demanded. Without it: what must
+    /// always hold.
     #[arg(long, value_enum, value_name = "STEP")]
     pub step: Option<Done>,
     /// Only ids above this one.
@@ -29,8 +30,9 @@ pub struct VerifyArgs {
     /// Only ids up to this one.
     #[arg(long, value_name = "ID")]
     pub up_to_id: Option<u64>,
-    /// Sessions with numbers up to this one began before the increments were set: what step interleave printed. Each server
-    /// has numbers of its own: with several, write it once for each --shard, in their order.
+    /// Sessions with numbers up to this one began before the increments were set: what step
+    /// interleave printed. Each server has numbers of its own: with several, write it once for each
+    /// --shard, in their order.
     #[arg(long, value_name = "NUMBER")]
     pub sessions_up_to: Vec<u64>,
     /// As one JSON object.
@@ -106,7 +108,8 @@ async fn judge(args: &VerifyArgs, found: &Found) -> anyhow::Result<Vec<Line>> {
 /// The tables of each rule, and whether their ids are integers.
 type ByRule<'a> = BTreeMap<(&'a str, &'a str), Vec<(&'a TableOf<'a>, bool)>>;
 
-/// Of one rule, the ids of all its tables on all servers: two of them with one id could never be merged.
+/// Of one rule, the ids of all its tables on all servers: two of them with one id could never be
+/// merged.
 async fn doubles(about: &str, tables: &[(&TableOf<'_>, bool)], range: (u64, u64)) -> anyhow::Result<Line> {
     if let [(only, _)] = tables
         && only.shard.schema.has_unique_key(only.column()).await?

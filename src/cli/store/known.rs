@@ -1,4 +1,5 @@
-//! What the backend tells of a sequence's tables: how far it may be raised by a typing error's measure, and how far lowered.
+//! What the backend tells of a sequence's tables: how far it may be raised by a typing error's
+//! measure, and how far lowered.
 
 use crate::config::Loaded;
 use crate::ids::ID_MAX;
@@ -42,7 +43,8 @@ async fn one(schema: &Schema, rule: &Rule, table: &str) -> Result<Option<Known>,
     }))
 }
 
-/// Why a raise of the sequence from `bound` needs a second word. What the backend does not tell is not known.
+/// Why a raise of the sequence from `bound` needs a second word. What the backend does not tell is
+/// not known.
 pub(super) async fn far(loaded: &Loaded, name: &str, bound: u64, to: u64) -> Option<Far> {
     let spec = loaded.rules.generator_named(name);
     let sequence = match spec.map(|spec| &spec.kind) {

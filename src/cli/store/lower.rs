@@ -1,18 +1,24 @@
-//! `rowstamp store lower`: a sequence's bound, lowered while no proxy runs. A typing error in a raise is undone by it.
+//! `rowstamp store lower`: a sequence's bound, lowered while no proxy runs. A typing error in a
+//! raise is undone by it.
 //!
-//! Why no id comes twice. What was issued and stored is below the new bound: the tables are asked, uncommitted rows included.
-//! What a proxy has reserved and not used is above it, and must never be used:
+//! Why no id comes twice. What was issued and stored is below the new bound: the tables are asked,
+//! uncommitted rows included. What a proxy has reserved and not used is above it, and must never be
+//! used:
 //!
-//! 1. The table's locks are taken and held. A proxy that lives, or is frozen with its connection to the backend open, has them, and
-//!    the command is refused; who had them before has used no id for longer than its lease (`tables/locks`).
-//! 2. The store gets another name. A proxy that is cut off, or frozen without a connection, knows the name before: when it wakes, it
-//!    is another store's proxy, which gets no lock while one of the new fleet has it. If it wakes before that fleet starts, it has the lock,
-//!    and the fleet is refused until it is stopped; each start begins above the ids in the tables.
+//! 1. The table's locks are taken and held. A proxy that lives, or is frozen with its connection to
+//!    the backend open, has them, and the command is refused; who had them before has used no id
+//!    for longer than its lease (`tables/locks`).
+//! 2. The store gets another name. A proxy that is cut off, or frozen without a connection, knows
+//!    the name before: when it wakes, it is another store's proxy, which gets no lock while one of
+//!    the new fleet has it. If it wakes before that fleet starts, it has the lock, and the fleet is
+//!    refused until it is stopped; each start begins above the ids in the tables.
 //! 3. The record counts one more move: who has the generator open from before reserves no more.
-//! 4. The record is written at the revision that it had before all this: nobody reserved in between.
+//! 4. The record is written at the revision that it had before all this: nobody reserved in
+//!    between.
 //!
-//! A file is open in one process at a time, so with it 1 and 4 are all there is to do. Leaf's table has no room for 3, and is refused.
-//! What is not known here: other servers (shards) with tables of the same generator, and the ids of rows that were deleted.
+//! A file is open in one process at a time, so with it 1 and 4 are all there is to do. Leaf's table
+//! has no room for 3, and is refused. What is not known here: other servers (shards) with tables of
+//! the same generator, and the ids of rows that were deleted.
 
 use std::process::ExitCode;
 

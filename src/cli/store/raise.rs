@@ -27,7 +27,8 @@ pub struct RaiseArgs {
     /// The generator, as SCHEMA.NAME.
     #[arg(value_name = "GENERATOR", required_unless_present = "settle", conflicts_with = "settle")]
     pub generator: Option<String>,
-    /// The new bound: ids below it are not issued any more. With --settle: of the generators with seed = "none".
+    /// The new bound: ids below it are not issued any more. With --settle: of the generators with
+    /// seed = "none".
     #[arg(
         long,
         value_name = "BOUND",
@@ -38,14 +39,17 @@ pub struct RaiseArgs {
     /// Above max(MAX(id), AUTO_INCREMENT counter) of the tables that the rules give the generator.
     #[arg(long, conflicts_with_all = ["to", "settle"])]
     pub above_tables: bool,
-    /// After a copy of the store was put back: raise every generator of the rules above its tables, then let the proxies
-    /// go on. On etcd they need not be stopped; it takes 8 seconds in which none issues ids.
+    /// After a copy of the store was put back: raise every generator of the rules above its tables,
+    /// then let the proxies go on. On etcd they need not be stopped; it takes 8 seconds in which
+    /// none issues ids.
     #[arg(long)]
     pub settle: bool,
-    /// Raise it so far all the same: above 1000 times what is in use, or half of what there is. The error without it has the figures.
+    /// Raise it so far all the same: above 1000 times what is in use, or half of what there is. The
+    /// error without it has the figures.
     #[arg(long)]
     pub yes: bool,
-    /// With --settle: proxies that wrote to the store and do not live in it are stopped, not cut off from it.
+    /// With --settle: proxies that wrote to the store and do not live in it are stopped, not cut
+    /// off from it.
     #[arg(long, requires = "settle")]
     pub others_stopped: bool,
 }
@@ -139,8 +143,8 @@ async fn above_tables(loaded: &Loaded, name: &str) -> anyhow::Result<u64> {
     Ok(floors.remove(&spec.name).unwrap_or(1))
 }
 
-/// The bound above the ids and counters of their tables, of each wanted generator that has tables in the backend; of a timestamp
-/// generator a tick.
+/// The bound above the ids and counters of their tables, of each wanted generator that has tables
+/// in the backend; of a timestamp generator a tick.
 pub(super) async fn floors(
     config: &Config,
     rules: &RuleSet,

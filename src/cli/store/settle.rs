@@ -1,8 +1,10 @@
-//! `rowstamp store raise --settle`: the store was put back from a copy, and proxies are to go on with it.
+//! `rowstamp store raise --settle`: the store was put back from a copy, and proxies are to go on
+//! with it.
 //!
-//! What is raised above the tables is safe only while nobody issues ids that the tables do not hold yet. So on etcd all
-//! proxies are made to give up what they have reserved first (`store/etcd/operator` has the order), and with another store
-//! none may live. One that is cut off from etcd hears of nothing and issues on: it must be stopped.
+//! What is raised above the tables is safe only while nobody issues ids that the tables do not hold
+//! yet. So on etcd all proxies are made to give up what they have reserved first
+//! (`store/etcd/operator` has the order), and with another store none may live. One that is cut off
+//! from etcd hears of nothing and issues on: it must be stopped.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -94,7 +96,8 @@ async fn wait(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// Each proxy that ever wrote to the store lives in it, and so has heard that it is suspected, or is stopped.
+/// Each proxy that ever wrote to the store lives in it, and so has heard that it is suspected, or
+/// is stopped.
 async fn be_heard(operator: &OperatorStore, others_stopped: bool) -> anyhow::Result<()> {
     let live = operator.proxies().await?;
     let mut others = operator.names(Key::WITNESSES).await?;

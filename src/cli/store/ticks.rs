@@ -1,4 +1,5 @@
-//! Raising a timestamp generator: its nodes' bounds are times, and what they must be above are ids in tables.
+//! Raising a timestamp generator: its nodes' bounds are times, and what they must be above are ids
+//! in tables.
 
 use crate::cli::store::OWNER;
 use crate::config::Loaded;

@@ -1,4 +1,5 @@
-//! `rowstamp store export`, `import` and `move`: bounds and bindings, from one store to another. Floors only rise.
+//! `rowstamp store export`, `import` and `move`: bounds and bindings, from one store to another.
+//! Floors only rise.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -49,7 +50,8 @@ pub struct ImportArgs {
     /// What `export` wrote; - is standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Also where a bound is far above what is in use here, or half of what there is. The error without it has the figures.
+    /// Also where a bound is far above what is in use here, or half of what there is. The error
+    /// without it has the figures.
     #[arg(long)]
     pub yes: bool,
 }
@@ -58,7 +60,8 @@ pub struct ImportArgs {
 pub struct MoveArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// The configuration whose store is read. That store is marked: it is refused from then on, until the bounds are moved back.
+    /// The configuration whose store is read. That store is marked: it is refused from then on,
+    /// until the bounds are moved back.
     #[arg(long, value_name = "FILE")]
     pub from: PathBuf,
 }
@@ -118,7 +121,8 @@ pub(super) async fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     put(&operator, &from, &records).await
 }
 
-/// An error where a bound of the file looks like a typing error: far above what is in use, or far in the future.
+/// An error where a bound of the file looks like a typing error: far above what is in use, or far
+/// in the future.
 async fn be_near(
     operator: &OperatorStore,
     loaded: &Loaded,
@@ -193,7 +197,8 @@ pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// An error where proxies live that would raise bounds in the store of `from` while others work with the new one.
+/// An error where proxies live that would raise bounds in the store of `from` while others work
+/// with the new one.
 async fn be_quiet(source: &OperatorStore, from: &str) -> anyhow::Result<()> {
     let why = |live| format!("{live} live on the store of {from} and would issue on: stop them, then move");
     source.be_alone(why).await

@@ -23,8 +23,8 @@ fn describe(attempts: &[(Address, io::Error)]) -> String {
     texts.join("; ")
 }
 
-/// The first address that answers, each given the timeout for itself: the one in the place `primary`, then all others in their
-/// order.
+/// The first address that answers, each given the timeout for itself: the one in the place
+/// `primary`, then all others in their order.
 pub async fn connect(backend: &Backend, primary: usize) -> Result<(Stream, &Address), ConnectError> {
     let mut attempts = Vec::new();
     let others = backend.addresses.iter().enumerate().filter(|(nth, _)| *nth != primary);
@@ -53,8 +53,9 @@ async fn connect_to(address: &Address, limit: Duration) -> io::Result<Stream> {
     }
 }
 
-/// The name of the OS user that this process runs as. Over a Unix socket a server may let that user in without a
-/// password (`unix_socket`, `auth_socket`), so clients must not log in under this name.
+/// The name of the OS user that this process runs as. Over a Unix socket a server may let that user
+/// in without a password (`unix_socket`, `auth_socket`), so clients must not log in under this
+/// name.
 pub fn os_user() -> Option<Vec<u8>> {
     let uid = std::fs::metadata("/proc/self").ok()?.uid().to_string();
     let passwd = std::fs::read_to_string("/etc/passwd").ok()?;

@@ -1,4 +1,5 @@
-//! COM_CHANGE_USER: the authentication exchange of a login, inside a session. Nothing else flows meanwhile.
+//! COM_CHANGE_USER: the authentication exchange of a login, inside a session. Nothing else flows
+//! meanwhile.
 
 use tokio::time::timeout;
 use zeroize::Zeroizing;
@@ -27,8 +28,9 @@ pub(in crate::proxy) struct Answered {
     pub(in crate::proxy) server: Stream,
     /// Bytes of the client's next command that were read already.
     pub(in crate::proxy) client_buffered: Vec<u8>,
-    /// Whose session it is now. `None`: the server has refused, and said so to the client. The session starts over all the same:
-    /// MariaDB drops what it had before it looks at the new user, and MySQL ends the connection.
+    /// Whose session it is now. `None`: the server has refused, and said so to the client. The
+    /// session starts over all the same: MariaDB drops what it had before it looks at the new user,
+    /// and MySQL ends the connection.
     pub(in crate::proxy) changed: Option<Changed>,
 }
 
@@ -42,8 +44,8 @@ pub(in crate::proxy) struct Changed {
     pub(in crate::proxy) database: Vec<u8>,
 }
 
-/// Runs the exchange that `payload` asks for, to the server's answer. On an error the client has been told by our words, and the
-/// session is over.
+/// Runs the exchange that `payload` asks for, to the server's answer. On an error the client has
+/// been told by our words, and the session is over.
 pub(in crate::proxy) async fn run(
     (client, server): (Stream, Stream),
     payload: Zeroizing<Vec<u8>>,

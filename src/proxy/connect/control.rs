@@ -1,7 +1,8 @@
-//! The way of Rowstamp's own accounts to a server: by a relay inside of this process. The client library believes what a server says: a
-//! result of 2^32 columns had it ask for more memory than there is, which ends the process. So it connects to an abstract Unix
-//! socket here, and what comes from the server reaches it within bounds only. TLS and authentication on the server's side are those
-//! of sessions.
+//! The way of Rowstamp's own accounts to a server: by a relay inside of this process. The client
+//! library believes what a server says: a result of 2^32 columns had it ask for more memory than
+//! there is, which ends the process. So it connects to an abstract Unix socket here, and what comes
+//! from the server reaches it within bounds only. TLS and authentication on the server's side are
+//! those of sessions.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -40,8 +41,8 @@ enum Broken {
     Server(String),
 }
 
-/// Opens the way to one address: the name of the socket to connect to, beginning with the zero byte of abstract ones. Only this
-/// process is let in. Needs a Tokio runtime, and lasts as long as that.
+/// Opens the way to one address: the name of the socket to connect to, beginning with the zero byte
+/// of abstract ones. Only this process is let in. Needs a Tokio runtime, and lasts as long as that.
 pub fn open(settings: &Settings, address: &Address) -> Result<String, OpenError> {
     // Without the names of socket users: our own account may be one of them.
     let context = LoginContext::new(bare(settings, address))?;
@@ -137,7 +138,8 @@ async fn answer(
     loop {
         let header = tokio::select! {
             read = read_packet(server, packet) => read?,
-            // It sends nothing before it has its answer: it is gone, and nobody waits for the server.
+            // It sends nothing before it has its answer: it is gone, and nobody waits for the
+            // server.
             _ = client.read_u8() => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
         };
         bytes += packet.len();

@@ -1,4 +1,5 @@
-//! Which sides of a session speak the compressed protocol from the end of the login on. Each side agrees for itself.
+//! Which sides of a session speak the compressed protocol from the end of the login on. Each side
+//! agrees for itself.
 
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::compressed::{Agreed, BadLevel, Packing, agreed_with_client, agreed_with_server};
@@ -17,8 +18,8 @@ pub(in crate::proxy) struct Framing {
 }
 
 impl Framing {
-    /// The compression that a client is offered. Where both sides are to use the same one, the client is
-    /// offered no more than the server offers.
+    /// The compression that a client is offered. Where both sides are to use the same one, the
+    /// client is offered no more than the server offers.
     pub(in crate::proxy) fn offered(greeting: &Greeting, settings: &Settings) -> Capabilities {
         let offered = settings.listen_compression.capabilities();
         match settings.backend.compression.always() {
@@ -39,14 +40,16 @@ impl Framing {
             Some(wanted) => wanted.capabilities(),
             None => written_by(client),
         };
-        // zstd needs its level in the response. Without room for it, the server would not find the level.
+        // zstd needs its level in the response. Without room for it, the server would not find the
+        // level.
         let wanted = if response.has_room_for_level() { wanted } else { wanted & Capabilities::COMPRESS };
         let server = agreed_with_server(wanted, greeting.capabilities, response.server_zstd_level());
         Ok(Framing { client, server })
     }
 
-    /// From the end of the login on. Returns both sides, and the bytes of the client's packets that were read
-    /// early. Where the client speaks in frames, these bytes are part of a frame and stay with its stream.
+    /// From the end of the login on. Returns both sides, and the bytes of the client's packets that
+    /// were read early. Where the client speaks in frames, these bytes are part of a frame and stay
+    /// with its stream.
     pub(in crate::proxy) fn begin(
         self,
         client: Stream,

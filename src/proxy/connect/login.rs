@@ -1,5 +1,6 @@
-//! From an accepted connection to a logged-in one: the server's greeting, TLS on either side, the client's response, the
-//! authentication exchange. The proxy knows no passwords; it relays, and patches what must differ between the sides.
+//! From an accepted connection to a logged-in one: the server's greeting, TLS on either side, the
+//! client's response, the authentication exchange. The proxy knows no passwords; it relays, and
+//! patches what must differ between the sides.
 
 mod error;
 
@@ -61,8 +62,8 @@ impl LoginContext {
     }
 }
 
-/// A session that may begin. Its OK packet has gone to the client already, without session state if the client did not
-/// ask for it. From the server not a byte after that packet has been read.
+/// A session that may begin. Its OK packet has gone to the client already, without session state if
+/// the client did not ask for it. From the server not a byte after that packet has been read.
 #[derive(Debug)]
 pub struct LoggedIn {
     pub client: Stream,
@@ -118,7 +119,8 @@ impl LoggedIn {
     }
 }
 
-/// Runs one login within `limits.handshake_timeout`. On an error the client has been told and the connections are closed.
+/// Runs one login within `limits.handshake_timeout`. On an error the client has been told and the
+/// connections are closed.
 pub async fn run(client: Stream, ends: Option<Ends>, context: &LoginContext) -> Result<LoggedIn, LoginError> {
     let mut client = PacketStream::new(client);
     let limit = context.settings.limits.handshake_timeout;
@@ -206,7 +208,8 @@ async fn attempt(
     })
 }
 
-/// The server's greeting. An ERR in its place (too many connections, host not allowed) goes to the client as it is.
+/// The server's greeting. An ERR in its place (too many connections, host not allowed) goes to the
+/// client as it is.
 async fn greeting(client: &mut PacketStream, server: &mut PacketStream) -> Result<Greeting, LoginError> {
     let payload = server.read().await.map_err(LoginError::of_server)?;
     if let Some((code, message)) = parse_err(&payload) {
@@ -272,7 +275,8 @@ fn wanted_tls<'a>(
     }
 }
 
-/// The last packet goes to the client, without session state that it did not ask for; returns the status bits.
+/// The last packet goes to the client, without session state that it did not ask for; returns the
+/// status bits.
 pub(in crate::proxy) async fn finish(
     client: &mut PacketStream,
     ok_packet: &[u8],

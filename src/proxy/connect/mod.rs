@@ -1,5 +1,5 @@
-//! Connections: `login` makes of an accepted one a logged-in client with a `backend` connection of its own. `stream` carries the
-//! bytes of either side, plain, in `tls` or compressed.
+//! Connections: `login` makes of an accepted one a logged-in client with a `backend` connection of
+//! its own. `stream` carries the bytes of either side, plain, in `tls` or compressed.
 
 pub mod backend;
 pub mod change_user;

@@ -1,5 +1,5 @@
-//! Packets of the login, read one by one and not a byte further. What follows the last one stays in the socket. What follows
-//! an SSLRequest is for the TLS handshake.
+//! Packets of the login, read one by one and not a byte further. What follows the last one stays in
+//! the socket. What follows an SSLRequest is for the TLS handshake.
 
 use std::io;
 use std::time::Duration;
@@ -81,8 +81,8 @@ impl PacketStream {
         Ok(std::mem::take(&mut self.payload))
     }
 
-    /// The payload of a packet that was out of order, if it is an error: MariaDB that has read a PROXY protocol header and does
-    /// not let the client's host in says so before it is asked.
+    /// The payload of a packet that was out of order, if it is an error: MariaDB that has read a
+    /// PROXY protocol header and does not let the client's host in says so before it is asked.
     pub(in crate::proxy) async fn last_word(&mut self) -> Option<Zeroizing<Vec<u8>>> {
         self.packet_nr = Header::parse(&self.header)?.packet_nr;
         self.read().await.ok().filter(|payload| parse_err(payload).is_some())
@@ -103,8 +103,8 @@ impl PacketStream {
         self.packet_nr != 0
     }
 
-    /// Says why and closes. What the client is still sending is read and dropped for a moment: closing on it would reset
-    /// the connection, and the client would never read the answer.
+    /// Says why and closes. What the client is still sending is read and dropped for a moment:
+    /// closing on it would reset the connection, and the client would never read the answer.
     pub(in crate::proxy) async fn refuse(&mut self, payload: &[u8]) {
         let goodbye = async {
             self.write(payload).await?;

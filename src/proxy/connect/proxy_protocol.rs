@@ -1,5 +1,6 @@
-//! PROXY protocol (HAProxy's doc/proxy-protocol.txt), versions 1 and 2: who the client is, sent first on a connection. Read from
-//! the load balancers that listen.proxy_protocol_from names, sent to the server where backend.send_proxy says so.
+//! PROXY protocol (HAProxy's doc/proxy-protocol.txt), versions 1 and 2: who the client is, sent
+//! first on a connection. Read from the load balancers that listen.proxy_protocol_from names, sent
+//! to the server where backend.send_proxy says so.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +14,8 @@ use tokio::time::timeout;
 use crate::proxy::connect::stream::{Socket, Stream};
 use crate::proxy::settings::{ListenProxy, ProxyProtocol, SendProxy};
 
-/// Where "optional", a load balancer has so long to begin: clients of this protocol wait for the server's greeting.
+/// Where "optional", a load balancer has so long to begin: clients of this protocol wait for the
+/// server's greeting.
 const OPTIONAL_WAIT: Duration = Duration::from_millis(100);
 /// The addresses, and some room for what else a header of version 2 may tell.
 const HEADER_BYTES_MAX: usize = 4096;
@@ -57,7 +59,8 @@ impl ProxyProtocolError {
     }
 }
 
-/// Who is at the other end of a connection that was accepted. `None`: a Unix socket's client, who has no address.
+/// Who is at the other end of a connection that was accepted. `None`: a Unix socket's client, who
+/// has no address.
 pub async fn ends_of(client: &mut Stream, listen: &ListenProxy) -> Result<Option<Ends>, ProxyProtocolError> {
     let Stream::Plain(Socket::Tcp(socket)) = client else { return Ok(None) };
     let own = Ends { client: canonical(socket.peer_addr()?), proxy: canonical(socket.local_addr()?) };
@@ -93,7 +96,8 @@ enum Header {
     Local,
 }
 
-/// The header at the beginning of a connection, and not a byte after it; `None`, and nothing read: there is none.
+/// The header at the beginning of a connection, and not a byte after it; `None`, and nothing read:
+/// there is none.
 async fn read(socket: &mut TcpStream) -> Result<Option<Header>, ProxyProtocolError> {
     let mut header = Vec::new();
     loop {
@@ -187,7 +191,8 @@ fn parse(header: &[u8]) -> Result<Header, ProxyProtocolError> {
     Ok(ends.map_or(Header::Local, Header::Proxy))
 }
 
-/// Tells the server who the client is, before everything else. A client without an address is reported as unknown.
+/// Tells the server who the client is, before everything else. A client without an address is
+/// reported as unknown.
 pub async fn send(server: &mut Stream, version: SendProxy, ends: Option<Ends>) -> io::Result<()> {
     let ends = ends.map(|ends| match (ends.client, ends.proxy) {
         (SocketAddr::V4(_), SocketAddr::V4(_)) | (SocketAddr::V6(_), SocketAddr::V6(_)) => {

@@ -1,4 +1,5 @@
-//! How many connections there may be: in all, of one address, of one user. A seat is given back when it is dropped.
+//! How many connections there may be: in all, of one address, of one user. A seat is given back
+//! when it is dropped.
 
 use std::collections::HashMap;
 use std::hash::Hash;

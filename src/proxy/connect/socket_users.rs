@@ -1,6 +1,7 @@
-//! Users that nobody logs in as over a Unix socket. The server takes the proxy's own OS user for whoever is at the other end, and lets
-//! some accounts in by that alone: the one of the same name (`unix_socket`, `auth_socket`), and on MySQL any that is
-//! `IDENTIFIED WITH auth_socket AS 'that user'`. (Measured: MariaDB 10.11 looks at the account's name only.)
+//! Users that nobody logs in as over a Unix socket. The server takes the proxy's own OS user for
+//! whoever is at the other end, and lets some accounts in by that alone: the one of the same name
+//! (`unix_socket`, `auth_socket`), and on MySQL any that is `IDENTIFIED WITH auth_socket AS 'that
+//! user'`. (Measured: MariaDB 10.11 looks at the account's name only.)
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ impl SocketUsers {
         self.0.load().contains(user)
     }
 
-    /// Where the backend is reached over a Unix socket, the server is asked now, and again as long as the process lives.
+    /// Where the backend is reached over a Unix socket, the server is asked now, and again as long
+    /// as the process lives.
     pub async fn watch(backend: &[Address], schema: Option<Schema>) -> Self {
         let own = os_user().filter(|_| backend.iter().any(Address::is_unix));
         let Some(own) = own else { return SocketUsers::default() };

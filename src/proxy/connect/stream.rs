@@ -18,15 +18,18 @@ use self::compressed::{Compressed, Peer};
 use crate::mysql::auth::Transport;
 use crate::mysql::compressed::Agreed;
 
-/// A peer that vanished without a word is noticed after these: 60 s of silence, then 6 probes 10 s apart.
+/// A peer that vanished without a word is noticed after these: 60 s of silence, then 6 probes 10 s
+/// apart.
 const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 6;
 
-/// After this, bytes that nobody has acknowledged end the connection (TCP_USER_TIMEOUT); the kernel by itself sends them again
-/// for 15 minutes, with a transaction open on the server. It also ends a peer that takes nothing, as `limits.write_timeout` does.
+/// After this, bytes that nobody has acknowledged end the connection (TCP_USER_TIMEOUT); the kernel
+/// by itself sends them again for 15 minutes, with a transaction open on the server. It also ends a
+/// peer that takes nothing, as `limits.write_timeout` does.
 const CLIENT_USER_TIMEOUT: Duration = Duration::from_mins(2);
-/// Longer: a server takes nothing for a while where it waits for a lock in the middle of a LOAD DATA LOCAL.
+/// Longer: a server takes nothing for a while where it waits for a lock in the middle of a LOAD
+/// DATA LOCAL.
 const SERVER_USER_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// A socket without TLS, or under it.
@@ -51,7 +54,8 @@ pub enum Stream {
     Buffers(buffers::Wire),
 }
 
-/// What a session's bytes are moved between. A side that counts frames learns what the bytes do not show.
+/// What a session's bytes are moved between. A side that counts frames learns what the bytes do not
+/// show.
 pub trait Connection: AsyncRead + AsyncWrite + Unpin {
     /// What is written from here on answers the client's next command.
     fn begin_answer(&mut self) {}
@@ -75,7 +79,8 @@ impl Connection for Stream {
 }
 
 impl Socket {
-    /// Sets TCP_NODELAY (without it a prepare waits 40 ms for the delayed ACK), keepalive and the user timeout.
+    /// Sets TCP_NODELAY (without it a prepare waits 40 ms for the delayed ACK), keepalive and the
+    /// user timeout.
     fn tcp(stream: TcpStream, user_timeout: Duration) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let keepalive = TcpKeepalive::new()

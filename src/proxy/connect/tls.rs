@@ -1,4 +1,5 @@
-//! TLS on both sides, by the settings. The certificate of a proxy that was given none is `self_signed`'s.
+//! TLS on both sides, by the settings. The certificate of a proxy that was given none is
+//! `self_signed`'s.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -225,7 +226,8 @@ fn roots(key: &'static str, path: &Path) -> Result<RootCertStore, TlsError> {
 /// How far the server's certificate is verified, as MySQL's ssl modes go.
 #[derive(Debug)]
 enum Verifier {
-    /// Not at all, not even whether the certificate can be parsed: servers still have X.509 version 1 ones, made by hand.
+    /// Not at all, not even whether the certificate can be parsed: servers still have X.509 version
+    /// 1 ones, made by hand.
     Nothing(Arc<CryptoProvider>),
     Chain(Arc<WebPkiServerVerifier>),
     ChainAndName(Arc<WebPkiServerVerifier>),

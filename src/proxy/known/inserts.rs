@@ -35,7 +35,8 @@ pub(in crate::proxy) struct InsertReply {
     smallest: Smallest,
     /// INSERT ... SELECT.
     selected: Option<Selected>,
-    /// The version of the rules that it was planned under: the table stays locked while it is under way.
+    /// The version of the rules that it was planned under: the table stays locked while it is under
+    /// way.
     tables: Arc<Tables>,
     /// Until when it may be sent, as far as was known when its ids were taken.
     send_by: SendBy,
@@ -86,7 +87,8 @@ impl From<&IdBlock> for Ids {
     }
 }
 
-/// Which of our ids is the smallest in the table? The first that a native table would have reported.
+/// Which of our ids is the smallest in the table? The first that a native table would have
+/// reported.
 #[derive(Debug, Clone)]
 pub(in crate::proxy) struct SmallestId {
     pub(in crate::proxy) target: Arc<Target>,
@@ -144,7 +146,8 @@ impl InsertReply {
         }
     }
 
-    /// The same of an execution with so many sets of parameters; of one it is an execution as any other.
+    /// The same of an execution with so many sets of parameters; of one it is an execution as any
+    /// other.
     pub(in crate::proxy) fn in_bulk(self, sets: u32) -> Self {
         if sets == 1 {
             return self;
@@ -207,7 +210,8 @@ impl InsertReply {
 
     /// What the OK packet's insert id becomes.
     pub(in crate::proxy) fn settle(&self, ok: &OkPacket<'_>) -> Settled {
-        // What the server says where it has generated no id: nothing, or what the client's LAST_INSERT_ID(x) was given.
+        // What the server says where it has generated no id: nothing, or what the client's
+        // LAST_INSERT_ID(x) was given.
         let without_id = if self.sets_last_id { Settled::Leave } else { Settled::Patch { insert_id: 0 } };
         match (self.style, ok.affected_rows, self.ids) {
             // The server's own report is right.
@@ -275,8 +279,8 @@ impl InsertReply {
         }
     }
 
-    /// The end of the rows that RETURNING answers with: no OK packet tells how many rows are new. The id that
-    /// `LAST_INSERT_ID()` then shows, as for [`InsertReply::settle`].
+    /// The end of the rows that RETURNING answers with: no OK packet tells how many rows are new.
+    /// The id that `LAST_INSERT_ID()` then shows, as for [`InsertReply::settle`].
     pub(in crate::proxy) fn settle_rows(&self) -> Settled {
         match (self.style, self.ids) {
             _ if !self.returning => Settled::Leave,

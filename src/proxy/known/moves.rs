@@ -1,4 +1,5 @@
-//! The session's default database, and which statements change it, as far as their first words show.
+//! The session's default database, and which statements change it, as far as their first words
+//! show.
 
 use crate::mysql::command::Command;
 use crate::rules::mentions::DefaultSchema;
@@ -112,7 +113,8 @@ pub(in crate::proxy) fn plain_name(name: &[u8]) -> Option<String> {
     std::str::from_utf8(name).ok().filter(|_| !name.is_empty() && name.iter().all(is_same)).map(str::to_owned)
 }
 
-/// The text within `PREPARE name FROM 'text'`, or within `EXECUTE IMMEDIATE 'text'`, which is run at once.
+/// The text within `PREPARE name FROM 'text'`, or within `EXECUTE IMMEDIATE 'text'`, which is run
+/// at once.
 fn text_within(text: &[u8]) -> Option<(&[u8], bool)> {
     let text = text.trim_ascii();
     let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii_end();

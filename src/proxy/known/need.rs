@@ -16,7 +16,8 @@ use crate::tables::Tables;
 
 #[derive(Debug)]
 pub(in crate::proxy) enum Need {
-    /// sql_mode, character set and default database of the session, after all that was sent before has taken effect.
+    /// sql_mode, character set and default database of the session, after all that was sent before
+    /// has taken effect.
     State { must_ask: bool },
     /// The views of ruled tables, after DDL.
     Views,
@@ -91,8 +92,8 @@ impl Shown {
 /// between.
 const LOOKUPS_MAX: u32 = 100;
 
-/// What was found out for the client's present command. The session keeps the rest of it where it belongs: with its temporary
-/// tables, rights and names.
+/// What was found out for the client's present command. The session keeps the rest of it where it
+/// belongs: with its temporary tables, rights and names.
 #[derive(Debug, Default)]
 pub(in crate::proxy) struct Supplied {
     lookups: u32,

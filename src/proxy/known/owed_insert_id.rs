@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::proxy) struct OwedInsertId {
     pub(in crate::proxy) id: u64,
-    /// Insert ids that later statements of the same packet answered with, the last one first. Where the function shows one of
-    /// them, the server has generated it, and nothing is owed any more; an id that the client wrote reaches the packet only.
+    /// Insert ids that later statements of the same packet answered with, the last one first. Where
+    /// the function shows one of them, the server has generated it, and nothing is owed any more;
+    /// an id that the client wrote reaches the packet only.
     pub(in crate::proxy) perhaps_newer: VecDeque<u64>,
 }
 

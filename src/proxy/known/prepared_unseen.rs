@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use crate::rules::mentions::DefaultSchema;
 use crate::tables::Tables;
 
-/// Texts of SQL's PREPARE that passed as no rule could concern them. A later rule may concern one; then its name is to be prepared
-/// again.
+/// Texts of SQL's PREPARE that passed as no rule could concern them. A later rule may concern one;
+/// then its name is to be prepared again.
 #[derive(Debug, Default)]
 pub(in crate::proxy) struct PreparedUnseen {
     texts: Vec<u8>,

@@ -4,9 +4,10 @@
 //! INSERT of the id alone, which every rewritten statement needs the right to. That costs one round
 //! trip for each account and table in the proxy's life.
 //!
-//! Measured on MariaDB 10.11 and MySQL 9.7: COM_STMT_PREPARE leaves ROW_COUNT(), FOUND_ROWS() and LAST_INSERT_ID() alone;
-//! MariaDB's resets the counts of warnings and errors. The right is checked before the table is opened, so locks, missing columns and
-//! the like do not hide that it is not there.
+//! Measured on MariaDB 10.11 and MySQL 9.7: COM_STMT_PREPARE leaves ROW_COUNT(), FOUND_ROWS() and
+//! LAST_INSERT_ID() alone; MariaDB's resets the counts of warnings and errors. The right is checked
+//! before the table is opened, so locks, missing columns and the like do not hide that it is not
+//! there.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -27,7 +28,8 @@ const OWN_MAX: usize = 16;
 /// So many ids a statement may take that is not asked about, or was denied.
 const UNASKED_IDS_MAX: u32 = 16;
 
-/// What tells accounts apart: the user's name, and the address where the proxy tells it to the server.
+/// What tells accounts apart: the user's name, and the address where the proxy tells it to the
+/// server.
 type Account = (Vec<u8>, Option<IpAddr>);
 
 /// Who may insert into what, in all sessions of the proxy.
@@ -82,8 +84,8 @@ fn name_of(target: &Target) -> TableName {
     TableName::new(schema, name)
 }
 
-/// Whether an error says that the account lacks a right: to a database, table or column, to what it may do there, to what a view
-/// stands on.
+/// Whether an error says that the account lacks a right: to a database, table or column, to what it
+/// may do there, to what a view stands on.
 fn denies(code: u16) -> bool {
     matches!(code, 1044 | 1142 | 1143 | 1227 | 1356 | 1370 | 1449)
 }
@@ -162,7 +164,8 @@ impl Rights {
             let name = name_of(target);
             match self.answers.iter().find(|(of, _)| *of == name) {
                 Some((_, Answer::Unsure)) => None,
-                // What stands before it in the packet is run, and the server denies this one itself.
+                // What stands before it in the packet is run, and the server denies this one
+                // itself.
                 Some((_, Answer::Denied(_))) if insert.statement > 0 && takes_few => None,
                 Some((_, Answer::Denied(error))) => Some(Unsent::Failed(error.clone())),
                 None if takes_few && reads_counts(text) => None,

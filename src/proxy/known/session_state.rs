@@ -1,4 +1,5 @@
-//! What the session knows of itself: how the server would read its statements, and which insert id it still owes.
+//! What the session knows of itself: how the server would read its statements, and which insert id
+//! it still owes.
 //!
 //! Nothing is asked before the first statement that a rule may concern (`unconcerned`), or that
 //! leaves counts which a later question would reset. The state is then read, and session tracking
@@ -242,7 +243,8 @@ impl SessionState {
         };
     }
 
-    /// Something has changed that no text shows: temporary tables, or the tracking that all of this rests on.
+    /// Something has changed that no text shows: temporary tables, or the tracking that all of this
+    /// rests on.
     pub(in crate::proxy) fn doubt(&mut self) {
         self.temporary.unsure();
         self.doubt_state();
@@ -288,7 +290,8 @@ impl SessionState {
         }
     }
 
-    /// The state was asked for, and this was the answer. The other question that goes with it may succeed on MariaDB.
+    /// The state was asked for, and this was the answer. The other question that goes with it may
+    /// succeed on MariaDB.
     pub(in crate::proxy) fn is_locked(&mut self, error: Vec<u8>) {
         self.knowledge = Knowledge::Locked(error);
     }
@@ -344,9 +347,10 @@ impl SessionState {
     /// What an OK packet reports. `explained`: the text shows what has changed where the server
     /// reports a change of the session's state.
     ///
-    /// A routine that switches tracking off is reported by SESSION_TRACK_STATE_CHANGE, or by the variable that it sets, or, where it
-    /// has set both, by nothing at all after the status bit that announces it (measured on MariaDB 10.11 and MySQL 9.7).
-    /// `is_last`: nothing was sent after what it answers.
+    /// A routine that switches tracking off is reported by SESSION_TRACK_STATE_CHANGE, or by the
+    /// variable that it sets, or, where it has set both, by nothing at all after the status bit
+    /// that announces it (measured on MariaDB 10.11 and MySQL 9.7). `is_last`: nothing was sent
+    /// after what it answers.
     pub(in crate::proxy) fn take_changes(&mut self, ok: &OkPacket<'_>, explained: bool, is_last: bool) {
         let changes = ok.state_changes();
         for change in changes.clone() {
@@ -427,7 +431,8 @@ impl SessionState {
         self.owed_insert_id = id.map(|id| OwedInsertId { id, perhaps_newer: VecDeque::new() });
     }
 
-    /// A statement that no rule concerns has answered with an insert id: the server has generated it, or the client wrote it.
+    /// A statement that no rule concerns has answered with an insert id: the server has generated
+    /// it, or the client wrote it.
     pub(in crate::proxy) fn saw_insert_id(&mut self, id: u64) {
         if let Some(owed) = &mut self.owed_insert_id {
             owed.perhaps_newer.truncate(NEWER_IDS_MAX - 1);

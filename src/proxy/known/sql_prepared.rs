@@ -53,7 +53,8 @@ impl SqlPrepared {
         })
     }
 
-    /// Whether a statement that a name may run is one of those that a rule `concerns`, as far as is known.
+    /// Whether a statement that a name may run is one of those that a rule `concerns`, as far as is
+    /// known.
     pub(in crate::proxy) fn may_run(&self, concerns: impl Fn(&[u8]) -> bool) -> bool {
         self.others_lost
             || self.statements.values().any(|known| match known {

@@ -1,5 +1,5 @@
-//! The session's prepared INSERTs, which are prepared again where rules or columns change; of all others next to nothing
-//! is kept.
+//! The session's prepared INSERTs, which are prepared again where rules or columns change; of all
+//! others next to nothing is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,17 +11,19 @@ use crate::rewrite::prepare::PreparedInsert;
 use crate::sql::dialect::Dialect;
 use crate::table_name::TableName;
 
-/// Texts of a session are kept up to so many bytes; a client that prepares more has some of them to prepare again by itself
-/// where rules change.
+/// Texts of a session are kept up to so many bytes; a client that prepares more has some of them to
+/// prepare again by itself where rules change.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// An INSERT that the client prepared, and the session as it was then: its names and strings mean what they meant then.
+/// An INSERT that the client prepared, and the session as it was then: its names and strings mean
+/// what they meant then.
 #[derive(Debug)]
 pub(in crate::proxy) struct Source {
     /// `None`: there was no room for it.
     pub(in crate::proxy) text: Option<Vec<u8>>,
     pub(in crate::proxy) dialect: Dialect,
-    /// The text reads the same under every sql_mode and character set: `dialect` is one of those that the session may have had.
+    /// The text reads the same under every sql_mode and character set: `dialect` is one of those
+    /// that the session may have had.
     pub(in crate::proxy) reads_alike: bool,
     pub(in crate::proxy) database: Option<String>,
     /// What it inserts into.
@@ -215,7 +217,8 @@ impl Statements {
         }
     }
 
-    /// Nothing was sent for the client's COM_STMT_PREPARE, or the server answered it with an error: then none is the last.
+    /// Nothing was sent for the client's COM_STMT_PREPARE, or the server answered it with an error:
+    /// then none is the last.
     pub(in crate::proxy) fn refuse_last(&mut self) {
         self.last = Last::Refused;
     }

@@ -1,8 +1,9 @@
 //! The session's temporary tables, as far as they mask names that rules know.
 //!
-//! What the text shows (CREATE TEMPORARY TABLE, DROP) is followed. What it does not show (CALL, EXECUTE, functions, a packet
-//! that failed half-way, renames, which the two servers do differently) is asked of the server, on the session itself and
-//! not before a ruled INSERT names the table: SHOW CREATE TABLE says TEMPORARY.
+//! What the text shows (CREATE TEMPORARY TABLE, DROP) is followed. What it does not show (CALL,
+//! EXECUTE, functions, a packet that failed half-way, renames, which the two servers do
+//! differently) is asked of the server, on the session itself and not before a ruled INSERT names
+//! the table: SHOW CREATE TABLE says TEMPORARY.
 
 use crate::rewrite::plan::effects::{Effects, Temporary};
 use crate::sql::name::quoted;
@@ -69,7 +70,8 @@ impl TemporaryTables {
         }
     }
 
-    /// `answered`: so many statements of the packet have been, and all of them where it `succeeded`.
+    /// `answered`: so many statements of the packet have been, and all of them where it
+    /// `succeeded`.
     pub(in crate::proxy) fn take_effects(
         &mut self,
         effects: &Effects,
@@ -109,8 +111,8 @@ pub(in crate::proxy) fn question(name: &TableName) -> String {
     format!("SHOW CREATE TABLE {}.{}", quoted(&name.schema), quoted(&name.table))
 }
 
-/// The answer's row: the name, and a text that begins with `CREATE TEMPORARY TABLE`. No row, where there is no table or no
-/// right to see it: a temporary table is its session's own to see.
+/// The answer's row: the name, and a text that begins with `CREATE TEMPORARY TABLE`. No row, where
+/// there is no table or no right to see it: a temporary table is its session's own to see.
 pub(in crate::proxy) fn answer(row: Option<&[u8]>) -> Masked {
     let is_temporary = row.is_some_and(|row| {
         let mut reader = crate::mysql::reader::Reader::new(row);

@@ -4,8 +4,8 @@
 
 use crate::mysql::ok::Tracking;
 
-/// Adds to what the server reports in its OK packets; what the client asked for stays. MySQL refuses a list with a name
-/// twice in it.
+/// Adds to what the server reports in its OK packets; what the client asked for stays. MySQL
+/// refuses a list with a name twice in it.
 pub(in crate::proxy) const TRACK_SQL: &str = "SET session_track_schema=ON, session_track_state_change=ON, session_track_system_variables=\
     IF(@@session_track_system_variables='*','*',CONCAT_WS(',',NULLIF(@@session_track_system_variables,''),\
     IF(FIND_IN_SET('sql_mode',REPLACE(@@session_track_system_variables,' ','')),NULL,'sql_mode'),\
@@ -16,7 +16,8 @@ pub(in crate::proxy) const TRACK_SQL: &str = "SET session_track_schema=ON, sessi
     IF(FIND_IN_SET('session_track_state_change',REPLACE(@@session_track_system_variables,' ','')),NULL,\
     'session_track_state_change')))";
 
-/// MySQL Router with connection sharing: "The system variable cannot be set when connection sharing is enabled".
+/// MySQL Router with connection sharing: "The system variable cannot be set when connection sharing
+/// is enabled".
 pub(in crate::proxy) const NOT_SET_WHILE_SHARED: u16 = 1766;
 
 /// In hexadecimal digits, so that the answer does not depend on character_set_results.
@@ -57,8 +58,8 @@ impl Own {
     }
 }
 
-/// Whether a statement may read or set a session's variables by their names: it has `session_track`, or `variables` (SHOW VARIABLES,
-/// and the tables that have them all).
+/// Whether a statement may read or set a session's variables by their names: it has
+/// `session_track`, or `variables` (SHOW VARIABLES, and the tables that have them all).
 pub(in crate::proxy) fn may_see_tracking(text: &[u8]) -> bool {
     let has = |word: &[u8], at: Option<usize>| {
         let place = at.and_then(|at| text.get(at..at + word.len()));

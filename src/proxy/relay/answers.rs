@@ -21,7 +21,8 @@ impl Relay {
         Step::SendFirst
     }
 
-    /// A server that ends an idle session may say why, in an error that answers nothing (MySQL's 4031).
+    /// A server that ends an idle session may say why, in an error that answers nothing (MySQL's
+    /// 4031).
     pub(in crate::proxy) fn unasked(&mut self, header: Header) -> Step {
         let whole = match self.whole_control(header) {
             Ok(whole) => whole,

@@ -1,5 +1,6 @@
-//! Understanding the backend's bytes: whose response each packet belongs to, where responses end, and the few packets
-//! that the client gets changed: OK packets (insert id, session state) and what tells of hidden parameters.
+//! Understanding the backend's bytes: whose response each packet belongs to, where responses end,
+//! and the few packets that the client gets changed: OK packets (insert id, session state) and what
+//! tells of hidden parameters.
 
 use crate::mysql::error::{is_password_expired, parse_err};
 use crate::mysql::ok::{OkPacket, StateReport, status};
@@ -24,8 +25,8 @@ enum Verdict {
 /// Header, warnings, status.
 const EOF_BYTES: usize = 5;
 
-/// Whether rows ended with the status bit that the session's state has changed: an EOF has no room to tell how. MySQL does not
-/// set it there.
+/// Whether rows ended with the status bit that the session's state has changed: an EOF has no room
+/// to tell how. MySQL does not set it there.
 fn eof_reports_state(payload: &[u8]) -> bool {
     matches!(payload, [.., low, high] if u16::from_le_bytes([*low, *high]) & status::SESSION_STATE_CHANGED != 0)
 }
@@ -209,7 +210,8 @@ impl Relay {
         Step::Moved
     }
 
-    /// Decides on a control packet, and takes from it what the session must know. May be asked again about the same packet.
+    /// Decides on a control packet, and takes from it what the session must know. May be asked
+    /// again about the same packet.
     fn decide(&mut self, control: Control, payload: &[u8]) -> Result<Verdict, Event> {
         let is_ok = match control {
             Control::Ok => true,
@@ -276,7 +278,8 @@ impl Relay {
         match self.outstanding.insert_reply() {
             Some(reply) => {
                 let owed = reply.owed_insert_id(ok.affected_rows, insert_id);
-                // A wrapper has set it again, after whatever an INSERT of the same packet left owed.
+                // A wrapper has set it again, after whatever an INSERT of the same packet left
+                // owed.
                 let is_set = reply.sets_insert_id();
                 if owed.is_some() || is_set {
                     self.session.owe_insert_id(owed);
@@ -311,7 +314,8 @@ impl Relay {
 
     /// An error that other columns than we know would explain has them read again.
     fn learn_from_error(&mut self, payload: &[u8]) {
-        // Unknown column, wrong number of values, no such table, no default value (of a view), out of range, wrong value.
+        // Unknown column, wrong number of values, no such table, no default value (of a view), out
+        // of range, wrong value.
         const OF_COLUMNS: [u16; 7] = [1054, 1136, 1146, 1264, 1364, 1366, 1423];
         let &[ERR, low, high, ..] = payload else { return };
         let code = u16::from_le_bytes([low, high]);

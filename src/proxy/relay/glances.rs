@@ -1,5 +1,5 @@
-//! What the first bytes of a statement tell: whether it must be read whole, whether it may read the insert id, whether it
-//! leaves counts behind.
+//! What the first bytes of a statement tell: whether it must be read whole, whether it may read the
+//! insert id, whether it leaves counts behind.
 
 use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
@@ -47,9 +47,9 @@ impl Relay {
         }
     }
 
-    /// Whether the session's state is to be read before this statement. It is where the statement leaves
-    /// ROW_COUNT(), FOUND_ROWS() or warnings to the next one: a read after it would take these away. It is
-    /// not where the statement itself reads what the one before it left.
+    /// Whether the session's state is to be read before this statement. It is where the statement
+    /// leaves ROW_COUNT(), FOUND_ROWS() or warnings to the next one: a read after it would take
+    /// these away. It is not where the statement itself reads what the one before it left.
     pub(in crate::proxy) fn leaves_counts(&self, command: Command, header: Header) -> Result<bool, Step> {
         if command != Command::Query || !self.session.is_untouched() {
             return Ok(false);
@@ -75,7 +75,8 @@ impl Relay {
         Ok(is_long || memchr::memchr(b'(', self.beginning(command, header)?).is_some())
     }
 
-    /// Where the text begins in the window. `None`: attributes before it are malformed, or more than one looks at.
+    /// Where the text begins in the window. `None`: attributes before it are malformed, or more
+    /// than one looks at.
     pub(in crate::proxy) fn text_at(&self, command: Command, header: Header) -> Result<Option<usize>, Step> {
         if command != Command::Query || !self.has_attributes() {
             return Ok(Some(HEADER_BYTES + 1));
@@ -92,15 +93,17 @@ impl Relay {
         }
     }
 
-    /// A statement's text as far as [`may_read_insert_id`] looks at it; empty where it does not begin within reach.
+    /// A statement's text as far as [`may_read_insert_id`] looks at it; empty where it does not
+    /// begin within reach.
     pub(in crate::proxy) fn beginning(&self, command: Command, header: Header) -> Result<&[u8], Step> {
         let Some(at) = self.text_at(command, header)? else { return Ok(&[]) };
         let end = header.packet_bytes().min(at + GLANCE_BYTES_MAX);
         self.up.window().get(at..end).ok_or(Step::More(end))
     }
 
-    /// Whether the session's state, where it is in doubt, is to be asked for right before this command. It is
-    /// not where the command reads what the statement before it left, nor where no INSERT can be in it.
+    /// Whether the session's state, where it is in doubt, is to be asked for right before this
+    /// command. It is not where the command reads what the statement before it left, nor where no
+    /// INSERT can be in it.
     pub(in crate::proxy) fn may_follow_question(
         &self,
         command: Command,
@@ -117,9 +120,10 @@ impl Relay {
         Ok(self.named_statement().and_then(|id| self.statements.next_to_last(id)).is_none())
     }
 
-    /// The step that brings `LAST_INSERT_ID()` up to date before this command; `None`: none is needed. Any
-    /// statement may read the id, by a trigger or a function. A statement that reads what the last one left
-    /// (ROW_COUNT(), warnings) must follow that one directly, so nothing is sent before it.
+    /// The step that brings `LAST_INSERT_ID()` up to date before this command; `None`: none is
+    /// needed. Any statement may read the id, by a trigger or a function. A statement that reads
+    /// what the last one left (ROW_COUNT(), warnings) must follow that one directly, so nothing is
+    /// sent before it.
     pub(in crate::proxy) fn insert_id_before(&mut self, command: Command, header: Header) -> Option<Step> {
         let may_owe = self.outstanding.may_owe_insert_id();
         if !may_owe && self.session.owed_insert_id.is_none() {
@@ -162,8 +166,8 @@ impl Relay {
     }
 }
 
-/// `LAST_INSERT_ID()` is brought up to date by a statement of ours, which resets ROW_COUNT() and its like. So
-/// one statement cannot read both.
+/// `LAST_INSERT_ID()` is brought up to date by a statement of ours, which resets ROW_COUNT() and
+/// its like. So one statement cannot read both.
 fn reads_both() -> Refusal {
     Refusal::Statement(
         "it reads LAST_INSERT_ID() together with ROW_COUNT(), FOUND_ROWS() or the number of warnings, after an \

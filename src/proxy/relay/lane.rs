@@ -6,9 +6,10 @@
 //! out     ours: replaced or injected packets, sent once `accepted` is empty
 //! ```
 //!
-//! The parser of the lane moves `ready`: [`Lane::accept`] lets bytes through as they are, [`Lane::skip`] drops them,
-//! [`Lane::out`] takes what is sent in their place. Order is kept because bytes are only understood while `out` is
-//! empty, and `out` is only filled while nothing accepted waits.
+//! The parser of the lane moves `ready`: [`Lane::accept`] lets bytes through as they are,
+//! [`Lane::skip`] drops them, [`Lane::out`] takes what is sent in their place. Order is kept
+//! because bytes are only understood while `out` is empty, and `out` is only filled while nothing
+//! accepted waits.
 
 use std::cell::RefCell;
 use std::io;
@@ -27,8 +28,8 @@ pub(in crate::proxy) const LANE_BYTES: usize = 16 * 1024;
 const SPARE_MAX: usize = 64;
 
 thread_local! {
-    /// Of this thread, each [`LANE_BYTES`] long. A lane that waits with nothing in it has none of its own: most sessions are idle,
-    /// and to borrow one is cheaper than to allocate it.
+    /// Of this thread, each [`LANE_BYTES`] long. A lane that waits with nothing in it has none of
+    /// its own: most sessions are idle, and to borrow one is cheaper than to allocate it.
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -44,7 +45,8 @@ fn give_back(buffer: Vec<u8>) {
     });
 }
 
-/// Room that big statements have taken is given back after so many small ones: bulk inserts come in rows.
+/// Room that big statements have taken is given back after so many small ones: bulk inserts come in
+/// rows.
 const ROOMY_FILLS_MAX: u8 = 8;
 
 #[derive(Debug, Default)]
@@ -55,7 +57,8 @@ pub(in crate::proxy) struct Lane {
     end: usize,
     out: Vec<u8>,
     out_sent: usize,
-    /// Fills of an empty lane in a row, none of which took more than [`LANE_BYTES`] of the room that there was.
+    /// Fills of an empty lane in a row, none of which took more than [`LANE_BYTES`] of the room
+    /// that there was.
     roomy_fills: u8,
     /// Written since the last flush: a TLS stream keeps bytes until it is flushed.
     unflushed: bool,
@@ -90,7 +93,8 @@ impl Lane {
         }
     }
 
-    /// Lets the next `n` bytes through as they are, or as many of them as are there; returns how many.
+    /// Lets the next `n` bytes through as they are, or as many of them as are there; returns how
+    /// many.
     pub(in crate::proxy) fn accept(&mut self, n: usize) -> usize {
         debug_assert!(self.out.is_empty(), "accepted bytes would overtake ours");
         let n = n.min(self.end - self.ready);
@@ -106,8 +110,9 @@ impl Lane {
         n
     }
 
-    /// Drops the next `n` bytes and sends what `write` makes of them, a payload, as packets numbered from 0; returns how
-    /// many those are. `None`, and nothing done, where `write` makes nothing of them.
+    /// Drops the next `n` bytes and sends what `write` makes of them, a payload, as packets
+    /// numbered from 0; returns how many those are. `None`, and nothing done, where `write` makes
+    /// nothing of them.
     pub(in crate::proxy) fn replace(
         &mut self,
         n: usize,
@@ -154,18 +159,20 @@ impl Lane {
         self.start == self.ready && self.out.is_empty()
     }
 
-    /// The bytes that wait here, or come next, hold ids. After `limit` another proxy may issue the same ids.
+    /// The bytes that wait here, or come next, hold ids. After `limit` another proxy may issue the
+    /// same ids.
     pub(in crate::proxy) fn send_by(&mut self, limit: SendBy) {
         self.send_by = Some(limit);
     }
 
-    /// Asked right before what waits is sent: whether it comes too late, because the process stood still.
+    /// Asked right before what waits is sent: whether it comes too late, because the process stood
+    /// still.
     pub(in crate::proxy) fn is_too_late(&mut self) -> bool {
         self.send_by.take().is_some_and(SendBy::is_over)
     }
 
-    /// The receiver is gone: what waits is dropped from now on, so that the sender may come to its end and what the
-    /// receiver said before it went is still read.
+    /// The receiver is gone: what waits is dropped from now on, so that the sender may come to its
+    /// end and what the receiver said before it went is still read.
     pub(in crate::proxy) fn become_sink(&mut self) {
         self.is_sink = true;
     }
@@ -220,8 +227,8 @@ impl Lane {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads once; `Ready(0)` is the peer's end. `wanted` bytes of window fit in afterwards, however many there are
-    /// already.
+    /// Reads once; `Ready(0)` is the peer's end. `wanted` bytes of window fit in afterwards,
+    /// however many there are already.
     pub(in crate::proxy) fn poll_fill<R: AsyncRead + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
@@ -244,7 +251,8 @@ impl Lane {
         Poll::Ready(Ok(n))
     }
 
-    /// [`Lane::poll_fill`] while nothing of the window can be understood yet; not more than a lane holds anyhow.
+    /// [`Lane::poll_fill`] while nothing of the window can be understood yet; not more than a lane
+    /// holds anyhow.
     pub(in crate::proxy) fn poll_fill_ahead<R: AsyncRead + Unpin>(
         &mut self,
         cx: &mut Context<'_>,

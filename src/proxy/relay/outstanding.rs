@@ -1,5 +1,6 @@
-//! What the backend still owes: one entry for each command sent to it, and for each answer that is ours, in the order in
-//! which the client expects them. This is the whole model of matching responses.
+//! What the backend still owes: one entry for each command sent to it, and for each answer that is
+//! ours, in the order in which the client expects them. This is the whole model of matching
+//! responses.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ pub(in crate::proxy) enum Outstanding {
 pub(in crate::proxy) struct Forward {
     pub(in crate::proxy) follower: Follower,
     pub(in crate::proxy) numbers: Numbers,
-    /// Whether the command may change what ruled statements depend on: sql_mode, character set, default database.
+    /// Whether the command may change what ruled statements depend on: sql_mode, character set,
+    /// default database.
     pub(in crate::proxy) may_change_session: bool,
     /// Results of this response that have ended.
     pub(in crate::proxy) results: usize,
@@ -41,16 +43,19 @@ pub(in crate::proxy) struct Forward {
 /// The packet numbers of a response, for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::proxy) enum Numbers {
-    /// The backend's, and so much added: the rewritten command took more packets than the client's, or packets were dropped.
+    /// The backend's, and so much added: the rewritten command took more packets than the client's,
+    /// or packets were dropped.
     Moved(u8),
-    /// Counted here, from this one on: a side speaks in frames, whose numbers get into those of the packets.
+    /// Counted here, from this one on: a side speaks in frames, whose numbers get into those of the
+    /// packets.
     From(u8),
     /// The same, before the client's side learns that the answer begins.
     Due(u8),
 }
 
 impl Numbers {
-    /// The number of a packet that goes to the client; `None`: the start of the answer must be announced first.
+    /// The number of a packet that goes to the client; `None`: the start of the answer must be
+    /// announced first.
     pub(in crate::proxy) fn take(&mut self, packet_nr: u8) -> Option<u8> {
         match self {
             Numbers::Moved(by) => Some(packet_nr.wrapping_add(*by)),
@@ -88,8 +93,8 @@ impl Numbers {
 #[derive(Debug)]
 pub(in crate::proxy) enum Note {
     Nothing,
-    /// Statements of a packet: the ruled INSERTs among them, whose OK packets may need their insert id, and what they do
-    /// to the session.
+    /// Statements of a packet: the ruled INSERTs among them, whose OK packets may need their insert
+    /// id, and what they do to the session.
     Statements {
         inserts: Vec<InsertReply>,
         /// Ids among them that the client wrote.
@@ -97,8 +102,8 @@ pub(in crate::proxy) enum Note {
         /// `None`: nothing.
         effects: Option<Arc<Effects>>,
     },
-    /// A statement is being prepared that reads what the one before it left behind (ROW_COUNT and its like), and perhaps the
-    /// insert id too.
+    /// A statement is being prepared that reads what the one before it left behind (ROW_COUNT and
+    /// its like), and perhaps the insert id too.
     PrepareNextToLast {
         names_insert_id: bool,
     },
@@ -150,7 +155,8 @@ impl Forward {
         matches!(&self.note, Note::Statements { effects: Some(effects), .. } if effects.explains_report)
     }
 
-    /// Whether all parameters are ours: the client then expects no EOF after their definitions either.
+    /// Whether all parameters are ours: the client then expects no EOF after their definitions
+    /// either.
     pub(in crate::proxy) fn hides_all_params(&self) -> bool {
         matches!(&self.note, Note::Prepare(kept) if kept.prepared.as_ref().is_some_and(|prepared| {
             prepared.text.client_params == 0 && !prepared.text.hidden.is_empty()
@@ -197,8 +203,8 @@ impl Own {
     }
 }
 
-/// Commands that a client may send ahead of their answers; more wait in its lane, and then in its own socket. An entry takes some
-/// hundred bytes, a command no more than four.
+/// Commands that a client may send ahead of their answers; more wait in its lane, and then in its
+/// own socket. An entry takes some hundred bytes, a command no more than four.
 const ENTRIES_MAX: usize = 1024;
 
 /// First in, first out.
@@ -224,7 +230,8 @@ impl Queue {
         inserts.iter_mut().find(|reply| reply.statement == *results)
     }
 
-    /// The client's command that is being answered; `None`: the present answer is to another one, or is ours.
+    /// The client's command that is being answered; `None`: the present answer is to another one,
+    /// or is ours.
     pub(in crate::proxy) fn forward(&mut self) -> Option<&mut Forward> {
         match self.front_mut()? {
             Outstanding::Forward(forward) => Some(forward),
@@ -282,7 +289,8 @@ impl Queue {
         })
     }
 
-    /// Whether something is under way after which a ruled statement may have to be read differently.
+    /// Whether something is under way after which a ruled statement may have to be read
+    /// differently.
     pub(in crate::proxy) fn may_change_session(&self) -> bool {
         self.entries.iter().any(|entry| match entry {
             Outstanding::Forward(forward) => forward.may_change_session,

@@ -1,4 +1,5 @@
-//! Moving a session's bytes: one task polls both sockets and both lanes, and comes back when the relay has an [`Event`].
+//! Moving a session's bytes: one task polls both sockets and both lanes, and comes back when the
+//! relay has an [`Event`].
 
 use std::io;
 use std::pin::Pin;
@@ -22,7 +23,8 @@ pub(in crate::proxy) enum Outcome {
     Closed(Side),
     /// A peer's socket failed.
     Failed(Side, io::Error),
-    /// Nothing was asked by the client for the idle timeout, or a peer took nothing for the write timeout.
+    /// Nothing was asked by the client for the idle timeout, or a peer took nothing for the write
+    /// timeout.
     TimedOut(Timeout),
 }
 
@@ -58,7 +60,8 @@ pub(in crate::proxy) struct Watchdog {
     moved_at: Instant,
     /// Since when something waits that the client does not take, whatever else it sends.
     client_owes: Option<Instant>,
-    /// Since when something waits that the server does not take. One that still sends is busy, and no more.
+    /// Since when something waits that the server does not take. One that still sends is busy, and
+    /// no more.
     server_owes: Option<Instant>,
     timer: Pin<Box<Sleep>>,
 }
@@ -84,7 +87,8 @@ impl Watchdog {
         let (limit, deadline) = match (self.client_owes, self.server_owes) {
             (None, None) if relay.outstanding.is_empty() => (Timeout::Idle, self.moved_at + self.idle),
             (None, None) if relay.client_has_ended => (Timeout::Gone, self.moved_at + self.write),
-            // The server may take as long as it likes for what it was asked; keepalive tells whether it is there.
+            // The server may take as long as it likes for what it was asked; keepalive tells
+            // whether it is there.
             (None, None) => return Poll::Pending,
             (Some(since), None) | (None, Some(since)) => (Timeout::Write, since + self.write),
             (Some(a), Some(b)) => (Timeout::Write, a.min(b) + self.write),
@@ -230,8 +234,8 @@ where
         }
         match lane.poll_send(cx, to, sent) {
             Poll::Pending => return Turn::Waits,
-            // A server that refuses a packet (1153) says so and closes while the rest of it is under way. What it said is
-            // still to be read; its end is found there.
+            // A server that refuses a packet (1153) says so and closes while the rest of it is
+            // under way. What it said is still to be read; its end is found there.
             Poll::Ready(Err(_)) if side == Side::Client => {
                 lane.become_sink();
                 continue;

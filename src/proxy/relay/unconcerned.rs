@@ -1,6 +1,6 @@
-//! Commands that no rule can concern, in a session that has not named anything ruled yet. They pass as they
-//! came, and the server is asked nothing. The words of the text alone decide (`rules/mentions`), so the
-//! decision holds under every sql_mode and character set.
+//! Commands that no rule can concern, in a session that has not named anything ruled yet. They pass
+//! as they came, and the server is asked nothing. The words of the text alone decide
+//! (`rules/mentions`), so the decision holds under every sql_mode and character set.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ pub(in crate::proxy) enum Unconcerned {
     ViewsFirst,
     /// None can; this is what the answer means to the session.
     Text(Note),
-    /// Of an INSERT that none could concern when it was prepared, nor can now. The types of its parameters are noted.
+    /// Of an INSERT that none could concern when it was prepared, nor can now. The types of its
+    /// parameters are noted.
     Execution,
 }
 
@@ -132,7 +133,8 @@ impl Relay {
         begins_with_row_change(text) && !may_be_several
     }
 
-    /// Whether backslashes are escapes to the server, as far as its last answer tells; `None`: it has not answered all yet.
+    /// Whether backslashes are escapes to the server, as far as its last answer tells; `None`: it
+    /// has not answered all yet.
     pub(in crate::proxy) fn escapes(&self) -> Option<bool> {
         let dialect = self.outstanding.is_empty().then(|| self.session.presumed_dialect());
         dialect.map(|dialect| !dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES))
@@ -155,7 +157,8 @@ impl Relay {
             Inserts::Into(_) | Inserts::Unclear => return Keeping::Unclear,
         };
         let database = database.map(str::to_owned);
-        // Strings and names in these quotes, and characters of several bytes, end where the session's state says.
+        // Strings and names in these quotes, and characters of several bytes, end where the
+        // session's state says.
         let reads_alike = text.is_ascii() && !text.iter().any(|b| matches!(b, b'"' | b'\\'));
         let has_room = reads_alike && self.statements.has_room(2 * text.len());
         let text = has_room.then(|| text.to_vec());
@@ -163,7 +166,8 @@ impl Relay {
         Keeping::Kept(Arc::new(Kept { source, prepared: None }))
     }
 
-    /// Whether the beginning of a statement that is too long to be read shows that it inserts into a table that no rule concerns.
+    /// Whether the beginning of a statement that is too long to be read shows that it inserts into
+    /// a table that no rule concerns.
     pub(in crate::proxy) fn begins_unconcerned(&self, command: Command, header: Header) -> bool {
         let Ok(text) = self.beginning(command, header) else { return false };
         let tables = self.session.tables.now();
@@ -184,7 +188,8 @@ impl Relay {
         self.up.accept(window_bytes);
     }
 
-    /// Where the command may look at the session's tracking, or set it, that is the client's own again.
+    /// Where the command may look at the session's tracking, or set it, that is the client's own
+    /// again.
     pub(in crate::proxy) fn give_back_tracking(&mut self, command: Command, header: Header) -> Option<Step> {
         let is_tracked =
             self.session.is_tracked() && !self.session.is_tracked_anyway() || self.session.awaits_state();
@@ -245,9 +250,10 @@ impl Relay {
     }
 }
 
-/// Whether it is a compound statement or makes a routine, in a schema without rules, and its words, with those that the session has
-/// `mentioned` so far, are not those of a ruled table and its schema. What it prepares within is not shown, as in a routine: it would have
-/// to make the name from pieces.
+/// Whether it is a compound statement or makes a routine, in a schema without rules, and its words,
+/// with those that the session has `mentioned` so far, are not those of a ruled table and its
+/// schema. What it prepares within is not shown, as in a routine: it would have to make the name
+/// from pieces.
 pub(in crate::proxy) fn is_unnamed_compound(
     tables: &Tables,
     text: &[u8],
@@ -270,7 +276,8 @@ fn begins_with_row_change(text: &[u8]) -> bool {
         .any(|word| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word)))
 }
 
-/// Whether it may run a routine, which may make temporary tables: a call has parentheses, or one of these words.
+/// Whether it may run a routine, which may make temporary tables: a call has parentheses, or one of
+/// these words.
 fn may_run_routine(text: &[u8]) -> bool {
     if memchr::memchr(b'(', text).is_some() {
         return true;

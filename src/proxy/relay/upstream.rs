@@ -1,5 +1,5 @@
-//! Understanding the client's bytes: where commands begin and end, which of them must be read whole, and what each one
-//! makes the backend owe.
+//! Understanding the client's bytes: where commands begin and end, which of them must be read
+//! whole, and what each one makes the backend owe.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::rewrite::plan::effects::Effects;
 
 /// In which a statement that is too long to be read must name its table.
 const BEGINNING_BYTES: usize = 4 * 1024;
-/// An execution of an INSERT without a rule is read up to here, for the types of its parameters: a later one may leave them
-/// out, and a rule may have come by then.
+/// An execution of an INSERT without a rule is read up to here, for the types of its parameters: a
+/// later one may leave them out, and a rule may have come by then.
 const TYPES_BYTES_MAX: usize = 64 * 1024;
 
 /// How a command is treated.
@@ -84,7 +84,8 @@ impl Relay {
         }
     }
 
-    /// The backend has asked for a file, in a packet of this number: the client's packets up to an empty one are its content.
+    /// The backend has asked for a file, in a packet of this number: the client's packets up to an
+    /// empty one are its content.
     pub(in crate::proxy) fn expect_file(&mut self, packet_nr: u8) -> Result<(), Violation> {
         if self.up_state != UpState::Boundary {
             return Err(Violation::FileOutOfTurn);
@@ -220,7 +221,8 @@ impl Relay {
         Step::SendFirst
     }
 
-    /// The session's variables, statements and insert id are the server's defaults once the command has run.
+    /// The session's variables, statements and insert id are the server's defaults once the command
+    /// has run.
     pub(in crate::proxy) fn starts_over(&mut self) {
         self.session.forget();
         self.statements = Statements::default();
@@ -229,7 +231,8 @@ impl Relay {
     fn treatment(&self, command: Command, header: Header) -> Result<Treatment, Step> {
         let pass = |may_change_session, note| Ok(Treatment::Pass { may_change_session, note });
         match command {
-            // Also without rules: when there are some, the session's temporary tables and its state must be known.
+            // Also without rules: when there are some, the session's temporary tables and its state
+            // must be known.
             Command::Query | Command::StmtPrepare => self.glance_at(command, header),
             Command::StmtExecute
             | Command::StmtSendLongData
@@ -292,7 +295,8 @@ impl Relay {
         Ok(Treatment::Read)
     }
 
-    /// An execution that would get ids were its table's rule on, and that would be read whole for it.
+    /// An execution that would get ids were its table's rule on, and that would be read whole for
+    /// it.
     fn is_rehearsed(&self, source: &Source, header: Header) -> bool {
         !header.continues()
             && header.payload_bytes <= self.statement_bytes_max
@@ -334,7 +338,8 @@ impl Relay {
         }
     }
 
-    /// The beginning of one statement may tell that it passes; all else is answered in the server's place.
+    /// The beginning of one statement may tell that it passes; all else is answered in the server's
+    /// place.
     fn too_long(&mut self, command: Command, header: Header) -> Step {
         if !self.up.is_clear() {
             return Step::SendFirst;
@@ -394,7 +399,8 @@ impl Relay {
         Step::Moved
     }
 
-    /// Drops a payload that is too long to be read, then answers it, if the client expects an answer.
+    /// Drops a payload that is too long to be read, then answers it, if the client expects an
+    /// answer.
     fn discard(&mut self, command: Command, left: usize, continues: bool, packets: usize) -> Step {
         let left = left - self.up.skip(left);
         self.up_state = UpState::Discarding { command, left, continues, packets };
@@ -431,7 +437,8 @@ impl Relay {
         Step::Moved
     }
 
-    /// A parameter sent ahead keeps its number among the client's; among the server's it may be another.
+    /// A parameter sent ahead keeps its number among the client's; among the server's it may be
+    /// another.
     fn long_data(&mut self, header: Header) -> Step {
         const PARAM: std::ops::Range<usize> = HEADER_BYTES + 5..HEADER_BYTES + 7;
         self.owes_last = false;

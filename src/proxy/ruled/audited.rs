@@ -21,7 +21,8 @@ impl Session {
         self.audit_as(text, inserts);
     }
 
-    /// The statement is about to be sent with its ids. `text`: as the client wrote it, where it is known.
+    /// The statement is about to be sent with its ids. `text`: as the client wrote it, where it is
+    /// known.
     pub(in crate::proxy) fn audit(&self, text: Option<&[u8]>, inserts: &[InsertReply]) {
         let dialect = self.relay.session.state().map(|state| state.dialect);
         self.audit_as(text.zip(dialect), inserts);

@@ -121,7 +121,8 @@ impl Session {
         self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
     }
 
-    /// The client sends the types of parameters once, also with an execution that the server never sees.
+    /// The client sends the types of parameters once, also with an execution that the server never
+    /// sees.
     pub(in crate::proxy) fn note_types(&mut self, arrived: Arrived) {
         let with_attributes = self.relay.has_attributes();
         let payload = self.relay.payload(arrived).into_owned();
@@ -136,7 +137,8 @@ impl Session {
         }
     }
 
-    /// An execution uses up what was sent ahead for it, also where it fails. The statement, where that was something.
+    /// An execution uses up what was sent ahead for it, also where it fails. The statement, where
+    /// that was something.
     pub(in crate::proxy) fn forget_long_data(&mut self, arrived: Arrived) -> Option<u32> {
         let id = arrived.statement?;
         let statement = self.relay.statements.get_mut(id)?;

@@ -1,4 +1,5 @@
-//! Statements that may insert into ruled tables: planned, given their ids, and sent in the client's place.
+//! Statements that may insert into ruled tables: planned, given their ids, and sent in the client's
+//! place.
 //!
 //! `statement` has texts, `execute` executions of prepared ones, `select` INSERT ... SELECT. A text
 //! comes to a `verdict`; `progress` says how far a command came.

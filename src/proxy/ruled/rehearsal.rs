@@ -54,7 +54,8 @@ struct LookedAt {
 }
 
 impl Session {
-    /// Counts what would become of a statement that goes on. Returns what it would leave behind for later ones.
+    /// Counts what would become of a statement that goes on. Returns what it would leave behind for
+    /// later ones.
     pub(in crate::proxy) fn rehearse(&self, command: Command, text: &[u8]) -> Option<Effects> {
         let tables = self.relay.session.tables.now();
         let state = self.relay.session.state().filter(|_| tables.rehearses())?;
@@ -92,7 +93,8 @@ impl Session {
         }
     }
 
-    /// A statement that is too long to be read passes where no rule concerns its table, and would not with one.
+    /// A statement that is too long to be read passes where no rule concerns its table, and would
+    /// not with one.
     pub(in crate::proxy) fn rehearse_too_long(&self, beginning: &[u8]) {
         let tables = self.relay.session.tables.now();
         let Some(state) = self.relay.session.state().filter(|_| tables.rehearses()) else { return };
@@ -229,7 +231,8 @@ impl Rehearsed {
                 asks = true;
                 (None, Outcome::Unknown("a text in a user's variable"))
             }
-            // Only tables with rules that are on can be away or asked about, and then the statement does not go on.
+            // Only tables with rules that are on can be away or asked about, and then the statement
+            // does not go on.
             Planned::Away(_)
             | Planned::Fails(_)
             | Planned::Needs(Need::Temporary(_))

@@ -188,7 +188,8 @@ impl Session {
         columns.map(|definition| ColumnDefinition::parse(definition).map_err(|_| cannot())).collect()
     }
 
-    /// The number in the only row of a query's answer, which comes as hexadecimal digits of its text.
+    /// The number in the only row of a query's answer, which comes as hexadecimal digits of its
+    /// text.
     async fn ask_number(&mut self, sql: &[u8]) -> Result<Option<u64>, Stop> {
         let answered = self.ask(Question::Query(sql)).await?.map_err(|error| not_answered(&error))?;
         self.until(|relay| relay.up.is_clear()).await?;
@@ -212,7 +213,8 @@ impl Session {
         Ok(u32::try_from(rows.max(1)).map_err(|_| too_many())?)
     }
 
-    /// After an overrun, by what the server has counted. `None`: it was none, and the error is the client's.
+    /// After an overrun, by what the server has counted. `None`: it was none, and the error is the
+    /// client's.
     async fn longer_block(&mut self, job: &Job<'_>, block: u32) -> Result<Option<u32>, Stop> {
         let counter = self.ask_number(COUNTER_SQL).await?.ok_or_else(lost)?;
         let Some(rows) = counter.checked_sub(job.before_first).filter(|&rows| rows > u64::from(block)) else {
@@ -398,7 +400,8 @@ impl Relay {
     }
 }
 
-/// LAST_INSERT_ID(), where the server's way of logging allows that rows are numbered in the order of a query.
+/// LAST_INSERT_ID(), where the server's way of logging allows that rows are numbered in the order
+/// of a query.
 fn facts_of(answered: Answered) -> Result<u64, Refusal> {
     let facts = answered.map_err(|error| not_answered(&error))?;
     let Some(facts) = facts.row.as_deref().and_then(text_of) else {
@@ -420,7 +423,8 @@ fn facts_of(answered: Answered) -> Result<u64, Refusal> {
         .ok_or_else(|| refused("LAST_INSERT_ID() is no id; SET last_insert_id=0"))
 }
 
-/// The text in a row's only column, which came as hexadecimal digits; zero bytes of UTF-16 are passed over.
+/// The text in a row's only column, which came as hexadecimal digits; zero bytes of UTF-16 are
+/// passed over.
 fn text_of(row: &[u8]) -> Option<String> {
     let digits = Reader::new(row).lenenc_bytes("an answer of ours").ok()?;
     crate::text_query::unhex(digits)

@@ -1,4 +1,5 @@
-//! Statements that may insert into ruled tables: planned, given their ids, and sent in the client's place.
+//! Statements that may insert into ruled tables: planned, given their ids, and sent in the client's
+//! place.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -54,7 +55,8 @@ impl Session {
             self.supplied = supplied;
             return Progress::Needs(need);
         }
-        // The words of a long text take long to look at; once both have been seen, no text tells more.
+        // The words of a long text take long to look at; once both have been seen, no text tells
+        // more.
         let mentioned = self.relay.session.mentioned;
         let mentioned =
             if mentioned.is_ruled() { mentioned } else { mentioned.and(self.mentioned(&tables, text)) };
@@ -110,7 +112,8 @@ impl Session {
         Progress::Done
     }
 
-    /// A statement that our scanner cannot read: the server says what is wrong with it, or it is refused.
+    /// A statement that our scanner cannot read: the server says what is wrong with it, or it is
+    /// refused.
     pub(in crate::proxy) async fn show(&mut self, arrived: Arrived, shown: Shown) -> Going<Progress> {
         Ok(match self.ask(Question::Prepare(&shown.text)).await? {
             Err(error) => self.fail(arrived, &error.payload),
@@ -260,7 +263,8 @@ impl Session {
         Ok(planner::plan(text, &plan_view, protocol))
     }
 
-    /// A statement longer than `limits.statement_bytes` passes where its beginning shows that no rule concerns it.
+    /// A statement longer than `limits.statement_bytes` passes where its beginning shows that no
+    /// rule concerns it.
     pub(in crate::proxy) fn decide_too_long(&mut self, command: Command, header: Header) -> Option<Need> {
         let window = self.relay.up.window();
         let payload = window.get(HEADER_BYTES..header.packet_bytes().min(window.len())).unwrap_or_default();
@@ -341,7 +345,8 @@ impl Session {
         Ok(within(target, range)?)
     }
 
-    /// Asked on the control connection, which sees the rows of this session's open transaction at READ UNCOMMITTED.
+    /// Asked on the control connection, which sees the rows of this session's open transaction at
+    /// READ UNCOMMITTED.
     pub(in crate::proxy) async fn smallest_id(&mut self, question: &SmallestId) -> Option<u64> {
         let target = &question.target;
         let schema = self.relay.session.tables.schema()?;

@@ -23,7 +23,8 @@ impl Session {
         let Some(nr_shift) = self.relay.send_spliced((&plan, &ranges), text_at, arrived) else {
             return self.refuse(arrived, &Refusal::NoId("the ids do not fit the plan".into()));
         };
-        // The wrapper sets it again; where the statement fails, what the function shows is undefined anyway.
+        // The wrapper sets it again; where the statement fails, what the function shows is
+        // undefined anyway.
         if inserts.iter().any(InsertReply::sets_insert_id) {
             self.relay.session.owed_insert_id = None;
         }

@@ -1,4 +1,5 @@
-//! A command that was read whole: decided at once, as far as everything is known that it depends on.
+//! A command that was read whole: decided at once, as far as everything is known that it depends
+//! on.
 
 use std::time::Instant;
 

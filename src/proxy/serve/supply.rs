@@ -44,7 +44,8 @@ impl Session {
         }
     }
 
-    /// A statement longer than `limits.statement_bytes`: its beginning tells whether a rule concerns it.
+    /// A statement longer than `limits.statement_bytes`: its beginning tells whether a rule
+    /// concerns it.
     pub(in crate::proxy) async fn too_long(&mut self, command: Command) -> Going<()> {
         loop {
             let Some(header) = Header::parse(self.relay.up.window()) else { return Ok(()) };

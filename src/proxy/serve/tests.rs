@@ -1,5 +1,6 @@
-//! Both lanes of a session without its sockets: scripts of what each peer sends and must get. However the bytes come in
-//! slices, and however few of them a peer takes at once, what goes out must be the same.
+//! Both lanes of a session without its sockets: scripts of what each peer sends and must get.
+//! However the bytes come in slices, and however few of them a peer takes at once, what goes out
+//! must be the same.
 
 mod asks;
 mod attributes;
@@ -50,7 +51,8 @@ fn all(parts: &[Vec<u8>]) -> Vec<u8> {
     parts.concat()
 }
 
-/// sql_mode '', character set utf8mb4; changes of the schema are reported, other state and variables not; no database.
+/// sql_mode '', character set utf8mb4; changes of the schema are reported, other state and
+/// variables not; no database.
 fn state_rows(deprecate_eof: bool) -> Vec<u8> {
     let row = b"\x00\x0e757466386d6234\x010\x011\x00\xfb";
     let mut out = p(1, [6]);

@@ -5,7 +5,8 @@ use std::task::{Context, Waker};
 
 use tokio::sync::watch;
 
-/// Whether the proxy drains. The session asks each time that it is polled, so it is a look at a number until that changes.
+/// Whether the proxy drains. The session asks each time that it is polled, so it is a look at a
+/// number until that changes.
 pub(in crate::proxy) struct Drain {
     draining: watch::Receiver<bool>,
     has_begun: bool,

@@ -17,8 +17,9 @@ impl Draft<'_> {
         self.ids > 0 && rows.rows.first().is_some_and(|row| row.class == IdValue::Omitted)
     }
 
-    /// The id goes last in the list, where it is not in it. Where the statement has no list, it gets that of the columns as
-    /// they are known: DDL of somebody else may be under way, and a value must not end up in another column.
+    /// The id goes last in the list, where it is not in it. Where the statement has no list, it
+    /// gets that of the columns as they are known: DDL of somebody else may be under way, and a
+    /// value must not end up in another column.
     pub(super) fn write_columns(
         &mut self,
         columns: &Columns,
@@ -110,8 +111,8 @@ impl Draft<'_> {
         self.edit(row.close, row.close, row.params_before, Piece::Id(Id { nth, row: at, comma, form }));
     }
 
-    /// The row has one more value, whose name in the alias must not be the id's: there the client's own `id` means the
-    /// table's, and `new.id` is an error. So an alias without a list gets one.
+    /// The row has one more value, whose name in the alias must not be the id's: there the client's
+    /// own `id` means the table's, and `new.id` is an error. So an alias without a list gets one.
     fn write_alias(&mut self, alias: Alias, columns: &Columns, text: &[u8]) {
         let name = unused_name(text);
         let (at, list) = match (alias.list_close, columns) {

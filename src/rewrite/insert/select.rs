@@ -100,7 +100,8 @@ fn decoded(lexer: &Lexer<'_>, context: &Context<'_>, token: Token) -> Option<Str
     name::decode(lexer.text(), token, context.dialect.charset).map(std::borrow::Cow::into_owned)
 }
 
-/// MySQL keeps the further digits of AVG, MariaDB those of divisions too (measured on 9.7 and 10.11).
+/// MySQL keeps the further digits of AVG, MariaDB those of divisions too (measured on 9.7 and
+/// 10.11).
 fn hidden_digits(query: &Query, is_mariadb: bool) -> HiddenDigits {
     let hidden = query.inexact.iter().filter(|inexact| is_mariadb || inexact.is_average);
     let mut at = Vec::new();

@@ -16,7 +16,8 @@ pub(super) enum Slot {
     Zero,
     /// The client's `?`: decided at execution.
     Client,
-    /// The server would make zero of it, with a warning, and so take an id for it; or it is an error.
+    /// The server would make zero of it, with a warning, and so take an id for it; or it is an
+    /// error.
     Clamped,
 }
 
@@ -87,8 +88,8 @@ impl Draft<'_> {
         self.check_slots(body)
     }
 
-    /// A row of which the server makes zero with a warning gets an id by which it warns too. Where zero is a value, and where
-    /// the server refuses what the client wrote, that stays as it is.
+    /// A row of which the server makes zero with a warning gets an id by which it warns too. Where
+    /// zero is a value, and where the server refuses what the client wrote, that stays as it is.
     fn decide_clamped(&mut self, at: u32, integer: Option<i128>) {
         let stays = !self.context.head.ignore && self.meaning.refuses_clamped(at);
         if self.meaning.zero_is_value {

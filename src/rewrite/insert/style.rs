@@ -56,7 +56,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Why one execution must not have several sets of parameters, where that is so: a wrapper acts for each of them.
+    /// Why one execution must not have several sets of parameters, where that is so: a wrapper acts
+    /// for each of them.
     pub(super) fn one_set_only(&self) -> Option<&'static str> {
         let has_wrapper = matches!(self.style, Style::Wrapped | Style::OdkuOne | Style::OdkuLiteral);
         match self.in_sets {

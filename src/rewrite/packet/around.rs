@@ -1,4 +1,5 @@
-//! What stands around an INSERT and changes what it stores or answers: ANALYZE, SET STATEMENT ... FOR, optimizer hints.
+//! What stands around an INSERT and changes what it stores or answers: ANALYZE, SET STATEMENT ...
+//! FOR, optimizer hints.
 
 use super::{Halt, Place, Resolved, Walk, refused};
 use crate::rewrite::insert::{self, Context, Stop};

@@ -52,7 +52,8 @@ impl Walk<'_> {
                 let text = self.text_of(lexer, &source, place)?;
                 let change = match text {
                     Some(text) => NamedChange::Prepared(name, self.prepare(&text, place)?),
-                    // The text is NULL: the server's own error, after which there is no statement of this name.
+                    // The text is NULL: the server's own error, after which there is no statement
+                    // of this name.
                     None => NamedChange::Dropped(name),
                 };
                 self.effects.prepared_names.push((place.nth, change));

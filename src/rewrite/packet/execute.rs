@@ -49,7 +49,8 @@ impl Walk<'_> {
         let changed = "what was prepared is another statement now (its table, its columns, sql_mode or a temporary table has \
                        changed); PREPARE it again";
         let (statement, is_certain) = match self.known(name) {
-            // The server's own error, 1243, or a routine's statement, whose INSERTs are the routine's.
+            // The server's own error, 1243, or a routine's statement, whose INSERTs are the
+            // routine's.
             known @ (Known::Unknown | Known::Unseen) => {
                 self.effects.opaque = true;
                 self.effects.routine |= matches!(known, Known::Unseen);
@@ -128,7 +129,8 @@ impl Walk<'_> {
         Ok(Dialect { sql_mode, ..statement.dialect })
     }
 
-    /// The client's parameters at the id's place: rows and parameters of those that are NULL or zero and take an id.
+    /// The client's parameters at the id's place: rows and parameters of those that are NULL or
+    /// zero and take an id.
     pub(super) fn bind(
         &self,
         lexer: &Lexer<'_>,

@@ -37,7 +37,8 @@ impl Walk<'_> {
                 }
                 TableChange::Renamed { from, to } => {
                     let (Some(from), Some(to)) = (self.names(from), self.names(to)) else { continue };
-                    // MariaDB's RENAME TABLE renames the temporary table, MySQL's the one behind it.
+                    // MariaDB's RENAME TABLE renames the temporary table, MySQL's the one behind
+                    // it.
                     if [&from, &to].iter().any(|name| self.is_hidden(&name.schema, &name.table) != Hidden::No)
                     {
                         self.hide(&from, Hidden::Perhaps);

@@ -1,4 +1,5 @@
-//! Statements that insert without being an INSERT: LOAD, compound statements, and what is not known.
+//! Statements that insert without being an INSERT: LOAD, compound statements, and what is not
+//! known.
 
 use super::{Halt, Resolved, Walk, refused};
 use crate::sql::glance::may_insert;
@@ -17,7 +18,8 @@ struct Inside {
 }
 
 impl Walk<'_> {
-    /// A statement that may run an INSERT without being one. Returns whether the rest of the packet is its own.
+    /// A statement that may run an INSERT without being one. Returns whether the rest of the packet
+    /// is its own.
     pub(super) fn indirect_insert(
         &mut self,
         lexer: &Lexer<'_>,

@@ -3,20 +3,23 @@
 use crate::sql::dialect::ClientCharset;
 use crate::sql::lex::Span;
 
-/// How the ids are written, and so what the OK packet and LAST_INSERT_ID() hold afterwards (docs/design/inserts.md, "The insert id").
+/// How the ids are written, and so what the OK packet and LAST_INSERT_ID() hold afterwards
+/// (docs/design/inserts.md, "The insert id").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// `LAST_INSERT_ID(first)` in the first generated row: OK packet and function are right.
     Wrapped,
     /// Literals: the OK packet is to be patched, and `last_insert_id` set later.
     Literal,
-    /// ON DUPLICATE KEY UPDATE of one row, wrapped, with `id=LAST_INSERT_ID(id)` in its list: 1 affected row is the
-    /// inserted one, 2 mean that the OK packet has the updated row's id; otherwise send 0.
+    /// ON DUPLICATE KEY UPDATE of one row, wrapped, with `id=LAST_INSERT_ID(id)` in its list: 1
+    /// affected row is the inserted one, 2 mean that the OK packet has the updated row's id;
+    /// otherwise send 0.
     OdkuOne,
-    /// The same with a literal in place of the wrapper, where that would show or where rows may be ignored:
-    /// `last_insert_id` is set later, where the row was inserted.
+    /// The same with a literal in place of the wrapper, where that would show or where rows may be
+    /// ignored: `last_insert_id` is set later, where the row was inserted.
     OdkuLiteral,
-    /// ON DUPLICATE KEY UPDATE of one row into an AUTO_INCREMENT column: a literal, and the OK packet is native.
+    /// ON DUPLICATE KEY UPDATE of one row into an AUTO_INCREMENT column: a literal, and the OK
+    /// packet is native.
     OdkuNative,
 }
 
@@ -117,8 +120,8 @@ pub(in crate::rewrite) struct Id {
 pub(in crate::rewrite) enum IdForm {
     /// `7`; prepared: a parameter of its own.
     Literal,
-    /// `'7x'`, of which the server warns that it is truncated, or which is an error to it, as what the client wrote; prepared:
-    /// `CONCAT(?,'x')`.
+    /// `'7x'`, of which the server warns that it is truncated, or which is an error to it, as what
+    /// the client wrote; prepared: `CONCAT(?,'x')`.
     Warned,
     /// `LAST_INSERT_ID(7)`
     Wrapper,

@@ -1,18 +1,19 @@
-//! What a packet's statements do to the session that the next packet is read in, as far as their text shows.
+//! What a packet's statements do to the session that the next packet is read in, as far as their
+//! text shows.
 
 use crate::rewrite::plan::prepared_names::NamedChange;
 use crate::sql::dialect::{ClientCharset, SqlMode};
 use crate::table_name::TableName;
 
-/// All of it is to be applied when the server has answered the packet without an error; where it failed half-way, the
-/// session's own tracking tells.
+/// All of it is to be applied when the server has answered the packet without an error; where it
+/// failed half-way, the session's own tracking tells.
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// A schema may have changed: cached shapes are to be read again.
     pub ddl: bool,
-    /// Something ran whose text is not there (CALL, EXECUTE): default database, `sql_mode` and character set are what
-    /// session tracking says they are.
+    /// Something ran whose text is not there (CALL, EXECUTE): default database, `sql_mode` and
+    /// character set are what session tracking says they are.
     pub opaque: bool,
     /// The last `USE`.
     pub schema: Option<String>,
@@ -22,16 +23,19 @@ pub struct Effects {
     pub charset: Option<ClientCharset>,
     /// `session_track_...` was set: the proxy's own list of tracked variables is to be put back.
     pub tracking: bool,
-    /// Names that temporary tables hide from now on, or no longer, in the order of the text, each with its statement's number.
+    /// Names that temporary tables hide from now on, or no longer, in the order of the text, each
+    /// with its statement's number.
     pub temporary: Vec<(usize, Temporary)>,
-    /// All of it is known, so that a report of changed state (temporary tables are not told apart from variables in it)
-    /// says nothing new.
+    /// All of it is known, so that a report of changed state (temporary tables are not told apart
+    /// from variables in it) says nothing new.
     pub explains_report: bool,
     /// An INSERT that is left alone because a temporary table hides this name of a ruled one.
     pub hidden_insert: Option<Box<TableName>>,
-    /// A routine or a compound statement ran: it may have prepared other statements under the session's names.
+    /// A routine or a compound statement ran: it may have prepared other statements under the
+    /// session's names.
     pub routine: bool,
-    /// What PREPARE and DEALLOCATE did to the session's names, in the order of the text, each with its statement's number in the packet.
+    /// What PREPARE and DEALLOCATE did to the session's names, in the order of the text, each with
+    /// its statement's number in the packet.
     pub prepared_names: Vec<(usize, NamedChange)>,
     /// What the single INSERT of a text that is prepared goes into, where no rule concerns it.
     pub inserts_into: Option<Box<TableName>>,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::rewrite::plan::prepared_text::PreparedText;
 use crate::sql::dialect::Dialect;
 
-/// A statement that PREPARE gave a name. It is planned again at each EXECUTE, under what it was read in, and must come out
-/// as it was sent.
+/// A statement that PREPARE gave a name. It is planned again at each EXECUTE, under what it was
+/// read in, and must come out as it was sent.
 #[derive(Debug, PartialEq)]
 pub struct NamedStatement {
     pub(in crate::rewrite) source: Vec<u8>,
@@ -40,7 +40,8 @@ pub enum Known {
     /// A routine may have prepared it.
     Unseen,
     Is(Arc<NamedStatement>),
-    /// A routine that ran since, or a packet that failed half-way, may have prepared something else.
+    /// A routine that ran since, or a packet that failed half-way, may have prepared something
+    /// else.
     Perhaps(Arc<NamedStatement>),
     /// Of a packet that failed half-way.
     Lost,
@@ -78,7 +79,8 @@ pub trait SessionFacts {
     fn prepared(&self, name: &str) -> Known;
     fn value(&self, question: &[u8]) -> Value;
 
-    /// Whether LAST_INSERT_ID() may stand in a text: MySQL Router refuses it (3566) where sessions share connections.
+    /// Whether LAST_INSERT_ID() may stand in a text: MySQL Router refuses it (3566) where sessions
+    /// share connections.
     fn takes_last_insert_id(&self) -> bool {
         true
     }
@@ -97,11 +99,13 @@ impl SessionFacts for Fresh {
     }
 }
 
-/// Of a text that the server is asked for, in UTF-8. Its answer, twice as long, must fit into a packet that is read whole (2 MiB).
+/// Of a text that the server is asked for, in UTF-8. Its answer, twice as long, must fit into a
+/// packet that is read whole (2 MiB).
 const TEXT_BYTES_MAX: u32 = 1_000_000;
 
-/// Asks for an expression as [`question`] does, where EXECUTE IMMEDIATE evaluates it: the server takes no stored functions and no
-/// subqueries there, so that nothing runs that would not run without us. MariaDB only.
+/// Asks for an expression as [`question`] does, where EXECUTE IMMEDIATE evaluates it: the server
+/// takes no stored functions and no subqueries there, so that nothing runs that would not run
+/// without us. MariaDB only.
 pub(in crate::rewrite) fn question_at_execute(expression: &[u8]) -> Vec<u8> {
     let mut sql = format!(
         "EXECUTE IMMEDIATE 'SELECT a IS NULL,IF(LENGTH(CONVERT(a USING utf8mb4))>{TEXT_BYTES_MAX},''-'',\
@@ -112,8 +116,8 @@ pub(in crate::rewrite) fn question_at_execute(expression: &[u8]) -> Vec<u8> {
     sql
 }
 
-/// Asks for an expression: a row of two. The first is 1 where it is NULL, the second its text in UTF-8 in hexadecimal digits, or
-/// `-` where that is too long.
+/// Asks for an expression: a row of two. The first is 1 where it is NULL, the second its text in
+/// UTF-8 in hexadecimal digits, or `-` where that is too long.
 pub(in crate::rewrite) fn question(expression: &[u8]) -> Vec<u8> {
     let mut sql = b"SELECT (".to_vec();
     sql.extend_from_slice(expression);

@@ -9,8 +9,9 @@ pub const PARAMS_MAX: usize = 65_535;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedText {
     pub text: Vec<u8>,
-    /// Our own parameters, ascending by index. Wrapped styles have one, for the first generated row; literals are one for each.
-    /// Empty where the client wrote every id, or decides at execution.
+    /// Our own parameters, ascending by index. Wrapped styles have one, for the first generated
+    /// row; literals are one for each. Empty where the client wrote every id, or decides at
+    /// execution.
     pub hidden: Vec<HiddenParam>,
     /// The client's own parameters; the server counts these and the hidden ones.
     pub client_params: u16,
@@ -27,8 +28,8 @@ pub struct PreparedText {
 pub struct HiddenParam {
     /// Among the server's parameters, counted from 0.
     pub index: u16,
-    /// Row of the statement, counted from 0: ids ascend with the rows that take one. Of an INSERT ... SELECT, which
-    /// [`Number`](crate::rewrite::plan::edit::Number) goes there.
+    /// Row of the statement, counted from 0: ids ascend with the rows that take one. Of an INSERT
+    /// ... SELECT, which [`Number`](crate::rewrite::plan::edit::Number) goes there.
     pub row: u32,
 }
 

@@ -1,4 +1,5 @@
-//! INSERT ... SELECT into a ruled table: the query's rows are numbered by the server, over a block of ids.
+//! INSERT ... SELECT into a ruled table: the query's rows are numbered by the server, over a block
+//! of ids.
 //!
 //! ```text
 //! INSERT INTO t (`id`,a) WITH q(c) AS (<the query> LIMIT ..),
@@ -6,12 +7,14 @@
 //! SELECT <the k-th id of the block>, c FROM r
 //! ```
 //!
-//! `LAST_INSERT_ID(expr)` counts up from what the session has there, in the order of the query's rows. A window function
-//! would not do: MariaDB numbers by the addresses of rows in memory (measured, 10.11). `r` is complete before the first
-//! row is stored, so that a block that is too small is an error while nothing has been written and no trigger has run;
-//! what LAST_INSERT_ID() says then is how many rows there were. Triggers, and ON DUPLICATE KEY UPDATE, find in
-//! LAST_INSERT_ID() what was there before the statement, since each row puts it back. In the dead branch stands
-//! UUID_SHORT(), which has `binlog_format=MIXED` log rows: a replica may read them in another order.
+//! `LAST_INSERT_ID(expr)` counts up from what the session has there, in the order of the query's
+//! rows. A window function would not do: MariaDB numbers by the addresses of rows in memory
+//! (measured, 10.11). `r` is complete before the first row is stored, so that a block that is too
+//! small is an error while nothing has been written and no trigger has run; what LAST_INSERT_ID()
+//! says then is how many rows there were. Triggers, and ON DUPLICATE KEY UPDATE, find in
+//! LAST_INSERT_ID() what was there before the statement, since each row puts it back. In the dead
+//! branch stands UUID_SHORT(), which has `binlog_format=MIXED` log rows: a replica may read them in
+//! another order.
 
 use crate::ids::range::block::{Spacing, Ticks};
 use crate::mysql::column::ColumnDefinition;
@@ -69,7 +72,8 @@ impl SelectPlan {
         text.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
-    /// How many rows it has, as a query in text protocol, with a single column of digits in hexadecimal.
+    /// How many rows it has, as a query in text protocol, with a single column of digits in
+    /// hexadecimal.
     pub fn counting(&self, text: &[u8]) -> Vec<u8> {
         let mut out = b"WITH `rowstamp q`".to_vec();
         self.put_columns(&mut out, b"(", b")");
@@ -284,7 +288,8 @@ impl SelectPlan {
         }
     }
 
-    /// Whether the query has another number of columns than the list before it, which the server is sure to refuse.
+    /// Whether the query has another number of columns than the list before it, which the server is
+    /// sure to refuse.
     pub fn fails_by_count(&self, columns: &[ColumnDefinition]) -> bool {
         self.is_listed && !columns.is_empty() && columns.len() != self.columns as usize
     }

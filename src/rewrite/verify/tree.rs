@@ -1,4 +1,5 @@
-//! One INSERT's tree before and after: the ids are taken out of the one, and what is left must be the other.
+//! One INSERT's tree before and after: the ids are taken out of the one, and what is left must be
+//! the other.
 
 use sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, Insert, ObjectName, OnInsert, Parens, Query, SetExpr, Statement,
@@ -14,7 +15,8 @@ use crate::sql::name;
 
 type Compared<T> = Result<T, Difference>;
 
-/// `range`: the statement's ids; `None` where they are placeholders, or none. False: the tree says nothing.
+/// `range`: the statement's ids; `None` where they are placeholders, or none. False: the tree says
+/// nothing.
 pub(super) fn compare(
     insert: &InsertPlan,
     range: Option<&IdBlock>,
@@ -159,8 +161,8 @@ impl Taking<'_> {
         visible.position(|column| name::same_column(&column.name, self.insert.target.id_column()))
     }
 
-    /// A value at the id's place: what it became is put back. Which other constants are zero to the column, the scanner
-    /// knows alone; but only a constant may give way to an id.
+    /// A value at the id's place: what it became is put back. Which other constants are zero to the
+    /// column, the scanner knows alone; but only a constant may give way to an id.
     fn value(&mut self, old: &Expr, new: &mut Expr) -> Compared<()> {
         let lacks_id = is_null(old) || !self.zero_is_value && (is_default(old) || is_zero(old));
         if lacks_id || !self.zero_is_value && old != new && is_constant(old) {
@@ -197,7 +199,8 @@ impl Taking<'_> {
         if is_it { Ok(()) } else { Err(Difference("a row's id is not the next one")) }
     }
 
-    /// Whether it is written as text, of which the server warns as it would of what the client wrote.
+    /// Whether it is written as text, of which the server warns as it would of what the client
+    /// wrote.
     fn is_warned(&self, value: &Expr) -> bool {
         let is_here = |edit: &Edit| matches!(edit.piece, Piece::Id(Id { nth, form: IdForm::Warned, .. }) if nth == self.nth);
         let id = self.range.and_then(|range| range.nth(u64::from(self.nth)));
@@ -210,7 +213,8 @@ impl Taking<'_> {
     }
 }
 
-/// `AS new(a, b)` names the column that was added as well; `AS new` gets a list for it, of the columns' own names.
+/// `AS new(a, b)` names the column that was added as well; `AS new` gets a list for it, of the
+/// columns' own names.
 fn take_from_alias(before: &Insert, after: &mut Insert) -> Compared<()> {
     let (Some(old), Some(new)) = (&before.insert_alias, &mut after.insert_alias) else { return Ok(()) };
     if old.col_aliases == new.col_aliases {

@@ -218,7 +218,8 @@ fn rules_of(text: &str) -> RuleSet {
     link(&[source], findings).unwrap().0
 }
 
-/// The layout of a table with this text in it, as the store would keep it, or what is wrong with it.
+/// The layout of a table with this text in it, as the store would keep it, or what is wrong with
+/// it.
 #[track_caller]
 fn check_layout(table: &str, expect: &[&str]) {
     let text = events(&format!("layout = {{ {table} }}"), "");

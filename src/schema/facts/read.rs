@@ -280,7 +280,8 @@ impl Reader {
     }
 }
 
-/// MariaDB's information_schema compares names without their case, also where `s` and `S` are two schemas.
+/// MariaDB's information_schema compares names without their case, also where `s` and `S` are two
+/// schemas.
 fn is_same(case: NameCase, found: &str, wanted: &str) -> bool {
     case == NameCase::Insensitive || found == wanted
 }

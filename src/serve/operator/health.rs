@@ -1,5 +1,5 @@
-//! Whether the backend and the store answer, found out by asking: where nobody inserts, nobody else asks them, and a proxy that is
-//! not ready for that reason gets no clients that would.
+//! Whether the backend and the store answer, found out by asking: where nobody inserts, nobody else
+//! asks them, and a proxy that is not ready for that reason gets no clients that would.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

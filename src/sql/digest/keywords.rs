@@ -1,7 +1,8 @@
 //! Words that are keywords wherever they stand unquoted and not after a dot.
 
-/// Reserved by MySQL and by MariaDB (manual, "Keywords and Reserved Words"; Knowledge Base, "Reserved Words"), sorted. A word
-/// that only one of them reserves may be a table's name to the other, whose letter case counts.
+/// Reserved by MySQL and by MariaDB (manual, "Keywords and Reserved Words"; Knowledge Base,
+/// "Reserved Words"), sorted. A word that only one of them reserves may be a table's name to the
+/// other, whose letter case counts.
 const RESERVED: &[&str] = keywords!(
     ACCESSIBLE ADD ALL ALTER ANALYZE AND AS ASC ASENSITIVE BEFORE BETWEEN BIGINT BINARY BLOB BOTH BY
     CALL CASCADE CASE CHANGE CHAR CHARACTER CHECK COLLATE COLUMN CONDITION CONSTRAINT CONTINUE

@@ -1,4 +1,5 @@
-//! Tokens to the text of a digest. What it holds grows with the statement's shape, not with its rows.
+//! Tokens to the text of a digest. What it holds grows with the statement's shape, not with its
+//! rows.
 
 use super::keywords::{keyword, keyword_behind, stands_before_values};
 use crate::sql::dialect::ClientCharset;
@@ -274,7 +275,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether what begins at `begins` is the list before it once more, and nothing but a comma stands between.
+    /// Whether what begins at `begins` is the list before it once more, and nothing but a comma
+    /// stands between.
     fn repeats(&self, (start, end): (usize, usize), begins: usize) -> bool {
         let (before, now) = (self.out.get(start..end), self.out.get(begins..));
         before == now && self.out.get(end..begins).is_some_and(|between| between == ", ")

@@ -29,7 +29,8 @@ pub struct Row {
     /// The id's value; empty where the row has none.
     pub id: Span,
     pub class: IdValue,
-    /// The statement's `?` in front of the id's value, or of the closing parenthesis where there is none.
+    /// The statement's `?` in front of the id's value, or of the closing parenthesis where there is
+    /// none.
     pub params_before: u32,
 }
 

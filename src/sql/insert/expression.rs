@@ -8,7 +8,8 @@ use crate::sql::name;
 #[allow(clippy::struct_excessive_bools)] // Independent findings, added up over a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traits {
-    /// It may run code that we do not see (a stored function, a view), which may read LAST_INSERT_ID().
+    /// It may run code that we do not see (a stored function, a view), which may read
+    /// LAST_INSERT_ID().
     pub loud: bool,
     /// It reads LAST_INSERT_ID() or @@identity.
     pub reads_last_id: bool,

@@ -22,7 +22,8 @@ pub struct Head {
 pub enum Columns {
     /// None is written; the table's own order counts.
     Unlisted,
-    /// Offsets of its parentheses, and the names, each the last part of what may be qualified. May be empty.
+    /// Offsets of its parentheses, and the names, each the last part of what may be qualified. May
+    /// be empty.
     Listed { open: u32, close: u32, names: Vec<Token> },
 }
 
@@ -41,8 +42,8 @@ impl Head {
     pub fn parse(lexer: &mut Lexer<'_>, verb: Verb) -> Result<Option<Head>, Odd> {
         let mut ignore = false;
         let mut token = lexer.next()?;
-        // In the server's order, each at most once: priority, IGNORE, INTO. They are reserved words, so that what is
-        // accepted here beyond it is a syntax error there.
+        // In the server's order, each at most once: priority, IGNORE, INTO. They are reserved
+        // words, so that what is accepted here beyond it is a syntax error there.
         for word in ["LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "INTO"] {
             if lexer.is_word(token, word) {
                 ignore |= word == "IGNORE";

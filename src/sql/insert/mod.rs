@@ -1,5 +1,5 @@
-//! The shape of an INSERT or REPLACE, in two steps: the head up to the table's name, so that bodies of other tables are
-//! never read; then the rest, with the id's place known.
+//! The shape of an INSERT or REPLACE, in two steps: the head up to the table's name, so that bodies
+//! of other tables are never read; then the rest, with the id's place known.
 
 pub mod body;
 pub mod expression;

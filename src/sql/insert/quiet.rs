@@ -1,7 +1,8 @@
 //! Functions that cannot read the insert id.
 
-/// Functions and operators of the server's own that can be followed by a parenthesis, are resolved before any stored
-/// function of that name, and never run code of the user's. Sorted. A name that is not here costs nothing but the wrapper.
+/// Functions and operators of the server's own that can be followed by a parenthesis, are resolved
+/// before any stored function of that name, and never run code of the user's. Sorted. A name that
+/// is not here costs nothing but the wrapper.
 const QUIET: &[&str] = keywords!(
     ABS ADDDATE ADDTIME AES_DECRYPT AES_ENCRYPT AND ASCII BETWEEN BIN BINARY BIN_TO_UUID CASE CAST
     CEIL CEILING CHAR CHAR_LENGTH COALESCE COMPRESS CONCAT CONCAT_WS CONV CONVERT CONVERT_TZ CRC32

@@ -1,7 +1,8 @@
-//! The query of an INSERT ... SELECT: where it ends, where a LIMIT fits in, and what in it matters to numbering its rows.
+//! The query of an INSERT ... SELECT: where it ends, where a LIMIT fits in, and what in it matters
+//! to numbering its rows.
 //!
-//! Only its outline is read: parentheses, the keywords of its outermost part, calls. Whether it is right is the server's
-//! to say, which is asked before anything is sent.
+//! Only its outline is read: parentheses, the keywords of its outermost part, calls. Whether it is
+//! right is the server's to say, which is asked before anything is sent.
 
 use self::keywords::{fixes_scale, is_built_in, is_expression_word};
 use super::expression::Scope;
@@ -24,7 +25,8 @@ pub enum RowsMax {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inexact {
     pub is_average: bool,
-    /// In which of the query's columns, counted from 0; `None`: elsewhere, in a table that it selects from.
+    /// In which of the query's columns, counted from 0; `None`: elsewhere, in a table that it
+    /// selects from.
     pub column: Option<u32>,
 }
 
@@ -40,7 +42,8 @@ pub struct Query {
     pub params: u32,
     /// Nothing in its text shows that it was evaluated twice.
     pub is_repeatable: bool,
-    /// Divisions and AVG whose results are not rounded at once: servers compute more digits than the result's type has.
+    /// Divisions and AVG whose results are not rounded at once: servers compute more digits than
+    /// the result's type has.
     pub inexact: Vec<Inexact>,
     /// `*` in its outermost list of columns.
     pub selects_star: bool,
@@ -53,7 +56,8 @@ pub struct Query {
     /// What cannot be kept inside of another query, and the remedy.
     pub unfit: Option<&'static str>,
     pub tail: Tail,
-    /// Names in ON DUPLICATE KEY UPDATE that may be the query's: every one that is not qualified by the table.
+    /// Names in ON DUPLICATE KEY UPDATE that may be the query's: every one that is not qualified by
+    /// the table.
     pub bare_names: Vec<Token>,
     /// ON DUPLICATE KEY UPDATE names another table, or holds a query.
     pub names_source: bool,

@@ -21,7 +21,8 @@ pub struct Odku {
     /// After its last token.
     pub end: u32,
     pub assigns_id: AssignsId,
-    /// An assignment whose value is a `LAST_INSERT_ID(x)` and nothing else, so that it is evaluated whenever a row is updated.
+    /// An assignment whose value is a `LAST_INSERT_ID(x)` and nothing else, so that it is evaluated
+    /// whenever a row is updated.
     pub calls_last_id: bool,
     /// Without those of such assignments' own call.
     pub traits: Traits,
@@ -123,8 +124,8 @@ pub(super) fn classify(
     }
 }
 
-/// From `token`, which follows the rows or assignments, to the statement's end, and whether that was a `;`. `None`: not
-/// understood.
+/// From `token`, which follows the rows or assignments, to the statement's end, and whether that
+/// was a `;`. `None`: not understood.
 pub(super) fn read(
     lexer: &mut Lexer<'_>,
     scope: Scope<'_>,
@@ -237,7 +238,8 @@ fn is_idiom(lexer: &Lexer<'_>, value: &expression::Expression, scope: Scope<'_>)
 fn returning(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Option<(Traits, Token)>, Odd> {
     let mut traits = Traits::default();
     loop {
-        // An alias (`AS x`) ends an expression as it would end assignments: its name is read as the next one.
+        // An alias (`AS x`) ends an expression as it would end assignments: its name is read as the
+        // next one.
         let value = expression::read(lexer, scope, Ends::InAssignments)?;
         if value.tokens == 0 {
             return Ok(None);

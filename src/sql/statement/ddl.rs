@@ -71,7 +71,8 @@ fn skip_if_exists(lexer: &mut Lexer<'_>) -> Result<(), Odd> {
     Ok(())
 }
 
-/// How many words may stand in front of the kind of object: `OR REPLACE DEFINER = 'a' @ 'b' SQL SECURITY ...`.
+/// How many words may stand in front of the kind of object: `OR REPLACE DEFINER = 'a' @ 'b' SQL
+/// SECURITY ...`.
 const WORDS_MAX: usize = 20;
 
 fn create(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
@@ -130,7 +131,8 @@ fn alter(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     Ok(Statement::Ddl(tables))
 }
 
-/// `RENAME [TO | AS | =] name` among an ALTER TABLE's actions; RENAME COLUMN, INDEX and KEY name no table.
+/// `RENAME [TO | AS | =] name` among an ALTER TABLE's actions; RENAME COLUMN, INDEX and KEY name no
+/// table.
 fn renames(lexer: &mut Lexer<'_>, from: Path, tables: &mut Vec<TableChange>) -> Result<(), Odd> {
     loop {
         let token = lexer.next()?;

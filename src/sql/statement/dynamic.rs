@@ -1,6 +1,8 @@
-//! PREPARE, EXECUTE, EXECUTE IMMEDIATE and DEALLOCATE PREPARE: statements whose text stands in a string or in a variable.
+//! PREPARE, EXECUTE, EXECUTE IMMEDIATE and DEALLOCATE PREPARE: statements whose text stands in a
+//! string or in a variable.
 //!
-//! MySQL takes a string or a user's variable for the text and user's variables for parameters; MariaDB takes expressions.
+//! MySQL takes a string or a user's variable for the text and user's variables for parameters;
+//! MariaDB takes expressions.
 
 use crate::sql::charset::skips_bytewise;
 use crate::sql::dialect::{ClientCharset, SqlMode};
@@ -31,8 +33,8 @@ pub enum Dynamic {
 #[derive(Debug, PartialEq)]
 pub enum Source {
     Literal(Literal),
-    /// A user's variable, or an expression that gives the same each time it is evaluated and does nothing else. The span is
-    /// of all of it.
+    /// A user's variable, or an expression that gives the same each time it is evaluated and does
+    /// nothing else. The span is of all of it.
     Evaluated(Span),
     /// Any other expression.
     Computed(Span),
@@ -64,11 +66,11 @@ const DETERMINISTIC: &[&str] = keywords!(
     SUBSTRING NULL
 );
 
-/// Whether a statement with the word PREPARE or IMMEDIATE shows every word of the text that it may run. It does
-/// where that text is one string, no escape joins the letters of a word in it, and no expression stands beside
-/// it. The statement has not been cut into tokens, so `false` says nothing. `true` holds in every character set
-/// and, where `escapes` is not known, under every sql_mode. `escapes`: a backslash is one
-/// (NO_BACKSLASH_ESCAPES is not set).
+/// Whether a statement with the word PREPARE or IMMEDIATE shows every word of the text that it may
+/// run. It does where that text is one string, no escape joins the letters of a word in it, and no
+/// expression stands beside it. The statement has not been cut into tokens, so `false` says
+/// nothing. `true` holds in every character set and, where `escapes` is not known, under every
+/// sql_mode. `escapes`: a backslash is one (NO_BACKSLASH_ESCAPES is not set).
 pub fn shows_its_text(statement: &[u8], escapes: Option<bool>) -> bool {
     // A byte of a character may look like a backslash.
     let is_clear = statement.is_ascii() || !statement.contains(&b'\\');
@@ -132,7 +134,8 @@ fn shows_read_so(statement: &[u8], escapes: bool, is_one: bool) -> bool {
     true
 }
 
-/// The length of what is quoted at the beginning, and whether an escape may join letters to a word in it. `None`: it does not end.
+/// The length of what is quoted at the beginning, and whether an escape may join letters to a word
+/// in it. `None`: it does not end.
 fn quoted(text: &[u8], escapes: bool) -> Option<(usize, bool)> {
     let (quote, mut at, mut joins) = (*text.first()?, 1, false);
     loop {
@@ -150,7 +153,8 @@ fn quoted(text: &[u8], escapes: bool) -> Option<(usize, bool)> {
     }
 }
 
-/// After PREPARE, EXECUTE, DEALLOCATE or DROP, which is `first`. `None`: no such statement, or one that is wrong.
+/// After PREPARE, EXECUTE, DEALLOCATE or DROP, which is `first`. `None`: no such statement, or one
+/// that is wrong.
 pub(in crate::sql) fn read(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Dynamic>, Odd> {
     if lexer.is_word(first, "PREPARE") {
         let Some(name) = statement_name(lexer)? else { return Ok(None) };
@@ -294,7 +298,8 @@ fn using(lexer: &mut Lexer<'_>, token: Token, end: u32) -> Result<Option<Using>,
     }
 }
 
-/// After SET: `@name = 'text'` and nothing else. The variable with its `@`, and the text where it is of ASCII.
+/// After SET: `@name = 'text'` and nothing else. The variable with its `@`, and the text where it
+/// is of ASCII.
 pub fn assigned_text(lexer: &mut Lexer<'_>) -> Result<Option<(Span, String)>, Odd> {
     let Some(name) = variable(lexer)? else { return Ok(None) };
     let equals = lexer.next()?;
@@ -367,8 +372,8 @@ fn unescaped(byte: u8) -> u8 {
     }
 }
 
-/// `text`, in a character set none of whose characters holds a quote or a backslash, as it must be written between two of
-/// these quotes.
+/// `text`, in a character set none of whose characters holds a quote or a backslash, as it must be
+/// written between two of these quotes.
 pub fn escape(text: &[u8], quote: u8, sql_mode: SqlMode) -> Vec<u8> {
     let escapes = !sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES);
     let mut out = Vec::with_capacity(text.len() + 16);

@@ -9,12 +9,14 @@ use crate::sql::statement::set;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ForStatement {
     pub sql_mode: ModeSetting,
-    /// A variable that says which id the server generates: `insert_id`, `last_insert_id`, `auto_increment_...`.
+    /// A variable that says which id the server generates: `insert_id`, `last_insert_id`,
+    /// `auto_increment_...`.
     pub ids: bool,
 }
 
-/// `sql_mode` of one statement. It does not change how the statement itself is cut into tokens (measured on 10.11: the
-/// whole text is read before anything is set), but what its values mean, and how a text within it is read.
+/// `sql_mode` of one statement. It does not change how the statement itself is cut into tokens
+/// (measured on 10.11: the whole text is read before anything is set), but what its values mean,
+/// and how a text within it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ModeSetting {
     /// The session's own.
@@ -25,7 +27,8 @@ pub enum ModeSetting {
     Unknown,
 }
 
-/// After SET; the lexer ends up after FOR. `None`: it is another kind of SET, and the lexer stands where it stood.
+/// After SET; the lexer ends up after FOR. `None`: it is another kind of SET, and the lexer stands
+/// where it stood.
 pub(in crate::sql) fn read(lexer: &mut Lexer<'_>) -> Result<Option<ForStatement>, Odd> {
     let mut ahead = lexer.clone();
     let is_mariadb = lexer.dialect().is_mariadb();

@@ -3,8 +3,8 @@
 use crate::sql::lex::{Lexer, Odd, Token, TokenKind};
 use crate::sql::name;
 
-/// Moves after the `;` that ends the statement, or to the end; says whether there was one. `None`: the blocks do not
-/// close, so nothing is known about where it ends.
+/// Moves after the `;` that ends the statement, or to the end; says whether there was one. `None`:
+/// the blocks do not close, so nothing is known about where it ends.
 pub fn skip(lexer: &mut Lexer<'_>) -> Result<Option<bool>, Odd> {
     let mut depth = 0u32;
     let mut starts = false;

@@ -27,7 +27,8 @@ enum Variable {
 /// After SET.
 pub(in crate::sql) fn read(lexer: &mut Lexer<'_>) -> Result<Settings, Odd> {
     let mut settings = Settings::default();
-    // A scope holds for what follows it, up to the next one (manual, "SET Syntax for Variable Assignment").
+    // A scope holds for what follows it, up to the next one (manual, "SET Syntax for Variable
+    // Assignment").
     let mut global_before = false;
     loop {
         let mut token = lexer.next()?;
@@ -63,8 +64,8 @@ fn scope_word(lexer: &Lexer<'_>, token: Token) -> Option<bool> {
     }
 }
 
-/// The variable that begins with `token`, up to its value, and its own scope (`@@global.x`). `None`: another kind of
-/// SET (TRANSACTION, ROLE, PASSWORD) or the end.
+/// The variable that begins with `token`, up to its value, and its own scope (`@@global.x`).
+/// `None`: another kind of SET (TRANSACTION, ROLE, PASSWORD) or the end.
 fn variable(
     lexer: &mut Lexer<'_>,
     token: Token,
@@ -119,7 +120,8 @@ pub(in crate::sql) fn variable_name(lexer: &Lexer<'_>, name: Token) -> Vec<u8> {
     quoted.unwrap_or(bytes).to_ascii_lowercase()
 }
 
-/// After SET NAMES or SET CHARACTER SET: the set's name takes the value's place, and a collation may follow.
+/// After SET NAMES or SET CHARACTER SET: the set's name takes the value's place, and a collation
+/// may follow.
 fn charset_name(
     lexer: &mut Lexer<'_>,
     settings: &mut Settings,

@@ -1,4 +1,5 @@
-//! A view's definition as information_schema writes it: every name between backticks, `*` spelled out.
+//! A view's definition as information_schema writes it: every name between backticks, `*` spelled
+//! out.
 
 use crate::table_name::TableName;
 

@@ -1,4 +1,5 @@
-//! Numbers as the servers read them from digits: exact decimals, rounded half away from zero, and doubles, rounded to even.
+//! Numbers as the servers read them from digits: exact decimals, rounded half away from zero, and
+//! doubles, rounded to even.
 
 /// Digits in all; servers cut decimals at 65 places or more.
 const DIGITS_MAX: usize = 60;
@@ -26,8 +27,8 @@ enum Fraction {
 }
 
 impl Decimal {
-    /// `12`, `1.5`, `.5`, `1.`, with a sign where `signed`, with an exponent where one stands. `None`: not such a number, or
-    /// a longer one than is looked at.
+    /// `12`, `1.5`, `.5`, `1.`, with a sign where `signed`, with an exponent where one stands.
+    /// `None`: not such a number, or a longer one than is looked at.
     pub fn parse(bytes: &[u8], signed: bool) -> Option<Decimal> {
         let (negative, digits) = match bytes {
             [sign @ (b'-' | b'+'), digits @ ..] if signed => (*sign == b'-', digits),
@@ -69,7 +70,8 @@ impl Decimal {
         if self.negative { -whole } else { whole }
     }
 
-    /// Below zero, and zero once it is rounded: out of the range of unsigned columns, but only where it is no string.
+    /// Below zero, and zero once it is rounded: out of the range of unsigned columns, but only
+    /// where it is no string.
     pub fn rounds_to_minus_zero(self) -> bool {
         self.negative && self.fraction != Fraction::None && self.rounded() == 0
     }

@@ -1,5 +1,6 @@
-//! The locks of tables that are not there yet. Who takes a table's lock waits for the grace time before it issues ids; where the lock
-//! was taken long before the table is made, its first INSERT does not wait.
+//! The locks of tables that are not there yet. Who takes a table's lock waits for the grace time
+//! before it issues ids; where the lock was taken long before the table is made, its first INSERT
+//! does not wait.
 
 use tokio::time::Instant;
 

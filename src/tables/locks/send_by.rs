@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::tables::locks::boottime;
 
-/// How long after the lease a statement may be sent whose ids were taken within it. What is left of the grace is the network's and the
-/// server's.
+/// How long after the lease a statement may be sent whose ids were taken within it. What is left of
+/// the grace is the network's and the server's.
 pub(super) const SENDING: Duration = Duration::from_millis(150);
 
 /// When a statement with ids may be sent.

@@ -1,8 +1,9 @@
 //! What the server is asked about tables' locks.
 //!
-//! A table has three user-level locks, all of one connection. The first keeps other stores off: its name is the table's alone. The
-//! second, named after the table and the store, tells proxies of the same store that they may share the first. The third tells
-//! them that its connection has waited out [`GRACE`](crate::tables::locks::GRACE).
+//! A table has three user-level locks, all of one connection. The first keeps other stores off: its
+//! name is the table's alone. The second, named after the table and the store, tells proxies of the
+//! same store that they may share the first. The third tells them that its connection has waited
+//! out [`GRACE`](crate::tables::locks::GRACE).
 
 use std::time::Duration;
 
@@ -86,7 +87,8 @@ fn holder(lock: Option<u64>, badge: Option<u64>, settled: Option<u64>, own: u64)
     }
 }
 
-/// Both servers evaluate the columns of a row in their order. A lock that is taken twice must be given up twice.
+/// Both servers evaluate the columns of a row in their order. A lock that is taken twice must be
+/// given up twice.
 fn taking(table: &str, store: &str) -> String {
     let [lock, badge, settled] = names(table, store);
     let (is_locked, has_badge) = (is_own(&lock), is_own(&badge));
@@ -100,7 +102,8 @@ fn is_own(lock: &str) -> String {
     format!("IS_USED_LOCK('{lock}')=CONNECTION_ID()")
 }
 
-/// The connection has held the locks of these tables for the grace time: proxies of the same store need not wait.
+/// The connection has held the locks of these tables for the grace time: proxies of the same store
+/// need not wait.
 pub(super) async fn settle(conn: &mut Conn, tables: &[&str], store: &str) -> Result<(), LockError> {
     let settling = |table: &str| {
         let [lock, _, settled] = names(table, store);

@@ -1,6 +1,6 @@
-//! What a server's SHOW statements and its information_schema have: the console has no tables, so it is
-//! the columns of results without rows, but for a few. Drivers and GUIs look columns up by these names.
-//! Sources: MySQL manual, "SHOW Statements", "INFORMATION_SCHEMA Tables".
+//! What a server's SHOW statements and its information_schema have: the console has no tables, so
+//! it is the columns of results without rows, but for a few. Drivers and GUIs look columns up by
+//! these names. Sources: MySQL manual, "SHOW Statements", "INFORMATION_SCHEMA Tables".
 
 /// A SHOW statement that names no object: its words, its columns, and the row that there is all the
 /// same, if there is one.
@@ -11,7 +11,8 @@ pub(crate) fn names(list: &'static str) -> impl Iterator<Item = &'static str> {
     list.split(", ")
 }
 
-/// The columns of a table of information_schema, for `SELECT *`; `None` where they are not known here.
+/// The columns of a table of information_schema, for `SELECT *`; `None` where they are not known
+/// here.
 pub(crate) fn columns(table: &str) -> Option<impl Iterator<Item = &'static str>> {
     TABLES.iter().find(|(name, _)| name.eq_ignore_ascii_case(table)).map(|(_, columns)| names(columns))
 }

@@ -1,4 +1,5 @@
-//! SELECTs of variables and of a few functions, and from a server's own tables, which are empty here.
+//! SELECTs of variables and of a few functions, and from a server's own tables, which are empty
+//! here.
 
 use sqlparser::ast::{
     Expr, Ident, ObjectNamePart, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
@@ -16,11 +17,11 @@ use crate::admin::console::context::Context;
 use crate::admin::console::failure::Failure;
 use crate::admin::console::syntax::SyntaxError;
 
-/// No client's setup query is nearly as long. The parser makes of `1+1+1` a tree as deep as the text is
-/// long, and dropping such a tree recurses.
+/// No client's setup query is nearly as long. The parser makes of `1+1+1` a tree as deep as the
+/// text is long, and dropping such a tree recurses.
 const STATEMENT_BYTES_MAX: usize = 16 * 1024;
-/// How often the word JOIN may stand in it. At a JOIN without a condition the parser recurses, without a
-/// limit of its own: 500 end the process. MySQL joins 61 tables at the most.
+/// How often the word JOIN may stand in it. At a JOIN without a condition the parser recurses,
+/// without a limit of its own: 500 end the process. MySQL joins 61 tables at the most.
 const JOINS_MAX: usize = 61;
 /// As in MySQL's tables. Each `*` stands for the columns of all tables, so a short text may ask for
 /// millions.

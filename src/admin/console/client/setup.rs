@@ -1,5 +1,5 @@
-//! Client setup queries: what clients send on their own account, when they connect and when a GUI draws
-//! its tree. They get what a server without tables would answer, so that they go on.
+//! Client setup queries: what clients send on their own account, when they connect and when a GUI
+//! draws its tree. They get what a server without tables would answer, so that they go on.
 //!
 //! tests/console/openings.rs has what they send word by word, with its public sources.
 
@@ -35,8 +35,8 @@ pub(crate) fn answer(statement: &str, context: &Context<'_>) -> Option<Result<An
     }
 }
 
-/// An error where a second statement follows: `SET NAMES utf8mb4; RAISE GENERATOR ...`. The rest of these
-/// statements is hardly read, so it would get an OK and not be done.
+/// An error where a second statement follows: `SET NAMES utf8mb4; RAISE GENERATOR ...`. The rest of
+/// these statements is hardly read, so it would get an OK and not be done.
 fn alone(tokens: Tokens<'_>) -> Result<Tokens<'_>, Failure> {
     let mut ahead = tokens;
     while let Some(word) = ahead.next()? {
@@ -48,8 +48,8 @@ fn alone(tokens: Tokens<'_>) -> Result<Tokens<'_>, Failure> {
     Ok(tokens)
 }
 
-/// The console has nothing that a session's settings could change, so they get an OK. What would change
-/// more than the session is an error.
+/// The console has nothing that a session's settings could change, so they get an OK. What would
+/// change more than the session is an error.
 fn set(tokens: Tokens<'_>) -> Result<Answer, Failure> {
     const BEYOND: &str = "GLOBAL PERSIST PERSIST_ONLY PASSWORD ROLE DEFAULT RESOURCE @@GLOBAL @@PERSIST";
     let mut ahead = tokens;
@@ -167,8 +167,8 @@ fn of_catalog(tokens: &mut Tokens<'_>) -> Result<Option<Listed>, Failure> {
     Ok(None)
 }
 
-/// `LIKE 'pattern'`, or a WHERE as clients write it, with the names that they look for: a row stays if its
-/// name is one of the texts.
+/// `LIKE 'pattern'`, or a WHERE as clients write it, with the names that they look for: a row stays
+/// if its name is one of the texts.
 fn filter(table: &mut Table, mut tokens: Tokens<'_>) -> Result<(), Failure> {
     let mut is_where = false;
     let mut texts = Vec::new();

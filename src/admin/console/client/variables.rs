@@ -1,5 +1,5 @@
-//! The server variables that clients ask for when they connect. Clients decide by them, so most have the
-//! value of a fresh MySQL 8.0. None can be set.
+//! The server variables that clients ask for when they connect. Clients decide by them, so most
+//! have the value of a fresh MySQL 8.0. None can be set.
 
 use crate::admin::console::answer::Value;
 use crate::admin::console::{PACKET_BYTES_MAX, SERVER_VERSION};
@@ -72,8 +72,8 @@ pub(crate) fn all() -> Vec<(&'static str, String)> {
     all
 }
 
-/// The variable of this name, whatever its case. What looks like a number is one: drivers calculate with
-/// `max_allowed_packet`.
+/// The variable of this name, whatever its case. What looks like a number is one: drivers calculate
+/// with `max_allowed_packet`.
 pub(crate) fn value(name: &str) -> Option<Value> {
     let (_, text) = all().into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
     Some(text.parse().map_or(Value::Text(text), Value::Unsigned))

@@ -1,6 +1,6 @@
-//! Which of a client's commands opensrv-mysql is given. It ends the connection at some that it cannot
-//! carry out, and says OK to those that it does not know (`opensrv` has the list): these are refused
-//! in front of it.
+//! Which of a client's commands opensrv-mysql is given. It ends the connection at some that it
+//! cannot carry out, and says OK to those that it does not know (`opensrv` has the list): these are
+//! refused in front of it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

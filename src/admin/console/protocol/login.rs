@@ -1,10 +1,10 @@
 //! The login, before opensrv-mysql gets the connection. The library knows one plugin, sends no
 //! fast-authentication packet, and does no TLS with our version of rustls.
 //!
-//! The greeting names caching_sha2_password. A client that answers with mysql_native_password, or with a
-//! plugin that is not known here, is asked again with one that it has (an auth switch). A client that is
-//! too old for that has answered by mysql_native_password.
-//! Sources: MySQL manual, "Connection Phase", "Protocol::AuthSwitchRequest", "Caching_sha2_password information".
+//! The greeting names caching_sha2_password. A client that answers with mysql_native_password, or
+//! with a plugin that is not known here, is asked again with one that it has (an auth switch). A
+//! client that is too old for that has answered by mysql_native_password. Sources: MySQL manual,
+//! "Connection Phase", "Protocol::AuthSwitchRequest", "Caching_sha2_password information".
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ use crate::mysql::error::{Refusal, err_payload};
 use crate::mysql::handshake::{ClientResponse, client_capabilities, is_ssl_request};
 use crate::mysql::reader::Malformed;
 
-/// What the console can do. No compression, no several statements in one, no session tracking, no query attributes.
+/// What the console can do. No compression, no several statements in one, no session tracking, no
+/// query attributes.
 const OFFERED: Capabilities = Capabilities::CLIENT_MYSQL
     .union(Capabilities::FOUND_ROWS)
     .union(Capabilities::LONG_FLAG)
@@ -109,7 +110,8 @@ impl LoginError {
     }
 }
 
-/// Without the bytes that a client may take for its end: MySQL's own nonces have neither NUL nor `$`.
+/// Without the bytes that a client may take for its end: MySQL's own nonces have neither NUL nor
+/// `$`.
 pub(crate) fn nonce() -> [u8; NONCE_BYTES] {
     std::array::from_fn(|_| {
         let byte = OsRng.gen_range(1..=126);
@@ -219,7 +221,8 @@ impl Authenticator {
         }
     }
 
-    /// The user of this name, if the password is theirs. For a name that no user has, as much is calculated.
+    /// The user of this name, if the password is theirs. For a name that no user has, as much is
+    /// calculated.
     fn user(&self, name: &[u8], plugin: Plugin, nonce: &[u8; NONCE_BYTES], answer: &[u8]) -> Option<User> {
         let users = self.desk.users();
         let user = users.iter().find(|user| user.name.as_bytes() == name);

@@ -1,4 +1,5 @@
-//! The wire: clients log in, their commands are read packet by packet, and opensrv-mysql serves them.
+//! The wire: clients log in, their commands are read packet by packet, and opensrv-mysql serves
+//! them.
 
 pub(super) mod commands;
 pub(super) mod login;

@@ -1,32 +1,33 @@
 //! The adapter between a client's connection and opensrv-mysql 0.7.0, the library that serves the
-//! console's commands. [`OnePacketReader`] is what the library reads from, [`Writer`] what it writes to.
+//! console's commands. [`OnePacketReader`] is what the library reads from, [`Writer`] what it
+//! writes to.
 //!
 //! # What is wrong in the library
 //!
-//! **1. It reads freed memory if two packets come in one read.** `PacketReader::next_async` returns a
-//! packet that it borrows from its buffer, by `slice::from_raw_parts`, so that the compiler does not see
-//! it. If the buffer holds more than that packet, even if it is one byte of a second one, the reader puts
-//! a copy of the rest in the buffer's place. So the buffer is freed while the packet is still to be
-//! parsed. Two COM_PINGs in one write suffice:
+//! **1. It reads freed memory if two packets come in one read.** `PacketReader::next_async` returns
+//! a packet that it borrows from its buffer, by `slice::from_raw_parts`, so that the compiler does
+//! not see it. If the buffer holds more than that packet, even if it is one byte of a second one,
+//! the reader puts a copy of the rest in the buffer's place. So the buffer is freed while the
+//! packet is still to be parsed. Two COM_PINGs in one write suffice:
 //!
 //! ```text
 //! 01 00 00 00 0e  01 00 00 00 0e
 //! ```
 //!
-//! The command is then parsed from whatever the allocator has put there. Measured, with reads that give
-//! what is there: of 3,000 queries in one write (tests/console, `pipeline`) the first one was answered
-//! with an OK in place of its row. Every client that pipelines writes so.
+//! The command is then parsed from whatever the allocator has put there. Measured, with reads that
+//! give what is there: of 3,000 queries in one write (tests/console, `pipeline`) the first one was
+//! answered with an OK in place of its row. Every client that pipelines writes so.
 //!
-//! GreptimeDB found it (github.com/databendlabs/opensrv/issues/66), and Databend too, whose pull request
-//! 16893 has Valgrind's report. Pull request 67 fixes it. The repository has the fix since September 2024,
-//! and its tags from v0.8.0 on. crates.io has nothing after 0.7.0 (November 2026).
+//! GreptimeDB found it (github.com/databendlabs/opensrv/issues/66), and Databend too, whose pull
+//! request 16893 has Valgrind's report. Pull request 67 fixes it. The repository has the fix since
+//! September 2024, and its tags from v0.8.0 on. crates.io has nothing after 0.7.0 (November 2026).
 //!
-//! **2. It panics** in three cases: if what comes after the login does not fit the buffer that it is moved
-//! to, if a long payload's packets are not numbered in turn (`ff ff ff 00 ... 00 00 00 05`), and if a
-//! command has the number 255 (`01 00 00 ff 0e`: it adds one).
+//! **2. It panics** in three cases: if what comes after the login does not fit the buffer that it
+//! is moved to, if a long payload's packets are not numbered in turn (`ff ff ff 00 ... 00 00 00
+//! 05`), and if a command has the number 255 (`01 00 00 ff 0e`: it adds one).
 //!
-//! **3. It ends the connection** without an error if a text is not UTF-8 (`03 00 00 00 03 ff fe`), or if a
-//! statement is executed that was not prepared.
+//! **3. It ends the connection** without an error if a text is not UTF-8 (`03 00 00 00 03 ff fe`),
+//! or if a statement is executed that was not prepared.
 //!
 //! **4. It says OK to every command that it cannot parse.** A client that sends COM_CHANGE_USER
 //! (`01 00 00 00 11`), or an empty packet, takes that for done.
@@ -37,22 +38,24 @@
 //!
 //! # What the adapter does about it
 //!
-//! Against 1 and 2: it cuts the client's bytes into packets, and no read of the library's gets bytes of
-//! two. The library reads only while its buffer has no whole packet, so the buffer never has more than
-//! one. `no_two_packets_reach_the_library_at_once` tests that, however the client's bytes are split and
-//! joined. A packet that is too long, or whose number is not 0, ends the connection after its error.
+//! Against 1 and 2: it cuts the client's bytes into packets, and no read of the library's gets
+//! bytes of two. The library reads only while its buffer has no whole packet, so the buffer never
+//! has more than one. `no_two_packets_reach_the_library_at_once` tests that, however the client's
+//! bytes are split and joined. A packet that is too long, or whose number is not 0, ends the
+//! connection after its error.
 //!
-//! Against 3, 4 and 5: each command goes through [`filter`]. A refused one reaches the library as an empty
-//! query, and the shim answers that with the error.
+//! Against 3, 4 and 5: each command goes through [`filter`]. A refused one reaches the library as
+//! an empty query, and the shim answers that with the error.
 //!
-//! Against 6: the login is ours (`login`). The library gets a dummy login of no user, and its greeting and
-//! its answer, which are all that it writes up to its second flush, are dropped.
+//! Against 6: the login is ours (`login`). The library gets a dummy login of no user, and its
+//! greeting and its answer, which are all that it writes up to its second flush, are dropped.
 //!
 //! # What can be deleted
 //!
 //! If a release has pull request 67: point 1 of this page and its test. The reader stays, since the
-//! repository (v0.10.0 and after, January 2026) still has points 2 to 6. [`filter`] needs whole packets,
-//! each after the command before it was carried out, and what gives these one by one is this reader.
+//! repository (v0.10.0 and after, January 2026) still has points 2 to 6. [`filter`] needs whole
+//! packets, each after the command before it was carried out, and what gives these one by one is
+//! this reader.
 //!
 //! If the library hands its login and the commands that it does not know to the shim: this file and
 //! `commands`.
@@ -140,7 +143,8 @@ fn packet(packet_nr: u8, payload: &[u8]) -> Cursor<Vec<u8>> {
 /// The dummy login, a HandshakeResponse41 without a user: the library says OK to any.
 fn login(capabilities: Capabilities) -> Vec<u8> {
     // Servers put the length in front of an OK's text for every client, and MariaDB's takes it for
-    // malformed without. The library does so only with session tracking, which changes nothing else.
+    // malformed without. The library does so only with session tracking, which changes nothing
+    // else.
     let asked = (Capabilities::DEPRECATE_EOF & capabilities) | Capabilities::SESSION_TRACK;
     let bits = asked | Capabilities::PROTOCOL_41 | Capabilities::SECURE_CONNECTION;
     let mut payload = bits.base().to_le_bytes().to_vec();
@@ -167,7 +171,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for OnePacketReader<R> {
                     let mut piece = piece.take(missing);
                     let polled = Pin::new(&mut reader.client).poll_read(cx, &mut piece);
                     ready!(reader.idle.poll(cx, polled))?;
-                    // The client has gone. In the middle of a packet too, nobody is there to read an error.
+                    // The client has gone. In the middle of a packet too, nobody is there to read
+                    // an error.
                     reader.has_ended = piece.filled().is_empty();
                     reader.incoming.extend_from_slice(piece.filled());
                 }

@@ -1,6 +1,7 @@
-//! Whether a client knows a password, by what it has calculated from it and our nonce. The console has the
-//! passwords in clear, so no plugin needs its full exchange, and no password goes over the wire.
-//! Sources: MySQL manual, "Secure Password Authentication" and "Caching_sha2_password information".
+//! Whether a client knows a password, by what it has calculated from it and our nonce. The console
+//! has the passwords in clear, so no plugin needs its full exchange, and no password goes over the
+//! wire. Sources: MySQL manual, "Secure Password Authentication" and "Caching_sha2_password
+//! information".
 
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
@@ -9,7 +10,8 @@ use zeroize::Zeroizing;
 
 pub(crate) const NONCE_BYTES: usize = 20;
 
-/// The plugins of today's clients: MySQL 9's have only the first one, MariaDB's often only the second.
+/// The plugins of today's clients: MySQL 9's have only the first one, MariaDB's often only the
+/// second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plugin {
     CachingSha2,
@@ -64,7 +66,8 @@ mod tests {
 
     const NONCE: &[u8; 20] = b"ABCDEFGHIJKLMNOPQRST";
 
-    /// What clients of both kinds make of it is tests/console's to see; here it is the functions' own sense.
+    /// What clients of both kinds make of it is tests/console's to see; here it is the functions'
+    /// own sense.
     #[test]
     fn passwords() {
         for plugin in [Plugin::CachingSha2, Plugin::Native] {

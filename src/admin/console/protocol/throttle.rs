@@ -1,10 +1,10 @@
-//! Makes trying passwords slow. After a wrong one the next is not looked at for a while: a half second,
-//! twice as long each time, up to half a minute. Wrong ones are counted for each user from each address,
-//! and for each address whatever the user, where the first ones cost nothing.
+//! Makes trying passwords slow. After a wrong one the next is not looked at for a while: a half
+//! second, twice as long each time, up to half a minute. Wrong ones are counted for each user from
+//! each address, and for each address whatever the user, where the first ones cost nothing.
 //!
 //! A try in that time is refused unseen, right or wrong, so it tells a guesser nothing and holds no
-//! connection. It is not counted, so that a program with an old password does not keep its user out for
-//! good. Users that do not exist are treated in the same way.
+//! connection. It is not counted, so that a program with an old password does not keep its user out
+//! for good. Users that do not exist are treated in the same way.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,7 +17,8 @@ use crate::address::network;
 
 const DELAY_MIN: Duration = Duration::from_millis(500);
 const DELAY_MAX: Duration = Duration::from_secs(30);
-/// How many wrong passwords from one address, for any users, cost nothing: many people may come from it.
+/// How many wrong passwords from one address, for any users, cost nothing: many people may come
+/// from it.
 const ADDRESS_FREE: u32 = 10;
 /// After so long without another wrong one, all is forgotten.
 const MEMORY: Duration = Duration::from_mins(10);
@@ -65,8 +66,8 @@ impl Wrong {
 }
 
 impl Throttle {
-    /// `look` says whether the password is right. Tries are looked at one at a time, so that many at once
-    /// are no way around it.
+    /// `look` says whether the password is right. Tries are looked at one at a time, so that many
+    /// at once are no way around it.
     pub(crate) fn attempt<T>(
         &self,
         from: Option<IpAddr>,
@@ -101,8 +102,8 @@ impl Throttle {
     }
 }
 
-/// Forgets first what is too old anyway, then what is oldest. An address cannot push others out for long,
-/// since it is held back itself.
+/// Forgets first what is too old anyway, then what is oldest. An address cannot push others out for
+/// long, since it is held back itself.
 fn make_room(wrong: &mut HashMap<Key, Wrong>, now: Instant) {
     if wrong.len() < KEYS_MAX {
         return;

@@ -1,5 +1,5 @@
-//! Packets of the login. They are read one at a time and not a byte further, since TLS begins after one of
-//! them.
+//! Packets of the login. They are read one at a time and not a byte further, since TLS begins after
+//! one of them.
 
 use std::io;
 use std::time::Duration;
@@ -57,8 +57,8 @@ impl Wire {
     }
 }
 
-/// A lingering close: what the client still sends is read and dropped for a moment. Without that, the
-/// connection would be reset, and what was written last might be lost.
+/// A lingering close: what the client still sends is read and dropped for a moment. Without that,
+/// the connection would be reset, and what was written last might be lost.
 pub(crate) async fn close(mut stream: impl Stream) {
     let lingering = async {
         stream.shutdown().await?;

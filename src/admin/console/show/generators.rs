@@ -1,4 +1,5 @@
-//! SHOW GENERATORS: what the desk knows of them, and what the store knows of those that are not open here.
+//! SHOW GENERATORS: what the desk knows of them, and what the store knows of those that are not
+//! open here.
 
 use std::time::Duration;
 
@@ -33,8 +34,9 @@ pub(super) const FIELDS: [Field<GeneratorRow>; 15] = [
     }),
 ];
 
-/// The rules' generators, and those that the store alone knows. What is not open has its bound by the
-/// store, if that answers soon: whoever looks for what is wrong with the store is not to wait for it.
+/// The rules' generators, and those that the store alone knows. What is not open has its bound by
+/// the store, if that answers soon: whoever looks for what is wrong with the store is not to wait
+/// for it.
 pub(super) async fn with_stored(desk: &dyn Desk) -> Vec<GeneratorRow> {
     let mut rows = desk.generators();
     let stored = tokio::time::timeout(STORE_TIMEOUT, desk.stored()).await;

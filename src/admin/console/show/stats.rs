@@ -45,8 +45,8 @@ fn counted(sample: &Sample) -> f64 {
     sample.buckets.last().map_or(0.0, |(_, count)| *count as f64)
 }
 
-/// The upper end of the bucket that this share is within. It is infinite, which is shown as NULL, if the
-/// share lies in the last bucket.
+/// The upper end of the bucket that this share is within. It is infinite, which is shown as NULL,
+/// if the share lies in the last bucket.
 #[allow(clippy::cast_precision_loss)]
 fn quantile(sample: &Sample, share: f64) -> f64 {
     let wanted = counted(sample) * share;

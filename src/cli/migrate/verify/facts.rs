@@ -1,6 +1,7 @@
 //! The facts of a step, as the servers and the store have them now.
 //!
-//! The order of reading counts: a counter before the highest id, ids before the generator's bound, which only goes up.
+//! The order of reading counts: a counter before the highest id, ids before the generator's bound,
+//! which only goes up.
 
 use std::sync::Arc;
 

@@ -59,8 +59,8 @@ pub enum LoginError {
 }
 
 impl LoginError {
-    /// What the client is sent; `None`: nothing, or it was sent already. Addresses of the backend stay in the log: who
-    /// reads this is not logged in.
+    /// What the client is sent; `None`: nothing, or it was sent already. Addresses of the backend
+    /// stay in the log: who reads this is not logged in.
     pub(in crate::proxy) fn refusal(&self) -> Option<Refusal> {
         Some(match self {
             LoginError::Client(_) | LoginError::ServerRefused { .. } | LoginError::ClientTls(_) => {

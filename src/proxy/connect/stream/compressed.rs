@@ -1,9 +1,10 @@
-//! A connection whose packets travel in frames (`mysql/compressed`), over whatever carries it. What is read and written here
-//! is packets.
+//! A connection whose packets travel in frames (`mysql/compressed`), over whatever carries it. What
+//! is read and written here is packets.
 //!
-//! Frame numbers begin at 0 with each command and go on through its answer. Commands are seen in the bytes (`turns`), on
-//! their way in from a client, on their way out to a server. Where an answer begins is for the caller to say
-//! ([`Compressed::begin_answer`]): only who follows answers knows.
+//! Frame numbers begin at 0 with each command and go on through its answer. Commands are seen in
+//! the bytes (`turns`), on their way in from a client, on their way out to a server. Where an
+//! answer begins is for the caller to say ([`Compressed::begin_answer`]): only who follows answers
+//! knows.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -93,8 +94,9 @@ impl Compressed {
         self.frame_nr = packet_nr;
     }
 
-    /// Puts the client's packets that are whole into frames. A packet is in one frame, or, too long for it, in two: as servers
-    /// write them, and Connector/Python looks no further (measured, 26.10).
+    /// Puts the client's packets that are whole into frames. A packet is in one frame, or, too long
+    /// for it, in two: as servers write them, and Connector/Python looks no further (measured,
+    /// 26.10).
     fn seal(&mut self) {
         let plain = std::mem::take(&mut self.plain);
         let (mut start, mut end) = (0, 0);

@@ -1,5 +1,5 @@
-//! A new question to the server is its text, and what is done with the answer: nothing else in the proxy
-//! knows of it. The one below is known to no file but this.
+//! A new question to the server is its text, and what is done with the answer: nothing else in the
+//! proxy knows of it. The one below is known to no file but this.
 
 use super::rig::asked_after;
 use super::{MODERN, all, q, rows};

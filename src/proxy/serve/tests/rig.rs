@@ -129,7 +129,8 @@ impl Rig {
     }
 }
 
-/// Tasks of generators and stores that a session may wait for are done after so many turns of the runtime.
+/// Tasks of generators and stores that a session may wait for are done after so many turns of the
+/// runtime.
 const TURNS: usize = 8;
 
 /// Lets the session go as far as it comes.
@@ -215,7 +216,8 @@ pub(super) async fn check_at_random(script: &[Say], seeds: u64) {
 }
 
 impl Rig {
-    /// With a table that was looked up, so that nothing is waited for but the id, and a state that is known.
+    /// With a table that was looked up, so that nothing is waited for but the id, and a state that
+    /// is known.
     async fn ready(capabilities: Capabilities) -> Rig {
         let mut rig = Rig::new(capabilities).await;
         rig.session.relay.session.take_state(Some(b"\x00\x0e757466386d6234\x010\x011\x00\xfb"));
@@ -229,8 +231,8 @@ fn rules_of(column: &str) -> Arc<RuleSet> {
     Arc::new(RuleSet::of_text(&RULES.replace("\"id\"", &format!("\"{column}\""))))
 }
 
-/// Sends a command while something `changes` the rules: before it has an id, which takes a task of its own. Returns what goes to the
-/// server.
+/// Sends a command while something `changes` the rules: before it has an id, which takes a task of
+/// its own. Returns what goes to the server.
 async fn meanwhile<C>(rig: Rig, command: &[u8], change: impl FnOnce(Arc<InForce>) -> C) -> Vec<u8>
 where
     C: Future<Output = Result<(), TableError>>,
@@ -252,7 +254,8 @@ async fn while_the_rule_changes(rig: Rig, command: &[u8], column: &str) -> Vec<u
     meanwhile(rig, command, |tables| async move { tables.change(rules).await }).await
 }
 
-/// Sends a command whose rules were retired, with ids at hand, while none are active. Returns what goes to the server.
+/// Sends a command whose rules were retired, with ids at hand, while none are active. Returns what
+/// goes to the server.
 async fn under_retired_rules(rig: Rig, command: &[u8]) -> Vec<u8> {
     let Rig { mut session, client, server } = rig;
     let tables = session.shared.tables.now();
@@ -295,8 +298,9 @@ pub(super) async fn execution_under_retired_rules(text: &str, params: u16, execu
     under_retired_rules(with_prepared(text, params).await, execution).await
 }
 
-/// While the client's command waits for its answer, the server is asked `question`. Returns what went to the server, what to the
-/// client, and the answer's row. The server answers both at once, with these packets.
+/// While the client's command waits for its answer, the server is asked `question`. Returns what
+/// went to the server, what to the client, and the answer's row. The server answers both at once,
+/// with these packets.
 pub(super) async fn asked_after(
     command: &[u8],
     question: &str,

@@ -2,7 +2,8 @@
 
 use super::super::quiet::is_quiet;
 
-/// Besides [`is_quiet`]: functions of the server's own that aggregate, number or take JSON apart, and keywords.
+/// Besides [`is_quiet`]: functions of the server's own that aggregate, number or take JSON apart,
+/// and keywords.
 const BUILT_IN: &[&str] = keywords!(
     ACOS ALL ANY ANY_VALUE AS ASIN ATAN ATAN2 AVG BIT_AND BIT_COUNT BIT_LENGTH BIT_OR BIT_XOR BY
     CHARACTER_LENGTH CHARSET COLLATION COLUMNS CONNECTION_ID COS COT COUNT CUME_DIST DATABASE
@@ -20,8 +21,8 @@ const BUILT_IN: &[&str] = keywords!(
     VAR_POP VAR_SAMP VERSION WEEK WEEKDAY WEEKOFYEAR WEIGHT_STRING WHERE YEARWEEK
 );
 
-/// Whether what stands in front of a parenthesis is the server's own, and evaluating it again does no more than the first
-/// time did.
+/// Whether what stands in front of a parenthesis is the server's own, and evaluating it again does
+/// no more than the first time did.
 pub(super) fn is_built_in(name: &str) -> bool {
     is_quiet(name.as_bytes()) || BUILT_IN.iter().any(|word| name.eq_ignore_ascii_case(word))
 }

@@ -25,8 +25,8 @@ fn packet(payload: &[u8]) -> Vec<u8> {
     super::packet(0, payload).into_inner()
 }
 
-/// What a client sends, as it comes in: a read finds what is left of one piece, and what follows is not
-/// there yet.
+/// What a client sends, as it comes in: a read finds what is left of one piece, and what follows is
+/// not there yet.
 struct Pieces {
     left: VecDeque<Vec<u8>>,
     waits: bool,
@@ -68,9 +68,9 @@ impl AsyncRead for Pieces {
     }
 }
 
-/// What the library gets, packet by packet, the login left out. This is its reader as its source has it: what
-/// a read gives goes to the end of its buffer, and it reads again only if no whole packet is there. The
-/// buffer must never have a byte of a second packet.
+/// What the library gets, packet by packet, the login left out. This is its reader as its source
+/// has it: what a read gives goes to the end of its buffer, and it reads again only if no whole
+/// packet is there. The buffer must never have a byte of a second packet.
 async fn library_gets(reader: &mut (impl AsyncRead + Unpin), read_bytes_max: usize) -> Vec<Vec<u8>> {
     let (mut packets, mut buffer) = (Vec::new(), Vec::new());
     loop {
