@@ -20,6 +20,8 @@ pub(crate) struct FakeDesk {
     pub(crate) is_away: bool,
     /// By shop.orders; else 1,234.
     pub(crate) issued: Option<u64>,
+    /// Schemas that have a rule of the same kind beside those of `shop`.
+    pub(crate) more_schemas: Vec<&'static str>,
 }
 
 impl FakeDesk {
@@ -78,8 +80,8 @@ impl Desk for FakeDesk {
     }
 
     fn rules(&self) -> Vec<RuleRow> {
-        let rule = |table: &str| RuleRow {
-            schema: "shop".into(),
+        let rule = |schema: &str, table: &str| RuleRow {
+            schema: schema.into(),
             table: table.into(),
             column: "id".into(),
             generator: "shop.orders".into(),
@@ -89,7 +91,8 @@ impl Desk for FakeDesk {
             unavailable: "refuse".into(),
             origin: "rules/shop.toml:7".into(),
         };
-        vec![rule("orders"), rule("items")]
+        let more = self.more_schemas.iter().map(|schema| rule(schema, "posts"));
+        [rule("shop", "orders"), rule("shop", "items")].into_iter().chain(more).collect()
     }
 
     fn generators(&self) -> Vec<GeneratorRow> {

@@ -1,4 +1,4 @@
-//! A statement, whoever sends it and however: what it is answered, and what its answer's columns
+//! A statement, from any client and however it is sent: what it is answered, and what its answer's columns
 //! are.
 
 use std::time::SystemTime;

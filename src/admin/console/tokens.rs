@@ -86,7 +86,7 @@ impl<'a> Tokens<'a> {
 
     /// All that is left, as it is written.
     pub(super) fn rest(mut self) -> &'a str {
-        // Whoever reads the rest finds a comment that is not closed.
+        // The reader of the rest finds a comment that is not closed.
         let _ = self.skip_blanks();
         self.rest
     }

@@ -202,10 +202,14 @@ mod tests {
 
     /// Columns and rows as text; "OK", "USE x", or the error.
     fn answered(statement: &str) -> String {
+        answered_by(&FakeDesk::default(), statement)
+    }
+
+    fn answered_by(desk: &FakeDesk, statement: &str) -> String {
         let user = User { name: "dba".into(), password: String::new().into(), role: Role::Write };
         let connection_id = 2_147_483_649;
         let caller = Caller { user, client: "10.0.0.5".into(), connection_id, is_tls: true };
-        let context = Context { desk: &FakeDesk::default(), caller: &caller, database: Some("shop") };
+        let context = Context { desk, caller: &caller, database: Some("shop") };
         match answer(statement, &context) {
             None => "nothing of ours".to_owned(),
             Some(Err(failure)) => format!("{:?} {failure}", failure.kind()),
@@ -281,7 +285,9 @@ mod tests {
         check("SHOW SESSION STATUS LIKE 'Ssl_cipher'", "Variable_name|Value\nSsl_cipher|TLS");
         check("show databases", "Database\nshop");
         check("SHOW SCHEMAS LIKE 's%'", "Database\nshop");
-        check("SHOW SCHEMAS LIKE 'b%'", "Database");
+        let two = FakeDesk { more_schemas: vec!["blog"], ..FakeDesk::default() };
+        assert_eq!(answered_by(&two, "show databases"), "Database\nblog\nshop", "sorted, and each once");
+        assert_eq!(answered_by(&two, "SHOW SCHEMAS LIKE 'b%'"), "Database\nblog");
         check("SHOW FULL TABLES FROM `blog` WHERE table_type != 'VIEW'", "Tables_in_blog|Table_type");
         check("SHOW TABLES", "Tables_in_shop");
         check(

@@ -35,7 +35,7 @@ pub(super) const FIELDS: [Field<GeneratorRow>; 15] = [
 ];
 
 /// The rules' generators, and those that the store alone knows. What is not open has its bound by
-/// the store, if that answers soon: whoever looks for what is wrong with the store is not to wait
+/// the store, if that answers soon: who looks for what is wrong with the store must not wait
 /// for it.
 pub(super) async fn with_stored(desk: &dyn Desk) -> Vec<GeneratorRow> {
     let mut rows = desk.generators();
