@@ -5,19 +5,20 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 
-const COM_QUIT: u8 = 0x01;
-const COM_INIT_DB: u8 = 0x02;
-pub(crate) const COM_QUERY: u8 = 0x03;
-const COM_FIELD_LIST: u8 = 0x04;
-const COM_PING: u8 = 0x0E;
-const COM_STMT_PREPARE: u8 = 0x16;
-const COM_STMT_EXECUTE: u8 = 0x17;
-const COM_STMT_SEND_LONG_DATA: u8 = 0x18;
-const COM_STMT_CLOSE: u8 = 0x19;
-const COM_STMT_RESET: u8 = 0x1A;
-const COM_RESET_CONNECTION: u8 = 0x1F;
+const COM_QUIT: u8 = Command::Quit as u8;
+const COM_INIT_DB: u8 = Command::InitDb as u8;
+pub(crate) const COM_QUERY: u8 = Command::Query as u8;
+const COM_FIELD_LIST: u8 = Command::FieldList as u8;
+const COM_PING: u8 = Command::Ping as u8;
+const COM_STMT_PREPARE: u8 = Command::StmtPrepare as u8;
+const COM_STMT_EXECUTE: u8 = Command::StmtExecute as u8;
+const COM_STMT_SEND_LONG_DATA: u8 = Command::StmtSendLongData as u8;
+const COM_STMT_CLOSE: u8 = Command::StmtClose as u8;
+const COM_STMT_RESET: u8 = Command::StmtReset as u8;
+const COM_RESET_CONNECTION: u8 = Command::ResetConnection as u8;
 /// COM_STMT_EXECUTE: the command, the statement's id, flags, a count.
 const EXECUTE_BYTES_MIN: usize = 10;
 
