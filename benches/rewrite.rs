@@ -13,7 +13,7 @@ use rowstamp::rewrite::plan::target::Target;
 use rowstamp::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};
 use rowstamp::rewrite::planner::plan;
 use rowstamp::rules::model::{
-    ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
+    Collide, ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
 };
 use rowstamp::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
 use rowstamp::sql::glance::{Glance, glance};
@@ -142,12 +142,16 @@ fn target() -> Target {
         generated: false,
         invisible: false,
         in_primary_key: false,
+        needs_value: false,
+        set_by_trigger: false,
     };
     let columns =
         vec![column("id", "bigint"), column("k", "int"), column("c", "char"), column("pad", "datetime")];
     Target {
         table: "orders".to_owned(),
         rule: Arc::new(Rule {
+            of_schemas: None,
+            made_from: None,
             schema: "shop".to_owned(),
             table: "orders".to_owned(),
             column: "id".to_owned(),
@@ -156,10 +160,12 @@ fn target() -> Target {
             insert_id: InsertId::Session,
             mode: Mode::On,
             unavailable: Unavailable::Refuse,
+            collide: Collide::Raise,
             origin: Origin { file: PathBuf::new(), line: 1 },
         }),
-        shape: Some(Arc::new(TableShape { columns })),
+        shape: Some(Arc::new(TableShape { columns, shows_insert_id: false })),
         spacing: Spacing::by(NonZeroU64::MIN),
         view: None,
+        filled: Arc::default(),
     }
 }

@@ -27,6 +27,8 @@ pub enum AddressError {
         "the host is empty: write host:port, 127.0.0.1 for this machine only, 0.0.0.0 for all its addresses"
     )]
     NoHost,
+    #[error("{0:?} is a URL: write host:port, without what stands before and behind")]
+    Url(String),
     #[error("an IPv6 address needs brackets: [{0}]:port")]
     Brackets(String),
     /// Its text is not shown: it may hold a password.
@@ -59,6 +61,9 @@ impl FromStr for Address {
         }
         if text.contains('@') {
             return Err(AddressError::Account);
+        }
+        if text.contains("://") {
+            return Err(AddressError::Url(text.to_owned()));
         }
         let (host, port) = text.rsplit_once(':').ok_or_else(|| AddressError::NoPort(text.to_owned()))?;
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
@@ -112,6 +117,7 @@ mod tests {
         check("localhost:65536", Err(AddressError::BadPort("65536".into())));
         check(":3306", Err(AddressError::NoHost));
         check("::1:3306", Err(AddressError::Brackets("::1:3306".into())));
+        check("mysql://db:3306/shop", Err(AddressError::Url("mysql://db:3306/shop".into())));
         check("unix:", Err(AddressError::NoPath));
         check("unix:@x", Ok("unix:@x"));
         for text in ["app:secret@db:3306", "mysql://app:secret@db:3306", "app:secret@db"] {

@@ -85,7 +85,7 @@ pub struct Statement<'a> {
     pub user: &'a str,
     /// Empty: over a Unix socket.
     pub client: &'a str,
-    /// `schema.table`
+    /// `schema.table`; empty: calls have drawn them.
     pub table: &'a str,
     /// `schema.name`
     pub generator: &'a str,

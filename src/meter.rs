@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Buckets of a [`Timing`], the last one without an end.
-const BUCKETS: usize = 13;
-/// The first bucket's upper end; each one is four times as wide as the one before: up to 1 us, 4
-/// us, ... 4.2 s.
+const BUCKETS: usize = 23;
+/// The first bucket's upper end; each end is twice the one before: up to 1 us, 2 us, 4 us, ... 2.1 s.
 const FIRST_NANOS: u64 = 1_000;
 /// Threads that write take turns with these: cores that wrote one cache line would wait for each
 /// other at every statement.
@@ -83,7 +82,9 @@ pub struct Timed {
 impl Timing {
     pub fn note(&self, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        let bucket = (0..BUCKETS - 1).find(|&nth| nanos <= end_nanos(nth)).unwrap_or(BUCKETS - 1);
+        // Microseconds, rounded up, in so many bits.
+        let bits = u64::BITS - nanos.saturating_sub(1).wrapping_div(FIRST_NANOS).leading_zeros();
+        let bucket = (bits as usize).min(BUCKETS - 1);
         self.numbers.add(bucket, 1);
         self.numbers.add(BUCKETS, nanos);
     }
@@ -105,7 +106,7 @@ impl Timed {
 }
 
 const fn end_nanos(bucket: usize) -> u64 {
-    FIRST_NANOS << (2 * bucket)
+    FIRST_NANOS << bucket
 }
 
 #[cfg(test)]
@@ -115,9 +116,17 @@ mod tests {
 
     #[test]
     fn what_takes_how_long_falls_where() {
-        for (nanos, bucket) in
-            [(0, 0), (1_000, 0), (1_001, 1), (4_000, 1), (16_001, 3), (u64::MAX, BUCKETS - 1)]
-        {
+        for (nanos, bucket) in [
+            (0, 0),
+            (1_000, 0),
+            (1_001, 1),
+            (2_000, 1),
+            (2_001, 2),
+            (4_000, 2),
+            (2_097_152_000, 21),
+            (2_097_152_001, 22),
+            (u64::MAX, BUCKETS - 1),
+        ] {
             let timing = Timing::default();
             timing.note(Duration::from_nanos(nanos));
             let read = timing.read();
@@ -130,8 +139,8 @@ mod tests {
         }
         let ends: Vec<_> = Timing::default().read().up_to.iter().map(|(end, _)| *end).collect();
         assert_eq!(
-            (ends[0], ends[11], ends[12]),
-            (Some(Duration::from_micros(1)), Some(Duration::from_micros(4_194_304)), None)
+            (ends[0], ends[21], ends[22]),
+            (Some(Duration::from_micros(1)), Some(Duration::from_micros(2_097_152)), None)
         );
     }
 

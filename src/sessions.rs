@@ -3,6 +3,9 @@
 //! A session's own numbers are written by its own task only, so that counting costs no more than an
 //! addition; whoever asks adds them up.
 
+pub mod last;
+pub mod refused;
+
 use std::array;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
+use self::last::{Last, LastDigest};
 use crate::meter::Timing;
+use crate::sql::dialect::Dialect;
 
 /// What is counted of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +150,11 @@ pub struct Sessions {
     logins: [AtomicU64; LOGINS],
     /// From a command to what is sent in its place, the wait for ids aside.
     pub rewriting: Timing,
+    /// From the arrival of a client's command to the end of its answer.
+    pub answered: Timing,
+    /// The same from when it was sent to the server.
+    pub at_server: Timing,
+    pub refused: refused::Refused,
 }
 
 /// Under one lock, so that sums never go down.
@@ -162,7 +172,10 @@ struct Entry {
     client: OnceLock<SocketAddr>,
     counts: [AtomicU64; COUNTS],
     is_busy: AtomicBool,
+    /// Microseconds from `since` to the last command or the end of its answer.
+    changed: AtomicU64,
     task: OnceLock<AbortHandle>,
+    last: Mutex<Last>,
 }
 
 /// One session as it is now.
@@ -176,6 +189,8 @@ pub struct Seen {
     pub client: Option<SocketAddr>,
     /// The backend owes it an answer.
     pub is_busy: bool,
+    /// Since the last command, or the end of its answer.
+    pub in_state: Duration,
     pub counted: Counted,
 }
 
@@ -193,6 +208,9 @@ impl Default for Sessions {
             next: AtomicU64::new(1),
             logins: array::from_fn(|_| AtomicU64::new(0)),
             rewriting: Timing::default(),
+            answered: Timing::default(),
+            at_server: Timing::default(),
+            refused: refused::Refused::default(),
         }
     }
 }
@@ -208,7 +226,9 @@ impl Sessions {
             client: OnceLock::new(),
             counts: array::from_fn(|_| AtomicU64::new(0)),
             is_busy: AtomicBool::new(false),
+            changed: AtomicU64::new(0),
             task: OnceLock::new(),
+            last: Mutex::default(),
         });
         locked(&self.all).live.insert(id, Arc::clone(&entry));
         Here { all: Arc::clone(self), entry }
@@ -246,6 +266,12 @@ impl Sessions {
         entries.iter().map(|entry| entry.seen()).collect()
     }
 
+    /// The last statement that was given ids, of each session that has one, by the session's id.
+    pub fn last_ruled(&self) -> Vec<(u64, LastDigest)> {
+        let entries: Vec<_> = locked(&self.all).live.values().cloned().collect();
+        entries.iter().filter_map(|entry| Some((entry.id, locked(&entry.last).digest()?))).collect()
+    }
+
     /// Of all sessions there are and were.
     pub fn counted(&self) -> Counted {
         let all = locked(&self.all);
@@ -276,10 +302,11 @@ impl Entry {
     }
 
     fn seen(&self) -> Seen {
-        let who = locked(&self.who).clone();
+        let (who, age) = (locked(&self.who).clone(), self.since.elapsed());
         Seen {
             id: self.id,
-            age: self.since.elapsed(),
+            age,
+            in_state: age.saturating_sub(Duration::from_micros(self.changed.load(Ordering::Relaxed))),
             who: (who != Who::default()).then_some(who),
             client: self.client.get().copied(),
             is_busy: self.is_busy.load(Ordering::Relaxed),
@@ -329,6 +356,17 @@ impl Here {
 
     pub fn counted(&self, count: Count) -> u64 {
         self.entry.counts.get(count as usize).map_or(0, |sum| sum.load(Ordering::Relaxed))
+    }
+
+    /// A command was sent at this moment, or its answer ended.
+    pub fn changes_at(&self, at: Instant) {
+        let micros = at.saturating_duration_since(self.entry.since).as_micros();
+        self.entry.changed.store(u64::try_from(micros).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// A statement is about to be sent with its ids. `table`: the first that it inserts into.
+    pub fn ruled(&self, text: Option<(&[u8], Dialect)>, table: impl FnOnce() -> String) {
+        locked(&self.entry.last).note(text, table);
     }
 
     pub fn is_busy(&self, is_busy: bool) {

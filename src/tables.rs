@@ -1,7 +1,6 @@
 //! The ruled tables under one version of the rules: rule, columns and generator of each, found by
 //! the name in a statement. `in_force` has the version that counts, `change` makes the next one.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,7 +8,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
-use self::lookup::{Ddl, Known};
+use self::generators::Generators;
+use self::lookup::{Ddl, Drawn, Known};
 use self::shadow::Shadows;
 use crate::ids::bindings::bind;
 use crate::ids::range::block::Spacing;
@@ -24,29 +24,45 @@ use crate::schema::{LiveTable, Schema, SchemaError};
 use crate::store::{Store, StoreError};
 use crate::table_name::NameCase;
 use crate::tables::locks::{LockError, TableLocks};
-use crate::tables::shadow_counts::Shadow;
+use crate::tables::progress::Progress;
+use crate::tables::shadow::counts::Shadow;
 use crate::tables::views::Views;
 
 mod change;
+mod collisions;
+mod generators;
 mod in_force;
 pub mod locks;
 mod lookup;
 mod mentions;
+mod progress;
 mod refresh;
-mod shadow;
-pub mod shadow_counts;
+pub mod shadow;
 mod successor;
+mod survey;
 mod taken;
-mod through;
 pub mod view_targets;
 pub mod views;
 
 pub use in_force::InForce;
-pub use lookup::SHAPE_AGE_MAX;
-pub(crate) use mentions::is_concerning;
+pub(crate) use lookup::DrawnFrom;
+pub use lookup::{Covered, SHAPE_AGE_MAX};
+pub(crate) use mentions::{is_concerning, may_change_calls};
 pub use refresh::REFRESH_INTERVAL;
 pub use successor::{Asked, Successor};
 pub use taken::{OfGenerator, Taken};
+
+/// Two templates that are not alike come to one name.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "generator {name} would be made in two ways, by the rules at {first} and {second}: their templates come to one name; write them \
+     otherwise"
+)]
+pub struct MadeTwice {
+    name: GeneratorName,
+    first: Origin,
+    second: Origin,
+}
 
 /// Why a ruled table cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +75,8 @@ pub enum TableError {
     Open { origin: Origin, error: OpenError },
     #[error("generator {0} is not open: the store was away when this proxy started, and is not back yet")]
     NotOpen(GeneratorName),
+    #[error(transparent)]
+    MadeTwice(#[from] Box<MadeTwice>),
     #[error("another process has taken over: reload that one")]
     Yielded,
     #[error(transparent)]
@@ -81,6 +99,7 @@ impl TableError {
             }
             TableError::Lock(_) => "its lock could not be taken",
             TableError::Floor(error) => return error.for_client(),
+            TableError::MadeTwice(_) => "two rules would make its generator in two ways",
             TableError::NotOpen(_) | TableError::Yielded => return self.to_string(),
         };
         format!("the table cannot be served: {why}; the proxy's log has the reason")
@@ -119,11 +138,12 @@ const DDL_READ_MAX: Duration = Duration::from_secs(2);
 pub struct Tables {
     rules: Arc<RuleSet>,
     backend: Backend,
-    generators: BTreeMap<GeneratorName, Generator>,
+    generators: Generators,
     /// By schema and table as `case` compares them.
     known: ArcSwap<Known>,
     views: Views,
     shadows: ArcSwap<Shadows>,
+    drawn: Drawn,
     /// The words of all these names: a text without them concerns no rule.
     mentions: ArcSwap<Mentions>,
     /// Another version takes its place, or has: what was planned under this one and not sent is
@@ -153,6 +173,8 @@ struct Backend {
     /// One table is looked up at a time, and none while a version gives way to the next: bindings
     /// are made under it.
     fetching: Arc<tokio::sync::Mutex<()>>,
+    /// Of the change that is under way.
+    progress: Arc<Progress>,
 }
 
 impl std::fmt::Debug for Tables {
@@ -164,9 +186,10 @@ impl std::fmt::Debug for Tables {
 impl Tables {
     fn new(rules: Arc<RuleSet>, backend: Backend) -> Self {
         let tables = Tables {
+            drawn: Drawn::new(&rules, backend.case),
             rules,
             backend,
-            generators: BTreeMap::new(),
+            generators: Generators::default(),
             known: ArcSwap::default(),
             views: Views::default(),
             shadows: ArcSwap::default(),
@@ -229,8 +252,8 @@ impl Tables {
 
     /// Who tells the ids in the rule's tables, and the highest that counts.
     fn asked_for_ids(&self, rule: &Rule) -> Option<(&Schema, Option<u64>)> {
-        let schema = self.backend.schema.as_ref().filter(|_| self.seed(&rule.generator) == Seed::Tables)?;
-        Some((schema, self.generators.get(&rule.generator).and_then(Generator::id_max)))
+        let schema = self.backend.schema.as_ref().filter(|_| self.seed(rule) == Seed::Tables)?;
+        Some((schema, self.generators.with(&rule.generator, Generator::id_max)))
     }
 
     /// Binds a table that is locked, and holds ids up to `highest`. `old`: a version that may have
@@ -244,14 +267,14 @@ impl Tables {
     ) -> Result<u64, TableError> {
         let name = self.bound_name(rule, table);
         let Backend { store, owner, .. } = &self.backend;
-        let is_sequence = !self.is_timestamp(&rule.generator);
+        let is_sequence = !self.is_timestamp(rule);
         let bound = bind(store, &name, &rule.generator.to_string(), is_sequence, owner, highest).await;
         let bound = bound.map_err(|error| TableError::Bind { table: name.clone(), error })?;
         if let Some(from) = &bound.moved_from {
             tracing::info!(table = name, from, to = %rule.generator, floor = bound.floor, "the table has a new generator");
-            let named = |generator: &&Generator| generator.name() == from;
-            let others = old.into_iter().flat_map(|old| old.generators.values());
-            for generator in self.generators.values().chain(others).filter(named) {
+            let others = old.into_iter().flat_map(|old| old.generators.all());
+            let all = self.generators.all().into_iter().chain(others).map(|(_, generator)| generator);
+            for generator in all.filter(|generator| generator.name() == from) {
                 generator.follow(&bound.moves).await;
             }
         }
@@ -262,16 +285,13 @@ impl Tables {
         self.rules.any_acts()
     }
 
-    async fn raise_floor(&self, rule: &Rule, table: &str) -> Result<(), TableError> {
+    async fn raise_floor(&self, target: &Target) -> Result<(), TableError> {
         if self.backend.successor.is_some() {
             // It binds what it issues ids for.
             return Ok(());
         }
-        // A table that is not bound must not count as one that is.
-        let Some(generator) = self.generators.get(&rule.generator) else {
-            return Err(TableError::NotOpen(rule.generator.clone()));
-        };
-        let floor = self.bind(rule, table).await?;
+        let generator = self.generator_for(target).await?;
+        let floor = self.bind(&target.rule, &target.table).await?;
         Ok(generator.raise_floor(floor, FLOOR_DEADLINE).await?)
     }
 
@@ -305,7 +325,7 @@ impl Tables {
 
     fn spacing(&self, rule: &Rule) -> Spacing {
         let one_by_one = Spacing::by(NonZeroU64::MIN);
-        self.rules.generator(&rule.generator).map_or(one_by_one, |spec| spec.kind.spacing())
+        self.rules.generator_of(rule).map_or(one_by_one, |spec| spec.kind.spacing())
     }
 }
 

@@ -5,6 +5,7 @@
 //! module. What such a line costs: docs/design/tests.md.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)] // A panic is how a test fails.
 
+mod alerts;
 mod away;
 mod chaos;
 mod commands;
@@ -17,5 +18,7 @@ mod harness;
 mod idle;
 mod lint;
 mod migrate;
+mod outage;
 mod random;
 mod support;
+mod values;

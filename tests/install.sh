@@ -4,7 +4,8 @@
 #
 #   tests/install.sh                    what `cargo test` needs
 #   tests/install.sh PROGRAM...         these alone: sysbench (tests/sysbench.sh, benches/relay.sh), haproxy (benches/relay.sh),
-#                                       ip, nft, faketime (tests/chaos.sh), chromium, node (tests/page.sh)
+#                                       ip, nft, faketime (tests/chaos.sh), chromium, node (tests/page.sh),
+#                                       promtool (tests/alerts.sh)
 #
 #   ROWSTAMP_SID_ROOT       where the sid root lives (default /var/tmp/rowstamp-sid)
 #   ROWSTAMP_DEBIAN_MIRROR  where it is fetched from (default: the mirror that apt uses)
@@ -75,6 +76,7 @@ named_packages() {
             ip) echo iproute2 ;;
             nft) echo nftables ;;
             node) echo nodejs ;;
+            promtool) echo prometheus ;;
             *) printf '%s\n' "$program" ;;
         esac
     done
@@ -124,6 +126,7 @@ install_packages() {
             etcd-server) as_root systemctl disable etcd.service >/dev/null 2>&1 || true ;;
             mariadb-server) as_root systemctl disable mariadb.service >/dev/null 2>&1 || true ;;
             haproxy) as_root systemctl disable haproxy.service >/dev/null 2>&1 || true ;;
+            prometheus) as_root systemctl disable prometheus.service >/dev/null 2>&1 || true ;;
         esac
     done
 }

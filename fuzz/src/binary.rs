@@ -295,11 +295,14 @@ impl Value {
         ParamType { kind: self.kind, flags: self.flags }
     }
 
-    /// Where it is a BIGINT UNSIGNED, as ids are sent.
-    pub fn id(&self) -> Option<u64> {
+    /// Where it is an id as it is sent: a BIGINT UNSIGNED for a column that is, or where it would be negative otherwise; else a
+    /// BIGINT.
+    pub fn id(&self, is_unsigned: bool) -> Option<u64> {
         match &self.bound {
-            Bound::Bytes(bytes) if (self.kind, self.flags) == (0x08, 0x80) => {
-                Some(u64::from_le_bytes(bytes.as_slice().try_into().ok()?))
+            Bound::Bytes(bytes) if self.kind == 0x08 => {
+                let id = u64::from_le_bytes(bytes.as_slice().try_into().ok()?);
+                let flags = if is_unsigned || id > i64::MAX.unsigned_abs() { 0x80 } else { 0 };
+                (self.flags == flags).then_some(id)
             }
             // Of which the server warns, as of what the client bound.
             Bound::Bytes(bytes) if self.kind == 0xFD => {

@@ -9,7 +9,7 @@ use rowstamp::ids::range::block::Spacing;
 use rowstamp::rewrite::plan::Lookup;
 use rowstamp::rewrite::plan::target::{Target, Through};
 use rowstamp::rules::model::{
-    ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
+    Collide, ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
 };
 use rowstamp::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
 
@@ -113,25 +113,36 @@ pub fn ruled(input: &mut Input<'_>) -> Ruled {
     let bit = |nth: u8| rule_bits >> nth & 1 == 1;
     let rule = Rule {
         schema: "shop".to_owned(),
+        of_schemas: None,
         table: "t".to_owned(),
         column: "id".to_owned(),
         generator: GeneratorName { schema: "shop".to_owned(), name: "t".to_owned() },
+        made_from: None,
         explicit: if bit(0) { Explicit::Reject } else { Explicit::Keep },
         insert_id: if bit(1) { InsertId::Packet } else { InsertId::Session },
         mode: if bit(2) { Mode::Shadow } else { Mode::On },
         unavailable: Unavailable::Refuse,
+        collide: Collide::Raise,
         origin: Origin { file: PathBuf::new(), line: 1 },
     };
     let view =
         bit(3).then(|| Through { schema: "shop".to_owned(), name: "t".to_owned(), column: "id".to_owned() });
     let columns = TABLES[usize::from(table) % TABLES.len()];
     // Without a control account no columns are known.
-    let shape =
-        (!bit(4)).then(|| Arc::new(TableShape { columns: columns.split(", ").map(column).collect() }));
+    let shape = (!bit(4)).then(|| {
+        Arc::new(TableShape { columns: columns.split(", ").map(column).collect(), shows_insert_id: bit(5) })
+    });
     let spacing = Spacing::by(NonZeroU64::new(u64::from(first % 4) + 1).unwrap_or(NonZeroU64::MIN));
     let first_id = [7, 1_000_000, i64::MAX.unsigned_abs() - 1_000_000_000, u64::from(u32::MAX)];
     Ruled {
-        target: Arc::new(Target { rule: Arc::new(rule), table: "t".to_owned(), shape, spacing, view }),
+        target: Arc::new(Target {
+            rule: Arc::new(rule),
+            table: "t".to_owned(),
+            shape,
+            spacing,
+            view,
+            filled: Arc::default(),
+        }),
         first_id: first_id[usize::from(first / 4) % first_id.len()],
     }
 }
@@ -147,6 +158,8 @@ fn column(text: &str) -> ColumnShape {
         generated: false,
         invisible: has("invisible"),
         in_primary_key: false,
+        needs_value: false,
+        set_by_trigger: false,
     }
 }
 

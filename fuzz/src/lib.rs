@@ -6,6 +6,7 @@ pub mod binary;
 pub mod commands;
 pub mod console;
 pub mod digest;
+pub mod draws;
 pub mod frames;
 pub mod gap;
 pub mod handshake;

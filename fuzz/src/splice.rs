@@ -4,8 +4,9 @@ use std::num::NonZeroU64;
 use std::sync::Mutex;
 
 use rowstamp::ids::range::block::IdBlock;
-use rowstamp::rewrite::plan::edit::{Numbers, Style};
+use rowstamp::rewrite::plan::edit::Style;
 use rowstamp::rewrite::plan::prepared_names::Fresh;
+use rowstamp::rewrite::plan::stage::{Engine, Nulls, Numbering, Takes};
 use rowstamp::rewrite::plan::{InsertPlan, Lookup, Plan, PlanContext, Planned, Protocol};
 use rowstamp::rewrite::planner::{begins_insert, plan};
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
@@ -83,8 +84,8 @@ fn rewritten(text: &[u8], plan: &Plan, dialect: &Dialect, ruled: &Ruled, several
     assert!(!plan.inserts.is_empty());
     assert!(plan.inserts.iter().all(|insert| insert.target.rule.mode == Mode::On), "a rule that is not on");
     assert!(plan.inserts.windows(2).all(|two| two[0].statement < two[1].statement));
-    if plan.select().is_some() {
-        return selected(text, plan, dialect, ruled);
+    if plan.staged().is_some() {
+        return staged(text, plan, dialect, ruled);
     }
     let mut next = ruled.first_id;
     let range = |(insert, ids): (&InsertPlan, u32)| {
@@ -142,37 +143,47 @@ fn as_taken(insert: &InsertPlan, found: &Found, range: Option<&IdBlock>) {
     assert!(!(wraps && insert.target.rule.insert_id == InsertId::Packet), "LAST_INSERT_ID() shows it");
 }
 
-/// INSERT ... SELECT: the client's head, query and tail are in it as they were.
-fn selected(text: &[u8], plan: &Plan, dialect: &Dialect, ruled: &Ruled) {
-    const LIMIT: &[u8] = b" LIMIT 18446744073709551615";
-    let (insert, select) = plan.select().expect("an INSERT ... SELECT");
-    let first = ruled.first_id;
-    let last = 3 + u64::from(select.block);
-    let sets = if insert.style == Style::Wrapped { first } else { 3 };
-    let numbers = Numbers { before_first: 3, last, sets, first };
-    let mut out = Vec::new();
-    select.write(text, &numbers, &insert.target.spacing, &mut out);
-    let query = select.query(text);
-    assert!(!query.is_empty() && contains(text, query));
-    let without = |text: &[u8]| {
-        let mut rest = text.to_vec();
-        while let Some(at) = rest.windows(LIMIT.len()).position(|window| window == LIMIT) {
-            rest.drain(at..at + LIMIT.len());
-        }
-        rest
+/// By way of a stage: the client's query, values or LOAD is in it as it was, and so are head and tail.
+fn staged(text: &[u8], plan: &Plan, dialect: &Dialect, ruled: &Ruled) {
+    let (insert, stage) = plan.staged().expect("a statement by way of a stage");
+    let takes = if stage.brings_ids() { Takes::Some } else { Takes::All };
+    let numbering = Numbering { base: 1, increment: 1, takes, first: Some(ruled.first_id), ids: 3 };
+    let text = stage.named.as_ref().map_or(text, |named| &*named.text);
+    let fill = stage.fill(text);
+    let store = stage.store(text, &numbering, &insert.target.spacing);
+    let filling = &stage.filling;
+    assert!(filling.edits.windows(2).all(|two| two[0].0.end <= two[1].0.start), "the edits");
+    let end = filling.end as usize;
+    let begin = filling.edits.last().map_or(0, |(span, _)| span.end as usize);
+    assert!(begin <= end && fill.ends_with(&text[begin..end]), "what fills the stage");
+    for nulls in [Nulls::Anywhere, Nulls::AsInTable] {
+        assert!(!Packet::read(&stage.create(text, nulls, Engine::InnoDb), *dialect, false).is_odd);
+    }
+    for out in [&fill, &store] {
+        assert!(!Packet::read(out, *dialect, false).is_odd, "{}", out.escape_ascii());
+    }
+    // LOAD stores by a statement that is ours alone.
+    if stage.is_load() {
+        return;
+    }
+    let tail = &stage.tail;
+    assert!((tail.start as usize, tail.end as usize) == (end, text.len()), "what follows the query");
+    let mut follows = Vec::new();
+    let mut from = end;
+    for (span, column) in &tail.edits {
+        assert!(from <= span.start as usize && span.start < span.end, "a name of the query's");
+        assert!(column.starts_with(b"`rowstamp c") && column.ends_with(b"`"), "{}", column.escape_ascii());
+        follows.extend_from_slice(&text[from..span.start as usize]);
+        follows.extend_from_slice(column);
+        from = span.end as usize;
+    }
+    follows.extend_from_slice(&text[from..]);
+    assert!(store.ends_with(&follows), "what follows the query, with other names for its columns");
+    let head = |text: &[u8]| {
+        let packet = Packet::read(text, *dialect, false);
+        let insert = packet.insert(&packet.statements[0]).expect("an INSERT");
+        packet.piece(&insert.head).iter().map(|token| token.to_vec()).collect::<Vec<_>>()
     };
-    assert!(contains(&without(&out), &without(query)), "the query");
-    let before = Packet::read(text, *dialect, false);
-    let after = Packet::read(&out, *dialect, false);
-    assert!(!after.is_odd, "{}", out.escape_ascii());
-    let (old_run, new_run) = (&before.statements[0], &after.statements[0]);
-    let old = before.insert(old_run).expect("an INSERT");
-    let new = after.insert(new_run).expect("an INSERT with its ids");
-    assert_eq!(before.piece(&old.head), after.piece(&new.head));
-    let query_end = query.as_ptr() as usize - text.as_ptr() as usize + query.len();
-    assert!(out.ends_with(&text[query_end..]), "what follows the query");
-    assert!(
-        !contains(&select.counting(text), b"LAST_INSERT_ID(LAST_INSERT_ID()+1)")
-            || contains(query, b"LAST_INSERT_ID")
-    );
+    head(&fill);
+    assert_eq!(head(&store), head(text), "{}", store.escape_ascii());
 }

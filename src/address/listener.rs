@@ -2,12 +2,14 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::Access;
+use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
@@ -91,6 +93,24 @@ impl Listener {
         }
     }
 
+    /// Whether [`Listener::bind`] would succeed. Nothing is left behind, and no client gets through meanwhile. May wait for
+    /// a name server.
+    pub fn probe(address: &Address) -> io::Result<()> {
+        match address {
+            Address::Tcp { host, port } => {
+                let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+                for address in (host.as_str(), *port).to_socket_addrs()? {
+                    match probe_tcp(address) {
+                        Ok(()) => return Ok(()),
+                        Err(error) => last = error,
+                    }
+                }
+                Err(last)
+            }
+            Address::Unix(path) => probe_unix(path),
+        }
+    }
+
     /// The socket of a process that listens at `address`. Its file is that process's until
     /// [`Listener::adopt`].
     pub fn inherit(socket: OwnedFd, address: &Address) -> io::Result<Listener> {
@@ -162,6 +182,27 @@ impl AsFd for Listener {
     }
 }
 
+/// Bound, and not listening: to clients nobody is there. Where another process listens the port is taken all the same.
+fn probe_tcp(address: SocketAddr) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())
+}
+
+fn probe_unix(path: &Path) -> io::Result<()> {
+    std::os::unix::net::SocketAddr::from_pathname(path)?;
+    match std::fs::symlink_metadata(path) {
+        Ok(file)
+            if !file.file_type().is_socket() || std::os::unix::net::UnixStream::connect(path).is_ok() =>
+        {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        _ => {}
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
 /// A socket file that nobody answers on was left behind by a process that was killed.
 async fn remove_left_behind(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
@@ -230,13 +271,31 @@ mod tests {
         let path = folder.path().join("s");
         let address = Address::Unix(path.clone());
         let listener = Listener::bind(&address).await.unwrap();
+        assert!(Listener::probe(&address).is_err());
         let taken = Listener::bind(&address).await.unwrap_err();
         let taken = ListenError::new("cannot listen on", &address, taken, ["stop it", "ask", "correct it"]);
         assert!(taken.is_taken() && taken.to_string().ends_with("; stop it"), "{taken}");
         drop(listener);
         assert!(!path.exists());
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(Listener::probe(&address).is_ok());
         assert!(path.exists() && Listener::bind(&address).await.is_ok());
+        let at = |path: &str| Listener::probe(&Address::Unix(folder.path().join(path)));
+        assert!(
+            at("none/s").is_err() && at(&"x".repeat(200)).is_err() && at(".").is_err() && at("new").is_ok()
+        );
+    }
+
+    #[tokio::test]
+    async fn a_port_is_looked_at_and_left() {
+        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let taken: Address = listener.address().parse().unwrap();
+        let error = Listener::probe(&taken).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+        drop(listener);
+        assert!(Listener::probe(&taken).is_ok() && Listener::bind(&taken).await.is_ok());
+        // Documentation's own network: no address of this machine's.
+        assert!(Listener::probe(&"192.0.2.1:0".parse().unwrap()).is_err());
     }
 
     #[tokio::test]

@@ -1,5 +1,8 @@
 //! One running proxy, as the console and the HTTP server see it and act on it.
 
+mod rule_row;
+mod statements;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -9,12 +12,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+pub use self::rule_row::RuleRow;
+pub use self::statements::{LastRow, RefusedRow};
+
 /// Rows are as they are now; nothing in them is a secret, a literal of a statement or a bound value.
 #[async_trait]
 pub trait Desk: Send + Sync + 'static {
     fn about(&self) -> About;
 
-    /// Whether new clients are served as they should be; `/readyz` is 200 where all are fine.
+    /// What must be so for clients to be served, and what should be: `/readyz` tells the one from the other.
     fn checks(&self) -> Vec<Check>;
 
     /// In the order of files and lines.
@@ -23,8 +29,20 @@ pub trait Desk: Send + Sync + 'static {
     /// Those of the rules, by name.
     fn generators(&self) -> Vec<GeneratorRow>;
 
+    /// The servers of `backend.address`, in that order.
+    fn backends(&self) -> Vec<BackendRow>;
+
     /// By id.
     fn sessions(&self) -> Vec<SessionRow>;
+
+    /// The last statement that was given ids, of each session that has one, by the session's id.
+    fn last_ruled(&self) -> Vec<(u64, LastRow)>;
+
+    /// The statements that were refused, by digest, the most frequent first.
+    fn refused(&self) -> Vec<RefusedRow>;
+
+    /// The last lines of the log, the newest first.
+    fn events(&self) -> Vec<EventRow>;
 
     /// The proxies that live on the same store, by name. Asks the store.
     async fn proxies(&self) -> Result<Vec<ProxyRow>, DeskError>;
@@ -44,6 +62,9 @@ pub trait Desk: Send + Sync + 'static {
 
     /// All that is counted and measured, by name.
     fn metrics(&self) -> Vec<Metric>;
+
+    /// Of these what is looked at once a second: not what there is of each generator, nor the process's own.
+    fn counted(&self) -> Vec<Metric>;
 
     /// What would be sent for a statement, as `rowstamp explain` prints it; nothing is issued.
     async fn explain(&self, statement: &[u8], database: Option<&str>) -> Result<String, DeskError>;
@@ -97,31 +118,55 @@ pub struct About {
     pub is_draining: bool,
 }
 
-/// One thing that must be so for new clients to be served.
+/// One thing that must, or should, be so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// A word: "listener", "backend", "store", "generators".
     pub name: Cow<'static, str>,
+    /// Without it no client is served. Where another check fails most statements pass all the same.
+    #[serde(rename = "needed")]
+    pub is_needed: bool,
     /// `Some`: it is not so, and this is why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RuleRow {
-    pub schema: String,
-    /// A name or a pattern.
-    pub table: String,
-    pub column: String,
-    /// `schema.name`
-    pub generator: String,
-    /// The keys as rules files write them.
-    pub explicit: String,
-    pub insert_id: String,
-    pub mode: String,
-    pub unavailable: String,
-    /// `file:line`
-    pub origin: String,
+impl Check {
+    /// `trouble`: why it is not so.
+    pub fn needed(name: &'static str, trouble: Option<String>) -> Self {
+        Check { name: name.into(), is_needed: true, trouble }
+    }
+
+    /// One that only ruled statements, or some of them, depend on.
+    pub fn wanted(name: &'static str, trouble: Option<String>) -> Self {
+        Check { name: name.into(), is_needed: false, trouble }
+    }
+}
+
+/// Whether clients should be sent to a proxy, by its checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    Ready,
+    /// They should, though not all is as it should be.
+    Degraded,
+    NotReady,
+}
+
+impl Readiness {
+    pub fn of(checks: &[Check]) -> Self {
+        let fails =
+            |is_needed| checks.iter().any(|check| check.trouble.is_some() && check.is_needed == is_needed);
+        match (fails(true), fails(false)) {
+            (true, _) => Readiness::NotReady,
+            (false, true) => Readiness::Degraded,
+            (false, false) => Readiness::Ready,
+        }
+    }
+
+    /// Of both that do: a load balancer goes on sending clients to a degraded proxy.
+    pub fn takes_clients(self) -> bool {
+        self != Readiness::NotReady
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -200,6 +245,33 @@ impl GeneratorState {
     }
 }
 
+/// A server of `backend.address`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BackendRow {
+    pub address: String,
+    /// New sessions go to it.
+    pub is_primary: bool,
+    /// `None`: nobody has tried yet.
+    pub is_up: Option<bool>,
+    /// `None`: it was not asked, or did not answer.
+    pub is_read_only: Option<bool>,
+    /// It replicates from another. `None`: it was not asked, or did not answer.
+    pub is_replica: Option<bool>,
+    /// Connections for clients that could not be made, by the reason's word.
+    pub connect_errors: Vec<(&'static str, u64)>,
+    /// Why the last one could not be made, and when.
+    pub last_error: Option<(String, SystemTime)>,
+    /// How long connections for clients took, their logins aside.
+    pub connect_time: Timing,
+}
+
+impl BackendRow {
+    /// For any reason.
+    pub fn connect_errors(&self) -> u64 {
+        self.connect_errors.iter().map(|(_, count)| count).sum()
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionState {
     /// Not logged in yet.
@@ -235,6 +307,8 @@ pub struct SessionRow {
     pub connection: u32,
     pub is_tls: bool,
     pub age: Duration,
+    /// In that state.
+    pub in_state: Duration,
     /// Texts, those that are prepared, and executions.
     pub statements: u64,
     /// Of these, with ids put in.
@@ -244,6 +318,15 @@ pub struct SessionRow {
     pub ids: u64,
     pub bytes_from_client: u64,
     pub bytes_to_client: u64,
+}
+
+/// A line of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRow {
+    pub at: SystemTime,
+    /// "error", "warn", "info", "debug", "trace"
+    pub level: String,
+    pub text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -339,6 +422,15 @@ pub struct Sample {
     /// Of a histogram the sum.
     pub value: f64,
     /// Of a histogram: each bucket's upper end, and how many were at most that. The last end is infinite.
+    pub buckets: Vec<(f64, u64)>,
+}
+
+/// What a histogram has seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Timing {
+    /// All of them together.
+    pub seconds: f64,
+    /// As in [`Sample::buckets`].
     pub buckets: Vec<(f64, u64)>,
 }
 

@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 
 use super::desk::{
-    About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Kind, Metric,
-    MetricKind, ProxyRow, Raised, Reload, Role, RuleRow, Sample, SessionRow, SessionState, SlotRow,
-    StoredRow, Unit, User,
+    About, BackendRow, Check, ConfigRow, Desk, DeskError, EventRow, FindingRow, GeneratorRow, GeneratorState,
+    Kind, LastRow, Metric, MetricKind, ProxyRow, Raised, RefusedRow, Reload, Role, RuleRow, Sample,
+    SessionRow, SessionState, SlotRow, StoredRow, Timing, Unit, User,
 };
 
 /// What was done is noted, a line each.
@@ -18,10 +18,13 @@ pub(crate) struct FakeDesk {
     pub(crate) done: Mutex<Vec<String>>,
     /// Whatever asks the store or the backend fails.
     pub(crate) is_away: bool,
+    pub(crate) is_draining: bool,
     /// By shop.orders; else 1,234.
     pub(crate) issued: Option<u64>,
     /// Schemas that have a rule of the same kind beside those of `shop`.
     pub(crate) more_schemas: Vec<&'static str>,
+    /// Generators `more.0` and so on; `more.N` gives N ids a second.
+    pub(crate) more_generators: u32,
 }
 
 impl FakeDesk {
@@ -70,13 +73,14 @@ impl Desk for FakeDesk {
             backends: vec!["127.0.0.1:3306".into()],
             store: "etcd",
             since: SystemTime::UNIX_EPOCH,
-            is_draining: false,
+            is_draining: self.is_draining,
         }
     }
 
     fn checks(&self) -> Vec<Check> {
         let trouble = self.is_away.then(|| "it does not answer".to_owned());
-        vec![Check { name: "listener".into(), trouble: None }, Check { name: "store".into(), trouble }]
+        let listener = self.is_draining.then(|| "the proxy drains".to_owned());
+        vec![Check::needed("listener", listener), Check::wanted("store", trouble)]
     }
 
     fn rules(&self) -> Vec<RuleRow> {
@@ -89,6 +93,8 @@ impl Desk for FakeDesk {
             insert_id: "session".into(),
             mode: "on".into(),
             unavailable: "refuse".into(),
+            tables: 1,
+            databases: vec![schema.into()],
             origin: "rules/shop.toml:7".into(),
         };
         let more = self.more_schemas.iter().map(|schema| rule(schema, "posts"));
@@ -98,7 +104,29 @@ impl Desk for FakeDesk {
     fn generators(&self) -> Vec<GeneratorRow> {
         let orders = generator("shop.orders", Kind::Sequence);
         let issued = self.issued.unwrap_or(orders.issued);
-        vec![generator("shop.events", Kind::Timestamp), GeneratorRow { issued, ..orders }]
+        let more = (0..self.more_generators).map(|n| GeneratorRow {
+            per_second: f64::from(n),
+            ..generator(&format!("more.{n}"), Kind::Sequence)
+        });
+        [generator("shop.events", Kind::Timestamp), GeneratorRow { issued, ..orders }]
+            .into_iter()
+            .chain(more)
+            .collect()
+    }
+
+    fn backends(&self) -> Vec<BackendRow> {
+        let row = |address: &str, is_primary| BackendRow {
+            address: address.into(),
+            is_primary,
+            is_up: Some(is_primary),
+            is_read_only: is_primary.then_some(false),
+            is_replica: is_primary.then_some(false),
+            connect_errors: if is_primary { vec![] } else { vec![("refused", 1)] },
+            last_error: (!is_primary)
+                .then(|| ("Connection refused".into(), SystemTime::UNIX_EPOCH + Duration::from_mins(1))),
+            connect_time: Timing { seconds: 0.5, buckets: vec![(0.25, 1), (f64::INFINITY, 2)] },
+        };
+        vec![row("10.0.0.1:3306", true), row("10.0.0.2:3306", false)]
     }
 
     fn sessions(&self) -> Vec<SessionRow> {
@@ -111,6 +139,7 @@ impl Desk for FakeDesk {
             connection: 41,
             is_tls: true,
             age: Duration::from_secs(61),
+            in_state: Duration::from_millis(2_500),
             statements: 20,
             rewritten: 5,
             refused: 1,
@@ -146,6 +175,31 @@ impl Desk for FakeDesk {
         self.asked(vec![row("shop.left", Some(77)), row("shop.orders", Some(99_999))])
     }
 
+    fn last_ruled(&self) -> Vec<(u64, LastRow)> {
+        let statement = "INSERT INTO orders(a) VALUES (...)".to_owned();
+        vec![(7, LastRow { digest: Some("fedcba9876543210".into()), statement })]
+    }
+
+    fn refused(&self) -> Vec<RefusedRow> {
+        vec![RefusedRow {
+            digest: "0123456789abcdef".into(),
+            statement: "ANALYZE INSERT IGNORE INTO orders VALUES (...)".into(),
+            why: "ANALYZE of INSERT IGNORE".into(),
+            count: 3,
+            user: "app".into(),
+            last: SystemTime::UNIX_EPOCH + std::time::Duration::from_mins(1),
+        }]
+    }
+
+    fn events(&self) -> Vec<EventRow> {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_mins(1);
+        vec![EventRow {
+            at,
+            level: "warn".into(),
+            text: "an INSERT failed with 1062, table shop.orders".into(),
+        }]
+    }
+
     async fn findings(&self) -> Result<Vec<FindingRow>, DeskError> {
         self.asked(vec![FindingRow {
             severity: "warning",
@@ -163,6 +217,10 @@ impl Desk for FakeDesk {
             default: "127.0.0.1:3307".into(),
             is_reloaded: false,
         }]
+    }
+
+    fn counted(&self) -> Vec<Metric> {
+        self.metrics()
     }
 
     fn metrics(&self) -> Vec<Metric> {

@@ -4,6 +4,7 @@
 mod connections;
 mod fleet;
 mod guard;
+mod history;
 mod rates;
 mod site;
 

@@ -12,9 +12,9 @@
 mod rows;
 pub(crate) mod text;
 
-pub use rows::{of_about, of_checks, of_generators};
+pub use rows::{of_about, of_backends, of_checks, of_generators};
 
-use super::desk::{Metric, MetricKind, Sample, Unit};
+use super::desk::{Metric, MetricKind, Sample, Timing, Unit};
 
 /// One metric, with as many labels.
 #[derive(Debug)]
@@ -50,15 +50,6 @@ pub struct Entry {
     pub kind: MetricKind,
     pub unit: Unit,
     pub labels: &'static [Label],
-}
-
-/// What a histogram has seen.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Timing {
-    /// All of them together.
-    pub seconds: f64,
-    /// As in [`Sample::buckets`].
-    pub buckets: Vec<(f64, u64)>,
 }
 
 const GENERATOR: Label = Label { name: "generator", values: Values::Names("a generator, `schema.name`") };
@@ -194,6 +185,40 @@ const RELOAD_RESULT: Label = Label {
 
 const CHECK: Label = Label { name: "check", values: Values::Names("a check of `/readyz`") };
 
+const BACKEND: Label = Label { name: "backend", values: Values::Names("a server of `backend.address`") };
+
+const CONNECT_REASON: Label = Label {
+    name: "reason",
+    values: Values::Words(&[
+        ("refused", "nothing listens there"),
+        ("timeout", "no answer within backend.connect_timeout"),
+        ("name", "the host's name is not known"),
+        ("network", "another error of the network or the system"),
+        ("greeting", "it closed the connection before its greeting, or sent something else"),
+        (
+            "rejected",
+            "it sent an error in place of its greeting: too many connections (1040), the proxy's host is blocked (1129) or not allowed (1130)",
+        ),
+        ("tls", "the TLS handshake with it failed"),
+    ]),
+};
+
+const TABLE: Label = Label {
+    name: "table",
+    values: Values::Names(
+        "a ruled table that something was inserted into, `schema.table`; those after the first 10,000 share `(others).(others)`",
+    ),
+};
+
+const LIMIT: Label = Label {
+    name: "limit",
+    values: Values::Words(&[
+        ("connections", "`limits.connections`, of all clients"),
+        ("per_user", "`limits.per_user`, where it is set"),
+        ("per_address", "`limits.per_address`, where it is set"),
+    ]),
+};
+
 const VERSION: Label = Label { name: "version", values: Values::Names("of Rowstamp") };
 
 macro_rules! catalogue {
@@ -213,20 +238,23 @@ macro_rules! catalogue {
 
 catalogue! {
     BUILD_INFO: Gauge<1> "rowstamp_build_info" in Count by [VERSION], "Always 1; its label is the version that runs.";
-    START_TIME: Gauge<0> "rowstamp_start_time_seconds" in Seconds by [], "When this process started, since 1970.";
+    START_TIME: Gauge<0> "process_start_time_seconds" in Seconds by [], "When this process started, since 1970.";
     READY: Gauge<0> "rowstamp_ready" in Count by [], "1 where /readyz is 200, else 0.";
+    DEGRADED: Gauge<0> "rowstamp_degraded" in Count by [], "1 where /readyz is 200 and a check fails all the same, else 0.";
     CHECK_PASSED: Gauge<1> "rowstamp_check_passed" in Count by [CHECK], "1 where the check is fine, else 0.";
     DRAINING: Gauge<0> "rowstamp_draining" in Count by [], "1 while no new clients are taken and sessions end between transactions.";
 
     IDS_ISSUED: Counter<1> "rowstamp_ids_issued" in Count by [GENERATOR], "Ids taken from a generator.";
     NO_ID_GIVEN: Counter<2> "rowstamp_ids_refused" in Count by [GENERATOR, NO_ID], "Requests for ids that got none.";
     EXPLICIT_IDS_NOT_FOLLOWED: Counter<2> "rowstamp_explicit_ids_not_followed" in Count by [GENERATOR, NOT_FOLLOWED], "Ids that clients wrote and later ids do not go on above.";
+    NATIVE: Counter<1> "rowstamp_native_statements" in Count by [GENERATOR], "Statements whose rows the server numbers: there were no ids (unavailable = native), or they cannot be rewritten (rewrite.on_doubt = forward).";
+    ID_COLLISIONS: Counter<1> "rowstamp_id_collisions" in Count by [GENERATOR], "INSERTs that failed with 1062: the generator's id was in the table already.";
     RESERVE_IDS: Gauge<1> "rowstamp_reserve_ids" in Count by [GENERATOR], "Ids of a sequence that can be issued without the store.";
     RESERVE_SECONDS: Gauge<1> "rowstamp_reserve_seconds" in Seconds by [GENERATOR], "How long the reserve lasts at the present rate; absent while nothing is taken.";
     BOUND: Gauge<1> "rowstamp_generator_bound" in Count by [GENERATOR], "The committed bound of a sequence: its ids are below.";
     HEADROOM_IDS: Gauge<1> "rowstamp_generator_headroom_ids" in Count by [GENERATOR], "Ids that a sequence has yet, from its bound to the last that it may issue by its step, its max and the columns' types.";
     USED: Gauge<1> "rowstamp_generator_used_ratio" in Ratio by [GENERATOR], "Share of its ids that are used up; of a timestamp generator, of its layout's time.";
-    STATE_OF_GENERATOR: Gauge<2> "rowstamp_generator_state" in Count by [GENERATOR, STATE], "1 for the state that the generator is in, 0 for the others.";
+    STATE_OF_GENERATOR: Gauge<2> "rowstamp_generator_state" in Count by [GENERATOR, STATE], "1 for the state that the generator is in; the others are absent.";
     NODE: Gauge<1> "rowstamp_generator_node" in Count by [GENERATOR], "Which node of a timestamp generator this proxy is.";
     CLOCK_AHEAD: Gauge<1> "rowstamp_clock_ahead_seconds" in Seconds by [GENERATOR], "How far the ids of a timestamp generator are ahead of the clock.";
     CLOCK_LEAP: Gauge<1> "rowstamp_clock_leap_seconds" in Seconds by [GENERATOR], "By how much the clock leapt and is not followed; 0: it is.";
@@ -239,23 +267,38 @@ catalogue! {
 
     STATEMENTS: Counter<1> "rowstamp_statements" in Count by [OUTCOME], "Statements: texts, those being prepared, and executions.";
     STATEMENTS_REFUSED: Counter<1> "rowstamp_statements_refused" in Count by [REFUSED], "Statements that the proxy refused.";
+    ANSWER_TIME: Histogram<0> "rowstamp_command_seconds" in Seconds by [], "From a client's command to the end of its answer, as the proxy saw them.";
+    SERVER_TIME: Histogram<0> "rowstamp_command_server_seconds" in Seconds by [], "Of that, from when the command was sent to the server.";
+    TABLE_STATEMENTS: Counter<1> "rowstamp_table_statements" in Count by [TABLE], "Statements that took ids, by table.";
+    TABLE_IDS: Counter<1> "rowstamp_table_ids" in Count by [TABLE], "Ids that statements took, by table.";
     REWRITE_TIME: Histogram<0> "rowstamp_rewrite_seconds" in Seconds by [], "How long the proxy took over a statement that got ids, waiting aside.";
     SECOND_OPINIONS: Counter<1> "rowstamp_second_opinions" in Count by [OPINION], "Rewrites that rewrite.verify looked at.";
     SHADOW: Counter<2> "rowstamp_shadow_statements" in Count by [SHADOW_TABLE, SHADOW_OUTCOME], "INSERTs into tables in shadow mode: what would have become of them.";
     AUDIT_LOST: Counter<0> "rowstamp_audit_lost_lines" in Count by [], "Lines that log.audit lacks: the disk was too slow, full, or hung.";
 
     SESSIONS: Gauge<0> "rowstamp_sessions" in Count by [], "Clients that are connected.";
+    SESSIONS_LIMIT: Gauge<1> "rowstamp_sessions_limit" in Count by [LIMIT], "Clients that may be connected.";
     SESSIONS_OPENED: Counter<0> "rowstamp_sessions_opened" in Count by [], "Clients that connected.";
     SESSIONS_REFUSED: Counter<1> "rowstamp_sessions_refused" in Count by [SESSION_REFUSED], "Clients that the proxy turned away.";
     LOGINS_REFUSED: Counter<0> "rowstamp_logins_refused" in Count by [], "Logins that the server refused.";
     BYTES: Counter<1> "rowstamp_traffic_bytes" in Bytes by [DIRECTION], "Bytes between clients and the proxy, TLS aside.";
-    CONNECT_FAILURES: Counter<0> "rowstamp_backend_connect_failures" in Count by [], "Connections to the server that could not be made.";
+    BACKEND_UP: Gauge<1> "rowstamp_backend_up" in Count by [BACKEND], "1 where the server answered the last try, else 0; absent until somebody tried.";
+    BACKEND_PRIMARY: Gauge<1> "rowstamp_backend_primary" in Count by [BACKEND], "1 for the server that new sessions go to, else 0.";
+    BACKEND_READ_ONLY: Gauge<1> "rowstamp_backend_read_only" in Count by [BACKEND], "1 where the server is read_only, else 0; absent where it was not asked or does not answer.";
+    CONNECT_TIME: Histogram<1> "rowstamp_backend_connect_seconds" in Seconds by [BACKEND], "How long connections for clients took, their logins aside.";
+    CONNECT_FAILURES: Counter<2> "rowstamp_backend_connect_failures" in Count by [BACKEND, CONNECT_REASON], "Connections for clients that could not be made; absent until there was one.";
+
+    PROCESS_CPU: Counter<0> "process_cpu_seconds" in Seconds by [], "Processor time of the process, its own and the kernel's for it.";
+    PROCESS_MEMORY: Gauge<0> "process_resident_memory_bytes" in Bytes by [], "Memory of the process that is in RAM.";
+    PROCESS_FDS: Gauge<0> "process_open_fds" in Count by [], "File descriptors that are open; a session takes two.";
+    PROCESS_FDS_MAX: Gauge<0> "process_max_fds" in Count by [], "File descriptors that may be open (ulimit -n).";
+    PROCESS_THREADS: Gauge<0> "process_threads" in Count by [], "Threads of the process.";
 
     RULES: Gauge<0> "rowstamp_rules" in Count by [], "Tables and patterns that rules name.";
     GENERATORS: Gauge<0> "rowstamp_generators" in Count by [], "Generators that rules which act name.";
     RELOADS: Counter<1> "rowstamp_reloads" in Count by [RELOAD_RESULT], "Files read again, by signal, console or watch; dry runs are not counted.";
-    RELOAD_GOOD: Gauge<0> "rowstamp_last_reload_successful" in Count by [], "0 where the files that were read last have errors or could not be put in force, so that older rules act; else 1.";
-    RELOAD_TIME: Gauge<0> "rowstamp_last_good_reload_timestamp_seconds" in Seconds by [], "When the rules in force were read, since 1970.";
+    RELOAD_GOOD: Gauge<0> "rowstamp_last_reload_successful" in Count by [], "0 where the files that were read last have errors or could not be activated, so that older rules act; else 1.";
+    RELOAD_TIME: Gauge<0> "rowstamp_last_good_reload_timestamp_seconds" in Seconds by [], "When the active rules were read, since 1970.";
 }
 
 impl<const LABELS: usize> Family<LABELS> {

@@ -15,7 +15,7 @@ mod socket;
 pub mod status;
 
 pub use desk::{
-    About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Kind, Metric,
-    MetricKind, ProxyRow, Raised, Reload, Role, RuleRow, Sample, SessionRow, SessionState, SlotRow,
-    StoredRow, Unit, User,
+    About, BackendRow, Check, ConfigRow, Desk, DeskError, EventRow, FindingRow, GeneratorRow, GeneratorState,
+    Kind, LastRow, Metric, MetricKind, ProxyRow, Raised, Readiness, RefusedRow, Reload, Role, RuleRow,
+    Sample, SessionRow, SessionState, SlotRow, StoredRow, Timing, Unit, User,
 };

@@ -9,10 +9,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::desk::{Check, Desk, GeneratorRow, GeneratorState, Metric, ProxyRow, Sample, SessionState};
+use super::desk::{
+    BackendRow, Check, Desk, EventRow, GeneratorRow, GeneratorState, Metric, ProxyRow, Readiness, RefusedRow,
+    Sample, SessionRow, SessionState,
+};
 use super::metrics::{
-    BYTES, Family, ID_WAIT, LOGINS_REFUSED, RELOAD_GOOD, RELOAD_TIME, REWRITE_TIME, SESSIONS_OPENED,
-    SESSIONS_REFUSED, STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES, STORE_TIME,
+    ANSWER_TIME, BYTES, Family, ID_WAIT, LOGINS_REFUSED, RELOAD_GOOD, RELOAD_TIME, REWRITE_TIME, SERVER_TIME,
+    SESSIONS_LIMIT, SESSIONS_OPENED, SESSIONS_REFUSED, STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES,
+    STORE_TIME, TABLE_IDS, TABLE_STATEMENTS,
 };
 
 pub const FORMAT: u32 = 1;
@@ -22,11 +26,27 @@ pub struct Status {
     pub format: u32,
     /// Seconds since 1970.
     pub now: f64,
+    /// Whether clients should be sent here.
     pub ready: bool,
+    /// They should, but something is not as it should be; `checks` says what.
+    #[serde(default)]
+    pub degraded: bool,
     pub about: AboutStatus,
     pub checks: Vec<Check>,
     pub generators: Vec<GeneratorStatus>,
+    /// In the order of `backend.address`.
+    #[serde(default)]
+    pub backends: Vec<BackendStatus>,
     pub sessions: SessionsStatus,
+    /// From a client's command to the end of its answer.
+    #[serde(default)]
+    pub latency: Timed,
+    /// Of that, from when the command was sent to the server.
+    #[serde(default)]
+    pub server_latency: Timed,
+    /// By `schema.table`: those that something was inserted into.
+    #[serde(default)]
+    pub tables: BTreeMap<String, TableStatus>,
     /// By outcome, since the start.
     pub statements: BTreeMap<String, Counted>,
     /// Statements that were refused, by reason.
@@ -42,6 +62,50 @@ pub struct Status {
     pub id_wait: Timed,
     pub rules: RulesStatus,
     pub fleet: FleetStatus,
+    /// Who is connected, those with the most sessions first; 20 at most.
+    #[serde(default)]
+    pub clients: Vec<ClientStatus>,
+    /// What was refused most; 20 at most.
+    #[serde(default)]
+    pub refused_statements: Vec<RefusedStatus>,
+    /// The last lines of the log, the newest first.
+    #[serde(default)]
+    pub events: Vec<EventStatus>,
+}
+
+/// How many rows lists of what has no end are cut to.
+const ROWS_MAX: usize = 20;
+
+/// The sessions of a user from one host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientStatus {
+    pub user: String,
+    /// Empty over a Unix socket.
+    pub host: String,
+    pub sessions: usize,
+    pub busy: usize,
+    /// Of the sessions that are there now.
+    pub statements: u64,
+}
+
+/// Statements that were refused and differ in their values alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RefusedStatus {
+    /// Without its values.
+    pub statement: String,
+    pub why: String,
+    pub count: u64,
+    /// Of the last one, in seconds since 1970.
+    pub last: f64,
+}
+
+/// A line of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EventStatus {
+    /// Seconds since 1970.
+    pub at: f64,
+    pub level: String,
+    pub text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,6 +143,30 @@ pub struct GeneratorStatus {
     pub rules: usize,
 }
 
+/// What went into a table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct TableStatus {
+    /// That took ids.
+    pub statements: Counted,
+    pub ids: Counted,
+}
+
+/// A server of `backend.address`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BackendStatus {
+    pub address: String,
+    /// New sessions go to it.
+    pub primary: bool,
+    /// `null`: nobody has tried yet.
+    pub up: Option<bool>,
+    /// `null`: it was not asked, or did not answer.
+    pub read_only: Option<bool>,
+    pub connect_errors: u64,
+    pub last_error: Option<String>,
+    /// Connections for clients.
+    pub connect: Timed,
+}
+
 /// Clients that are connected now, by state, and what became of those that came.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionsStatus {
@@ -88,6 +176,9 @@ pub struct SessionsStatus {
     pub opened: f64,
     pub refused: f64,
     pub logins_refused: f64,
+    /// `limits.connections`
+    #[serde(default)]
+    pub limit: f64,
 }
 
 /// Since the start, and a second over the last ten.
@@ -110,9 +201,9 @@ pub struct Timed {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct RulesStatus {
     pub count: usize,
-    /// Whether the files that were read last are in force. `None`: that is not known.
+    /// Whether the files that were read last are active. `None`: that is not known.
     pub good: Option<bool>,
-    /// When those in force were read, in seconds since 1970.
+    /// When the active ones were read, in seconds since 1970.
     pub since: Option<f64>,
 }
 
@@ -130,15 +221,21 @@ pub(crate) type Rates = BTreeMap<(&'static str, String), f64>;
 impl Status {
     pub(crate) fn of(desk: &dyn Desk, fleet: FleetStatus, rates: &Rates) -> Status {
         let checks = desk.checks();
-        let counts = Counts { metrics: desk.metrics(), rates };
+        let readiness = Readiness::of(&checks);
+        let counts = Counts::new(desk.metrics(), rates);
         Status {
             format: FORMAT,
             now: seconds_since_1970(SystemTime::now()),
-            ready: is_ready(&checks),
+            ready: readiness.takes_clients(),
+            degraded: readiness == Readiness::Degraded,
             about: about(desk),
             checks,
             generators: desk.generators().into_iter().map(GeneratorStatus::from).collect(),
+            backends: desk.backends().into_iter().map(BackendStatus::from).collect(),
             sessions: sessions(desk, &counts),
+            latency: counts.timed(&ANSWER_TIME),
+            server_latency: counts.timed(&SERVER_TIME),
+            tables: counts.tables(),
             statements: counts.by_label(&STATEMENTS),
             refused: counts.by_label(&STATEMENTS_REFUSED),
             traffic: counts.by_label(&BYTES),
@@ -152,12 +249,47 @@ impl Status {
                 since: counts.sum(&RELOAD_TIME),
             },
             fleet,
+            clients: clients(&desk.sessions()),
+            refused_statements: desk.refused().into_iter().take(ROWS_MAX).map(RefusedStatus::from).collect(),
+            events: desk.events().into_iter().map(EventStatus::from).collect(),
         }
     }
 }
 
-pub(crate) fn is_ready(checks: &[Check]) -> bool {
-    checks.iter().all(|check| check.trouble.is_none())
+/// By user and host.
+fn clients(sessions: &[SessionRow]) -> Vec<ClientStatus> {
+    let mut by: BTreeMap<(&str, &str), ClientStatus> = BTreeMap::new();
+    for session in sessions.iter().filter(|session| session.state != SessionState::Login) {
+        let host = session.client.rsplit_once(':').map_or("", |(host, _)| host);
+        let client = by.entry((&session.user, host)).or_insert_with(|| ClientStatus {
+            user: session.user.clone(),
+            host: host.to_owned(),
+            sessions: 0,
+            busy: 0,
+            statements: 0,
+        });
+        client.sessions += 1;
+        client.busy += usize::from(session.state == SessionState::Busy);
+        client.statements = client.statements.saturating_add(session.statements);
+    }
+    let mut all: Vec<_> = by.into_values().collect();
+    // Stable: those with as many are by name.
+    all.sort_by_key(|client| std::cmp::Reverse(client.sessions));
+    all.truncate(ROWS_MAX);
+    all
+}
+
+impl From<RefusedRow> for RefusedStatus {
+    fn from(row: RefusedRow) -> Self {
+        let RefusedRow { statement, why, count, last, .. } = row;
+        RefusedStatus { statement, why, count, last: seconds_since_1970(last) }
+    }
+}
+
+impl From<EventRow> for EventStatus {
+    fn from(row: EventRow) -> Self {
+        EventStatus { at: seconds_since_1970(row.at), level: row.level, text: row.text }
+    }
 }
 
 pub(crate) fn seconds_since_1970(time: SystemTime) -> f64 {
@@ -182,6 +314,7 @@ fn sessions(desk: &dyn Desk, counts: &Counts<'_>) -> SessionsStatus {
         opened: counts.sum(&SESSIONS_OPENED).unwrap_or_default(),
         refused: counts.sum(&SESSIONS_REFUSED).unwrap_or_default(),
         logins_refused: counts.sum(&LOGINS_REFUSED).unwrap_or_default(),
+        limit: counts.by_label(&SESSIONS_LIMIT).get("connections").map_or(0.0, |limit| limit.total),
         ..SessionsStatus::default()
     };
     for session in desk.sessions() {
@@ -194,24 +327,28 @@ fn sessions(desk: &dyn Desk, counts: &Counts<'_>) -> SessionsStatus {
     sessions
 }
 
-/// The desk's metrics, and how fast they grow.
-struct Counts<'a> {
+/// Metrics of the desk's, and how fast they grow.
+pub(crate) struct Counts<'a> {
     metrics: Vec<Metric>,
     rates: &'a Rates,
 }
 
-impl Counts<'_> {
+impl<'a> Counts<'a> {
+    pub(crate) fn new(metrics: Vec<Metric>, rates: &'a Rates) -> Self {
+        Counts { metrics, rates }
+    }
+
     fn of<const LABELS: usize>(&self, family: &Family<LABELS>) -> Option<&Metric> {
         self.metrics.iter().find(|metric| metric.name == family.name())
     }
 
     /// Over all labels. `None`: there is no value.
-    fn sum<const LABELS: usize>(&self, family: &Family<LABELS>) -> Option<f64> {
+    pub(crate) fn sum<const LABELS: usize>(&self, family: &Family<LABELS>) -> Option<f64> {
         let samples = &self.of(family)?.samples;
         (!samples.is_empty()).then(|| samples.iter().map(|sample| sample.value).sum())
     }
 
-    fn by_label(&self, family: &Family<1>) -> BTreeMap<String, Counted> {
+    pub(crate) fn by_label(&self, family: &Family<1>) -> BTreeMap<String, Counted> {
         let samples = self.of(family).into_iter().flat_map(|metric| &metric.samples);
         let counted = samples.filter_map(|sample| {
             let (_, label) = sample.labels.first()?;
@@ -221,23 +358,53 @@ impl Counts<'_> {
         counted.collect()
     }
 
-    fn timed_by_label(&self, family: &Family<1>) -> BTreeMap<String, Timed> {
+    fn tables(&self) -> BTreeMap<String, TableStatus> {
+        let mut ids = self.by_label(&TABLE_IDS);
+        let statements = self.by_label(&TABLE_STATEMENTS).into_iter();
+        let table = |(name, statements): (String, Counted)| {
+            let ids = ids.remove(&name).unwrap_or_default();
+            (name, TableStatus { statements, ids })
+        };
+        statements.map(table).collect()
+    }
+
+    pub(crate) fn timed_by_label(&self, family: &Family<1>) -> BTreeMap<String, Timed> {
         let samples = self.of(family).into_iter().flat_map(|metric| &metric.samples);
         samples.filter_map(|sample| Some((sample.labels.first()?.1.clone(), Timed::from(sample)))).collect()
     }
 
-    fn timed(&self, family: &Family<0>) -> Timed {
+    pub(crate) fn timed(&self, family: &Family<0>) -> Timed {
         self.of(family).and_then(|metric| metric.samples.first()).map(Timed::from).unwrap_or_default()
+    }
+}
+
+impl Timed {
+    fn of(seconds: f64, buckets: &[(f64, u64)]) -> Self {
+        Timed {
+            count: buckets.last().map_or(0, |(_, count)| *count),
+            seconds,
+            // JSON has no infinity.
+            buckets: buckets.iter().copied().filter(|(end, _)| end.is_finite()).collect(),
+        }
     }
 }
 
 impl From<&Sample> for Timed {
     fn from(sample: &Sample) -> Self {
-        Timed {
-            count: sample.buckets.last().map_or(0, |(_, count)| *count),
-            seconds: sample.value,
-            // JSON has no infinity.
-            buckets: sample.buckets.iter().copied().filter(|(end, _)| end.is_finite()).collect(),
+        Timed::of(sample.value, &sample.buckets)
+    }
+}
+
+impl From<BackendRow> for BackendStatus {
+    fn from(row: BackendRow) -> Self {
+        BackendStatus {
+            connect: Timed::of(row.connect_time.seconds, &row.connect_time.buckets),
+            connect_errors: row.connect_errors(),
+            address: row.address,
+            primary: row.is_primary,
+            up: row.is_up,
+            read_only: row.is_read_only,
+            last_error: row.last_error.map(|(why, _)| why),
         }
     }
 }

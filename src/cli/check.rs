@@ -1,5 +1,5 @@
-//! `rowstamp check`: everything that is wrong with the configuration and the rules; with `--online`
-//! against the live server.
+//! `rowstamp check`: everything that is wrong with the configuration and the rules, and what on this machine would stop
+//! `serve`; with `--online` against the live server.
 
 mod online;
 
@@ -8,11 +8,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::cli::{ConfigArg, EXIT_FOUND};
+use crate::cli::{ConfigArg, EXIT_FOUND, block_on};
 use crate::config::{LoadError, Loaded, load_file};
 use crate::lint::Finding;
 use crate::lint::report::{Report, counted};
-use crate::rules::{RuleSet, pattern};
+use crate::rules::RuleSet;
+use crate::serve::preflight;
 use crate::toml_file::{Findings, Severity};
 
 #[derive(Debug, Args)]
@@ -31,10 +32,16 @@ pub struct CheckArgs {
 
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     match load_file(&args.config.config) {
-        Ok(loaded) if args.online => online::run(&loaded, args.json),
-        Ok(Loaded { rules, warnings, .. }) => {
+        Ok(mut loaded) => {
+            let here = block_on(async { Ok(preflight::findings(&loaded).await) })?;
+            loaded.warnings.extend(here);
+            loaded.warnings = std::mem::take(&mut loaded.warnings).sorted();
+            if args.online {
+                return online::run(&loaded, args.json);
+            }
+            let Loaded { rules, warnings, .. } = loaded;
             show(args.json, &warnings, Some(&rules))?;
-            Ok(ExitCode::SUCCESS)
+            Ok(ExitCode::from(if warnings.has_errors() { EXIT_FOUND } else { 0 }))
         }
         // What serve ends with 2 for is what check is there to find.
         Err(LoadError::Findings(findings)) => {
@@ -76,12 +83,12 @@ fn print(out: &mut impl Write, findings: &Findings) -> io::Result<()> {
 }
 
 fn summary(rules: &RuleSet) -> String {
-    let patterns = rules.rules().filter(|rule| pattern::is_pattern(&rule.table)).count();
+    let patterns = rules.rules().filter(|rule| rule.is_pattern()).count();
     let [all, tables, patterns, generators] = [
         counted(rules.rules().len(), "rule"),
         counted(rules.rules().len() - patterns, "table"),
         counted(patterns, "pattern"),
-        counted(rules.generators().len(), "generator"),
+        counted(rules.specs().count(), "generator"),
     ];
     format!("{all} for {tables} and {patterns}, {generators}")
 }

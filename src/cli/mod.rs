@@ -1,8 +1,11 @@
 //! The commands, one file each.
 
 pub mod check;
+pub mod completions;
 pub mod decode;
+pub mod environment;
 pub mod explain;
+pub mod man;
 pub mod migrate;
 pub mod serve;
 pub mod status;
@@ -14,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::LoadError;
+use crate::config::{DEFAULT_PATH, LoadError};
 
 /// Problems were found, or the command failed.
 pub const EXIT_FOUND: u8 = 1;
@@ -23,7 +26,14 @@ pub const EXIT_USAGE: u8 = 2;
 
 /// A MySQL-protocol proxy that fills id columns of INSERTs from an embedded id generator.
 #[derive(Debug, Parser)]
-#[command(name = "rowstamp", version, arg_required_else_help = true)]
+#[command(
+    name = "rowstamp",
+    version,
+    long_version = env!("ROWSTAMP_VERSION"),
+    arg_required_else_help = true,
+    after_help = environment::IN_SHORT,
+    after_long_help = environment::help()
+)]
 pub struct CommandLine {
     #[command(subcommand)]
     command: Command,
@@ -34,7 +44,8 @@ enum Command {
     /// Run the proxy. Changed rules act by themselves, SIGHUP reads all files again, SIGTERM
     /// drains.
     Serve(serve::ServeArgs),
-    /// Validate the configuration and the rules; with --online against the live tables.
+    /// Validate the configuration and the rules, and what they name on this machine; with --online
+    /// against the live tables.
     Check(check::CheckArgs),
     /// Show what would be sent for a statement, issuing nothing.
     Explain(explain::ExplainArgs),
@@ -49,12 +60,16 @@ enum Command {
     /// Look into the store of bounds, and raise them, without serving.
     #[command(subcommand)]
     Store(store::StoreCommand),
+    /// Print what a shell needs to complete rowstamp's commands and flags.
+    Completions(completions::CompletionsArgs),
+    /// Print the manual page, or write those of all commands.
+    Man(man::ManArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ConfigArg {
-    /// The configuration file.
-    #[arg(long, value_name = "FILE", default_value = "rowstamp.toml")]
+    /// The configuration file. Without one keys come from the environment (rowstamp --help).
+    #[arg(short, long, value_name = "FILE", env = "ROWSTAMP_CONFIG", default_value = DEFAULT_PATH)]
     pub config: PathBuf,
 }
 
@@ -68,6 +83,8 @@ pub fn run(line: CommandLine) -> anyhow::Result<ExitCode> {
         Command::Decode(args) => decode::run(&args),
         Command::Migrate(command) => migrate::run(&command),
         Command::Store(command) => store::run(&command),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 

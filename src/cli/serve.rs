@@ -28,7 +28,7 @@ pub struct ServeArgs {
 
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let path = &*args.config.config;
-    let Loaded { config, written, rules, mark, warnings } = config::load_file(path)?;
+    let Loaded { config, written, rules, mark, warnings, .. } = config::load_file(path)?;
     let set_log_level = log_to_stderr(&config.log);
     for warning in &warnings {
         tracing::warn!("{warning}");

@@ -1,31 +1,28 @@
 //! Settings from keys: paths resolved, passwords read, what must go together checked.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::keys::ConfigFile;
-use super::{Account, Config, Environment, LogSettings, RewriteSettings, RulesSettings, StoreSettings};
+use super::secret::{self, OTHERS_MODE};
+use super::{Account, Config, LogSettings, RewriteSettings, RulesSettings, StoreSettings};
 use crate::address::Address;
 use crate::admin::http::HttpSettings;
+use crate::proxy::connect::tls::{self, TlsError};
 use crate::proxy::rsa_key::RsaKey;
 use crate::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ProxyProtocol, Settings, TlsIdentity,
 };
-use crate::toml_file::{ByteSize, Findings, OneOrMany, OrOff, Secret, Source};
+use crate::toml_file::{ByteSize, Environment, Findings, OneOrMany, OrOff, Secret, Source};
 
 /// MySQL's own limit of max_allowed_packet.
 const STATEMENT_BYTES_MAX: u64 = 1 << 30;
-/// A longer password file is some other file.
-const PASSWORD_BYTES_MAX: u64 = 4096;
-/// Permissions of those who do not own a file.
-const OTHERS_MODE: u32 = 0o077;
-const GROUP_READ_MODE: u32 = 0o040;
 
 /// `None` only where something without a default is missing or bad, which `findings` then says.
 pub(super) fn config(
     source: &Source<ConfigFile>,
-    environment: Environment<'_>,
+    environment: &Environment,
     findings: &mut Findings,
 ) -> Option<Config> {
     let keys = &source.keys;
@@ -65,7 +62,7 @@ fn resolved(source: &Source<ConfigFile>, address: &Address) -> Address {
 
 pub(super) struct Act<'a> {
     pub(super) source: &'a Source<ConfigFile>,
-    environment: Environment<'a>,
+    environment: &'a Environment,
     findings: &'a mut Findings,
 }
 
@@ -87,7 +84,7 @@ impl Act<'_> {
         let keys = &self.source.keys;
         let listen = self.address(&keys.listen.address.0);
         let backend = self.backend();
-        Some(Settings {
+        let settings = Settings {
             name: keys.proxy.name.clone().unwrap_or_else(|| default_name(&listen)),
             listen,
             listen_is_written: self.source.is_written("listen.address"),
@@ -98,7 +95,18 @@ impl Act<'_> {
             limits: self.limits(),
             state_path: self.source.resolve(&keys.state.path),
             backend: backend?,
-        })
+        };
+        self.tls_faults(tls::faults(&settings));
+        Some(settings)
+    }
+
+    /// What would stop `serve` stops `check`, with its line.
+    pub(super) fn tls_faults(&mut self, faults: Vec<TlsError>) {
+        for fault in faults {
+            if let TlsError::File { key, path, error } = fault {
+                self.error(key, format!("{} {error}", path.display()));
+            }
+        }
     }
 
     pub(super) fn address(&self, address: &Address) -> Address {
@@ -114,7 +122,9 @@ impl Act<'_> {
                 "is for TCP, and listen.address is a Unix socket; write \"off\"",
             );
         }
-        if mode != ProxyProtocol::Off && from.is_empty() {
+        // What is no network has its error.
+        let has_any = !from.is_empty() || self.source.is_written("listen.proxy_protocol_from[0]");
+        if mode != ProxyProtocol::Off && !has_any {
             self.error(
                 "listen.proxy_protocol_from",
                 "is empty, so nobody may send a header; list the addresses of the load balancers",
@@ -140,7 +150,7 @@ impl Act<'_> {
 
     fn rsa_key(&mut self) -> Option<RsaKey> {
         let path = self.source.resolve(self.source.keys.listen.rsa_key.as_deref()?);
-        let key = password_in(&path).and_then(|pem| {
+        let key = secret::read(&path).and_then(|pem| {
             RsaKey::from_pem(pem.reveal()).map_err(|error| format!("{} {error}", path.display()))
         });
         key.map_err(|why| self.error("listen.rsa_key", why)).ok()
@@ -197,7 +207,7 @@ impl Act<'_> {
     pub(super) fn readable(&mut self, key: &str, path: Option<&Path>) -> Option<PathBuf> {
         let path = self.source.resolve(path?);
         if let Err(error) = fs::File::open(&path) {
-            self.error(key, format!("{} cannot be read: {error}", path.display()));
+            self.error(key, secret::cannot_be_read(&path, &error));
         }
         Some(path)
     }
@@ -250,16 +260,13 @@ impl Act<'_> {
             }
             (None, Some(file), None) => {
                 let (key, path) = (name("password_file"), self.source.resolve(file));
-                let found = password_in(&path).map_err(|why| self.error(&key, why)).ok();
+                let found = secret::read(&path).map_err(|why| self.error(&key, why)).ok();
                 (key, found)
             }
             (None, None, Some(variable)) => {
-                let (key, value) = (name("password_env"), (self.environment)(variable).map(Secret::new));
-                if value.is_none() {
-                    let why = format!("the environment has no {variable}; set it for this process");
-                    self.error(&key, why);
-                }
-                (key, value)
+                let (key, value) = (name("password_env"), self.environment.text(variable));
+                let value = value.map_err(|why| self.error(&key, format!("{why}; set it for this process")));
+                (key, value.ok().map(|text| Secret::new(text.to_owned())))
             }
             (None, None, None) => {
                 let none = if places.may_be_empty { " (\"\" for none)" } else { "" };
@@ -282,37 +289,13 @@ impl Act<'_> {
 
     fn warn_if_others_read(&mut self, key: &str) {
         let file = &self.source.file;
-        if fs::metadata(file).is_ok_and(|meta| meta.permissions().mode() & OTHERS_MODE != 0) {
+        if self.source.is_in_file(key)
+            && fs::metadata(file).is_ok_and(|meta| meta.permissions().mode() & OTHERS_MODE != 0)
+        {
             let text = format!("others than its owner may read it; chmod 600 {}", file.display());
             self.findings.push(self.source.warning(key, text));
         }
     }
-}
-
-/// A password, or another secret, from a file that only its owner may read.
-fn password_in(path: &Path) -> Result<Secret, String> {
-    let shown = path.display();
-    let cannot = |error: std::io::Error| format!("{shown} cannot be read: {error}");
-    let meta = fs::metadata(path).map_err(cannot)?;
-    if !meta.is_file() || meta.len() > PASSWORD_BYTES_MAX {
-        return Err(format!("{shown} is not a file of at most {PASSWORD_BYTES_MAX} bytes"));
-    }
-    let ourselves = fs::metadata("/proc/self").map_or(meta.uid(), |process| process.uid());
-    if is_open(meta.permissions().mode(), meta.uid(), ourselves) {
-        return Err(format!("{shown} is open to others than its owner; chmod 600 {shown}"));
-    }
-    let bytes = fs::read(path).map_err(cannot)?;
-    let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8"))?;
-    Ok(Secret::new(text.strip_suffix('\n').unwrap_or(&text).to_owned()))
-}
-
-/// Whether others than its owner may get at a password file. A file of root's that its group may
-/// read, and we are not root, is how a service manager hands secrets over: systemd.exec(5),
-/// "LoadCredential", whose ACL shows as the group's bits.
-fn is_open(mode: u32, owner: u32, ourselves: u32) -> bool {
-    let handed_over = owner == 0 && ourselves != 0;
-    let forbidden = if handed_over { OTHERS_MODE & !GROUP_READ_MODE } else { OTHERS_MODE };
-    mode & forbidden != 0
 }
 
 /// Host name and listen port.
@@ -323,27 +306,5 @@ fn default_name(listen: &Address) -> String {
     match listen {
         Address::Tcp { port, .. } => format!("{host}:{port}"),
         Address::Unix(path) => format!("{host}:{}", path.display()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_open;
-
-    #[test]
-    fn who_may_read_a_password_file() {
-        for (mode, owner, ourselves, expect) in [
-            (0o100_600, 7, 7, false),
-            (0o100_400, 7, 7, false),
-            (0o100_640, 7, 7, true),
-            (0o100_604, 7, 7, true),
-            (0o100_440, 0, 0, true),
-            (0o100_440, 0, 7, false),
-            (0o100_444, 0, 7, true),
-            (0o100_460, 0, 7, true),
-            (0o100_440, 8, 7, true),
-        ] {
-            assert_eq!(is_open(mode, owner, ourselves), expect, "{mode:o} {owner} {ourselves}");
-        }
     }
 }

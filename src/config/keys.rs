@@ -153,7 +153,7 @@ pub struct Control {
     /// In clear: then this file must be open to its owner only.
     #[schemars(example = &"...")]
     pub password: Option<Secret>,
-    /// A file that only its owner may read; one newline at its end is no part of the password.
+    /// A file that only its owner may read, or a secret mounted into a container; one newline at its end is no part of the password.
     #[schemars(example = &"control.password", length(min = 1))]
     pub password_file: Option<PathBuf>,
     /// Name of an environment variable.
@@ -172,7 +172,7 @@ pub struct Store {
     pub path: PathBuf,
     /// How long a ruled INSERT waits for an id before it is refused with 1467.
     pub deadline: Interval,
-    /// etcd's members, host:port each. One that fails is passed over.
+    /// etcd's members, "host:port", "http://host:port" or "https://host:port" each. One that fails is passed over.
     #[schemars(example = ["127.0.0.1:2379"])]
     pub endpoints: Vec<String>,
     /// In front of all keys in etcd.
@@ -190,7 +190,7 @@ pub struct Store {
     /// In clear: then this file must be open to its owner only.
     #[schemars(example = &"...")]
     pub password: Option<Secret>,
-    /// A file that only its owner may read; one newline at its end is no part of the password.
+    /// A file that only its owner may read, or a secret mounted into a container; one newline at its end is no part of the password.
     #[schemars(example = &"store.password", length(min = 1))]
     pub password_file: Option<PathBuf>,
     /// Name of an environment variable.
@@ -288,7 +288,7 @@ impl Default for Rewrite {
 pub enum OnDoubt {
     /// Error 1235.
     Refuse,
-    /// Sent as it came, where the table keeps its AUTO_INCREMENT (not in this version).
+    /// Sent as it came, where each ruled table that it names keeps its AUTO_INCREMENT; the generator goes on above the ids that the server gives.
     Forward,
 }
 
@@ -351,7 +351,7 @@ pub struct AdminUser {
     /// In clear: then this file must be open to its owner only.
     #[schemars(example = &"...")]
     pub password: Option<Secret>,
-    /// A file that only its owner may read; one newline at its end is no part of the password.
+    /// A file that only its owner may read, or a secret mounted into a container; one newline at its end is no part of the password.
     #[schemars(example = &"dba.password", length(min = 1))]
     pub password_file: Option<PathBuf>,
     /// Name of an environment variable.
@@ -368,9 +368,14 @@ pub struct Http {
     pub address: OrOff,
 }
 
+impl Http {
+    /// The port after the console's. Prometheus's own list of exporters' ports, 9100 to 9999 and some others, has not got it.
+    const PORT: u16 = 3309;
+}
+
 impl Default for Http {
     fn default() -> Self {
-        Http { address: OrOff::At(Address::Tcp { host: "127.0.0.1".to_owned(), port: 9187 }) }
+        Http { address: OrOff::At(Address::Tcp { host: "127.0.0.1".to_owned(), port: Http::PORT }) }
     }
 }
 
@@ -381,7 +386,7 @@ pub struct Log {
     pub level: LogLevel,
     /// Lines for people, or JSON objects.
     pub format: LogFormat,
-    /// File for rewritten statements, JSON lines: digests and ids, never a literal. A reload opens it anew.
+    /// File for rewritten statements, JSON lines: digests and ids, never a literal. A reload opens it again.
     #[schemars(example = &"audit.log", length(min = 1))]
     pub audit: Option<PathBuf>,
 }

@@ -1,13 +1,13 @@
 //! What was written in rowstamp.toml -> what can act.
 //!
-//! [`keys`] is what may be written, `act`, `admin` and `store` make settings of it, `later` refuses
-//! what this version has not got, and [`reload`] says what acts of a file that is read again.
+//! [`keys`] is what may be written, `act`, `admin` and `store` make settings of it,
+//! and [`reload`] says what acts of a file that is read again.
 
 mod act;
 mod admin;
 pub mod keys;
-mod later;
 pub mod reload;
+mod secret;
 mod store;
 
 use std::path::{Path, PathBuf};
@@ -23,7 +23,10 @@ use crate::ids::sequence::Seed;
 use crate::proxy::settings::{Settings, TlsIdentity, Verify};
 use crate::rules::model::GeneratorKind;
 use crate::rules::{self, Mark, RuleSet};
-use crate::toml_file::{self, Finding, Findings, Secret, Severity};
+use crate::toml_file::{self, Environment, Finding, Findings, Secret, Severity, Source};
+
+/// The file that is read where none is named.
+pub const DEFAULT_PATH: &str = "rowstamp.toml";
 
 /// Everything that the commands need to act.
 #[derive(Debug, Clone)]
@@ -98,6 +101,13 @@ pub struct RewriteSettings {
     pub on_doubt: OnDoubt,
 }
 
+impl RewriteSettings {
+    /// Whether what cannot be rewritten goes on as it came, where the table keeps its AUTO_INCREMENT.
+    pub fn forwards(&self) -> bool {
+        self.on_doubt == OnDoubt::Forward
+    }
+}
+
 /// The console.
 #[derive(Debug, Clone)]
 pub struct AdminSettings {
@@ -125,8 +135,10 @@ pub struct LogSettings {
 #[derive(Debug, Clone)]
 pub struct Loaded {
     pub config: Config,
-    /// As rowstamp.toml has them.
+    /// As rowstamp.toml and the environment have them.
     pub written: Box<ConfigFile>,
+    /// And where they have them.
+    pub places: Source<()>,
     pub rules: RuleSet,
     /// The rules' files from before they were read.
     pub mark: Mark,
@@ -136,7 +148,8 @@ pub struct Loaded {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error(
-        "{}: there is no such file; write one (examples/rowstamp.toml shows every key), or name another with --config",
+        "{}: there is no such file; write one (examples/rowstamp.toml shows every key), name another with --config or $ROWSTAMP_CONFIG, \
+         or set keys by the environment, ROWSTAMP_BACKEND__ADDRESS first",
         .0.display()
     )]
     NoFile(PathBuf),
@@ -144,27 +157,26 @@ pub enum LoadError {
     Findings(Findings),
 }
 
-/// Looks up an environment variable.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
-
 /// [`load`] with the environment of this process.
 pub fn load_file(path: &Path) -> Result<Loaded, LoadError> {
-    load(path, &|name| std::env::var(name).ok())
+    load(path, &Environment::of_process())
 }
 
-/// Reads rowstamp.toml and its rules; fails with everything that is wrong with any of them.
-pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded, LoadError> {
-    if !path.try_exists().unwrap_or(true) {
-        return Err(LoadError::NoFile(path.to_owned()));
-    }
+/// A configuration that is not this process's own: keys that the environment says are not meant for it.
+pub fn load_other_file(path: &Path) -> Result<Loaded, LoadError> {
+    load(path, &Environment::of_process().without_keys())
+}
+
+/// Reads rowstamp.toml, the keys that the environment says, and the rules; fails with everything that is wrong with any of
+/// them.
+pub fn load(path: &Path, environment: &Environment) -> Result<Loaded, LoadError> {
     let mut findings = Findings::default();
-    let read = toml_file::read::<ConfigFile>(path, &mut findings);
+    let read = written(path, environment, &mut findings)?;
     let Some(source) = read else { return Err(LoadError::Findings(findings.sorted())) };
-    findings.extend(later::not_in_this_version(&source));
     let config = act::config(&source, environment, &mut findings);
     let folder = source.resolve(&source.keys.rules.path);
     let mark = Mark::of(&folder);
-    let rules = match rules::load(&folder) {
+    let rules = match rules_of(&source, &folder) {
         Ok((rules, warnings)) => {
             findings.extend(warnings);
             let has_control = source.keys.backend.control.is_some();
@@ -180,20 +192,48 @@ pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded, LoadErr
     let findings = findings.sorted();
     match (config, rules) {
         (Some(config), Some(rules)) if !findings.has_errors() => {
-            Ok(Loaded { config, written: Box::new(source.keys), rules, mark, warnings: findings })
+            let (places, keys) = source.with_keys(());
+            Ok(Loaded { config, written: Box::new(keys), places, rules, mark, warnings: findings })
         }
         _ => Err(LoadError::Findings(findings)),
     }
 }
 
+/// The rules; that their folder is not there is an error of the key that names it.
+fn rules_of(source: &Source<ConfigFile>, folder: &Path) -> Result<(RuleSet, Findings), Findings> {
+    match std::fs::read_dir(folder) {
+        Ok(_) => rules::load(folder),
+        Err(error) => {
+            let mut findings = Findings::default();
+            let text =
+                format!("{} cannot be read: {error}; make the folder, or correct the path", folder.display());
+            findings.push(source.error("rules.path", text));
+            Err(findings)
+        }
+    }
+}
+
+/// The keys of the file and of the environment. Without a file those of the environment alone, as a container has them; but
+/// where it has none, or a file was named, the file is missing.
+fn written(
+    path: &Path,
+    environment: &Environment,
+    findings: &mut Findings,
+) -> Result<Option<Source<ConfigFile>>, LoadError> {
+    if path.try_exists().unwrap_or(true) {
+        return Ok(toml_file::read_with(path, environment, findings));
+    }
+    if path != Path::new(DEFAULT_PATH) || !environment.has_keys() {
+        return Err(LoadError::NoFile(path.to_owned()));
+    }
+    Ok(toml_file::parse_with(path, "", Some(environment), findings))
+}
+
 /// Where the process of this configuration serves its status; `None`: nowhere. The rules may be
 /// broken, and passwords away.
 pub fn http_address(path: &Path) -> Result<Option<Address>, LoadError> {
-    if !path.try_exists().unwrap_or(true) {
-        return Err(LoadError::NoFile(path.to_owned()));
-    }
     let mut findings = Findings::default();
-    match toml_file::read::<ConfigFile>(path, &mut findings) {
+    match written(path, &Environment::of_process(), &mut findings)? {
         Some(source) => Ok(act::http(&source).map(|http| http.address)),
         None => Err(LoadError::Findings(findings.sorted())),
     }
@@ -210,7 +250,7 @@ fn control_account(path: &Path, has_control: bool, rules: &RuleSet) -> Vec<Findi
         severity: Severity::Warning,
         ..Finding::error(path, None, Some("backend.control"), no_shapes)
     };
-    let seeded = rules.generators().filter_map(|generator| {
+    let seeded = rules.specs().filter_map(|generator| {
         let GeneratorKind::Sequence(sequence) = &generator.kind else { return None };
         let key = toml_file::join(&toml_file::join("generators", &generator.name.name), "seed");
         (sequence.seed == Seed::Tables).then(|| {
@@ -225,7 +265,13 @@ fn control_account(path: &Path, has_control: bool, rules: &RuleSet) -> Vec<Findi
                     rowstamp.toml, or name the column";
         Finding::error(&rule.origin.file, Some(rule.origin.line), Some(&key), text)
     });
-    std::iter::once(warning).chain(seeded).chain(auto).collect()
+    let made = rules.rules().filter(|rule| rule.made_from.is_some()).map(|rule| {
+        let key = toml_file::join(&toml_file::join("tables", &rule.table), "generator");
+        let text = "is made for each table that there is, and there is no account to see them with; add [backend.control] to rowstamp.toml, or \
+                    name one generator of this file's only database";
+        Finding::error(&rule.origin.file, Some(rule.origin.line), Some(&key), text)
+    });
+    std::iter::once(warning).chain(seeded).chain(auto).chain(made).collect()
 }
 
 #[cfg(test)]

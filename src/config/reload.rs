@@ -75,7 +75,7 @@ mod tests {
     fn config(folder: &std::path::Path, text: &str) -> Config {
         let file = folder.join("rowstamp.toml");
         fs::write(&file, text).unwrap();
-        crate::config::load(&file, &|_| None).unwrap().config
+        crate::config::load(&file, &crate::toml_file::Environment::default()).unwrap().config
     }
 
     /// `text` in place of a configuration that says nothing but where the server is.
@@ -122,7 +122,7 @@ mod tests {
             new.store.deadline.as_secs() == 2
         });
         check(&format!("{server}[http]\naddress = \"off\"\n"), &["http.address"], |new| new.http.is_some());
-        check(&format!("{server}[http]\naddress = \"127.0.0.1:9187\"\n"), &[], |new| new.http.is_some());
+        check(&format!("{server}[http]\naddress = \"127.0.0.1:3309\"\n"), &[], |new| new.http.is_some());
         // The default name hangs on the address.
         let text =
             format!("{server}[listen]\naddress = \"127.0.0.1:1\"\n[listen.tls]\nmode = \"required\"\n");

@@ -4,6 +4,7 @@ use super::act::{Act, Passwords};
 use super::keys::{self, ConfigFile};
 use super::{Account, Etcd, EtcdTls, Mysql, StoreKind};
 use crate::address::{Address, AddressError};
+use crate::proxy::connect::tls::client_faults;
 use crate::proxy::settings::BackendTlsMode;
 
 impl Act<'_> {
@@ -61,24 +62,37 @@ impl Act<'_> {
             let why = "is missing; write etcd's members, say, endpoints = [\"127.0.0.1:2379\"]";
             self.error("store.endpoints", why);
         }
-        for endpoint in &store.endpoints {
-            match endpoint.parse() {
-                Ok(Address::Tcp { .. }) if !endpoint.contains('/') => {}
-                Err(error @ AddressError::Account) => self.error("store.endpoints", error),
-                _ => {
-                    let why = format!("{endpoint:?} is no host:port; TLS is what [store.tls] says");
-                    self.error("store.endpoints", why);
-                }
-            }
-        }
+        let endpoints: Vec<_> = store.endpoints.iter().filter_map(|written| self.endpoint(written)).collect();
         let account = self.store_account();
         let tls = self.etcd_tls();
-        Etcd {
-            endpoints: store.endpoints.clone(),
-            prefix: store.prefix.trim_end_matches('/').to_owned(),
-            account,
-            tls,
-        }
+        Etcd { endpoints, prefix: store.prefix.trim_end_matches('/').to_owned(), account, tls }
+    }
+
+    /// `host:port`, also of a URL, as etcd's own tools have it; whether TLS is spoken must be the same in both places.
+    fn endpoint(&mut self, written: &str) -> Option<String> {
+        let schemes = [("http://", false), ("https://", true)];
+        let scheme = schemes.into_iter().find(|(scheme, _)| written.starts_with(scheme));
+        let bare = scheme.and_then(|(scheme, _)| written.strip_prefix(scheme)).unwrap_or(written);
+        let bare = if scheme.is_some() { bare.strip_suffix('/').unwrap_or(bare) } else { bare };
+        let tls = self.source.keys.store.tls.as_ref();
+        let speaks_tls = tls.is_some_and(|tls| tls.mode != BackendTlsMode::Disabled);
+        let why = match (bare.parse(), scheme) {
+            (Ok(Address::Tcp { .. }), Some((_, true))) if !speaks_tls && !bare.contains('/') => {
+                format!("{written:?} is TLS, which needs [store.tls] with ca; add it, or write http://")
+            }
+            (Ok(Address::Tcp { .. }), Some((_, false))) if speaks_tls && !bare.contains('/') => {
+                format!(
+                    "{written:?} is without TLS, and [store.tls] wants it; write https://, or mode = \"disabled\" there"
+                )
+            }
+            (Ok(Address::Tcp { .. }), _) if !bare.contains('/') => return Some(bare.to_owned()),
+            (Err(error @ AddressError::Account), _) => error.to_string(),
+            _ => format!(
+                "{written:?} is no member of etcd; write host:port, http://host:port or https://host:port"
+            ),
+        };
+        self.error("store.endpoints", why);
+        None
     }
 
     fn store_account(&mut self) -> Option<Account> {
@@ -118,6 +132,9 @@ impl Act<'_> {
             self.error("store.tls.ca", why);
         }
         let identity = self.identity("store.tls", tls.cert.as_deref(), tls.key.as_deref());
-        Some(EtcdTls { ca: self.readable("store.tls.ca", tls.ca.as_deref())?, identity })
+        let ca = self.readable("store.tls.ca", tls.ca.as_deref())?;
+        let keys = ["store.tls.ca", "store.tls.cert", "store.tls.key"];
+        self.tls_faults(client_faults(keys, &ca, identity.as_ref()));
+        Some(EtcdTls { ca, identity })
     }
 }

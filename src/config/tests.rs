@@ -1,3 +1,8 @@
+mod environment;
+mod mistakes;
+mod stores;
+mod tls;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -5,10 +10,10 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Account, Etcd, EtcdTls, LoadError, Loaded, Mysql, StoreKind, load};
+use super::{LoadError, Loaded, StoreKind, load};
 use crate::address::Address;
 use crate::proxy::settings::{BackendTlsMode, ListenTlsMode, TlsIdentity};
-use crate::toml_file::Secret;
+use crate::toml_file::Environment;
 
 const RULES: &str = "schema = 'shop'\n[generators.ids]\nkind = 'sequence'\n[tables.orders]\ncolumn = 'id'\n\
                      generator = 'ids'\n";
@@ -25,15 +30,21 @@ fn folder(config: &str, rules: &str) -> TempDir {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     };
     write("rowstamp.toml", config);
-    write("pem", "");
+    write("pem", &certificate());
     write("password", "canary\n");
     fs::create_dir(folder.path().join("rules")).unwrap();
     write("rules/shop.toml", rules);
     folder
 }
 
+/// A certificate and its key, in one file.
+fn certificate() -> String {
+    let made = rcgen::generate_simple_self_signed(["db.example".to_owned()]).unwrap();
+    made.cert.pem() + &made.signing_key.serialize_pem()
+}
+
 fn load_in(folder: &Path) -> Result<Loaded, LoadError> {
-    load(&folder.join("rowstamp.toml"), &|name| (name == "SECRET").then(|| "hush".to_owned()))
+    load(&folder.join("rowstamp.toml"), &Environment::of([("SECRET", "hush")]))
 }
 
 /// What is found, without the name of the folder.
@@ -42,6 +53,10 @@ fn found(folder: &Path) -> Vec<String> {
         Ok(loaded) => loaded.warnings.to_string(),
         Err(error) => error.to_string(),
     };
+    without_folder(&text, folder)
+}
+
+fn without_folder(text: &str, folder: &Path) -> Vec<String> {
     text.lines().map(|line| line.replace(&format!("{}/", folder.display()), "")).collect()
 }
 
@@ -81,14 +96,14 @@ fn defaults_act() {
     assert_eq!(config.store.kind, StoreKind::Embedded { path: at("rowstamp.redb") });
     assert_eq!(config.store.deadline, Duration::from_secs(1));
     let http = config.http.unwrap();
-    assert_eq!((http.address.to_string(), http.is_written), ("127.0.0.1:9187".into(), false));
+    assert_eq!((http.address.to_string(), http.is_written), ("127.0.0.1:3309".into(), false));
 }
 
 #[test]
 fn where_the_status_is() {
     for (line, expect) in [
-        ("", Some(("127.0.0.1:9187", false))),
-        ("http.address = '127.0.0.1:9187'", Some(("127.0.0.1:9187", true))),
+        ("", Some(("127.0.0.1:3309", false))),
+        ("http.address = '127.0.0.1:3309'", Some(("127.0.0.1:3309", true))),
         ("http.address = '0.0.0.0:9999'", Some(("0.0.0.0:9999", true))),
         ("http.address = 'unix:http.sock'", Some(("unix:FOLDER/http.sock", true))),
         ("http.address = 'off'", None),
@@ -122,13 +137,10 @@ fn what_is_written_acts() {
 }
 
 #[test]
-fn keys_of_later_versions() {
-    check_line(
-        "rewrite.on_doubt = 'forward'",
-        &["error: rowstamp.toml:3: rewrite.on_doubt: is not in this version of Rowstamp; write \"refuse\""],
-    );
+fn defaults_that_are_written() {
     for accepted in [
         "admin.address = 'off'",
+        "rewrite.on_doubt = 'forward'",
         "rules.watch = false",
         "store.prefix = '/rowstamp'",
         "listen.proxy_protocol = 'off'",
@@ -156,7 +168,7 @@ fn what_must_go_together() {
     check_line(
         "listen.tls.ca = 'none'",
         &[
-            "error: rowstamp.toml:3: listen.tls.ca: none cannot be read: No such file or directory (os error 2)",
+            "error: rowstamp.toml:3: listen.tls.ca: none cannot be read: No such file or directory (os error 2); make the file, or correct the path",
         ],
     );
     check_line(
@@ -221,12 +233,12 @@ fn passwords() {
         (
             "user = 'r', password_file = 'none'",
             0o600,
-            ".password_file: none cannot be read: No such file or directory (os error 2)",
+            ".password_file: none cannot be read: No such file or directory (os error 2); make the file, or correct the path",
         ),
         (
             "user = 'r', password_file = 'rules'",
             0o600,
-            ".password_file: rules is not a file of at most 4096 bytes",
+            ".password_file: rules is not a file of at most 4096 bytes; name the file with the secret alone",
         ),
         (
             "user = 'r', password_env = 'UNSET'",
@@ -365,93 +377,15 @@ fn without_a_control_account() {
 
 #[test]
 fn all_files_at_once() {
-    let folder = folder("rewrite.on_doubt = 'forward'\nlisten.adress = 'x'", "schema = 'shop'\nx = 1");
+    let folder = folder("listen.adress = 'x'", "schema = 'shop'\nx = 1");
     assert_eq!(
         found(folder.path()),
         [
             "error: rowstamp.toml:1: backend.address: is missing; write, say, address = \"127.0.0.1:3306\"",
-            "error: rowstamp.toml:1: rewrite.on_doubt: is not in this version of Rowstamp; write \"refuse\"",
-            "error: rowstamp.toml:2: listen.adress: unknown key; did you mean address?",
-            "error: rules/shop.toml:2: x: unknown key; known here: generators, schema, tables",
+            "error: rowstamp.toml:1: listen.adress: unknown key; did you mean address?",
+            "error: rules/shop.toml:2: x: unknown key; known here: generators, schema, schemas, tables",
         ]
     );
-}
-
-#[test]
-fn stores() {
-    let (folder, Loaded { config, .. }) = loaded(
-        "[store]\nkind = 'etcd'\nendpoints = ['e1:2379', '[::1]:2379']\nprefix = '/fleet/'\nuser = 'r'\npassword_env = 'SECRET'\n\
-         tls = { ca = 'pem', cert = 'pem', key = 'pem' }",
-    );
-    let pem = folder.path().join("pem");
-    let etcd = Etcd {
-        endpoints: vec!["e1:2379".into(), "[::1]:2379".into()],
-        prefix: "/fleet".into(),
-        account: Some(Account { user: "r".into(), password: Secret::new("hush".into()) }),
-        tls: Some(EtcdTls { ca: pem.clone(), identity: Some(TlsIdentity { cert: pem.clone(), key: pem }) }),
-    };
-    assert_eq!(config.store.kind, StoreKind::Etcd(etcd));
-    let plain = loaded("[store]\nkind = 'etcd'\nendpoints = ['e1:2379']\ntls = { mode = 'disabled' }").1;
-    let StoreKind::Etcd(etcd) = plain.config.store.kind else { panic!("{:?}", plain.config.store) };
-    assert_eq!((etcd.account, etcd.tls, &*etcd.prefix), (None, None, "/rowstamp"));
-
-    let line = |n: u32, key: &str, text: &str| format!("error: rowstamp.toml:{n}: {key}: {text}");
-    let missing = "is missing; write etcd's members, say, endpoints = [\"127.0.0.1:2379\"]";
-    check_line("store.kind = 'etcd'", &[&line(3, "store.endpoints", missing)]);
-    let no_address = "\"https://e1:2379\" is no host:port; TLS is what [store.tls] says";
-    check_line(
-        "store.endpoints = ['https://e1:2379']\nstore.kind = 'etcd'",
-        &[&line(3, "store.endpoints", no_address)],
-    );
-    let no_account = "a host and port have no user or password in front of them: the keys for those stand beside the address";
-    check_line(
-        "store.endpoints = ['http://etcd:secret@e1:2379']\nstore.kind = 'etcd'",
-        &[&line(3, "store.endpoints", no_account)],
-    );
-    let etcd = "[store]\nkind = 'etcd'\nendpoints = ['e1:2379']\n";
-    for (keys, key, text) in [
-        ("path = 'x'", "store.path", "is for kind = \"embedded\"; write that, or remove the key"),
-        ("table = 'x'", "store.table", "is for kind = \"mysql\"; write that, or remove the key"),
-        ("password = ''", "store.user", "is missing; a password needs its user"),
-        (
-            "user = 'r'",
-            "store",
-            "needs a password; write password_file, password_env or password (\"\" for none)",
-        ),
-        ("tls = {}", "store.tls.ca", "is missing; name a file of certificates that etcd's lead to"),
-        (
-            "tls = { mode = 'required', ca = 'pem' }",
-            "store.tls.mode",
-            "etcd is always verified, by name too; write \"verify_identity\" or \"disabled\"",
-        ),
-    ] {
-        let found = found(self::folder(&format!("{PLAIN}{etcd}{keys}"), RULES).path());
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].ends_with(&format!(": {key}: {text}")), "{found:?}");
-    }
-    for (keys, key, kinds) in [
-        ("store.endpoints = ['a:1']", "store.endpoints", "\"etcd\""),
-        ("store.prefix = '/x'", "store.prefix", "\"etcd\""),
-        ("store.user = 'x'", "store.user", "\"etcd\" or \"mysql\""),
-        ("store.password_env = 'x'", "store.password_env", "\"etcd\" or \"mysql\""),
-        ("store.tls = {}", "store.tls", "\"etcd\""),
-        ("store.table = 'leaf_alloc'", "store.table", "\"mysql\""),
-        ("store.address = 'a:1'", "store.address", "\"mysql\""),
-    ] {
-        check_line(keys, &[&line(3, key, &format!("is for kind = {kinds}; write that, or remove the key"))]);
-    }
-    let missing = "is missing: the store's table needs an account, [backend.control] or this one";
-    let found = found(self::folder("backend.address = 'db:3306'\nstore.kind = 'mysql'", RULES).path());
-    assert!(found.contains(&line(2, "store.user", missing)), "{found:?}");
-    let mysql = loaded(
-        "[store]\nkind = 'mysql'\ntable = 'ids.bounds'\naddress = 'other:3306'\nuser = 'r'\npassword_env = 'SECRET'",
-    );
-    let expect = Mysql {
-        table: "ids.bounds".into(),
-        address: Some("other:3306".parse().unwrap()),
-        account: Some(Account { user: "r".into(), password: Secret::new("hush".into()) }),
-    };
-    assert_eq!(mysql.1.config.store.kind, StoreKind::Mysql(expect));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What would be sent for a statement, without sending it: by the rules, and by the live tables
 //! where they can be read.
 
+mod drawn;
 pub mod replay;
 pub mod tables;
 pub mod tally;
@@ -8,9 +9,10 @@ pub mod tally;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::explain::drawn::{Drawn, drawn};
 use crate::explain::tables::{LiveTables, NO_DATABASE, Tables};
 use crate::proxy::settings::Verify;
-use crate::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};
+use crate::rewrite::plan::{Lookup, Plan, PlanContext, Planned, Protocol};
 use crate::rewrite::planner::plan;
 use crate::rewrite::render::describe;
 use crate::rewrite::verify::{Opinion, opinion_on_sample};
@@ -50,45 +52,27 @@ pub fn explain_statement(
     live: Option<&LiveTables>,
     verify: Verify,
 ) -> Result<Explained, NoVersion> {
-    let dialect = dialect(input.server_version, input.sql_mode)?;
+    let mut dialect = dialect(input.server_version, input.sql_mode)?;
     let tables = Tables { rules, live };
-    let (is_shadow, nowhere) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-    let lookup = |schema: &str, table: &str| {
-        if schema == NO_DATABASE {
-            nowhere.lock().unwrap_or_else(PoisonError::into_inner).push(table.to_owned());
-            return Lookup::NotRuled;
-        }
-        is_shadow.fetch_or(tables.is_shadow(schema, table), Ordering::Relaxed);
-        tables.lookup(schema, table)
-    };
-    let view = PlanContext {
-        dialect: &dialect,
-        multi_statements: true,
-        default_schema: Some(input.database.unwrap_or(NO_DATABASE)),
-        any_rules: !rules.is_empty(),
-        tables: &lookup,
-        hidden: &|_, _| false,
-        session: &crate::rewrite::plan::prepared_names::Fresh,
-    };
-    let planned = plan(input.statement, &view, Protocol::Text);
-    let is_refused = matches!(planned, Planned::Refused(_) | Planned::Unreadable(_) | Planned::Stale { .. });
-    let mut explained = Explained { text: describe(input.statement, &planned), is_refused };
-    if is_shadow.into_inner() {
-        let note = "mode = \"shadow\": forwarded as it came; with the rule on:\n";
-        explained.text.insert_str(0, note);
-    }
-    for table in nowhere.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        if let Some(first) = tables.databases_of(&table).first() {
-            let note = format!(
-                "note: this is without a default database, and {table} has a rule in {first}: --database {first}, or USE\n"
-            );
-            explained.text.push_str(&note);
+    let mut database = input.database.map(str::to_owned);
+    let mut explained = Explained { text: String::new(), is_refused: false };
+    let mut rest = input.statement;
+    loop {
+        match explained.explain(rest, (&dialect, database.as_deref()), &tables, verify) {
+            Planned::Cut(at) if at > 0 => {
+                let (first, later) = rest.split_at_checked(at).unwrap_or((rest, &[]));
+                let planned = explained.explain(first, (&dialect, database.as_deref()), &tables, verify);
+                if let Planned::Untouched(effects) | Planned::Rewrite(Plan { effects, .. }) = planned {
+                    database = effects.schema.or(database);
+                    dialect.sql_mode = effects.sql_mode.unwrap_or(dialect.sql_mode);
+                    dialect.charset = effects.charset.unwrap_or(dialect.charset);
+                }
+                explained.text.push_str("once that is answered:\n");
+                rest = later;
+            }
+            _ => return Ok(explained),
         }
     }
-    if let (Planned::Rewrite(plan), Verify::Sample | Verify::Always) = (&planned, verify) {
-        explained.add(opinion_on_sample(plan, &dialect, input.statement));
-    }
-    Ok(explained)
 }
 
 pub fn dialect(version: &str, sql_mode: &str) -> Result<Dialect, NoVersion> {
@@ -97,6 +81,76 @@ pub fn dialect(version: &str, sql_mode: &str) -> Result<Dialect, NoVersion> {
 }
 
 impl Explained {
+    /// Adds what becomes of one packet's text, unless it would be cut.
+    fn explain(
+        &mut self,
+        text: &[u8],
+        (dialect, database): (&Dialect, Option<&str>),
+        tables: &Tables<'_>,
+        verify: Verify,
+    ) -> Planned {
+        let drawn = drawn(text, dialect, database, tables);
+        let text = match &drawn {
+            Drawn::Nothing => text,
+            Drawn::Cut(at) => return Planned::Cut(*at),
+            Drawn::Refused(why) => {
+                let planned = Planned::Refused(why.clone());
+                self.is_refused = true;
+                self.text.push_str(&describe(text, &planned));
+                return planned;
+            }
+            Drawn::Text { text, told } => {
+                self.text.push_str(told);
+                text
+            }
+        };
+        let (is_shadow, nowhere) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+        let lookup = |schema: &str, table: &str| {
+            if schema == NO_DATABASE {
+                nowhere.lock().unwrap_or_else(PoisonError::into_inner).push(table.to_owned());
+                return Lookup::NotRuled;
+            }
+            is_shadow.fetch_or(tables.is_shadow(schema, table), Ordering::Relaxed);
+            tables.lookup(schema, table)
+        };
+        let view = PlanContext {
+            dialect,
+            multi_statements: true,
+            default_schema: Some(database.unwrap_or(NO_DATABASE)),
+            any_rules: !tables.rules.is_empty(),
+            tables: &lookup,
+            hidden: &|_, _| false,
+            session: &crate::rewrite::plan::prepared_names::Fresh,
+        };
+        let planned = plan(text, &view, Protocol::Text);
+        if let Planned::Cut(_) = planned {
+            return planned;
+        }
+        self.is_refused |=
+            matches!(planned, Planned::Refused(_) | Planned::Unreadable(_) | Planned::Stale { .. });
+        if is_shadow.into_inner() {
+            self.text.push_str("mode = \"shadow\": forwarded as it came; with the rule on:\n");
+        }
+        match (&planned, &drawn) {
+            (Planned::Untouched(_), Drawn::Text { text, .. }) => {
+                self.text.extend([&*String::from_utf8_lossy(text), "\n"]);
+            }
+            _ => self.text.push_str(&describe(text, &planned)),
+        }
+        for table in nowhere.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            if let Some(first) = tables.databases_of(&table).first() {
+                let note = format!(
+                    "note: this is without a default database, and {table} has a rule in {first}: --database {first}, or USE\n"
+                );
+                self.text.push_str(&note);
+            }
+        }
+        if let (Planned::Rewrite(plan), Verify::Sample | Verify::Always) = (&planned, verify) {
+            self.add(opinion_on_sample(plan, dialect, text));
+        }
+        planned
+    }
+
     fn add(&mut self, opinion: Opinion) {
         let said = match opinion {
             Opinion::Agrees => "the second parser agrees",

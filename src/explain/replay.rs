@@ -118,7 +118,7 @@ impl<'a> Replay<'a> {
                 connection = Connection { database: connection.database, ..Connection::new(&self.beginning) };
             }
             What::Database(name) => connection.database = name.into(),
-            What::Query(text) => self.query(&mut connection, &text, at),
+            What::Query(text) => self.query(&mut connection, &text, &at),
             What::Prepare(text) => self.prepare(&mut connection, text, at),
             What::Execute(text) => self.execute(&connection, &text, at),
             What::TooLong => self.tally.too_long += 1,
@@ -147,7 +147,7 @@ impl<'a> Replay<'a> {
 
     /// SQL's PREPARE and EXECUTE are passed over: the server logs what they prepare and run after
     /// them.
-    fn query(&mut self, connection: &mut Connection, text: &[u8], at: impl Fn() -> String) {
+    fn query(&mut self, connection: &mut Connection, text: &[u8], at_line: &dyn Fn() -> String) {
         if glance(text, true, true) == Glance::Harmless {
             self.tally.statements += 1;
             self.tally.elsewhere += 1;
@@ -159,12 +159,20 @@ impl<'a> Replay<'a> {
         }
         self.tally.statements += 1;
         let judged = self.judged(connection, text, Protocol::Text);
+        if let Planned::Cut(at) = judged.planned
+            && let Some((first, later)) = text.split_at_checked(at)
+            && !first.is_empty()
+        {
+            self.tally.statements -= 1;
+            self.query(connection, first, at_line);
+            return self.query(connection, later, at_line);
+        }
         let said = self.said(&judged, text, connection, matches!(first, Some(Statement::Insert(_))));
         if let Planned::Untouched(effects) | Planned::Rewrite(Plan { effects, .. }) = &judged.planned {
             connection.take(effects);
         }
         match said {
-            Some(said) => self.tally.executed(digest(text, &connection.dialect), said, at),
+            Some(said) => self.tally.executed(digest(text, &connection.dialect), said, at_line),
             None => self.tally.elsewhere += 1,
         }
     }
@@ -251,7 +259,7 @@ impl<'a> Replay<'a> {
         let server = |why: &Unreadable| Said::new(Outcome::ServerFirst, &why.refusal.to_string());
         Some(match planned {
             Planned::Untouched(_) if is_insert => Said::new(Outcome::Left, ""),
-            Planned::Untouched(_) => return None,
+            Planned::Untouched(_) | Planned::Cut(_) => return None,
             Planned::Rewrite(plan) => self.rewritten(plan, text, connection),
             Planned::Refused(why) => Said::new(Outcome::Refused, &why.to_string()),
             Planned::Away(why) => Said::new(Outcome::Refused, why),
@@ -271,7 +279,7 @@ impl<'a> Replay<'a> {
         {
             return Said::new(Outcome::Refused, &format!("rewrite.verify: {difference}"));
         }
-        let is_left = !plan.has_edits() && plan.select().is_none();
+        let is_left = !plan.has_edits() && plan.staged().is_none();
         let ids = plan.demands().map(|(_, ids)| u64::from(ids)).sum();
         let mut said = Said::new(if is_left { Outcome::Left } else { Outcome::Rewritten }, "");
         said.ids = ids;

@@ -77,7 +77,10 @@ impl Tables<'_> {
     /// The databases in which the name is of a ruled table, or of a view of one.
     pub(crate) fn databases_of(&self, table: &str) -> Vec<&str> {
         let views = self.live.iter().flat_map(|live| live.views.keys()).map(FoldedName::schema);
-        let all: BTreeSet<&str> = self.rules.rules().map(|rule| rule.schema.as_str()).chain(views).collect();
+        let live = self.live.iter().flat_map(|live| live.shapes.keys()).map(FoldedName::schema);
+        let named =
+            self.rules.rules().filter(|rule| rule.of_schemas.is_none()).map(|rule| rule.schema.as_str());
+        let all: BTreeSet<&str> = named.chain(live).chain(views).collect();
         let is_ruled =
             |schema: &&str| !matches!(self.lookup(schema, table), Lookup::NotRuled | Lookup::Missing);
         all.into_iter().filter(is_ruled).collect()
@@ -99,8 +102,10 @@ fn lookup(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str)
 fn ruled(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str) -> Lookup {
     let case = live.map_or(NameCase::Sensitive, |live| live.case);
     let rule = match rules.find(case, schema, table) {
-        Ok(Some(rule)) if rule.mode == Mode::Shadow => Arc::new(Rule { mode: Mode::On, ..Rule::clone(rule) }),
-        Ok(Some(rule)) if rule.mode == Mode::On => rule.clone(),
+        Ok(Some(rule)) if rule.mode == Mode::Shadow => {
+            Arc::new(Rule { mode: Mode::On, ..Rule::clone(&rule) })
+        }
+        Ok(Some(rule)) if rule.mode == Mode::On => rule,
         Ok(_) => return Lookup::NotRuled,
         Err(two) if two.first.mode == Mode::Off && two.second.mode == Mode::Off => return Lookup::NotRuled,
         Err(ambiguous) => return Lookup::Refused(ambiguous.to_string()),
@@ -124,6 +129,13 @@ fn ruled(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str) 
         None => rule,
     };
     let one_by_one = Spacing::by(NonZeroU64::MIN);
-    let spacing = rules.generator(&rule.generator).map_or(one_by_one, |spec| spec.kind.spacing());
-    Lookup::Ruled(Arc::new(Target { rule, table: table.to_owned(), shape, spacing, view: None }))
+    let spacing = rules.generator_of(&rule).map_or(one_by_one, |spec| spec.kind.spacing());
+    Lookup::Ruled(Arc::new(Target {
+        rule,
+        table: table.to_owned(),
+        shape,
+        spacing,
+        view: None,
+        filled: Arc::default(),
+    }))
 }

@@ -1,6 +1,7 @@
 //! Tables bound to generators in the store: while rules change from one generator to another, two must not issue for
 //! one table.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::Map;
@@ -10,7 +11,9 @@ use super::nodes::living;
 use super::slots::ID_MAX;
 use crate::ids::fence::moves::Moves;
 use crate::store::record::{decode, encode};
-use crate::store::{BindingRecord, FORMAT, Key, Outcome, Revision, Store, StoreError};
+use crate::store::{
+    BindingRecord, CREATED_AT_ONCE_MAX, FORMAT, Json, Key, Outcome, Revision, Store, StoreError, Versioned,
+};
 
 /// Each attempt lost a race, or its answer.
 const ATTEMPTS_MAX: u32 = 16;
@@ -74,6 +77,70 @@ pub async fn bind(
         }
     }
     Err(last_error.unwrap_or_else(|| too_often(&key)))
+}
+
+/// A table to be bound, as [`bind`] takes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    pub table: &'a str,
+    pub generator: &'a str,
+    pub is_sequence: bool,
+    pub floor_of_table: u64,
+}
+
+/// The bindings that stand, read at one moment. They stay true while this process runs, but for what it changes itself:
+/// a table moves only while no other proxy lives.
+#[derive(Debug, Default)]
+pub struct Standing(HashMap<Key, BindingRecord>);
+
+impl Standing {
+    pub async fn read(store: &dyn Store) -> Result<Standing, StoreError> {
+        let found = store.list(Key::BINDINGS).await?;
+        let read = |(key, found): (Key, Versioned<Json>)| Ok((key.clone(), decode(&key, &found.value)?));
+        Ok(Standing(found.into_iter().map(read).collect::<Result<_, StoreError>>()?))
+    }
+}
+
+/// [`bind`] of many tables, for those where nothing is to be settled: bound to this generator already, or to none. `None`
+/// for the others, and where the store did not say what it wrote: these are bound alone.
+pub async fn bind_plain(
+    store: &dyn Store,
+    wanted: &[Wanted<'_>],
+    standing: &Standing,
+) -> Result<Vec<Option<Bound>>, StoreError> {
+    let plain = |floor: u64| Some(Bound { floor, moved_from: None, moves: Moves::default() });
+    let mut bound = vec![None; wanted.len()];
+    let mut new = Vec::new();
+    for (nth, (one, bound)) in wanted.iter().zip(&mut bound).enumerate() {
+        match standing.0.get(&Key::binding(one.table)) {
+            Some(old) if old.generator == one.generator => {
+                let floor = if one.is_sequence { 0 } else { old.floor };
+                *bound = plain(one.floor_of_table.max(floor));
+            }
+            Some(_) => {}
+            None => new.push((nth, one)),
+        }
+    }
+    for new in new.chunks(CREATED_AT_ONCE_MAX) {
+        let records: Vec<(Key, Json)> = new.iter().map(|(_, one)| record_of(one)).collect();
+        let written = match store.create_all(&records).await {
+            Ok(written) => written,
+            Err(StoreError::UnknownOutcome { .. }) => vec![false; records.len()],
+            Err(error) => return Err(error),
+        };
+        for ((nth, one), _) in new.iter().zip(written).filter(|(_, written)| *written) {
+            if let Some(bound) = bound.get_mut(*nth) {
+                *bound = plain(one.floor_of_table);
+            }
+        }
+    }
+    Ok(bound)
+}
+
+fn record_of(one: &Wanted<'_>) -> (Key, Json) {
+    let (generator, floor) = (one.generator.to_owned(), one.floor_of_table);
+    let record = BindingRecord { v: FORMAT, generator, floor, unknown: Map::new() };
+    (Key::binding(one.table), encode(&record))
 }
 
 fn too_often(key: &Key) -> StoreError {
@@ -162,7 +229,7 @@ async fn write(
 
 #[cfg(test)]
 mod tests {
-    use super::{Bound, bind};
+    use super::{Bound, Standing, Wanted, bind, bind_plain};
     use crate::ids::fence::{bound_of, raise_bound};
     use crate::ids::layout::presets::Preset;
     use crate::ids::nodes::Node;
@@ -207,6 +274,46 @@ mod tests {
         let bound = bind(&store, "shop.orders", "shop.a", true, "p1", 90).await.unwrap();
         assert_eq!(bound.floor, 7_999);
         assert_eq!(bound_of(&*store, "shop.a").await.unwrap(), 8_000);
+    }
+
+    #[tokio::test]
+    async fn many_are_bound_at_once_and_what_is_not_plain_alone() {
+        let memory = Arc::new(MemoryStore::new());
+        let store: Arc<dyn Store> = memory.clone();
+        for (table, generator, is_sequence) in
+            [("s.here", "s.a", true), ("s.else", "s.b", true), ("s.time", "s.t", false)]
+        {
+            let _ = bind(&store, table, generator, is_sequence, "p1", 40).await.unwrap();
+        }
+        let standing = Standing::read(&*store).await.unwrap();
+        let _ = bind(&store, "s.late", "s.b", true, "p2", 5).await.unwrap();
+        let wanted = [
+            ("s.here", "s.a", true),
+            ("s.else", "s.a", true),
+            ("s.new", "s.a", true),
+            ("s.late", "s.a", true),
+            ("s.time", "s.t", false),
+        ];
+        let wanted = wanted.map(|(table, generator, is_sequence)| Wanted {
+            table,
+            generator,
+            is_sequence,
+            floor_of_table: 9,
+        });
+        let floors = async |memory: &MemoryStore| {
+            let bound = bind_plain(memory, &wanted, &standing).await.unwrap();
+            bound.iter().map(|bound| bound.as_ref().map(|bound| bound.floor)).collect::<Vec<_>>()
+        };
+        // A timestamp generator's floor stands in the binding alone.
+        assert_eq!(floors(&memory).await, [Some(9), None, Some(9), None, Some(40)]);
+        let of = async |table| stands(&store, table).await.generator;
+        assert_eq!(
+            (of("s.new").await, of("s.else").await, of("s.late").await),
+            ("s.a".into(), "s.b".into(), "s.b".into())
+        );
+        // Who is not told what was written looks alone.
+        let silent = MemoryStore::with_faults(1, Faults { lost_reply: 1000, ..Faults::default() });
+        assert_eq!(floors(&silent).await, [Some(9), None, None, None, Some(40)]);
     }
 
     #[tokio::test]

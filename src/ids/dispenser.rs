@@ -26,7 +26,7 @@
 //! 7. A drawer that came behind its mark reports to the mutex with the mark it read. It may keep its draw there only if
 //!    the draw is of the epoch that stands now, or that ended last with the zone unchanged since. That holds if its mark
 //!    is at or above [`State::marks_from`]: marks of a later epoch are above all marks of earlier ones. Otherwise the
-//!    draw is lost (a gap, in a rare race) and it draws anew.
+//!    draw is lost (a gap, in a rare race) and it draws again.
 //!
 //! The zone's end is a bound that the store has committed; nothing here reaches beyond it. If a panic ever poisons the
 //! mutex, all zones are given up: ids are lost, none is repeated.

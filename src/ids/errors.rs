@@ -58,6 +58,25 @@ pub enum TakeError {
 }
 
 impl TakeError {
+    /// Whether the generator has ids that cannot be had just now. Else an operator or the table's own limits say that
+    /// there are none.
+    pub fn is_outage(&self) -> bool {
+        match self {
+            TakeError::StoreAway { .. }
+            | TakeError::Ahead { .. }
+            | TakeError::Clock { .. }
+            | TakeError::Unguarded { .. }
+            | TakeError::NotOpen { .. }
+            | TakeError::Successor { .. }
+            | TakeError::Closed { .. } => true,
+            TakeError::Exhausted { .. }
+            | TakeError::EndOfLife { .. }
+            | TakeError::NoneAbove { .. }
+            | TakeError::TooMany { .. }
+            | TakeError::Paused { .. } => false,
+        }
+    }
+
     /// For the client that asked: without what the store said, which names addresses and keys. The log has that.
     pub fn for_client(&self) -> String {
         match self {

@@ -8,6 +8,7 @@
 pub mod moves;
 pub mod node_slots;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Map;
@@ -15,13 +16,18 @@ use serde_json::Map;
 use super::layout::Layout;
 use crate::ids::fence::moves::Moves;
 use crate::store::record::{decode, encode, fresh_token};
-use crate::store::{FORMAT, GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned};
+use crate::store::{
+    CREATED_AT_ONCE_MAX, FORMAT, GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned,
+};
 
 const KIND_SEQUENCE: &str = "sequence";
 pub(super) const KIND_TIMESTAMP: &str = "timestamp";
 
 /// Each attempt lost a race, or its answer; after so many the caller waits before it tries again.
 const ATTEMPTS_MAX: u32 = 16;
+
+/// Fewer sequences are created one by one.
+const CREATED_TOGETHER_MIN: usize = 10;
 
 /// Whose bound it is: a record that is of another kind, or counts by another layout, is refused.
 pub(super) struct Subject {
@@ -303,6 +309,36 @@ pub async fn raise_bound(
     Ok(Fence::open(store, name, owner, bound_min).await?.bound())
 }
 
+/// Creates sequences that the store has not, many at once, each at its bound. What the store did not say it wrote is there when it is
+/// opened, or is created then.
+pub async fn create_sequences(
+    store: &dyn Store,
+    owner: &str,
+    wanted: &[(String, u64)],
+) -> Result<(), StoreError> {
+    // A few are as soon created one by one as the store's are listed.
+    if wanted.len() < CREATED_TOGETHER_MIN {
+        return Ok(());
+    }
+    let there: HashSet<Key> = store.list(Key::GENERATORS).await?.into_iter().map(|(key, _)| key).collect();
+    let new: Vec<(Key, Json)> = wanted
+        .iter()
+        .map(|(name, bound)| {
+            let subject = Subject::sequence(name);
+            let record = encode(&new_record(&subject, owner, *bound));
+            (subject.key, record)
+        })
+        .filter(|(key, _)| !there.contains(key))
+        .collect();
+    for new in new.chunks(CREATED_AT_ONCE_MAX) {
+        match store.create_all(new).await {
+            Ok(_) | Err(StoreError::UnknownOutcome { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// The bound of a generator; 0 if there is none.
 pub async fn bound_of(store: &dyn Store, name: &str) -> Result<u64, StoreError> {
     let subject = Subject::sequence(name);
@@ -342,16 +378,7 @@ async fn load_or_create(
         if let Some(found) = store.load(key).await? {
             return read(subject, &found);
         }
-        let record = GeneratorRecord {
-            v: FORMAT,
-            kind: subject.kind.to_owned(),
-            bound,
-            owner: owner.to_owned(),
-            token: fresh_token(),
-            layout: subject.layout.clone(),
-            moves: 0,
-            unknown: Map::new(),
-        };
+        let record = new_record(subject, owner, bound);
         match store.compare_and_set(key, None, &encode(&record)).await {
             Ok(Outcome::Written(revision)) => return Ok(Seen { revision, record }),
             Ok(Outcome::Conflict(_)) => {}
@@ -363,6 +390,19 @@ async fn load_or_create(
         store: key.to_string(),
         reason: "it could not be created".to_owned(),
     }))
+}
+
+fn new_record(subject: &Subject, owner: &str, bound: u64) -> GeneratorRecord {
+    GeneratorRecord {
+        v: FORMAT,
+        kind: subject.kind.to_owned(),
+        bound,
+        owner: owner.to_owned(),
+        token: fresh_token(),
+        layout: subject.layout.clone(),
+        moves: 0,
+        unknown: Map::new(),
+    }
 }
 
 fn read(subject: &Subject, found: &Versioned<Json>) -> Result<Seen, StoreError> {

@@ -47,7 +47,7 @@ pub(super) fn forever<F: Future<Output = ()> + Send + 'static>(
             if !end.is_panic() {
                 return; // The runtime ends.
             }
-            tracing::error!(error = %end, "{what} panicked; starting it anew");
+            tracing::error!(error = %end, "{what} panicked; starting it again");
             tokio::time::sleep(PAUSE_AFTER_PANIC).await;
             wake.notify_one();
         }

@@ -1,20 +1,20 @@
 //! The rules against the live server: what would go wrong, or does already. Pure: facts and rules in, findings out.
 //!
 //! [`findings`] is all of it; `finding` has the codes, `report` what is printed. Each of the others judges one subject:
-//! `names`, `columns`, `widths`, `keys`, `floors`, `counters`, `bodies` (what `scan` sees of their texts), `views`, `rights`,
+//! `names`, `columns`, `widths`, `keys`, `floors`, `counters`, `bodies` (what `sql/scan` sees of their texts), `views`, `rights`, `accounts`,
 //! `server`, `stored`.
 
 mod checks;
 pub mod finding;
 pub mod report;
-mod scan;
 mod store_facts;
 mod survey;
 
 use crate::lint::checks::{
-    bodies, columns, counters, floors, keys, names, rights, server, stored, views, widths,
+    accounts, bodies, columns, counters, floors, keys, names, rights, server, stored, views, widths,
 };
 use crate::rules::RuleSet;
+use crate::rules::column::Meant;
 use crate::schema::facts::Facts;
 
 pub use finding::{Code, Finding, Severity, Where};
@@ -23,6 +23,13 @@ pub use store_facts::{StoreFacts, StoreKind};
 
 /// All that is to be said of these rules on this server, in the order in which it is shown: by table, the worst first.
 pub fn findings(facts: &Facts, rules: &RuleSet, store: &StoreFacts) -> Vec<Finding> {
+    let bases = facts.tables.iter().filter(|table| table.is_base());
+    let with_rules = bases.filter_map(|table| {
+        let rule = rules.find(facts.case, &table.schema, &table.name).ok()??;
+        matches!(rule.meant(&table.name, table.shapes()), Meant::Fills(_)).then_some(rule)
+    });
+    let with_rules: Vec<_> = with_rules.collect();
+    let rules = &rules.with_made(with_rules.iter().map(|rule| &**rule));
     let survey = survey::Survey::of(facts, rules, store);
     let mut found = Vec::new();
     names::judge(&survey, &mut found);
@@ -34,6 +41,7 @@ pub fn findings(facts: &Facts, rules: &RuleSet, store: &StoreFacts) -> Vec<Findi
     views::judge(&survey, &mut found);
     bodies::judge(&survey, &mut found);
     rights::judge(&survey, &mut found);
+    accounts::judge(&survey, &mut found);
     server::judge(&survey, &mut found);
     stored::judge(&survey, &mut found);
     found.sort();

@@ -18,7 +18,7 @@ use crate::table_name::{FoldedName, NameCase};
 pub(super) struct Live<'a> {
     /// With a column's name in place of "auto".
     pub(super) rule: Arc<Rule>,
-    pub(super) spec: &'a GeneratorSpec,
+    pub(super) spec: GeneratorSpec,
     pub(super) table: &'a TableFacts,
     /// `None`: there is no such column.
     pub(super) column: Option<&'a ColumnFacts>,
@@ -30,11 +30,11 @@ pub(super) struct Survey<'a> {
     pub(super) store: &'a StoreFacts,
     pub(super) tables: Vec<Live<'a>>,
     /// Base tables that a pattern matches and does not mean: they lack its column.
-    pub(super) passed: Vec<(&'a Arc<Rule>, &'a TableFacts)>,
+    pub(super) passed: Vec<(Arc<Rule>, &'a TableFacts)>,
     /// Places in `tables`, by schema and name as the server compares them.
     places: BTreeMap<FoldedName<'static>, usize>,
     /// The highest id in any of a generator's tables.
-    highest: BTreeMap<&'a GeneratorName, u64>,
+    highest: BTreeMap<GeneratorName, u64>,
 }
 
 fn key(case: NameCase, schema: &str, table: &str) -> FoldedName<'static> {
@@ -46,10 +46,14 @@ impl<'a> Survey<'a> {
         let (mut tables, mut passed) = (Vec::new(), Vec::new());
         for table in facts.tables.iter().filter(|table| table.is_base()) {
             let Ok(Some(rule)) = rules.find(facts.case, &table.schema, &table.name) else { continue };
-            let Some(spec) = rules.generator(&rule.generator) else { continue };
+            let name = rule.generator.clone();
+            let Some(spec) = rules.generator_of(&rule).map(|spec| GeneratorSpec { name, ..spec.clone() })
+            else {
+                continue;
+            };
             let rule = match rule.meant(&table.name, table.shapes()) {
                 Meant::Fills(rule) => rule,
-                Meant::Lacks(_) => Arc::clone(rule),
+                Meant::Lacks(_) => rule,
                 Meant::Passes => {
                     passed.push((rule, table));
                     continue;
@@ -63,9 +67,9 @@ impl<'a> Survey<'a> {
             .enumerate()
             .map(|(at, live)| (key(facts.case, &live.table.schema, &live.table.name), at))
             .collect();
-        let mut highest: BTreeMap<&GeneratorName, u64> = BTreeMap::new();
+        let mut highest: BTreeMap<GeneratorName, u64> = BTreeMap::new();
         for live in &tables {
-            let of_all = highest.entry(&live.spec.name).or_default();
+            let of_all = highest.entry(live.spec.name.clone()).or_default();
             *of_all = (*of_all).max(live.highest().unwrap_or(0));
         }
         Survey { facts, rules, store, tables, passed, places, highest }

@@ -8,11 +8,13 @@ use crate::rules::RuleSet;
 use crate::rules::model::ColumnShape;
 use crate::schema::TableKind;
 use crate::schema::facts::{
-    Body, BodyKind, ColumnFacts, Facts, ForeignKey, Highest, Index, ServerFacts, TableFacts, ViewFacts,
+    Accounts, Body, BodyKind, ColumnFacts, Facts, ForeignKey, Highest, Index, ServerFacts, TableFacts,
+    ViewFacts,
 };
 use crate::store::{GeneratorRecord, Key, Revision, Versioned};
 use crate::table_name::{NameCase, TableName};
 
+mod accounts;
 mod columns;
 mod names;
 mod servers;
@@ -46,6 +48,7 @@ impl Case {
             case: NameCase::Sensitive,
             clocks: Some((Moment::from_micros(NOW), Moment::from_micros(NOW))),
             grants: vec!["GRANT ALL PRIVILEGES ON *.* TO `r`@`%`".to_owned()],
+            accounts: Accounts::default(),
             schemas: BTreeSet::from(["shop".to_owned()]),
             tables: vec![table("orders", "bigint(20)")],
             foreign_keys: Vec::new(),
@@ -65,6 +68,11 @@ impl Case {
 
     pub(super) fn more_rules(mut self, text: &str) -> Self {
         self.rules += text;
+        self
+    }
+
+    pub(super) fn only_rules(mut self, text: &str) -> Self {
+        text.clone_into(&mut self.rules);
         self
     }
 
@@ -217,6 +225,7 @@ fn nothing_is_wrong() {
 #[test]
 fn every_code_has_a_test_here() {
     let sources = [
+        include_str!("tests/accounts.rs"),
         include_str!("tests/columns.rs"),
         include_str!("tests/names.rs"),
         include_str!("tests/servers.rs"),

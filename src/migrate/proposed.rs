@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
+use super::databases::Databases;
 use super::rules_file::Addition;
 use super::survey::Wanted;
 use crate::ids::layout::presets::Preset;
@@ -12,44 +13,54 @@ use crate::ids::sequence::SequenceSpec;
 use crate::ids::timestamp::spec::TimestampSpec;
 use crate::rules::RuleSet;
 use crate::rules::model::{
-    Explicit, GeneratorKind, GeneratorName, GeneratorSpec, InsertId, Mode, Origin, Rule, Unavailable,
+    Collide, Explicit, GeneratorKind, GeneratorName, GeneratorSpec, InsertId, Mode, Origin, Rule, Unavailable,
 };
+use crate::rules::pattern::is_pattern;
 
-/// What is added to one schema's file.
+/// Rules that are added to one file, and their generators.
 #[derive(Debug, Clone, Copy)]
 pub struct Proposal<'a> {
-    pub schema: &'a str,
+    pub databases: &'a Databases,
+    pub generators_of: &'a str,
     pub file: &'a Path,
     pub added: &'a [Addition],
 }
 
 /// `rules` and the proposals, with the defaults of a file that has no more keys (rules/README.md).
 pub fn with(rules: &RuleSet, proposals: &[Proposal<'_>], wanted: &Wanted) -> RuleSet {
-    let mut generators: Vec<GeneratorSpec> = rules.generators().cloned().collect();
+    let mut generators: Vec<GeneratorSpec> = rules.specs().cloned().collect();
     let mut all: Vec<Rule> = rules.rules().map(|rule| Rule::clone(rule)).collect();
-    for Proposal { schema, file, added } in proposals {
+    for Proposal { databases, generators_of, file, added } in proposals {
         let origin = Origin { file: (*file).to_owned(), line: 1 };
         for one in *added {
-            let name = GeneratorName { schema: (*schema).to_owned(), name: one.generator.clone() };
+            let name = GeneratorName { schema: (*generators_of).to_owned(), name: one.generator.clone() };
             let kind = kind(wanted);
             let explicit = match kind {
                 GeneratorKind::Sequence(_) => Explicit::Advance,
                 GeneratorKind::Timestamp(_) => Explicit::Keep,
             };
             if one.makes_generator {
-                generators.push(GeneratorSpec { name: name.clone(), kind, origin: origin.clone() });
+                generators.push(GeneratorSpec {
+                    name: name.clone(),
+                    kind,
+                    sql: false,
+                    origin: origin.clone(),
+                });
             }
-            all.push(Rule {
-                schema: (*schema).to_owned(),
+            all.extend(databases.names().iter().map(|schema| Rule {
+                schema: schema.clone(),
+                of_schemas: is_pattern(schema).then(|| schema.clone()),
                 table: one.table.clone(),
                 column: one.column.clone(),
-                generator: name,
+                generator: name.clone(),
+                made_from: None,
                 explicit,
                 insert_id: InsertId::Session,
                 mode: Mode::On,
                 unavailable: Unavailable::Refuse,
+                collide: Collide::Raise,
                 origin: origin.clone(),
-            });
+            }));
         }
     }
     RuleSet::new(generators, all)
@@ -76,7 +87,8 @@ fn kind(wanted: &Wanted) -> GeneratorKind {
 #[cfg(test)]
 mod tests {
     use super::{Proposal, with};
-    use crate::migrate::rules_file::{Addition, text};
+    use crate::migrate::databases::Databases;
+    use crate::migrate::rules_file::{Addition, Part, text};
     use crate::migrate::survey::Wanted;
     use crate::rules::RuleSet;
     use crate::rules::model::{Origin, Rule};
@@ -88,6 +100,7 @@ mod tests {
     fn what_is_judged_is_what_is_written() {
         let added = [Addition {
             table: "t".into(),
+            tables: 1,
             column: "no".into(),
             generator: "g".into(),
             makes_generator: true,
@@ -98,19 +111,27 @@ mod tests {
             Wanted::Timestamp { layout: "tsid".into(), last: 7 },
         ] {
             let file = PathBuf::from("s.toml");
-            let text = text(&file, None, "s", &added, &wanted).unwrap();
-            let read = RuleSet::of_text(&text.replace("\"off\"", "\"on\""));
-            let made =
-                with(&RuleSet::default(), &[Proposal { schema: "s", file: &file, added: &added }], &wanted);
-            let kinds = |rules: &RuleSet| {
-                rules.generators().map(|spec| (spec.name.clone(), spec.kind.clone())).collect::<Vec<_>>()
+            let (one, shards) = (Databases::One("s".into()), Databases::Like("s*".into()));
+            let write = |databases, has_generators, has_rules| {
+                let part = Part { databases, generators_of: "s", has_rules, has_generators };
+                text(&file, None, &part, &added, &wanted).unwrap().replace("\"off\"", "\"on\"")
             };
-            assert_eq!(kinds(&made), kinds(&read), "{wanted:?}");
-            let rule = |rules: &RuleSet| {
-                let rule = rules.find(NameCase::Sensitive, "s", "t").unwrap().unwrap();
-                Rule { origin: Origin { file: Path::new("x").to_owned(), line: 1 }, ..Rule::clone(rule) }
-            };
-            assert_eq!(rule(&made), rule(&read), "{wanted:?}");
+            for (databases, read) in [
+                (&one, RuleSet::of_text(&write(&one, true, true))),
+                (&shards, RuleSet::of_texts(&[&write(&one, true, false), &write(&shards, false, true)])),
+            ] {
+                let proposal = Proposal { databases, generators_of: "s", file: &file, added: &added };
+                let made = with(&RuleSet::default(), &[proposal], &wanted);
+                let kinds = |rules: &RuleSet| {
+                    rules.generators().map(|spec| (spec.name.clone(), spec.kind.clone())).collect::<Vec<_>>()
+                };
+                assert_eq!(kinds(&made), kinds(&read), "{wanted:?}");
+                let rule = |rules: &RuleSet| {
+                    let rule = rules.find(NameCase::Sensitive, "s", "t").unwrap().unwrap();
+                    Rule { origin: Origin { file: Path::new("x").to_owned(), line: 1 }, ..Rule::clone(&rule) }
+                };
+                assert_eq!(rule(&made), rule(&read), "{wanted:?}");
+            }
         }
     }
 }

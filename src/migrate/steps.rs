@@ -254,6 +254,8 @@ pub(super) mod tests_of_subjects {
                 generated: false,
                 invisible: false,
                 in_primary_key: false,
+                needs_value: false,
+                set_by_trigger: false,
             },
             definition: Definition::of(&format!("CREATE\n `id` {definition},"), "id").expect("a definition"),
             counter_from: Ok(70),

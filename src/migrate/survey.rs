@@ -217,6 +217,8 @@ mod tests {
                 generated: false,
                 invisible: false,
                 in_primary_key: false,
+                needs_value: false,
+                set_by_trigger: false,
             },
             column_type: data_type.into(),
             engine: "InnoDB".into(),

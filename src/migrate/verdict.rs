@@ -143,7 +143,7 @@ pub fn server(about: &str, facts: &ServerFacts, done: Option<Done>) -> Vec<Line>
     );
     lines.demand(increments.are_odd(), odd, not);
     if facts.counting.is_galeras {
-        let text = "wsrep_auto_increment_control is ON: Galera will set the increments anew; SET GLOBAL it OFF on every node";
+        let text = "wsrep_auto_increment_control is ON: Galera will set the increments again; SET GLOBAL it OFF on every node";
         lines.push(Outcome::Finding, text);
     }
     match &facts.old {

@@ -96,6 +96,15 @@ impl<'a> Bulk<'a> {
         out
     }
 
+    /// The same, of the statement of that id.
+    pub fn whole_of(&self, id: u32) -> Vec<u8> {
+        let mut out = self.whole();
+        if let Some(place) = out.get_mut(1..5) {
+            place.copy_from_slice(&id.to_le_bytes());
+        }
+        out
+    }
+
     /// Length of all sets, for who allocates.
     pub fn bytes(&self) -> usize {
         self.sets.len()
@@ -122,7 +131,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// A value of a parameter that is sent as [`ParamType::ID`] or as a signed BIGINT.
+/// A value of a parameter that is sent as a BIGINT, unsigned or not.
 pub fn put_integer(out: &mut Vec<u8>, bits: u64) {
     out.push(0);
     out.extend_from_slice(&id_bytes(bits));

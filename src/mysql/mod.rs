@@ -5,7 +5,6 @@ pub mod auth;
 pub mod bulk;
 pub mod capabilities;
 pub mod change_user;
-pub mod column;
 pub mod command;
 pub mod compressed;
 pub mod error;

@@ -12,6 +12,7 @@ pub mod status {
     pub const IN_TRANS: u16 = 0x0001;
     pub const AUTOCOMMIT: u16 = 0x0002;
     pub const MORE_RESULTS: u16 = 0x0008;
+    pub const NO_INDEX_USED: u16 = 0x0020;
     pub const CURSOR_EXISTS: u16 = 0x0040;
     pub const LAST_ROW_SENT: u16 = 0x0080;
     pub const NO_BACKSLASH_ESCAPES: u16 = 0x0200;
@@ -97,9 +98,8 @@ impl<'a> OkPacket<'a> {
         self.status & status::SESSION_STATE_CHANGED != 0
     }
 
-    /// The same packet, byte for byte, but for its insert id and for changes of the session's state that the client is not told. Where
-    /// none is left, the bit that announces them goes too.
-    pub fn patched(&self, insert_id: Option<u64>, report: StateReport<'_>) -> Vec<u8> {
+    /// The same packet, byte for byte, but for what is patched.
+    pub fn patched(&self, Patch { insert_id, more_warnings, filled, report }: Patch<'_>) -> Vec<u8> {
         let state = match report {
             _ if !self.has_state() => None,
             StateReport::All => None,
@@ -112,28 +112,134 @@ impl<'a> OkPacket<'a> {
             Some(id) => put_lenenc(&mut out, id),
             None => out.extend_from_slice(self.slice(self.insert_id_at, self.status_at)),
         }
-        let Some(state) = state else {
+        if state.is_none() && more_warnings == 0 && filled.is_none() {
             out.extend_from_slice(self.slice(self.status_at, self.payload.len()));
             return out;
+        }
+        let state = state.as_deref().unwrap_or(self.state);
+        let mut lost = if state.is_empty() { status::SESSION_STATE_CHANGED } else { 0 };
+        let mut found = 0;
+        // By the statement that has read the rows, not by the one that has stored them.
+        if let Some(filled) = filled {
+            lost |= status::NO_INDEX_USED;
+            found = if filled.no_index_used { status::NO_INDEX_USED } else { 0 };
+        }
+        let warnings = i32::from(self.warnings).saturating_add(more_warnings).clamp(0, i32::from(u16::MAX));
+        let warnings = u16::try_from(warnings).unwrap_or(u16::MAX);
+        out.extend_from_slice(&(self.status & !lost | found).to_le_bytes());
+        out.extend_from_slice(&warnings.to_le_bytes());
+        // It was read once already.
+        let mut tail = Reader::new(self.slice(self.tail_at, self.payload.len()));
+        let info = tail.lenenc_bytes("info").unwrap_or_default();
+        let info = match filled.map(|filled| filled.form) {
+            Some(Form::OneRow) => Vec::new(),
+            Some(Form::Load(loaded)) => loaded
+                .info(numbered(info, b"Records: "), numbered(info, b"Duplicates: "), warnings)
+                .into_bytes(),
+            Some(Form::Rows) | None => info_with(info, warnings),
         };
-        let lost = if state.is_empty() { status::SESSION_STATE_CHANGED } else { 0 };
-        out.extend_from_slice(&(self.status & !lost).to_le_bytes());
-        out.extend_from_slice(&self.warnings.to_le_bytes());
-        if !self.info.is_empty() || !state.is_empty() {
-            let mut tail = Reader::new(self.slice(self.tail_at, self.payload.len()));
-            // It was read once already.
-            let _ = tail.lenenc_bytes("info");
-            out.extend_from_slice(self.slice(self.tail_at, self.tail_at + tail.position()));
+        if !(info.is_empty() && state.is_empty()) {
+            put_lenenc_bytes(&mut out, &info);
         }
         if !state.is_empty() {
-            put_lenenc_bytes(&mut out, &state);
+            put_lenenc_bytes(&mut out, state);
         }
         out
+    }
+
+    /// Where the status is in the payload.
+    pub fn status_at(&self) -> usize {
+        self.status_at
     }
 
     /// Of the payload; all positions come from the reader that read it.
     fn slice(&self, from: usize, to: usize) -> &'a [u8] {
         self.payload.get(from..to).unwrap_or_default()
+    }
+}
+
+/// The info text `Records: 3  Duplicates: 0  Warnings: 0` with another number of warnings.
+fn info_with(info: &[u8], warnings: u16) -> Vec<u8> {
+    const LABEL: &[u8] = b"Warnings: ";
+    let Some(at) = memchr::memmem::find(info, LABEL) else { return info.to_vec() };
+    let (before, rest) = info.split_at(at + LABEL.len());
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    [before, warnings.to_string().as_bytes(), rest.get(digits..).unwrap_or_default()].concat()
+}
+
+/// The number behind a label in the info text `Records: 3  Duplicates: 0  Warnings: 0`.
+fn numbered(info: &[u8], label: &[u8]) -> u64 {
+    let Some(at) = memchr::memmem::find(info, label) else { return 0 };
+    let digits = info.get(at + label.len()..).unwrap_or_default().iter().take_while(|b| b.is_ascii_digit());
+    digits.fold(0, |sum: u64, digit| sum.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
+}
+
+/// What becomes another in an OK packet.
+#[derive(Debug, Clone, Copy)]
+pub struct Patch<'a> {
+    /// `None`: it stays.
+    pub insert_id: Option<u64>,
+    /// Of statements before it.
+    pub more_warnings: i32,
+    /// It is to tell of this statement, whose rows an INSERT ... SELECT has stored.
+    pub filled: Option<Filled>,
+    /// Where no change of the session's state is left, the bit that announces them goes too.
+    pub report: StateReport<'a>,
+}
+
+impl<'a> Patch<'a> {
+    /// Of nothing but the changes of the session's state.
+    pub fn state(report: StateReport<'a>) -> Self {
+        Patch { insert_id: None, more_warnings: 0, filled: None, report }
+    }
+}
+
+/// The statement that has read the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Filled {
+    /// As its own OK packet had it.
+    pub no_index_used: bool,
+    pub form: Form,
+}
+
+/// What the info text tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// An INSERT ... SELECT, or an INSERT of several rows: `Records: 3  Duplicates: 0  Warnings: 0`.
+    Rows,
+    /// An INSERT of one row of values: nothing.
+    OneRow,
+    Load(Loaded),
+}
+
+/// What a LOAD has read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loaded {
+    pub records: u64,
+    /// Those that were to be stored.
+    pub rows: u64,
+    /// Left out before they were stored.
+    pub skipped: u64,
+    /// Rows in the way are deleted, rather than the new ones skipped.
+    pub replaces: bool,
+}
+
+impl Loaded {
+    /// From the info text of a LOAD: `Records: 3  Deleted: 0  Skipped: 0  Warnings: 0`.
+    pub fn parse(info: &[u8], rows: u64, replaces: bool) -> Option<Loaded> {
+        let info = std::str::from_utf8(info).ok()?;
+        let mut numbers = info.split_whitespace().filter_map(|word| word.parse().ok());
+        let (records, _deleted, skipped) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        Some(Loaded { records, rows, skipped, replaces })
+    }
+
+    /// `stored` and `duplicates` as the INSERT ... SELECT tells them. Rows that IGNORE leaves out for a
+    /// CHECK are no records of either.
+    fn info(self, stored: u64, duplicates: u64, warnings: u16) -> String {
+        let (deleted, more) = if self.replaces { (duplicates, 0) } else { (0, duplicates) };
+        let records = self.records.saturating_sub(self.rows.saturating_sub(stored));
+        let skipped = self.skipped.saturating_add(more);
+        format!("Records: {records}  Deleted: {deleted}  Skipped: {skipped}  Warnings: {warnings}")
     }
 }
 
@@ -245,7 +351,7 @@ impl<'a> Iterator for StateChanges<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{OkPacket, StateChange, StateReport, Tracking, status};
+    use super::{OkPacket, Patch, StateChange, StateReport, Tracking, status};
     use crate::mysql::capabilities::Capabilities;
     use proptest::prelude::{any, proptest};
 
@@ -262,7 +368,10 @@ mod tests {
     fn check(payload: &[u8], insert_id: Option<u64>, strip: bool, expect: &[u8]) {
         let ok = OkPacket::parse(payload, TRACK).unwrap();
         assert_eq!(
-            ok.patched(insert_id, if strip { StateReport::Nothing } else { StateReport::All }),
+            ok.patched(Patch {
+                insert_id,
+                ..Patch::state(if strip { StateReport::Nothing } else { StateReport::All })
+            }),
             expect
         );
     }
@@ -272,7 +381,7 @@ mod tests {
     fn check_report(schema: bool, state_change: bool, variables: &str, payload: &[u8], expect: &[u8]) {
         let tracking = Tracking { schema, state_change, variables: variables.to_owned() };
         let ok = OkPacket::parse(payload, TRACK).unwrap();
-        assert_eq!(ok.patched(None, StateReport::Filtered(&tracking)), expect);
+        assert_eq!(ok.patched(Patch::state(StateReport::Filtered(&tracking))), expect);
     }
 
     #[test]
@@ -348,12 +457,12 @@ mod tests {
             let mut bytes = bytes;
             if let Some(first) = bytes.first_mut() { *first = 0; }
             if let Ok(ok) = OkPacket::parse(&bytes, if track { TRACK } else { PLAIN }) {
-                assert_eq!(ok.patched(None, StateReport::All), bytes);
+                assert_eq!(ok.patched(Patch::state(StateReport::All)), bytes);
                 let tracking = Tracking { schema: strip, state_change: !strip, variables: "a".into() };
-                let reported = ok.patched(None, StateReport::Filtered(&tracking));
+                let reported = ok.patched(Patch::state(StateReport::Filtered(&tracking)));
                 OkPacket::parse(&reported, if track { TRACK } else { PLAIN }).unwrap();
                 let _ = ok.state_changes().count();
-                let patched = ok.patched(id, if strip { StateReport::Nothing } else { StateReport::All });
+                let patched = ok.patched(Patch { insert_id: id, ..Patch::state(if strip { StateReport::Nothing } else { StateReport::All }) });
                 let again = OkPacket::parse(&patched, if track { TRACK } else { PLAIN }).unwrap();
                 assert_eq!(again.insert_id, id.unwrap_or(ok.insert_id));
                 assert!(!(strip && again.has_state()));

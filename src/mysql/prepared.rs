@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::command::Command;
 use super::reader::{Malformed, Reader, put_lenenc, put_lenenc_bytes};
 
 /// Bytes in front of the parameters: command, statement id, flags, iteration count.
@@ -20,8 +21,8 @@ pub struct ParamType {
 }
 
 impl ParamType {
-    /// BIGINT UNSIGNED: what an id is sent as.
-    pub const ID: ParamType = ParamType { kind: 0x08, flags: 0x80 };
+    pub const BIGINT: ParamType = ParamType { kind: 0x08, flags: 0 };
+    pub const BIGINT_UNSIGNED: ParamType = ParamType { kind: 0x08, flags: 0x80 };
 
     /// VAR_STRING
     pub const TEXT: ParamType = ParamType { kind: 0xFD, flags: 0 };
@@ -34,6 +35,18 @@ impl ParamType {
     /// Strings and decimals: what [`Param::scalar`] takes for text.
     pub fn carries_text(self) -> bool {
         !matches!(self.kind, 0x01..=0x0D | 0x10 | 0xFF)
+    }
+
+    /// The type's name, if MariaDB takes a value of it for NULL and its bytes for those of the parameter after it (measured on
+    /// 10.11 by binding each type).
+    pub fn unread_by_mariadb(self) -> Option<&'static str> {
+        match self.kind {
+            0x09 => Some("INT24"),
+            0x0D => Some("YEAR"),
+            0x10 => Some("BIT"),
+            0xFF => Some("GEOMETRY"),
+            _ => None,
+        }
     }
 
     pub fn is_unsigned(self) -> bool {
@@ -139,6 +152,19 @@ impl<'a> Execute<'a> {
         Ok(Execute { head, params, with_attributes })
     }
 
+    /// See [`Execute::new`]: once, without a cursor. `counts`: there are parameters
+    /// to count.
+    pub fn head(statement_id: u32, counts: bool) -> [u8; HEAD_BYTES] {
+        let [a, b, c, d] = statement_id.to_le_bytes();
+        let flags = if counts { COUNT_AVAILABLE } else { 0 };
+        [Command::StmtExecute as u8, a, b, c, d, flags, 1, 0, 0, 0]
+    }
+
+    /// An execution of ours. `head`: [`Execute::head`].
+    pub fn new(head: &'a [u8; HEAD_BYTES], params: Vec<Param<'a>>, with_attributes: bool) -> Self {
+        Execute { head, params, with_attributes }
+    }
+
     /// Of the statement's own parameters, `own` of them: the server forgets those of attributes.
     pub fn types(&self, own: u16) -> Vec<ParamType> {
         self.own_types(own).collect()
@@ -207,14 +233,26 @@ impl<'a> Param<'a> {
         Param { kind, bound, name: b"" }
     }
 
-    /// An id, whose bytes (see [`id_bytes`]) live at least as long as the packet's.
-    pub fn id(bytes: &'a [u8; 8]) -> Self {
-        Param { kind: ParamType::ID, bound: Bound::Value(bytes), name: &[] }
+    /// An id, whose bytes (see [`id_bytes`]) live at least as long as the packet's. `is_unsigned`: what the server expects, by
+    /// the column. Where another type is bound than it expects MySQL prepares the statement again, and then other parameters
+    /// are read by what is bound to them, not by their columns: other values may be stored (measured on 9.7).
+    pub fn id(bytes: &'a [u8; 8], is_unsigned: bool) -> Self {
+        let is_above_bigint = bytes[7] & 0x80 != 0;
+        let kind =
+            if is_unsigned || is_above_bigint { ParamType::BIGINT_UNSIGNED } else { ParamType::BIGINT };
+        Param { kind, bound: Bound::Value(bytes), name: &[] }
     }
 
     /// Text of less than 251 bytes after its length, see [`id_text`].
     pub fn text(bytes: &'a [u8]) -> Self {
         Param { kind: ParamType::TEXT, bound: Bound::Value(bytes), name: &[] }
+    }
+
+    /// The same parameter bound to text or binary data, its length before it.
+    #[must_use]
+    pub fn with_text(&self, bytes: &'a [u8]) -> Self {
+        let kind = if self.kind.carries_text() { self.kind } else { ParamType::TEXT };
+        Param { kind, bound: Bound::Value(bytes), name: self.name }
     }
 
     /// What the value says, as the server will read it.
@@ -296,8 +334,8 @@ pub(super) fn read_value<'a>(r: &mut Reader<'a>, kind: u8) -> Result<&'a [u8], M
         0x02 => 2,
         0x03 | 0x04 => 4,
         0x05 | 0x08 => 8,
-        // Everything else carries its length: dates and times in one byte, which reads as a short lenenc too; YEAR, INT24
-        // and NULL (measured on both servers; MySQL then refuses them as parameters).
+        // Everything else carries its length: dates and times in one byte, which reads as a short lenenc too; what MySQL
+        // refuses as a parameter, and what MariaDB does not read ([`ParamType::unread_by_mariadb`]).
         _ => {
             let mut ahead = *r;
             ahead.lenenc_bytes(what)?;
@@ -347,10 +385,10 @@ mod tests {
             packet(&[0b1000_0000, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 2, 3, 4, 5, 6]);
         let mut execute = parse(&payload, 8, None, &BTreeSet::new()).unwrap();
         let id = id_bytes(0x0102);
-        execute.params.insert(0, Param::id(&id));
+        execute.params.insert(0, Param::id(&id, false));
         let built = execute.build();
         assert_eq!(&built[10..13], [0, 0b1, 1]);
-        assert_eq!(&built[13..17], [8, 0x80, 1, 0]);
+        assert_eq!(&built[13..17], [8, 0, 1, 0]);
         assert_eq!(&built[31..39], [2, 1, 0, 0, 0, 0, 0, 0]);
         let again = parse(&built, 9, None, &BTreeSet::new()).unwrap();
         assert_eq!(again, execute);
@@ -372,8 +410,8 @@ mod tests {
         let mut execute = parse(&HEAD, 0, None, &BTreeSet::new()).unwrap();
         assert_eq!(execute.build(), HEAD);
         let id = id_bytes(9);
-        execute.params.push(Param::id(&id));
-        assert_eq!(execute.build(), packet(&[0, 1, 8, 0x80, 9, 0, 0, 0, 0, 0, 0, 0]));
+        execute.params.push(Param::id(&id, false));
+        assert_eq!(execute.build(), packet(&[0, 1, 8, 0, 9, 0, 0, 0, 0, 0, 0, 0]));
     }
 
     /// An attribute `a` after the statement's own parameters; a hidden parameter goes between them.
@@ -385,24 +423,24 @@ mod tests {
         let expected = Expected { params, types: Some(&types), long_data: &long_data, with_attributes: true };
         let mut execute = Execute::parse(&payload, expected).unwrap();
         let id = id_bytes(9);
-        execute.params.insert(usize::from(params), Param::id(&id));
+        execute.params.insert(usize::from(params), Param::id(&id, false));
         assert_eq!(execute.build(), of(with_hidden));
     }
 
     #[test]
     fn query_attributes_stay_behind_the_parameters() {
         const ID: &[u8] = &[9, 0, 0, 0, 0, 0, 0, 0];
-        let hidden = [&[1, 0, 1, 8, 0x80, 0][..], ID].concat();
+        let hidden = [&[1, 0, 1, 8, 0, 0][..], ID].concat();
         check_attributes(0, 0, b"", &hidden);
         check_attributes(0, 0, b"\x01what the server does not read", &hidden);
         check_attributes(0, 8, b"\x00", &hidden);
-        let both = [b"\x02\x00\x01\x08\x80\x00\xfe\x00\x01a", ID, b"\x02hi"].concat();
+        let both = [b"\x02\x00\x01\x08\x00\x00\xfe\x00\x01a", ID, b"\x02hi"].concat();
         check_attributes(0, 8, b"\x01\x00\x01\xfe\x00\x01a\x02hi", &both);
-        let behind = [&[2, 0, 1, 1, 0, 0, 8, 0x80, 0, 7][..], ID].concat();
+        let behind = [&[2, 0, 1, 1, 0, 0, 8, 0, 0, 7][..], ID].concat();
         check_attributes(1, 0, &[1, 0, 1, 1, 0, 0, 7], &behind);
         // Its types are known; a name that it has once is no longer there.
         check_attributes(1, 0, &[1, 0, 0, 7], &behind);
-        let null = [b"\x03\x04\x01\x01\x00\x00\x08\x80\x00\xfe\x00\x01a\x07", ID].concat();
+        let null = [b"\x03\x04\x01\x01\x00\x00\x08\x00\x00\xfe\x00\x01a\x07", ID].concat();
         check_attributes(1, 8, b"\x02\x02\x01\x01\x00\x00\xfe\x00\x01a\x07", &null);
     }
 

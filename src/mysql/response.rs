@@ -129,6 +129,11 @@ impl PrepareOk {
     }
 }
 
+/// Whether a packet among rows is one for certain, and ends its payload: it is neither full, nor empty, nor begins as an error or an EOF.
+pub fn is_plain_row(payload_bytes: usize, first: u8) -> bool {
+    (1..PAYLOAD_BYTES_MAX).contains(&payload_bytes) && first < 0xFE
+}
+
 /// Follows one command's response.
 #[derive(Debug, Clone, Copy)]
 pub struct Follower {
@@ -201,6 +206,12 @@ impl Follower {
                 Kind::Definition
             }
         }
+    }
+
+    /// Whether what comes next is a row, if [`is_plain_row`] says so of it; it may then pass without being
+    /// [asked about](Follower::classify).
+    pub fn is_in_rows(&self) -> bool {
+        matches!(self.state, State::Rows { .. }) && !self.continuing
     }
 
     /// Whether the last definition just passed and the response ends with it: COM_STMT_PREPARE under DEPRECATE_EOF.

@@ -185,25 +185,26 @@ async fn meet(mut client: Stream, shared: Shared, here: Here, complaints: &Arc<C
         here.is_of(ends.client);
     }
     let address = ends.map(|ends| ends.client.ip());
+    let from = address.map_or_else(|| "a Unix socket".to_owned(), |address| address.to_string());
     let seat_of_address = address.map(|address| shared.login.seats.address(address));
     if let Some(None) = seat_of_address {
         here.all().note_login(Login::PerAddress);
         return refuse(&mut client, &Refusal::TooManyConnections).await;
     }
     match serve::run(client, ends, shared, here).await {
-        Ok(end) => tracing::debug!(?end, ?address, "session ended"),
+        Ok(end) => tracing::debug!(?end, client = from, "session ended"),
         // Port scans and health checks come and go.
         Err(SessionError::Login(LoginError::Client(error))) => {
-            tracing::debug!(%error, ?address, "no login");
+            tracing::debug!(%error, client = from, "no login");
         }
         Err(SessionError::Socket { side, error }) => {
-            tracing::debug!(%error, side, ?address, "session ended");
+            tracing::debug!(%error, side, client = from, "session ended");
         }
-        Err(error @ SessionError::Quit(_)) => tracing::debug!(%error, ?address, "session ended"),
+        Err(error @ SessionError::Quit(_)) => tracing::debug!(%error, client = from, "session ended"),
         Err(error @ SessionError::Login(_)) if !complaints.tells(address) => {
-            tracing::debug!(%error, ?address, "session ended");
+            tracing::debug!(%error, client = from, "session ended");
         }
-        Err(error) => tracing::warn!(%error, ?address, "session ended"),
+        Err(error) => tracing::warn!(%error, client = from, "session ended"),
     }
 }
 

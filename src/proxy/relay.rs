@@ -9,34 +9,48 @@ mod answers;
 mod downstream;
 mod glances;
 pub(super) mod lane;
+mod long_data;
 pub(super) mod outstanding;
+mod own;
+mod parts;
 pub(super) mod pump;
 pub(super) mod unconcerned;
 mod upstream;
 
 use std::borrow::Cow;
+use std::time::Instant;
 
 use crate::ids::range::block::IdBlock;
 use crate::mysql::attributes;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::{packets_of, payload_of, put_packets};
+use crate::mysql::packet::{HEADER_BYTES, packets_of, payload_of, put_packets};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Follower, Forms, PrepareOk};
 use crate::proxy::known::answered::Answered;
+use crate::proxy::known::drawn::Drawn;
 use crate::proxy::known::inserts::{InsertReply, SmallestId};
 use crate::proxy::known::rights::Rights;
 use crate::proxy::known::session_state::SessionState;
 use crate::proxy::known::statements::Statements;
 use crate::proxy::relay::lane::Lane;
 use crate::proxy::relay::outstanding::{Forward, Note, Numbers, Outstanding, Own, Purpose, Queue};
+use crate::proxy::relay::parts::Parts;
 use crate::rewrite::plan::Plan;
 use crate::sessions::{Count, Here};
 
 /// The longest packet that steers a response (OK with session state, ERR, LOCAL INFILE request):
 /// far above what servers send.
 pub(super) const CONTROL_BYTES_MAX: usize = 2 << 20;
+
+/// A command that is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Came {
+    pub(super) at: Instant,
+    /// Something was waited for since.
+    pub(super) has_waited: bool,
+}
 
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 pub(super) struct Relay {
@@ -55,6 +69,10 @@ pub(super) struct Relay {
     pub(super) framed: Framed,
     /// Packets of the client's present command, so far.
     pub(super) command_packets: u8,
+    /// The client's present command, while it is looked at.
+    pub(super) came: Option<Came>,
+    /// What the calls of that command have drawn.
+    pub(super) drawn: Option<Box<Drawn>>,
     /// Whether that command is answered.
     pub(super) owes_last: bool,
     /// The client did not ask for session tracking: its OK packets go without.
@@ -63,10 +81,10 @@ pub(super) struct Relay {
     pub(super) statement_bytes_max: usize,
     /// The session waits for something: the client's next command stays where it is.
     pub(super) holds_client: bool,
+    /// What is left of a packet that goes to the server in parts.
+    pub(super) parts: Option<Box<Parts>>,
     /// Answers to what the session has asked.
     pub(super) answers: Vec<Answered>,
-    /// The server's error to an INSERT ... SELECT whose block of ids was too small.
-    pub(super) overrun: Option<Vec<u8>>,
     /// The COM_STMT_PREPARE in the window is of a statement that may see the session's tracking.
     pub(super) prepares_what_sees_tracking: bool,
     /// A packet of ours for the backend, as soon as the client's lane is between two commands.
@@ -147,9 +165,6 @@ pub(super) enum Event {
     /// The backend must be asked which of our ids is the smallest in the table, before the OK
     /// packet goes on.
     SmallestId(SmallestId),
-    /// An INSERT ... SELECT has stored ids that its query brought: the generator is to go past
-    /// them.
-    SelectStored,
     /// A peer broke the protocol.
     Violation(Violation),
 }
@@ -196,6 +211,21 @@ pub(super) enum Violation {
     TooLong(usize),
 }
 
+/// Packets of a payload of ours, numbered from 0, before they are sent.
+pub(super) struct Ready {
+    bytes: Vec<u8>,
+    packets: usize,
+}
+
+impl Ready {
+    pub(super) fn of(payload: &[u8]) -> Self {
+        let packets = packets_of(payload.len());
+        let mut bytes = Vec::with_capacity(payload.len() + packets * HEADER_BYTES);
+        put_packets(&mut bytes, 0, payload);
+        Ready { bytes, packets }
+    }
+}
+
 impl Relay {
     /// Sends a command of ours to the backend before the client's next one. The client's lane must
     /// be clear.
@@ -207,7 +237,8 @@ impl Relay {
                 purpose,
                 first: None,
                 row: None,
-                definitions: Vec::new(),
+                table: None,
+                file: None,
             }));
         }
     }
@@ -244,33 +275,77 @@ impl Relay {
     /// Notes that the backend owes the response of a client's command.
     pub(super) fn owe(&mut self, reply: Reply, may_change_session: bool, nr_shift: u8, note: Note) {
         self.session.forget_failure();
-        if let Some(limit) = note.inserts().iter().filter_map(InsertReply::send_by).min() {
+        let drawn = self.drawn.take();
+        let has_drawn = drawn.is_some();
+        let limits = note.inserts().iter().filter_map(InsertReply::send_by);
+        if let Some(limit) = limits.chain(drawn.iter().filter_map(|drawn| drawn.send_by())).min() {
             self.up.send_by(limit);
+        }
+        if let Some(drawn) = &drawn {
+            self.session.drawn.note(drawn);
+        }
+        let prepares = drawn.and_then(|drawn| drawn.prepares);
+        if reply == Reply::Prepare {
+            self.statements.prepare_drawing(prepares.clone());
         }
         if matches!(reply, Reply::Query | Reply::Prepare) {
             self.here.count(Count::Statements, 1);
-            self.here.count(Count::Rewritten, u64::from(note.has_inserts()));
+            self.here.count(Count::Rewritten, u64::from(note.has_inserts() || has_drawn));
         }
         let follower = Follower::new(reply, self.forms);
         self.owes_last = follower.is_some();
         if let Some(follower) = follower {
-            let numbers = match self.framed {
-                Framed { client: true, .. } => Numbers::Due(self.command_packets),
-                Framed { backend: true, .. } => Numbers::From(self.command_packets),
-                Framed { .. } => Numbers::Moved(nr_shift),
-            };
+            let numbers = self.numbers(nr_shift);
             let sees_tracking =
                 reply == Reply::Prepare && std::mem::take(&mut self.prepares_what_sees_tracking);
+            let (arrived, sent) = self.times();
+            self.here.changes_at(sent);
             let forward = Forward {
+                arrived,
+                sent,
                 follower,
                 numbers,
                 may_change_session,
                 results: 0,
                 params_seen: 0,
                 sees_tracking,
+                draws: prepares,
+                more_follows: self.more_follows(),
                 note,
             };
             self.outstanding.push(Outstanding::Forward(forward));
+        }
+    }
+
+    /// When the command that is sent now arrived, and this moment, near enough.
+    fn times(&mut self) -> (Instant, Instant) {
+        match self.came.take() {
+            Some(Came { at, has_waited: false }) => (at, at),
+            Some(Came { at, has_waited: true }) => (at, Instant::now()),
+            None => {
+                let now = Instant::now();
+                (now, now)
+            }
+        }
+    }
+
+    /// The packet numbers of a response that begins.
+    fn numbers(&self, nr_shift: u8) -> Numbers {
+        match self.framed {
+            Framed { client: true, .. } => Numbers::Due(self.command_packets),
+            Framed { backend: true, .. } => Numbers::From(self.command_packets),
+            Framed { .. } => Numbers::Moved(nr_shift),
+        }
+    }
+
+    /// Sends a LOAD of ours in place of the client's. If the server asks for a file, the client is
+    /// asked for it; the end of the response is ours.
+    pub(super) fn send_load(&mut self, payload: &[u8]) {
+        self.send_own(Purpose::Asked, Reply::Query, payload);
+        let nr_shift = nr_shift(self.command_packets.into(), packets_of(payload.len()));
+        let numbers = self.numbers(nr_shift);
+        if let Some(Outstanding::Own(own)) = self.outstanding.back_mut() {
+            own.file = Some(numbers);
         }
     }
 
@@ -303,6 +378,13 @@ impl Relay {
         self.send_later(payload, arrived.packets)
     }
 
+    /// The same with what was made ready.
+    pub(super) fn send_ready(&mut self, ready: Ready, arrived: Arrived) -> u8 {
+        self.up.skip(arrived.window_bytes);
+        *self.up.out() = ready.bytes;
+        nr_shift(arrived.packets, ready.packets)
+    }
+
     pub(super) fn found_rows(&self) -> bool {
         self.capabilities.contains(Capabilities::FOUND_ROWS)
     }
@@ -319,6 +401,7 @@ impl Relay {
     pub(super) fn answer(&mut self, refusal: &Refusal, packets: usize) {
         self.session.forget_failure();
         self.count_refused(refusal);
+        self.part_failed();
         self.outstanding.push(Outstanding::Answer(err_packet(refusal, packets)));
     }
 
@@ -343,9 +426,20 @@ impl Relay {
     pub(super) fn answer_with(&mut self, payload: &[u8], packets: usize) {
         self.session.forget_failure();
         self.here.count(Count::Statements, 1);
+        self.part_failed();
         let mut packet = Vec::new();
         put_packets(&mut packet, number_after(packets), payload);
         self.outstanding.push(Outstanding::Answer(packet));
+    }
+
+    /// The same with a result, whose payloads are short.
+    pub(super) fn answer_with_table(&mut self, payloads: &[Vec<u8>], packets: usize) {
+        self.here.count(Count::Statements, 1);
+        let mut all = Vec::new();
+        for (nr, payload) in (number_after(packets)..=u8::MAX).chain((0..=u8::MAX).cycle()).zip(payloads) {
+            put_packets(&mut all, nr, payload);
+        }
+        self.outstanding.push(Outstanding::Answer(all));
     }
 
     /// Whether the session could end here without breaking anything that the client has begun.
@@ -354,6 +448,7 @@ impl Relay {
             && self.down_state == DownState::Boundary
             && self.outstanding.is_empty()
             && !self.holds_client
+            && self.parts.is_none()
             && self.up.window().is_empty()
             && self.up.is_clear()
             && self.down.is_clear()

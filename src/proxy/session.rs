@@ -41,6 +41,8 @@ pub struct Shared {
     /// How long a ruled statement waits for its ids.
     pub id_deadline: Duration,
     pub verifier: Verifier,
+    /// What cannot be rewritten goes on as it came, where the table keeps its AUTO_INCREMENT.
+    pub forwards: bool,
     pub sessions: Arc<Sessions>,
     pub audit: Arc<Audit>,
     /// Who may insert into what, as far as that was seen.
@@ -63,6 +65,7 @@ impl Shared {
             tables,
             id_deadline,
             verifier: Verifier::new(verify),
+            forwards: false,
             sessions: Arc::default(),
             audit: Arc::default(),
             allowed: Arc::default(),
@@ -179,12 +182,14 @@ impl Session {
             forms,
             framed: Framed { client: login.client.is_compressed(), backend: login.server.is_compressed() },
             command_packets: 1,
+            came: None,
+            drawn: None,
             owes_last: false,
             strips_tracking: !login.client_wants_session_track,
             statement_bytes_max: shared.login.settings.limits.statement_bytes_max,
             holds_client: false,
+            parts: None,
             answers: Vec::new(),
-            overrun: None,
             prepares_what_sees_tracking: false,
             injection: Vec::new(),
             client_has_ended: false,
@@ -199,6 +204,7 @@ impl Session {
             watchdog: Watchdog::new(limits.idle_timeout, limits.write_timeout),
             drain: Drain::new(&shared.draining),
             supplied: Supplied::default(),
+
             relay,
             shared,
             identity,

@@ -101,7 +101,7 @@ mod tests {
     use crate::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};
     use crate::rewrite::planner::plan;
     use crate::rewrite::verify::Written;
-    use crate::rules::model::{Explicit, GeneratorName, InsertId, Mode, Origin, Rule, Unavailable};
+    use crate::rules::model::{Collide, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, Unavailable};
     use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
 
     #[test]
@@ -119,6 +119,8 @@ mod tests {
     fn target() -> Arc<Target> {
         let generator = GeneratorName { schema: "shop".to_owned(), name: "ids".to_owned() };
         let rule = Rule {
+            of_schemas: None,
+            made_from: None,
             schema: "shop".to_owned(),
             table: "t".to_owned(),
             column: "id".to_owned(),
@@ -127,10 +129,18 @@ mod tests {
             insert_id: InsertId::Session,
             mode: Mode::On,
             unavailable: Unavailable::Refuse,
+            collide: Collide::Raise,
             origin: Origin { file: PathBuf::new(), line: 1 },
         };
         let (table, spacing) = ("t".to_owned(), Spacing::by(NonZeroU64::MIN));
-        Arc::new(Target { rule: Arc::new(rule), table, shape: None, spacing, view: None })
+        Arc::new(Target {
+            rule: Arc::new(rule),
+            table,
+            shape: None,
+            spacing,
+            view: None,
+            filled: Arc::default(),
+        })
     }
 
     #[test]

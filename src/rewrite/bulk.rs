@@ -3,6 +3,7 @@
 
 use super::execution::bound_to_id;
 use super::meaning::{Bound, Meaning};
+use super::plan::LastId;
 use super::prepare::PreparedInsert;
 use crate::ids::range::block::{IdBlock, Ticks};
 use crate::mysql::bulk::{Bulk, Cells, Indicator, put_integer, put_text};
@@ -43,6 +44,8 @@ pub struct Draft<'a> {
     taking: u32,
     /// Ids that the client wrote or bound itself.
     pub explicit: Vec<i128>,
+    /// Of the last row of the last set.
+    pub last: LastId,
 }
 
 impl<'a> Draft<'a> {
@@ -63,6 +66,7 @@ impl<'a> Draft<'a> {
             sets: 0,
             taking: 0,
             explicit: prepared.insert.explicit.clone(),
+            last: prepared.insert.last,
         };
         draft.read()?;
         Ok(draft)
@@ -94,9 +98,9 @@ impl<'a> Draft<'a> {
                 continue;
             }
             let is_default = matches!(cell.indicator, Indicator::Default | Indicator::Ignore);
-            let kind = self.bulk.types.get(param).copied().unwrap_or(ParamType::ID);
+            let kind = self.bulk.types.get(param).copied().unwrap_or(ParamType::BIGINT_UNSIGNED);
             self.id_cells.push(if is_default && self.meaning.zero_is_value {
-                bound_to_id(self.meaning, self.prepared, Some(&Param::id(&[0; 8])), None)?;
+                bound_to_id(self.meaning, self.prepared, Some(&Param::id(&[0; 8], false)), None)?;
                 IdCell::Zero
             } else {
                 match bound_to_id(self.meaning, self.prepared, Some(&cell.param(kind)), None)? {
@@ -105,11 +109,18 @@ impl<'a> Draft<'a> {
                     Bound::Explicit(value) => IdCell::Keeps(value),
                 }
             });
-            match self.id_cells.last() {
-                Some(IdCell::Takes) => self.taking += 1,
-                Some(IdCell::Zero) => self.explicit.push(0),
-                Some(IdCell::Keeps(Some(value))) => self.explicit.push(*value),
-                Some(IdCell::Keeps(None)) | None => {}
+            let last = match self.id_cells.last() {
+                Some(IdCell::Takes) => LastId::Generated,
+                Some(IdCell::Zero) => LastId::Written(0),
+                Some(IdCell::Keeps(Some(value))) => LastId::Written(*value),
+                Some(IdCell::Keeps(None)) | None => LastId::Unknown,
+            };
+            self.taking += u32::from(last == LastId::Generated);
+            if let LastId::Written(value) = last {
+                self.explicit.push(value);
+            }
+            if self.prepared.insert.last == LastId::Bound(u16::try_from(param).unwrap_or(u16::MAX)) {
+                self.last = last;
             }
         }
         Ok(())
@@ -123,7 +134,7 @@ impl<'a> Draft<'a> {
             if of(nth).all(|cell| matches!(cell, IdCell::Keeps(_))) {
                 return Ok(IdKind::AsItIs);
             }
-            let kind = self.bulk.types.get(usize::from(index)).copied().unwrap_or(ParamType::ID);
+            let kind = self.bulk.types.get(usize::from(index)).copied().unwrap_or(ParamType::BIGINT_UNSIGNED);
             if kind.carries_text() {
                 return Ok(IdKind::Text);
             }
@@ -131,7 +142,7 @@ impl<'a> Draft<'a> {
                 || of(nth).filter_map(|cell| if let IdCell::Keeps(value) = cell { *value } else { None });
             let is_negative = values().any(|value| value < 0);
             if !is_negative {
-                return Ok(IdKind::Integer(ParamType::ID));
+                return Ok(IdKind::Integer(ParamType::BIGINT_UNSIGNED));
             }
             if values().any(|value| value > i128::from(i64::MAX)) {
                 return Err(Refusal::Statement(
@@ -139,7 +150,7 @@ impl<'a> Draft<'a> {
                         .into(),
                 ));
             }
-            Ok(IdKind::Integer(ParamType { flags: 0, ..ParamType::ID }))
+            Ok(IdKind::Integer(ParamType::BIGINT))
         };
         self.prepared
             .text
@@ -162,7 +173,7 @@ impl<'a> Draft<'a> {
             }
         }
         for hidden in hidden {
-            types.insert(usize::from(hidden.index).min(types.len()), ParamType::ID);
+            types.insert(usize::from(hidden.index).min(types.len()), ParamType::BIGINT_UNSIGNED);
         }
         self.bulk.put_head(types.iter().copied(), &mut out);
         let mut cells = self.bulk.cells();

@@ -1,7 +1,8 @@
 //! Executions of a prepared INSERT: which parameters take an id is decided here, at each of them.
 
 use super::meaning::{Bound, Meaning};
-use super::plan::NewRows;
+use super::plan::prepared_text::HiddenParam;
+use super::plan::{LastId, NewRows};
 use super::prepare::PreparedInsert;
 use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;
@@ -13,7 +14,10 @@ enum Place {
     Client(u16),
     /// As text of which the server warns.
     Warned(u16),
-    Hidden(u16),
+    Hidden {
+        index: u16,
+        is_whole: bool,
+    },
 }
 
 /// What becomes of an execution.
@@ -24,20 +28,33 @@ pub struct Draft {
     pub ids: u32,
     /// Ids that the client wrote or bound itself.
     pub explicit: Vec<i128>,
+    /// Of the last row.
+    pub last: LastId,
+    /// The id's column.
+    is_unsigned: bool,
 }
 
 impl Draft {
     /// `execute` has the client's parameters.
     pub fn new(prepared: &PreparedInsert, execute: &Execute<'_>, meaning: Meaning) -> Result<Self, Refusal> {
-        let hidden = prepared.text.hidden.iter().map(|hidden| (hidden.row, Place::Hidden(hidden.index)));
+        let hidden = prepared
+            .text
+            .hidden
+            .iter()
+            .map(|&HiddenParam { index, row, is_whole }| (row, Place::Hidden { index, is_whole }));
         let mut places: Vec<_> = hidden.collect();
         let mut explicit = prepared.insert.explicit.clone();
         let mut ids = prepared.text.fixed_ids;
+        let mut last = prepared.insert.last;
         // With ON DUPLICATE KEY UPDATE there may be IGNORE too.
         let may_fail = prepared.insert.new_rows == NewRows::All;
         for place in &prepared.text.id_params {
             let param = execute.params.get(usize::from(place.index));
-            match bound_to_id(meaning, prepared, param, may_fail.then_some(place.row))? {
+            let bound = bound_to_id(meaning, prepared, param, may_fail.then_some(place.row))?;
+            if last == LastId::Bound(place.index) {
+                last = LastId::from(bound);
+            }
+            match bound {
                 Bound::Takes => {
                     places.push((place.row, Place::Client(place.index)));
                     ids = ids.saturating_add(1);
@@ -51,7 +68,8 @@ impl Draft {
             }
         }
         places.sort_by_key(|(row, _)| *row);
-        Ok(Draft { places, ids, explicit })
+        let is_unsigned = prepared.insert.target.id_shape().is_some_and(|id| id.unsigned);
+        Ok(Draft { places, ids, explicit, last, is_unsigned })
     }
 
     /// The execution with its ids. `None`: they do not fit.
@@ -64,18 +82,32 @@ impl Draft {
         let mut execute = execute;
         let mut hidden = Vec::with_capacity(self.places.len());
         for (nth, (_, place)) in self.places.iter().enumerate() {
-            let id = bytes.get(nth).map(Param::id)?;
+            let bytes = bytes.get(nth)?;
             match *place {
                 Place::Warned(at) => {
                     *execute.params.get_mut(usize::from(at))? =
                         texts.get(nth).map(|text| Param::text(text))?;
                 }
-                Place::Client(at) => *execute.params.get_mut(usize::from(at))? = id,
-                Place::Hidden(at) => hidden.push((usize::from(at), id)),
+                Place::Client(at) => {
+                    *execute.params.get_mut(usize::from(at))? = Param::id(bytes, self.is_unsigned);
+                }
+                Place::Hidden { index, is_whole } => {
+                    hidden.push((usize::from(index), Param::id(bytes, is_whole && self.is_unsigned)));
+                }
             }
         }
         execute.put_among(hidden.into_iter());
         Some(execute.build())
+    }
+}
+
+impl From<Bound> for LastId {
+    fn from(bound: Bound) -> LastId {
+        match bound {
+            Bound::Takes | Bound::TakesWarned => LastId::Generated,
+            Bound::Explicit(Some(value)) => LastId::Written(value),
+            Bound::Explicit(None) | Bound::Fails => LastId::Unknown,
+        }
     }
 }
 

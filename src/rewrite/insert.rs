@@ -7,7 +7,7 @@ use super::meaning::Meaning;
 use crate::rewrite::plan::edit::{Edit, Style};
 use crate::rewrite::plan::prepared_text::{IdParam, PARAMS_MAX};
 use crate::rewrite::plan::target::Target;
-use crate::rewrite::plan::{InsertPlan, NewRows, Protocol};
+use crate::rewrite::plan::{InsertPlan, LastId, NewRows, Protocol, UpdatedIds};
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::insert::{Body, Columns, Form, Head, Row, Source, Wants};
@@ -16,9 +16,12 @@ use crate::sql::name;
 use crate::sql::value::IdValue;
 
 mod edits;
-mod select;
+pub(super) mod loaded;
 mod slots;
+mod sources;
+mod staged;
 mod style;
+mod valued;
 
 /// Why there is no plan.
 #[derive(Debug)]
@@ -54,8 +57,6 @@ pub(super) struct Context<'a> {
     pub(super) head: Head,
     /// The table's name as the statement spells it.
     pub(super) table: &'a str,
-    /// DDL precedes it in its packet, so the columns that it will find are not known.
-    pub(super) behind_ddl: bool,
     /// LAST_INSERT_ID() must not stand in the text.
     pub(super) only_literals: bool,
 }
@@ -68,9 +69,20 @@ const SHARED: &str = "it would have to be written with LAST_INSERT_ID(), which M
 /// it.
 pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(InsertPlan, bool)> {
     let Some((columns, source)) = Head::columns(lexer)? else { return unreadable("its column list") };
+    let (mut plan, semicolon) = plan_of(lexer, context, &columns, source)?;
+    plan.lists_none = matches!((&columns, source), (Columns::Unlisted, Source::Values(_) | Source::Query(_)));
+    Ok((plan, semicolon))
+}
+
+fn plan_of(
+    lexer: &mut Lexer<'_>,
+    context: &Context<'_>,
+    columns: &Columns,
+    source: Source,
+) -> Planning<(InsertPlan, bool)> {
     let id = context.id_column()?;
     let wants = Wants {
-        id_place: context.id_place(lexer, &columns, source, id)?,
+        id_place: context.id_place(lexer, columns, source, id)?,
         column: context.target.id_column(),
         table: context.table,
     };
@@ -78,13 +90,16 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
         Source::Values(_) => Body::values(lexer, wants)?,
         Source::Set => Body::set(lexer, wants)?,
         Source::Query(_) if context.only_literals => {
-            return refused(format!("{SHARED}; INSERT VALUES, or prepare it"));
+            return refused(
+                "an INSERT ... SELECT goes by way of a temporary table, which MySQL Router cannot hand on where sessions share \
+                 connections (connection_sharing); INSERT VALUES",
+            );
         }
-        Source::Query(first) => return select::plan(lexer, context, &columns, wants.id_place, first),
+        Source::Query(first) => return staged::plan(lexer, context, columns, wants.id_place, first),
     };
     let Some(body) = body else { return unreadable("what follows its table") };
     context.check(&body)?;
-    let rows = context.rows(&columns, source, &body)?;
+    let rows = context.rows(columns, source, &body)?;
     if rows.shape == RowShape::Empty && context.target.view.is_some() && context.is_mariadb() {
         // The server's own error, 1423, by which it asks for values.
         return unreadable("a row without values, inserted through a view,");
@@ -97,11 +112,13 @@ pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(In
         );
     }
     let mut draft = Draft::new(context, id);
-    draft.decide(&rows, &body)?;
+    if !draft.decide(&rows, &body)? {
+        return Ok((valued::plan(lexer, context, columns, source, &body)?, body.semicolon));
+    }
     draft.choose_style(&rows, &body)?;
-    draft.write_columns(&columns, source, &rows)?;
+    draft.write_columns(columns, source, &rows)?;
     draft.write_rows(&rows, lexer.text());
-    draft.write_tail(&body, &columns, &rows, lexer.text())?;
+    draft.write_tail(&body, columns, &rows, lexer.text())?;
     let semicolon = body.semicolon;
     Ok((draft.finish(&body, &rows), semicolon))
 }
@@ -142,9 +159,15 @@ impl Context<'_> {
         self.shape().is_some_and(|shape| shape.column(name).is_some())
     }
 
+    /// Whether a column's type has zero dates; not where the columns are not known.
+    fn holds_dates(&self, name: &str) -> bool {
+        let column = self.shape().and_then(|shape| shape.column(name));
+        column.is_some_and(|column| matches!(&*column.data_type, "date" | "datetime" | "timestamp"))
+    }
+
     /// The columns that an INSERT without a list has values for, where they are known.
     pub(super) fn visible_columns(&self) -> Option<impl Iterator<Item = &str>> {
-        let shape = self.shape().filter(|_| !self.behind_ddl)?;
+        let shape = self.shape()?;
         Some(shape.visible().map(|column| column.name.as_str()))
     }
 
@@ -157,6 +180,16 @@ impl Context<'_> {
                 "the query brings values for {}, which is not known to be an integer; leave it out",
                 self.target.id_column()
             )),
+        }
+    }
+
+    /// A text of ours in the client's character set.
+    fn written(&self, text: &str) -> Planning<Box<[u8]>> {
+        match self.dialect.charset.written(text) {
+            Some(text) => Ok(text.into()),
+            None => refused(
+                "a name would have to be written that the client's character set has not got for certain; connect with utf8mb4",
+            ),
         }
     }
 
@@ -266,11 +299,6 @@ impl Context<'_> {
             // The server's own error, 1136.
             (Columns::Listed { .. }, _) => return unreadable("a row with more or fewer values than columns"),
             (Columns::Unlisted, _) if all(0) => RowShape::Empty,
-            (Columns::Unlisted, _) if self.behind_ddl => {
-                return refused(
-                    "it names no columns, and DDL in the same packet may change them; name the columns",
-                );
-            }
             (Columns::Unlisted, None) => {
                 return refused(
                     "an INSERT without a column list needs the table's columns; name them in the INSERT, or give \
@@ -310,8 +338,6 @@ enum InSets {
     AsOne,
     /// Something in it may read LAST_INSERT_ID() as the wrapper of the previous set left it.
     Loud,
-    /// ON DUPLICATE KEY UPDATE assigns the id, otherwise than by `LAST_INSERT_ID(id)`.
-    MovesId,
 }
 
 struct Draft<'a> {
@@ -321,6 +347,8 @@ struct Draft<'a> {
     /// Some rows keep what the client wrote.
     kept: bool,
     explicit: Vec<i128>,
+    /// Of the last row so far.
+    last: LastId,
     id_params: Vec<IdParam>,
     ids: u32,
     /// Rows, ascending, in which the server would warn of the client's value: it is to warn of the
@@ -333,6 +361,7 @@ struct Draft<'a> {
     zero_meant: Option<bool>,
     strict_meant: Option<SqlMode>,
     in_sets: InSets,
+    updated_ids: UpdatedIds,
 }
 
 impl<'a> Draft<'a> {
@@ -343,6 +372,7 @@ impl<'a> Draft<'a> {
             meaning: Meaning::new(&context.dialect, id),
             kept: false,
             explicit: Vec::new(),
+            last: LastId::Unknown,
             id_params: Vec::new(),
             ids: 0,
             warned: Vec::new(),
@@ -353,17 +383,21 @@ impl<'a> Draft<'a> {
             zero_meant: None,
             strict_meant: None,
             in_sets: InSets::AsOne,
+            updated_ids: UpdatedIds::Stay,
         }
     }
 
     fn finish(self, body: &Body, rows: &Rows<'_>) -> InsertPlan {
         let one_set_only = self.one_set_only();
         InsertPlan {
+            lists_none: false,
             statement: self.context.statement,
             target: Arc::clone(self.context.target),
             ids: self.ids,
             rows: u32::try_from(rows.rows.len()).unwrap_or(u32::MAX),
             explicit: self.explicit,
+            last: self.last,
+            updated_ids: self.updated_ids,
             style: self.style,
             new_rows: match (&body.tail.odku, self.context.head.ignore) {
                 (Some(_), _) => NewRows::SomeUpdated,
@@ -375,7 +409,7 @@ impl<'a> Draft<'a> {
             strict_meant: self.strict_meant,
             one_set_only,
             returning: body.tail.returning.is_some(),
-            select: None,
+            stage: None,
             edits: self.edits,
             params: body.params,
             id_params: self.id_params,

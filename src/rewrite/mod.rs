@@ -6,6 +6,7 @@
 //! each execution.
 
 pub mod bulk;
+pub mod draws;
 pub mod execution;
 mod insert;
 pub mod meaning;

@@ -1,16 +1,20 @@
 //! The statements of one packet, one after the other, as the server will run them.
 
+mod added;
 mod around;
+mod cut;
 mod dynamic;
 mod execute;
 mod hiding;
 mod inner;
 mod inside;
+mod named;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use self::around::Around;
+use self::cut::{AFTER_OPAQUE, is_end};
 use self::hiding::Hidden;
 use super::insert::{Context, Stop};
 use crate::rewrite::plan::edit::Edit;
@@ -20,7 +24,7 @@ use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, Lookup, Need, Plan, PlanContext, Planned, Protocol, Unreadable};
 use crate::rules::model::Mode;
 use crate::sql::dialect::Dialect;
-use crate::sql::glance::{has_whole_word, may_insert};
+use crate::sql::glance::may_insert;
 use crate::sql::insert::{Head, Verb};
 use crate::sql::lex::{Lexer, Odd, TokenKind};
 use crate::sql::name::{self, Path};
@@ -39,10 +43,7 @@ pub(super) fn plan(text: &[u8], context: &PlanContext<'_>, protocol: Protocol, s
         lexer.reset_params();
         match walk.statement(&mut lexer, nth) {
             Ok(true) if walk.is_blind(&lexer) => {
-                return Planned::Refused(Refusal::new(
-                    "an INSERT may follow a statement of its packet that may change how strings are read; send them in \
-                     packets of their own",
-                ));
+                return Planned::Cut(lexer.position() as usize);
             }
             Ok(true) => lexer.set_dialect(walk.dialect),
             Ok(false) => break,
@@ -76,6 +77,8 @@ struct Walk<'a> {
     protocol: Protocol,
     /// Whether a `;` may be followed by another statement.
     several: bool,
+    /// Where the present statement begins.
+    start: u32,
     text: &'a [u8],
     /// As the statements so far have left it.
     dialect: Dialect,
@@ -132,6 +135,7 @@ impl<'a> Walk<'a> {
             context,
             protocol,
             several: false,
+            start: 0,
             text,
             dialect: *context.dialect,
             schema: context.default_schema.map(Cow::Borrowed),
@@ -153,11 +157,8 @@ impl Walk<'_> {
     fn finish(mut self) -> Planned {
         self.effects.explains_report = self.explained && memchr::memchr(b'(', self.text).is_none();
         let end = u32::try_from(self.text.len()).unwrap_or(u32::MAX);
-        if self.reads_owed_id(end) {
-            return Planned::Refused(Refusal::new(
-                "LAST_INSERT_ID() may be read after an INSERT of the same packet whose id the session learns only later; \
-                 send them in packets of their own",
-            ));
+        if let Some(from) = self.owes_from.filter(|_| self.reads_owed_id(end)) {
+            return Planned::Cut(self.after_semicolon(from));
         }
         if self.inserts.is_empty() && self.settled.is_empty() {
             return Planned::Untouched(self.effects);
@@ -168,6 +169,7 @@ impl Walk<'_> {
     /// One statement; whether another may follow.
     fn statement(&mut self, lexer: &mut Lexer<'_>, nth: usize) -> Result<bool, Halt> {
         let start = lexer.position();
+        self.start = start;
         self.at(lexer, Place { nth, start, around: Around::default(), depth: 0 })
     }
 
@@ -209,7 +211,7 @@ impl Walk<'_> {
             }
             Statement::Dynamic(dynamic) => self.dynamic(lexer, dynamic, place)?,
             other => {
-                if self.indirect_insert(lexer, &other, &before)? {
+                if self.indirect_insert(lexer, &other, &before, place)? {
                     return Ok(false);
                 }
             }
@@ -222,28 +224,6 @@ impl Walk<'_> {
             Ok(Some(more)) => Ok(more),
             Ok(None) => self.doubt(start, Odd { at: start, what: "a routine's end" }),
             Err(odd) => self.doubt(start, odd),
-        }
-    }
-
-    /// Whether a statement before `end` may read the id of an earlier INSERT whose
-    /// `LAST_INSERT_ID()` is not known yet. It may where its text names the function or its
-    /// variable, or runs what may do so.
-    fn reads_owed_id(&self, end: u32) -> bool {
-        let Some(from) = self.owes_from else { return false };
-        let between = self.text.get(from as usize..end as usize).unwrap_or_default();
-        [&b"last_insert_id"[..], b"identity", b"call", b"execute"]
-            .iter()
-            .any(|word| has_whole_word(between, word))
-    }
-
-    /// Notes whether the packet's next statements may read the id of this one, which lies between
-    /// `start` and `end`.
-    pub(super) fn note_owed(&mut self, insert: &InsertPlan, start: u32, end: u32) {
-        let owes = insert.owes_insert_id();
-        if insert.ids > 0 && !owes && !self.reads_owed_id(start) {
-            self.owes_from = None;
-        } else if owes {
-            self.owes_from.get_or_insert(end);
         }
     }
 
@@ -318,6 +298,7 @@ impl Walk<'_> {
             self.effects.charset = Some(charset);
         }
         self.effects.tracking |= settings.tracking;
+        self.effects.insert_id |= settings.insert_id;
         self.effects.opaque |= settings.opaque;
     }
 
@@ -347,8 +328,8 @@ impl Walk<'_> {
                 None => return Ok(Resolved::NotRuled),
             },
             None => {
-                return refused(
-                    "which database it means depends on a statement before it in the packet; send them in packets of their own",
+                return self.cut(
+                    "which database it means depends on a statement before it; send them in packets of their own",
                 );
             }
         };
@@ -359,8 +340,8 @@ impl Walk<'_> {
             Hidden::No => {}
             Hidden::Yes => return Ok(Resolved::Hidden),
             Hidden::Perhaps => {
-                return refused(
-                    "a temporary table made or renamed in the same packet may hide its table; send them in packets of their own",
+                return self.cut(
+                    "a temporary table made or renamed by a statement before it may hide its table; send them in packets of their own",
                 );
             }
         }
@@ -368,7 +349,8 @@ impl Walk<'_> {
             name::same_column(&view.schema, &schema) && name::same_column(&view.table, &table)
         };
         if self.views.iter().any(is_it) {
-            return refused("its table is a view made in the same packet; send them in packets of their own");
+            return self
+                .cut("its table is a view made by a statement before it; send them in packets of their own");
         }
         match (self.context.tables)(&schema, &table) {
             Lookup::NotRuled => Ok(Resolved::NotRuled),
@@ -397,7 +379,6 @@ impl Walk<'_> {
             protocol: self.protocol,
             head,
             table,
-            behind_ddl: self.effects.ddl,
             only_literals: self.protocol == Protocol::Text && !self.context.session.takes_last_insert_id(),
         }
     }
@@ -431,10 +412,9 @@ impl Walk<'_> {
             }
             Resolved::ServerFirst(why) => return Err(Box::new(self.server_first(start, Refusal::new(why)))),
         };
-        if self.effects.opaque {
-            return refused(
-                "it follows a statement of its packet that may change how it is read; send them in packets of their own",
-            );
+        // DDL may change its table's columns.
+        if self.effects.opaque || self.effects.ddl {
+            return self.cut(AFTER_OPAQUE);
         }
         let Some(table) = name::decode(self.text, head.table.last, self.dialect.charset) else {
             return Err(Box::new(self.unreadable(start, "its table's name cannot be read")));
@@ -443,22 +423,15 @@ impl Walk<'_> {
         let mut ahead = lexer.clone();
         match place.around.plan(&mut ahead, context, start) {
             Ok((plan, semicolon)) => {
-                if plan.select.is_some() && place.depth > 0 {
-                    return refused(
-                        "an INSERT ... SELECT after ANALYZE or SET STATEMENT ... FOR; send it by itself",
-                    );
-                }
-                if plan.select.is_some() && (nth > 0 || self.several && semicolon && !is_end(&mut ahead)) {
-                    return refused(
-                        "an INSERT ... SELECT among other statements of its packet; send it in a packet of its own",
-                    );
+                if plan.stage.is_some() {
+                    Self::check_stage(&plan, place)?;
+                    self.alone(&ahead)?;
                 }
                 if semicolon && !self.several && !is_end(&mut ahead) {
                     return Err(Box::new(self.unreadable(start, "something follows its semicolon")));
                 }
                 *lexer = ahead;
-                self.note_owed(&plan, start, lexer.position());
-                self.inserts.push(plan);
+                self.add(plan, start, lexer.position())?;
                 Ok(semicolon && self.several)
             }
             Err(stop) => Err(Box::new(self.stopped(stop, head.table, start))),
@@ -485,16 +458,5 @@ impl Walk<'_> {
             return Ok(false);
         }
         lexer.skip_statement().or_else(|odd| self.doubt(start, odd))
-    }
-}
-
-/// Only `;`, blanks and comments are left.
-fn is_end(lexer: &mut Lexer<'_>) -> bool {
-    loop {
-        match lexer.next().map(|token| token.kind) {
-            Ok(TokenKind::End) => return true,
-            Ok(TokenKind::Punct(b';')) => {}
-            _ => return false,
-        }
     }
 }

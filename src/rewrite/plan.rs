@@ -5,7 +5,7 @@ pub mod effects;
 pub mod prepared_names;
 pub mod prepared_text;
 pub mod refusal;
-pub mod select;
+pub mod stage;
 pub mod target;
 
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::rewrite::plan::edit::{Edit, Style};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_text::IdParam;
 use crate::rewrite::plan::refusal::Refusal;
-use crate::rewrite::plan::select::SelectPlan;
+use crate::rewrite::plan::stage::Stage;
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::InsertId;
 use crate::sql::dialect::{Dialect, SqlMode};
@@ -71,6 +71,9 @@ pub enum Planned {
     Untouched(Effects),
     /// The caller finds this out and plans again.
     Needs(Need),
+    /// It goes to the server in two packets. What begins at this byte of the text is planned once
+    /// what stands before it is answered.
+    Cut(usize),
     /// The text does not fit the table's columns as cached: refresh them once and plan again; after
     /// that, as [`Planned::Unreadable`].
     Stale {
@@ -123,6 +126,7 @@ pub struct Plan {
 
 /// One ruled INSERT or REPLACE.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 pub struct InsertPlan {
     /// Counted from 0 within the packet; the n-th statement's OK packet is the n-th of the
     /// response.
@@ -134,6 +138,9 @@ pub struct InsertPlan {
     /// Integers that the client wrote itself, in the order of the rows, for the rule's `explicit`.
     /// Values without a known integer (strings of a string column) are left out.
     pub explicit: Vec<i128>,
+    /// Of its last row.
+    pub last: LastId,
+    pub updated_ids: UpdatedIds,
     pub style: Style,
     pub new_rows: NewRows,
     /// It holds the client's own `LAST_INSERT_ID(x)`. Where no id is generated, OK packet and
@@ -147,10 +154,12 @@ pub struct InsertPlan {
     pub strict_meant: Option<SqlMode>,
     /// Why one execution cannot have several sets of parameters (MariaDB's bulk); `None`: it can.
     pub one_set_only: Option<&'static str>,
+    /// It names no columns: its values are the table's, in their order.
+    pub lists_none: bool,
     /// Answers with a result set, whose end tells neither affected rows nor an id.
     pub returning: bool,
     /// INSERT ... SELECT: how many ids it takes shows when it runs.
-    pub select: Option<Box<SelectPlan>>,
+    pub stage: Option<Box<Stage>>,
     pub(super) edits: Vec<Edit>,
     /// The client's `?` in the whole statement.
     pub(super) params: u32,
@@ -159,6 +168,28 @@ pub struct InsertPlan {
     pub(super) first_variable: Option<u32>,
     /// PREPARE: ids are taken when it is executed.
     pub is_named: bool,
+}
+
+/// The id of a statement's last row. Where no id is generated, the server reports that one, if the
+/// column is AUTO_INCREMENT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastId {
+    /// One of ours.
+    Generated,
+    Written(i128),
+    /// What is bound to this `?` of the client's.
+    Bound(u16),
+    /// No integer, or one of a query's.
+    Unknown,
+}
+
+/// What ON DUPLICATE KEY UPDATE makes of the ids of rows that are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpdatedIds {
+    /// They stay: it is not there, or assigns no other id.
+    Stay,
+    /// An id of ours in the table no longer means a new row.
+    Move,
 }
 
 /// Which rows of the statement become new ones, where it does not fail.
@@ -171,10 +202,37 @@ pub enum NewRows {
     SomeUpdated,
 }
 
+/// Why ON DUPLICATE KEY UPDATE of several rows cannot assign the id: which of the rows that then bear
+/// an id of ours are new, nothing would tell.
+pub(super) fn moves_ids(column: &str) -> String {
+    format!(
+        "ON DUPLICATE KEY UPDATE of several rows assigns {column}, so that new rows cannot be told from old ones; leave \
+         {column} out of its list, or insert the rows one by one"
+    )
+}
+
 impl InsertPlan {
     /// Whether its text must be changed: it need not where the client wrote every id itself.
     pub fn has_edits(&self) -> bool {
         !self.edits.is_empty()
+    }
+
+    /// Whether it takes ids, or may take some when it is executed. PREPARE takes none.
+    pub fn may_take_ids(&self) -> bool {
+        !self.is_named && (self.ids > 0 || !self.id_params.is_empty() || self.stage.is_some())
+    }
+
+    /// Whether an execution of it, whose last row ends up with `last`, needs its OK packet to tell
+    /// that id. An AUTO_INCREMENT column's the server tells itself.
+    pub fn tells_written(&self, last: LastId) -> bool {
+        let is_told_anyway = || self.target.keeps_auto_increment();
+        matches!(last, LastId::Written(_)) && !self.is_named && !is_told_anyway()
+    }
+
+    /// Why it cannot be run with so many rows and ids, if so.
+    pub fn too_many_rows(&self, rows: u32, ids: u32) -> Option<String> {
+        (self.updated_ids == UpdatedIds::Move && rows > 1 && ids > 0)
+            .then(|| moves_ids(self.target.id_column()))
     }
 
     /// Whether `LAST_INSERT_ID()` shows its id only once its answer has been seen.
@@ -190,14 +248,14 @@ impl InsertPlan {
             && self.explicit == other.explicit
             && self.edits == other.edits
             && self.id_params == other.id_params
-            && self.select == other.select
+            && self.stage == other.stage
     }
 }
 
 impl Plan {
     /// The INSERT ... SELECT, which is the packet's only statement then.
-    pub fn select(&self) -> Option<(&InsertPlan, &SelectPlan)> {
-        self.inserts.iter().find_map(|insert| Some((insert, insert.select.as_deref()?)))
+    pub fn staged(&self) -> Option<(&InsertPlan, &Stage)> {
+        self.inserts.iter().find_map(|insert| Some((insert, insert.stage.as_deref()?)))
     }
 
     /// Whether the text must be changed at all: it need not where the client wrote every id itself.

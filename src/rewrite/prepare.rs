@@ -14,9 +14,12 @@ pub struct PreparedInsert {
 }
 
 impl PreparedInsert {
-    /// Whether the server's parameter of this number is ours.
-    pub fn hides(&self, server_param: u16) -> bool {
-        self.text.hidden.binary_search_by_key(&server_param, |hidden| hidden.index).is_ok()
+    /// Which of the client's the server's parameter of this number is; `None`: it is ours.
+    pub fn client_param(&self, server_param: u16) -> Option<u16> {
+        match self.text.hidden.binary_search_by_key(&server_param, |hidden| hidden.index) {
+            Ok(_) => None,
+            Err(before) => u16::try_from(before).ok().and_then(|before| server_param.checked_sub(before)),
+        }
     }
 
     /// Where the client's parameter stands among the server's.
@@ -29,9 +32,6 @@ impl PreparedInsert {
 impl Plan {
     /// The text to prepare. Only of a plan made for `Protocol::Prepare`, which holds one insert.
     pub fn prepare(&self, text: &[u8]) -> Result<PreparedText, Refusal> {
-        if let Some((insert, select)) = self.select() {
-            return select.prepare(text, &insert.target.spacing, insert.params);
-        }
         let [insert] = self.inserts.as_slice() else {
             return Err(Refusal::new("a prepared text holds several statements; prepare them one by one"));
         };
@@ -106,7 +106,8 @@ impl InsertPlan {
         }
         let index = edit.params_before as usize + hidden.len();
         let index = u16::try_from(index).ok().filter(|&i| usize::from(i) < PARAMS_MAX).ok_or_else(no_room)?;
-        hidden.push(HiddenParam { index, row: id.row });
+        let is_whole = matches!(id.form, IdForm::Literal | IdForm::Variable);
+        hidden.push(HiddenParam { index, row: id.row, is_whole });
         Ok(())
     }
 }

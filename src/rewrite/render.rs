@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::splice::{put_edits, put_separator};
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Style};
-use crate::rewrite::plan::select::SelectPlan;
+use crate::rewrite::plan::stage::Stage;
 use crate::rewrite::plan::{InsertPlan, Need, Plan, Planned};
 
 /// What would be sent, with `<id 1 of shop.orders>` where ids would stand, or why nothing would.
@@ -13,6 +13,7 @@ pub fn describe(text: &[u8], planned: &Planned) -> String {
     match planned {
         Planned::Untouched(_) => "forwarded as it came: no INSERT into a ruled table\n".to_owned(),
         Planned::Needs(need) => needed(need),
+        Planned::Cut(at) => format!("sent in two packets, cut before byte {at}\n"),
         Planned::Stale { table, unreadable } => {
             format!("does not fit the columns of {table} as they are known\n{}\n", unreadable.refusal)
         }
@@ -42,8 +43,8 @@ fn needed(need: &Need) -> String {
 }
 
 fn rewritten(text: &[u8], plan: &Plan) -> String {
-    if let Some((insert, select)) = plan.select() {
-        return selected(text, insert, select);
+    if let Some((insert, stage)) = plan.staged() {
+        return staged(text, insert, stage);
     }
     let mut out = sample(text, plan);
     out.push('\n');
@@ -67,19 +68,18 @@ fn rewritten(text: &[u8], plan: &Plan) -> String {
 }
 
 /// INSERT ... SELECT.
-fn selected(text: &[u8], insert: &InsertPlan, select: &SelectPlan) -> String {
+fn staged(text: &[u8], insert: &InsertPlan, stage: &Stage) -> String {
     let rule = &insert.target.rule;
-    let sent = select.describe(text, &insert.target);
+    let sent = stage.describe(text, &insert.target);
     format!(
-        "{}\nstatement {}: {}.{}.{}, the query's rows are numbered over a block of {} ids of {}{}\n",
+        "{}\nstatement {}: {}.{}.{}, by way of a temporary table: as many ids of {} as it has rows{}\n",
         String::from_utf8_lossy(&sent),
         insert.statement + 1,
         rule.schema,
         rule.table,
         rule.column,
-        select.block,
         rule.generator,
-        if select.may_overrun { ", a larger one if there are more" } else { "" }
+        if stage.brings_ids() { " without one" } else { "" }
     )
 }
 

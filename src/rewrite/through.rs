@@ -73,7 +73,7 @@ impl ViewChain {
         let id = base.shape.as_deref().and_then(|shape| shape.column(&rule.column));
         let Some((shown, id)) = shape.columns.get(place).zip(id) else { return Lookup::Missing };
         let column = shown.name.clone();
-        let mut shape = shape.clone();
+        let mut shape = TableShape { shows_insert_id: base.shows_insert_id(), ..shape.clone() };
         if let Some(shown) = shape.columns.get_mut(place) {
             *shown = ColumnShape { name: column.clone(), invisible: false, ..id.clone() };
         }

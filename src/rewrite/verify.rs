@@ -70,10 +70,10 @@ pub fn second_opinion(
     if before.len() > BYTES_MAX {
         return Opinion::NotVerified;
     }
-    // PREPARE and EXECUTE hold a statement in a string; what numbers the rows of a SELECT is no id
+    // PREPARE and EXECUTE hold a statement in a string; the rows of a stage have no id
     // in a tree.
     let is_other =
-        |insert: &InsertPlan| insert.is_named || insert.first_variable.is_some() || insert.select.is_some();
+        |insert: &InsertPlan| insert.is_named || insert.first_variable.is_some() || insert.stage.is_some();
     // Modes that a statement of the packet sets hold for those after it.
     let sets_modes = plan.effects.sql_mode.is_some() || plan.effects.charset.is_some();
     if sets_modes || !plan.settled.is_empty() || plan.inserts.iter().any(is_other) {

@@ -47,7 +47,7 @@ type Keys = Vec<(&'static str, String)>;
 /// count. Generators first, each kind by name.
 pub fn changes(old: &RuleSet, new: &RuleSet) -> Vec<Change> {
     let generators = |rules: &RuleSet| -> BTreeMap<String, Keys> {
-        rules.generators().map(|spec| (format!("generator {}", spec.name), keys_of_generator(spec))).collect()
+        rules.specs().map(|spec| (format!("generator {}", spec.name), keys_of_generator(spec))).collect()
     };
     let tables = |rules: &RuleSet| -> BTreeMap<String, Keys> {
         rules
@@ -98,12 +98,19 @@ fn keys_of_rule(rule: &Rule) -> Keys {
         ("insert_id", word(&rule.insert_id)),
         ("mode", word(&rule.mode)),
         ("unavailable", word(&rule.unavailable)),
+        ("collide", word(&rule.collide)),
     ]
 }
 
 fn keys_of_generator(spec: &GeneratorSpec) -> Keys {
+    let mut keys = keys_of_kind(&spec.kind);
+    keys.push(("sql", spec.sql.to_string()));
+    keys
+}
+
+fn keys_of_kind(kind: &GeneratorKind) -> Keys {
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
-    match &spec.kind {
+    match kind {
         GeneratorKind::Sequence(sequence) => vec![
             ("kind", "sequence".to_owned()),
             ("start", sequence.start.to_string()),
@@ -180,8 +187,8 @@ mod tests {
             "",
             &both,
             &[
-                "generator s.g is new: kind sequence, start 1, step 1, offset 0, batch auto, low_water 0.5, max none, seed tables",
-                "table s.t is new: column id, generator s.g, explicit advance, insert_id session, mode on, unavailable refuse",
+                "generator s.g is new: kind sequence, start 1, step 1, offset 0, batch auto, low_water 0.5, max none, seed tables, sql false",
+                "table s.t is new: column id, generator s.g, explicit advance, insert_id session, mode on, unavailable refuse, collide raise",
             ],
         );
         check(&both, "", &["generator s.g is gone", "table s.t is gone"]);
@@ -193,13 +200,14 @@ mod tests {
                 "table s.t has changed: explicit advance -> reject, mode on -> off",
             ],
         );
+        check(&both, &format!("{G}sql = true\n{T}"), &["generator s.g has changed: sql false -> true"]);
         // A name that was another table's is another table.
         check(
             &both,
             &both.replace("tables.t", "tables.u"),
             &[
                 "table s.t is gone",
-                "table s.u is new: column id, generator s.g, explicit advance, insert_id session, mode on, unavailable refuse",
+                "table s.u is new: column id, generator s.g, explicit advance, insert_id session, mode on, unavailable refuse, collide raise",
             ],
         );
     }

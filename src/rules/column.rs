@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::model::{ColumnShape, Rule};
-use super::pattern::is_pattern;
+use super::template::NAME_CHARS_MAX;
 use crate::sql::name::same_column;
 
 /// `column = "auto"`. A column of that name is named in other letters: columns never tell case
@@ -29,7 +29,7 @@ impl Rule {
 
     /// Whether it shows in a table's columns only what the rule is to it.
     pub fn hangs_on_columns(&self) -> bool {
-        self.is_auto() || is_pattern(&self.table)
+        self.is_auto() || self.is_pattern()
     }
 
     /// What it is to `table`, which has these columns.
@@ -43,13 +43,14 @@ impl Rule {
         } else {
             columns.into_iter().find(|column| same_column(&column.name, &self.column))
         };
-        let is_pattern = is_pattern(&self.table);
+        let is_pattern = self.is_pattern();
         // A FLOAT rounds them.
         let holds_ids =
             |column: &ColumnShape| column.holds_ids() && !(is_pattern && column.data_type == "float");
         match found {
             Some(found) if !holds_ids(found) && !is_pattern => Meant::Lacks(self.lacks(table, Some(found))),
             Some(found) if !holds_ids(found) => Meant::Passes,
+            Some(_) if self.generator.is_too_long() => Meant::Lacks(self.has_no_name(table)),
             Some(found) if self.is_auto() => {
                 Meant::Fills(Arc::new(Rule { column: found.name.clone(), ..Rule::clone(self) }))
             }
@@ -57,6 +58,15 @@ impl Rule {
             None if is_pattern => Meant::Passes,
             None => Meant::Lacks(self.lacks(table, None)),
         }
+    }
+
+    fn has_no_name(&self, table: &str) -> String {
+        let Rule { schema, generator, origin, .. } = self;
+        let chars = generator.name.chars().count();
+        format!(
+            "the generator of {schema}.{table} would be {generator} (rule at {origin}), a name of {chars} characters, and {NAME_CHARS_MAX} are \
+             the most; give the table a rule of its own, or write a shorter template"
+        )
     }
 
     fn lacks(&self, table: &str, found: Option<&ColumnShape>) -> String {

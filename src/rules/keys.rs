@@ -8,19 +8,23 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::model::{Explicit, InsertId, Mode, Unavailable};
+use super::model::{Collide, Explicit, InsertId, Mode, Unavailable};
 use crate::ids::layout::presets::PRESETS;
 use crate::toml_file::{Interval, UtcTime};
 
-/// A rules file: which tables of one schema are filled, and by which generators.
+/// A rules file: which tables of one schema, or of several alike, are filled, and by which generators.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["schema"]))]
 pub struct RulesFile {
-    /// The database of this file's tables and generators.
+    /// The database of this file's tables and generators, or a pattern of databases, with `*` and `?` as in names of tables. It or
+    /// `schemas` is required.
     #[schemars(example = &"shop", length(min = 1))]
     pub schema: Option<String>,
-    /// By name. Names are made of letters, digits, `_` and `-`.
+    /// Several databases, or patterns: the file stands for one like it for each, with generators of its own. A generator of another file, by
+    /// "schema.name", is one for all.
+    #[schemars(example = ["shop_0", "shop_1"])]
+    pub schemas: Vec<String>,
+    /// By name. Names are made of letters, digits, `_` and `-`. "{table}" in one makes it one for each table that draws from it.
     pub generators: BTreeMap<String, Generator>,
     /// By name; `*` stands for any run of characters, `?` for one. An exact name beats a pattern.
     pub tables: BTreeMap<String, Table>,
@@ -54,6 +58,8 @@ pub struct Generator {
     pub seed: SeedKey,
     /// sequence: "leased": each proxy has ranges of its own ("global", ascending over all proxies: not in this version).
     pub order: Order,
+    /// Applications draw ids from it by calls in their SQL: NEXTVAL(name), NEXT VALUE FOR name, ROWSTAMP_TAKE(name, n).
+    pub sql: bool,
     /// timestamp, required: where the fields of an id lie; a preset's name, or a table of your own (see above).
     #[schemars(example = &"snowflake")]
     pub layout: Option<LayoutKey>,
@@ -80,6 +86,7 @@ impl Default for Generator {
             max: None,
             seed: SeedKey::Tables,
             order: Order::Leased,
+            sql: false,
             layout: None,
             node: NodeKey::Auto(Auto::Auto),
             advance: Interval::from_secs(60),
@@ -235,7 +242,7 @@ pub struct Table {
     /// The column that is filled; "auto": the table's AUTO_INCREMENT column, else the one integer that is its primary key.
     #[schemars(example = &"id", length(min = 1))]
     pub column: Option<String>,
-    /// "name" in this file's schema, or "schema.name".
+    /// "name" in this file's schema, or "schema.name"; for patterns a template, "{table}" or "{schema}.{table}": a generator for each table.
     #[schemars(example = &"orders", length(min = 1))]
     pub generator: Option<String>,
     /// Ids that the client writes itself: "keep", the default for a timestamp generator, stores them; "advance", the default for
@@ -246,8 +253,11 @@ pub struct Table {
     pub insert_id: InsertId,
     /// "on"; "shadow": what would become of each statement is counted and logged, and all go on as they came; "off": as if the rule were not there.
     pub mode: Mode,
-    /// When there is no id to be had: "refuse" with 1467 ("native", leave it to AUTO_INCREMENT: not in this version).
+    /// What happens when there is no id to be had (the store is away, a clock or a lock is lost): "refuse" with 1467, or "native": the server numbers the rows, where the table keeps its AUTO_INCREMENT.
     pub unavailable: Unavailable,
+    /// When a generated id is in the table already, because somebody inserts past Rowstamp (error 1062, which the client gets): "raise", log
+    /// and count it and go on above the table's ids, once a second at most; "report", log and count it.
+    pub collide: Collide,
 }
 
 impl Default for Table {
@@ -259,6 +269,7 @@ impl Default for Table {
             insert_id: InsertId::Session,
             mode: Mode::On,
             unavailable: Unavailable::Refuse,
+            collide: Collide::Raise,
         }
     }
 }

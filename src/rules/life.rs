@@ -12,7 +12,7 @@ const LIFE_MIN: Duration = Duration::from_hours(5 * 8766);
 
 /// Generators that have no ids at `now`, or soon will have none.
 pub fn short_lived(rules: &RuleSet, now: Moment) -> Vec<Finding> {
-    let errors = rules.generators().filter_map(|generator| {
+    let errors = rules.specs().filter_map(|generator| {
         let GeneratorKind::Timestamp(timestamp) = &generator.kind else { return None };
         let layout = &timestamp.layout;
         let (epoch, end) = (layout.epoch(), layout.end());

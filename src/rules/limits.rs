@@ -21,8 +21,8 @@ struct Count {
 
 impl Count {
     fn add(&mut self, other: Count) {
-        self.generators += other.generators;
-        self.tables += other.tables;
+        self.generators = self.generators.saturating_add(other.generators);
+        self.tables = self.tables.saturating_add(other.tables);
     }
 
     fn excess(self, file: &Path, of_file: Count) -> Option<Finding> {
@@ -80,7 +80,11 @@ fn headers(file: &Path) -> std::io::Result<Count> {
 pub(super) fn are_exceeded(sources: &[Source<RulesFile>], findings: &mut Findings) -> bool {
     let mut all = Count::default();
     for source in sources {
-        let of_file = Count { generators: source.keys.generators.len(), tables: source.keys.tables.len() };
+        let schemas = source.keys.schemas.len().max(1);
+        let of_file = Count {
+            generators: source.keys.generators.len().saturating_mul(schemas),
+            tables: source.keys.tables.len().saturating_mul(schemas),
+        };
         all.add(of_file);
         if let Some(finding) = all.excess(&source.file, of_file) {
             findings.push(finding);
@@ -134,5 +138,10 @@ mod tests {
         }
         let inline = inline.trim_end_matches(',').to_owned() + "}\n[generators.g]\nkind = \"sequence\"\n";
         check(&[("a.toml", inline)], &format!("has {} tables", TABLES_MAX + 1));
+        // A rule for each of several databases.
+        let schemas: Vec<_> = (0..1_000).map(|n| format!("\"s{n}\"")).collect();
+        let several = format!("schemas = [{}]\n", schemas.join(","));
+        let of_many = generators(21).replace("schema = \"shop\"\n", &several);
+        check(&[("a.toml", of_many)], "has 21000 generators");
     }
 }

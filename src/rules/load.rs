@@ -1,19 +1,22 @@
 //! The files of a rules folder -> the rules, or everything that is wrong with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+mod clash;
 
 use super::keys::RulesFile;
 use super::limits;
 use super::model::{Explicit, GeneratorKind, GeneratorName, GeneratorSpec, Origin, Rule};
-use super::pattern;
+use super::pattern::is_pattern;
 use super::set::RuleSet;
 use super::spec;
+use super::template::{self, words};
+use crate::ids::sequence::SequenceSpec;
 use crate::toml_file::{self, Finding, Findings, Severity, Source, join, nearest};
 
-/// Patterns of one schema: each INSERT into a table that has no rule of its own tries them all.
-const PATTERNS_MAX: usize = 1000;
 /// Generators that a misspelt name is compared with.
 const NAMES_COMPARED_MAX: usize = 100;
 
@@ -61,85 +64,140 @@ pub(super) fn link(
         return Err(findings.sorted());
     }
     let mut link = Link { generators: BTreeMap::new(), rules: BTreeMap::new(), findings: &mut findings };
-    for source in sources {
-        link.generators_of(source);
+    let schemas: Vec<_> = sources.iter().map(|source| spec::schemas(source, link.findings)).collect();
+    for (source, schemas) in sources.iter().zip(&schemas) {
+        link.generators_of(source, schemas);
     }
-    for source in sources {
-        link.tables_of(source);
+    for (source, schemas) in sources.iter().zip(&schemas) {
+        link.tables_of(source, schemas);
     }
-    link.patterns();
+    let found = clash::patterns(link.rules.values());
+    link.findings.extend(found);
+    let found = clash::kinds(&link);
+    link.findings.extend(found);
     link.unused();
     let Link { generators, rules, .. } = link;
     if findings.has_errors() {
         return Err(findings.sorted());
     }
-    Ok((RuleSet::new(generators.into_values().filter_map(|one| one.spec), rules.into_values()), findings))
+    let specs = generators.into_values().filter_map(|one| one.spec).map(Arc::unwrap_or_clone);
+    Ok((RuleSet::new(specs, rules.into_values()), findings))
 }
 
 struct Link<'a> {
-    generators: BTreeMap<GeneratorName, Defined>,
-    /// By schema and table.
+    generators: BTreeMap<Place, Defined>,
+    /// By schema and table, as they are written.
     rules: BTreeMap<(String, String), Rule>,
     findings: &'a mut Findings,
 }
 
+/// A generator's name, and the pattern of schemas whose files mean it: by a name of each schema's own another pattern's
+/// files mean others.
+type Place = (GeneratorName, Option<String>);
+
 /// A generator's name is taken even where its definition is bad, so that its tables are not blamed
 /// too.
 struct Defined {
-    spec: Option<GeneratorSpec>,
+    spec: Option<Arc<GeneratorSpec>>,
     origin: Origin,
     is_used: bool,
 }
 
 impl Link<'_> {
-    fn generators_of(&mut self, source: &Source<RulesFile>) {
-        let Some(schema) = &source.keys.schema else { return };
+    fn generators_of(&mut self, source: &Source<RulesFile>, schemas: &[&str]) {
         for (name, generator) in &source.keys.generators {
             let key = join("generators", name);
             let origin = origin(source, &key);
-            let kind = spec::kind(source, &key, name, generator, self.findings);
-            let name = GeneratorName { schema: schema.clone(), name: name.clone() };
-            if let Some(first) = self.generators.get(&name) {
-                let first = &first.origin;
-                let text = format!("{name} is defined at {first} already; rename one of them, or remove it");
-                self.findings.push(source.error(&key, text));
-                continue;
+            for (nth, schema) in schemas.iter().enumerate() {
+                let place = place_of(schema, name, false);
+                let name = place.0.clone();
+                let mut ignored = Findings::default();
+                // What is wrong with one is wrong with all.
+                let findings = if nth == 0 { &mut *self.findings } else { &mut ignored };
+                let kind = spec::kind(source, &key, &name, generator, findings);
+                if let Some(first) = self.generators.get(&place) {
+                    let first = &first.origin;
+                    let text =
+                        format!("{name} is defined at {first} already; rename one of them, or remove it");
+                    self.findings.push(source.error(&key, text));
+                    continue;
+                }
+                let sql = generator.sql;
+                let is_template =
+                    [&name.schema, &name.name].iter().any(|part| template::literal(part) != **part);
+                if sql && is_template && nth == 0 {
+                    let text = format!(
+                        "{name} stands for generators that are made for tables, which no call in SQL names; define one with a name of its own, or leave sql out"
+                    );
+                    self.findings.push(source.error(&join(&key, "sql"), text));
+                }
+                let spec =
+                    kind.map(|kind| Arc::new(GeneratorSpec { name, kind, sql, origin: origin.clone() }));
+                self.generators.insert(place, Defined { spec, origin: origin.clone(), is_used: sql });
             }
-            let spec = kind.map(|kind| GeneratorSpec { name: name.clone(), kind, origin: origin.clone() });
-            self.generators.insert(name, Defined { spec, origin, is_used: false });
         }
     }
 
-    fn tables_of(&mut self, source: &Source<RulesFile>) {
-        let Some(schema) = &source.keys.schema else { return };
+    fn tables_of(&mut self, source: &Source<RulesFile>, schemas: &[&str]) {
         for (name, table) in &source.keys.tables {
             let key = join("tables", name);
             self.findings.extend(spec::table_errors(source, &key, name, table));
-            let (Some(column), Some(written)) = (&table.column, &table.generator) else { continue };
-            let generator = generator_name(schema, written);
-            self.use_generator(source, &key, &generator);
-            let explicit = self.explicit(source, &key, table.explicit, &generator);
-            let rule = Rule {
-                schema: schema.clone(),
-                table: name.clone(),
-                column: column.clone(),
-                generator,
-                explicit,
-                insert_id: table.insert_id,
-                mode: table.mode,
-                unavailable: table.unavailable,
-                origin: origin(source, &key),
+            let Some(written) = table.generator.as_ref().filter(|written| words(written).is_ok()) else {
+                continue;
             };
-            let place = (schema.clone(), name.clone());
-            match self.rules.get(&place) {
-                Some(first) => {
-                    let first = &first.origin;
-                    let text = format!("{schema}.{name} has a rule at {first} already; keep one of them");
-                    self.findings.push(source.error(&key, text));
+            for (nth, schema) in schemas.iter().enumerate() {
+                let place = place_of(schema, written, true);
+                if !self.is_made_of_defaults(source, &place, &key) {
+                    // What is wrong with one is wrong with all.
+                    // A wildcard was told above.
+                    let is_told = nth == 0 && !written.contains(['*', '?']);
+                    self.use_generator(source, &key, &place, is_told);
                 }
-                None => drop(self.rules.insert(place, rule)),
+                let Some(column) = &table.column else { continue };
+                let explicit = self.explicit(source, (&key, nth == 0), table.explicit, &place);
+                let made_from = self.generators.get(&place).and_then(|defined| defined.spec.clone());
+                let rule = Rule {
+                    schema: (*schema).to_owned(),
+                    of_schemas: is_pattern(schema).then(|| (*schema).to_owned()),
+                    table: name.clone(),
+                    column: column.clone(),
+                    made_from: made_from.filter(|_| place.0.is_template()),
+                    generator: place.0,
+                    explicit,
+                    insert_id: table.insert_id,
+                    mode: table.mode,
+                    unavailable: table.unavailable,
+                    collide: table.collide,
+                    origin: origin(source, &key),
+                };
+                let place = (rule.schema.clone(), name.clone());
+                match self.rules.get(&place) {
+                    Some(first) => {
+                        let first = &first.origin;
+                        let text = format!("{schema}.{name} has a rule at {first} already; keep one of them");
+                        self.findings.push(source.error(&key, text));
+                    }
+                    None => drop(self.rules.insert(place, rule)),
+                }
             }
         }
+    }
+
+    /// A template that nobody defines stands for sequences with the defaults, unless the file defines another one: whoever
+    /// writes one does not mean the defaults.
+    fn is_made_of_defaults(&mut self, source: &Source<RulesFile>, place: &Place, table_key: &str) -> bool {
+        let defines = |name: &String| words(name) == Ok(true);
+        let name = &place.0;
+        let is_defined = self.generators.contains_key(place) || source.keys.generators.keys().any(defines);
+        if is_defined || !(name.name.contains(template::TABLE) || name.name.contains(template::SCHEMA)) {
+            return false;
+        }
+        let origin = origin(source, table_key);
+        let kind = GeneratorKind::Sequence(SequenceSpec::default());
+        let spec =
+            Some(Arc::new(GeneratorSpec { name: name.clone(), kind, sql: false, origin: origin.clone() }));
+        self.generators.insert(place.clone(), Defined { spec, origin, is_used: true });
+        true
     }
 
     /// A sequence must learn of ids that it did not make. A timestamp generator has no use for
@@ -147,13 +205,14 @@ impl Link<'_> {
     fn explicit(
         &mut self,
         source: &Source<RulesFile>,
-        table_key: &str,
+        (table_key, is_told): (&str, bool),
         written: Option<Explicit>,
-        name: &GeneratorName,
+        place: &Place,
     ) -> Explicit {
-        let spec = self.generators.get(name).and_then(|defined| defined.spec.as_ref());
+        let name = &place.0;
+        let spec = self.generators.get(place).and_then(|defined| defined.spec.as_ref());
         let is_timestamp = spec.is_some_and(|spec| matches!(spec.kind, GeneratorKind::Timestamp(_)));
-        if is_timestamp && written == Some(Explicit::Advance) {
+        if is_told && is_timestamp && written == Some(Explicit::Advance) {
             let text = format!(
                 "\"advance\" is for sequences, and {name} is a timestamp generator; write \"keep\" or \"reject\""
             );
@@ -162,58 +221,38 @@ impl Link<'_> {
         written.unwrap_or(if is_timestamp { Explicit::Keep } else { Explicit::Advance })
     }
 
-    fn use_generator(&mut self, source: &Source<RulesFile>, table_key: &str, name: &GeneratorName) {
-        if let Some(defined) = self.generators.get_mut(name) {
+    /// `is_told`: a generator that is not there is an error.
+    fn use_generator(&mut self, source: &Source<RulesFile>, table_key: &str, place: &Place, is_told: bool) {
+        if let Some(defined) = self.generators.get_mut(place) {
             defined.is_used = true;
             return;
         }
-        let key = join(table_key, "generator");
+        if !is_told {
+            return;
+        }
+        let (name, key) = (&place.0, join(table_key, "generator"));
         // As many as a person wrote: comparing each name with each would take for ever in a file
         // made to.
         let compared = self.generators.keys().take(NAMES_COMPARED_MAX);
-        let known: Vec<String> = compared.map(ToString::to_string).collect();
+        let known: Vec<String> = compared.map(|(name, _)| name.to_string()).collect();
         let text = match nearest(&name.to_string(), known.iter().map(String::as_str)) {
             Some(near) => format!("there is no generator {name}; did you mean {near}?"),
-            None => format!("there is no generator {name}; define [generators.{}] for it", name.name),
+            None => format!(
+                "there is no generator {name}; define {} for it",
+                spec::header("generators", &name.name)
+            ),
         };
         self.findings.push(source.error(&key, text));
     }
 
-    /// A pattern that lies within another one of its schema could never tell its tables from the
-    /// other's.
-    fn patterns(&mut self) {
-        let mut by_schema: BTreeMap<&str, Vec<&Rule>> = BTreeMap::new();
-        for rule in self.rules.values().filter(|rule| pattern::is_pattern(&rule.table)) {
-            by_schema.entry(&rule.schema).or_default().push(rule);
-        }
-        for (schema, rules) in by_schema {
-            if let Some(one_too_many) = rules.get(PATTERNS_MAX) {
-                let text = format!(
-                    "schema {schema} has {} patterns, and {PATTERNS_MAX} are the most; name tables exactly, or by wider \
-                     patterns",
-                    rules.len()
-                );
-                self.findings.push(about(one_too_many, text));
+    fn unused(&mut self) {
+        // Where it is one for each of several schemas, each of them is drawn from or none.
+        let mut told = BTreeSet::new();
+        for ((name, _), defined) in self.generators.iter().filter(|(_, defined)| !defined.is_used) {
+            let Origin { file, line } = &defined.origin;
+            if !told.insert((file, line)) {
                 continue;
             }
-            for narrow in &rules {
-                let wider = rules
-                    .iter()
-                    .find(|wide| wide.table != narrow.table && pattern::covers(&wide.table, &narrow.table));
-                if let Some(wide) = wider {
-                    let text = format!(
-                        "all its tables are matched by {:?} ({}) too; only an exact name beats a pattern",
-                        wide.table, wide.origin
-                    );
-                    self.findings.push(about(narrow, text));
-                }
-            }
-        }
-    }
-
-    fn unused(&mut self) {
-        for (name, defined) in self.generators.iter().filter(|(_, defined)| !defined.is_used) {
-            let Origin { file, line } = &defined.origin;
             let key = join("generators", &name.name);
             let error = Finding::error(file, Some(*line), Some(&key), "no table draws from it");
             self.findings.push(Finding { severity: Severity::Warning, ..error });
@@ -229,19 +268,34 @@ fn origin(source: &Source<RulesFile>, key: &str) -> Origin {
     Origin { file: source.file.clone(), line: source.line(key) }
 }
 
-/// "name", or "schema.name", where the schema may have dots of its own.
-fn generator_name(schema: &str, written: &str) -> GeneratorName {
-    let (schema, name) = written.rsplit_once('.').unwrap_or((schema, written));
-    GeneratorName { schema: schema.to_owned(), name: name.to_owned() }
+/// The generator that a file for `schema` calls so: "name", or where `is_whole` "schema.name", where the schema may have dots of its own. A name
+/// without a schema is of the table's own, which a pattern of schemas does not tell yet.
+fn place_of(schema: &str, written: &str, is_whole: bool) -> Place {
+    let is_wide = is_pattern(schema);
+    let own = if is_wide { template::SCHEMA } else { schema };
+    let (of, name) = written
+        .rsplit_once('.')
+        .filter(|(of, _)| is_whole || *of == template::SCHEMA)
+        .unwrap_or((own, written));
+    let name = GeneratorName { schema: of.to_owned(), name: name.to_owned() };
+    let name = if is_wide { name } else { name.of_schema(schema) };
+    let is_of_each = name.schema.contains(template::SCHEMA);
+    (name, is_of_each.then(|| schema.to_owned()))
 }
 
 #[cfg(test)]
 impl RuleSet {
     /// The rules of a file with this text.
     pub(crate) fn of_text(text: &str) -> RuleSet {
+        RuleSet::of_texts(&[text])
+    }
+
+    /// The rules of several files.
+    pub(crate) fn of_texts(texts: &[&str]) -> RuleSet {
         let mut findings = Findings::default();
-        let source = toml_file::parse(Path::new("rules.toml"), text, &mut findings);
-        let (rules, _) = link(&[source.expect("it is TOML")], findings).expect("the rules are right");
+        let mut parse = |text: &&str| toml_file::parse(Path::new("rules.toml"), text, &mut findings);
+        let sources: Vec<_> = texts.iter().map(|text| parse(text).expect("it is TOML")).collect();
+        let (rules, _) = link(&sources, findings).expect("the rules are right");
         rules
     }
 }

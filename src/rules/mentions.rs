@@ -10,7 +10,10 @@
 
 use std::collections::HashMap;
 
-use super::pattern::is_pattern;
+mod words;
+
+use self::words::{Lengths, Piece, is_word_byte, longest_word};
+use super::pattern::{self, is_pattern};
 
 /// What was found in a text.
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
@@ -27,6 +30,10 @@ pub struct Mention {
     pub dynamic: bool,
     /// USE: the default database may be another one after it.
     pub moves: bool,
+    /// The words of a call that draws an id are in it, and those of a generator that it may draw from.
+    pub draws: bool,
+    /// Some of these words are.
+    pub draw_words: bool,
 }
 
 /// The default database of the sender of a text.
@@ -50,16 +57,18 @@ impl<'a> DefaultSchema<'a> {
 pub struct Mentions {
     /// In lower case.
     words: HashMap<Box<[u8]>, Vec<Target>>,
-    /// For each first byte, a bit for each length of the words that begin with it.
     lengths: Lengths,
     /// Words that a pattern, or a character beyond ASCII, lets go on.
     pieces: Vec<(Piece, Target)>,
     /// Names without a word of ASCII: every text may hold them; `true`: only one with bytes beyond
     /// ASCII.
     wordless: Vec<(bool, Target)>,
-    /// In lower case. The place of one is its bit in a [`Schemas`]; all after the last bit share
-    /// that.
+    /// In lower case. The place of one is its bit in a [`Schemas`]; all after the last share it.
     schemas: Vec<String>,
+    /// Of these the places of patterns.
+    wide: Vec<usize>,
+    /// There are generators that calls draw from.
+    draws: bool,
 }
 
 /// A set of schemas, by their places in [`Mentions::schemas`].
@@ -72,63 +81,18 @@ enum Target {
     Schema(Schemas),
     Dynamic,
     Use,
-}
-
-#[derive(Debug)]
-struct Lengths([u64; 256]);
-
-impl Default for Lengths {
-    fn default() -> Self {
-        Lengths([0; 256])
-    }
-}
-
-impl Lengths {
-    fn bit(word: &[u8]) -> u64 {
-        1 << word.len().min(63)
-    }
-
-    fn add(&mut self, word: &[u8]) {
-        if let Some(first) = word.first()
-            && let Some(lengths) = self.0.get_mut(usize::from(*first))
-        {
-            *lengths |= Lengths::bit(word);
-        }
-    }
-
-    fn may_hold(&self, word: &[u8]) -> bool {
-        word.first()
-            .and_then(|first| self.0.get(usize::from(first.to_ascii_lowercase())))
-            .is_some_and(|lengths| lengths & Lengths::bit(word) != 0)
-    }
-}
-
-/// A piece of a word.
-#[derive(Debug)]
-struct Piece {
-    /// In lower case.
-    bytes: Box<[u8]>,
-    /// The text's word begins, ends with it.
-    begins: bool,
-    ends: bool,
-}
-
-impl Piece {
-    fn is_in(&self, word: &[u8]) -> bool {
-        let fits = |at: Option<&[u8]>| at.is_some_and(|at| at.eq_ignore_ascii_case(&self.bytes));
-        match (self.begins, self.ends) {
-            (true, true) => fits(Some(word)),
-            (true, false) => fits(word.get(..self.bytes.len())),
-            (false, true) => fits(word.len().checked_sub(self.bytes.len()).and_then(|from| word.get(from..))),
-            (false, false) => word.windows(self.bytes.len()).any(|window| fits(Some(window))),
-        }
-    }
+    /// A generator that calls draw from.
+    Generator,
+    /// NEXTVAL and its like.
+    Call,
+    /// NEXT, PREVIOUS, which make a call with VALUE.
+    CallBegins,
+    CallGoesOn,
 }
 
 /// Whether the word USE may begin a statement, unlike that of an index hint: before it is nothing,
-/// the end of a statement, the FOR of SET STATEMENT, the quote of a text within the text, or what
-/// may be a comment or its version.
-fn may_begin_with_use(text: &[u8]) -> bool {
+/// a statement's end, SET STATEMENT's FOR, perhaps a comment, or the quote of a text that is run.
+fn may_begin_with_use(text: &[u8], dynamic: bool) -> bool {
     memchr::memchr2_iter(b'u', b'U', text).any(|at| {
         let (before, word) = text.split_at(at);
         let is_word = word.get(..3).is_some_and(|word| word.eq_ignore_ascii_case(b"use"))
@@ -145,55 +109,15 @@ fn may_begin_with_use(text: &[u8]) -> bool {
             && (is_new_line && has_comment
                 || is_versioned
                 || last_word.eq_ignore_ascii_case(b"for")
-                || head.last().is_none_or(|byte| matches!(byte, b';' | b'/' | b'\'' | b'"')))
+                || head.last().is_none_or(|byte| match byte {
+                    b'\'' | b'"' => dynamic,
+                    byte => matches!(byte, b';' | b'/'),
+                }))
     })
 }
 
-/// By a table: every byte of every text is looked at.
-fn is_word_byte(byte: u8) -> bool {
-    const IS_ONE: [bool; 256] = {
-        let mut table = [false; 256];
-        let mut byte = 0;
-        while byte < table.len() {
-            #[allow(clippy::cast_possible_truncation, clippy::indexing_slicing)] // Below 256.
-            {
-                table[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_';
-            }
-            byte += 1;
-        }
-        table
-    };
-    IS_ONE.get(usize::from(byte)).copied().unwrap_or_default()
-}
-
-/// The longest run of word bytes in a name, in lower case, and whether a text's word begins and
-/// ends with it.
-fn longest_word(name: &str, is_pattern: bool) -> Option<Piece> {
-    let is_wild = |byte: Option<&u8>| is_pattern && byte.is_some_and(|b| matches!(b, b'*' | b'?'));
-    let bytes = name.as_bytes();
-    let mut at = 0;
-    let mut longest: Option<Piece> = None;
-    while at < bytes.len() {
-        let rest = bytes.get(at..).unwrap_or_default();
-        let run = rest.iter().take_while(|b| is_word_byte(**b)).count();
-        if run > longest.as_ref().map_or(0, |piece| piece.bytes.len()) {
-            let before = at.checked_sub(1).and_then(|at| bytes.get(at));
-            let after = bytes.get(at + run);
-            longest = Some(Piece {
-                bytes: rest.get(..run).unwrap_or_default().to_ascii_lowercase().into(),
-                // The last byte of a character may be a letter in the client's character set.
-                begins: !is_wild(before) && before.is_none_or(u8::is_ascii),
-                ends: !is_wild(after),
-            });
-        }
-        at += run.max(1);
-    }
-    longest
-}
-
 impl Mentions {
-    /// Of names by schema and table; `true`: the table's name may be a pattern. Schemas are no
-    /// patterns.
+    /// Of names by schema and table; `true`: both may be patterns.
     pub fn new<'a>(names: impl IntoIterator<Item = (&'a str, &'a str, bool)>) -> Self {
         let mut mentions = Mentions::default();
         for (schema, table, may_be_pattern) in names {
@@ -202,7 +126,9 @@ impl Mentions {
             let place = known.unwrap_or_else(|| {
                 mentions.schemas.push(schema.clone());
                 let place = mentions.schemas.len() - 1;
-                mentions.add(&schema, false, Target::Schema(bit(place)));
+                let is_wide = may_be_pattern && is_pattern(&schema);
+                mentions.wide.extend(is_wide.then_some(place));
+                mentions.add(&schema, is_wide, Target::Schema(bit(place)));
                 place
             });
             mentions.add(table, may_be_pattern && is_pattern(table), Target::Table(bit(place)));
@@ -213,6 +139,30 @@ impl Mentions {
         }
         mentions.add("use", false, Target::Use);
         mentions
+    }
+
+    /// The same, and calls that draw from the generators of these names.
+    #[must_use]
+    pub fn and_draws<'a>(mut self, generators: impl IntoIterator<Item = &'a str>) -> Self {
+        for name in generators {
+            self.add(name, false, Target::Generator);
+            self.draws = true;
+        }
+        if self.draws {
+            for word in ["nextval", "lastval", "rowstamp_take"] {
+                self.add(word, false, Target::Call);
+            }
+            for word in ["next", "previous"] {
+                self.add(word, false, Target::CallBegins);
+            }
+            self.add("value", false, Target::CallGoesOn);
+        }
+        self
+    }
+
+    /// Whether a text can draw ids at all.
+    pub fn has_draws(&self) -> bool {
+        self.draws
     }
 
     fn add(&mut self, name: &str, is_pattern: bool, target: Target) {
@@ -239,9 +189,16 @@ impl Mentions {
     /// Looks at a text, or at the part of one that is there.
     pub fn in_text(&self, text: &[u8], default: DefaultSchema<'_>) -> Mention {
         let mut found = Found { default: self.schemas_of(default), ..Found::default() };
-        if has_letters_of_ascii(text) {
-            self.words.values().flatten().for_each(|target| found.note(*target));
-            self.pieces.iter().for_each(|(_, target)| found.note(*target));
+        let letters = letters_of_ascii(text);
+        if !letters.is_empty() {
+            let may_be = |word: &[u8]| word.iter().any(|byte| letters.contains(&byte.to_ascii_lowercase()));
+            let words = self.words.iter().filter(|(word, _)| may_be(word)).flat_map(|(_, targets)| targets);
+            let pieces = self.pieces.iter().filter(|(piece, _)| may_be(&piece.bytes));
+            let targets = words.chain(pieces.map(|(_, target)| target));
+            // Keywords are of ASCII.
+            targets
+                .filter(|target| matches!(target, Target::Table(_) | Target::Schema(_) | Target::Generator))
+                .for_each(|target| found.note(*target));
         }
         if !self.wordless.is_empty() {
             let is_ascii = text.is_ascii();
@@ -262,7 +219,7 @@ impl Mentions {
                 }
             }
         }
-        found.moves = found.moves && (has_letters_of_ascii(text) || may_begin_with_use(text));
+        found.moves = found.moves && may_begin_with_use(text, found.dynamic);
         found.mention()
     }
 
@@ -278,7 +235,8 @@ impl Mentions {
             DefaultSchema::Is(name) => {
                 let is_it =
                     |schema: &String| schema.eq_ignore_ascii_case(name) || *schema == name.to_lowercase();
-                self.schemas.iter().position(is_it).map_or(0, bit)
+                let exact = self.schemas.iter().position(is_it).map_or(0, bit);
+                self.wide.iter().fold(exact, |all, &place| all | self.wide_bit(place, name))
             }
             DefaultSchema::OneOf(one, others) => {
                 let others = others.iter().map(|name| DefaultSchema::Is(name));
@@ -288,12 +246,27 @@ impl Mentions {
     }
 }
 
-/// Whether it has a character beyond ASCII whose lower case is a letter of ASCII: a server that
-/// compares names in lower case takes it for that letter. They are U+212A, the Kelvin sign, and
+impl Mentions {
+    /// The bit of a pattern of schemas, where it means this one.
+    fn wide_bit(&self, place: usize, name: &str) -> Schemas {
+        let fits = |pattern: &String| pattern::matches(pattern, &name.to_lowercase());
+        self.schemas.get(place).filter(|pattern| fits(pattern)).map_or(0, |_| bit(place))
+    }
+}
+
+/// The letters of ASCII that are the lower case of a character in it that is beyond ASCII: a server
+/// that compares names in lower case takes it for that letter. They are U+212A, the Kelvin sign, and
 /// U+0130, the I with a dot.
-fn has_letters_of_ascii(text: &[u8]) -> bool {
-    let has = |letter: &&str| memchr::memmem::find(text, letter.as_bytes()).is_some();
-    !text.is_ascii() && ["\u{212a}", "\u{130}"].iter().any(has)
+pub fn letters_of_ascii(text: &[u8]) -> Vec<u8> {
+    if text.is_ascii() {
+        return Vec::new();
+    }
+    let has = |letter: &str| memchr::memmem::find(text, letter.as_bytes()).is_some();
+    [("\u{212a}", b'k'), ("\u{130}", b'i')]
+        .iter()
+        .filter(|(beyond, _)| has(beyond))
+        .map(|(_, letter)| *letter)
+        .collect()
 }
 
 fn bit(place: usize) -> Schemas {
@@ -301,6 +274,7 @@ fn bit(place: usize) -> Schemas {
 }
 
 /// What was found in a text so far.
+#[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Default)]
 struct Found {
     /// The default database, among the schemas.
@@ -310,6 +284,10 @@ struct Found {
     schemas: Schemas,
     dynamic: bool,
     moves: bool,
+    generator: bool,
+    call: bool,
+    call_begins: bool,
+    call_goes_on: bool,
 }
 
 impl Found {
@@ -319,6 +297,10 @@ impl Found {
             Target::Schema(schemas) => self.schemas |= schemas,
             Target::Dynamic => self.dynamic = true,
             Target::Use => self.moves = true,
+            Target::Generator => self.generator = true,
+            Target::Call => self.call = true,
+            Target::CallBegins => self.call_begins = true,
+            Target::CallGoesOn => self.call_goes_on = true,
         }
     }
 
@@ -329,155 +311,11 @@ impl Found {
             schema: self.schemas != 0,
             dynamic: self.dynamic,
             moves: self.moves,
+            draw_words: self.generator || self.call,
+            draws: self.generator && (self.call || self.call_begins && self.call_goes_on),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{DefaultSchema, Mentions};
-    use crate::rules::pattern;
-    use proptest::prelude::{Just, any, prop_assert, prop_oneof, proptest};
-
-    const NAMES: &[(&str, &str, bool)] = &[
-        ("shop", "orders", true),
-        ("shop", "order_item_*", true),
-        ("shop", "*_log", true),
-        ("shop", "a-b c", true),
-        ("crm", "x*y", true),
-        ("crm", "таблица", true),
-        ("crm", "表t1", true),
-        ("all", "*", true),
-    ];
-
-    /// Letters: t a table, s a schema, d dynamic, u USE.
-    #[track_caller]
-    fn check(default: DefaultSchema<'_>, text: &str, expect: &str) {
-        let mention = Mentions::new(NAMES.iter().copied()).in_text(text.as_bytes(), default);
-        let flags =
-            [(mention.table, 't'), (mention.schema, 's'), (mention.dynamic, 'd'), (mention.moves, 'u')];
-        let found: String = flags.iter().filter(|(is, _)| *is).map(|(_, letter)| letter).collect();
-        assert_eq!(found, expect, "{default:?} {text}");
-    }
-
-    #[test]
-    fn what_may_move() {
-        for text in [
-            "USE a",
-            " use a",
-            "SELECT 1; use a",
-            "/* b */ use a",
-            "-- b\nuse a",
-            "/*!50000 use a */",
-            "/*!use a */",
-            "SET STATEMENT a=1 FOR USE a",
-            "EXECUTE IMMEDIATE 'USE a'",
-            "EXECUTE IMMEDIATE \" use a\"",
-            "use`a`",
-        ] {
-            check(DefaultSchema::None, text, if text.contains("IMMEDIATE") { "du" } else { "u" });
-        }
-        for text in [
-            "SELECT * FROM t1 USE INDEX (a)",
-            "SELECT * FROM `t` use key ()",
-            "CREATE TABLE used(use_ INT)",
-            "CREATE PROCEDURE p()\nUSE a",
-        ] {
-            check(DefaultSchema::None, text, "");
-        }
-    }
-
-    #[test]
-    fn words() {
-        let shop = DefaultSchema::Is("Shop");
-        check(shop, "insert into orders values(1)", "t");
-        check(shop, "INSERT INTO `ORDERS`(a) VALUES(1)", "t");
-        check(shop, "INSERT INTO shop.orders VALUES(1)", "ts");
-        check(shop, "/*!INSERT*/INTO/**/orders", "t");
-        check(shop, "insert into orders2 values('order')", "");
-        check(shop, "insert into my_orders values(1)", "");
-        check(shop, "insert into order_item_7 values(1)", "t");
-        check(shop, "insert into order_item values(1)", "");
-        check(shop, "insert into audit_log values(1)", "t");
-        check(shop, "insert into audit_log2 values(1)", "");
-        check(shop, "insert into `a-b c` values(1)", "t");
-        check(shop, "insert into crm.`x1y` values(1)", "ts");
-        check(shop, "insert into x1y values(1)", "");
-        check(shop, "PREPARE s FROM 'select 1'", "d");
-        check(shop, "execute immediate @s", "d");
-        check(shop, "use x", "u");
-        check(shop, "", "");
-        check(shop, "insert into au\u{130}x values(1)", "tsdu");
-    }
-
-    #[test]
-    fn the_default_database() {
-        check(DefaultSchema::Is("other"), "insert into orders values(1)", "");
-        check(DefaultSchema::None, "insert into orders values(1)", "");
-        check(DefaultSchema::Unknown, "insert into orders values(1)", "t");
-        check(DefaultSchema::Is("other"), "insert into SHOP . orders values(1)", "ts");
-        check(DefaultSchema::Is("all"), "insert into anything values(1)", "t");
-        let others = ["all".to_owned()];
-        check(DefaultSchema::OneOf(Some("other"), &others), "insert into anything values(1)", "t");
-        check(DefaultSchema::OneOf(Some("shop"), &others[..0]), "insert into orders values(1)", "t");
-        check(DefaultSchema::OneOf(None, &["other".to_owned()]), "insert into orders values(1)", "");
-        check(DefaultSchema::Is("other"), "insert into `all`.x values(1)", "ts");
-        check(DefaultSchema::Is("crm"), "insert into таблица values(1)", "t");
-        check(DefaultSchema::Is("crm"), "insert into y values('ü')", "t");
-        check(DefaultSchema::Is("crm"), "insert into y values('u')", "");
-        check(DefaultSchema::Is("crm"), "insert into 表t1 values(1)", "t");
-    }
-
-    #[test]
-    fn without_names() {
-        let mentions = Mentions::new([]);
-        assert!(mentions.is_empty());
-        assert_eq!(
-            mentions.in_text(b"insert into t values(1)", DefaultSchema::Unknown),
-            super::Mention::default()
-        );
-    }
-
-    #[test]
-    fn more_schemas_than_bits() {
-        let schemas: Vec<String> = (0..200).map(|n| format!("s{n}")).collect();
-        let mentions = Mentions::new(schemas.iter().map(|schema| (schema.as_str(), "t", true)));
-        for schema in &schemas {
-            assert!(mentions.in_text(b"insert into t values()", DefaultSchema::Is(schema)).table, "{schema}");
-        }
-        assert!(!mentions.in_text(b"insert into t values()", DefaultSchema::Is("other")).table);
-    }
-
-    /// A name as a client may write it: quoted or not, in any letter case.
-    fn written(name: &str, quoted: bool, upper: &[bool]) -> String {
-        let cased: String = name
-            .chars()
-            .zip(upper.iter().cycle())
-            .map(|(c, upper)| if *upper && c.is_ascii() { c.to_ascii_uppercase() } else { c })
-            .collect();
-        if quoted { format!("`{}`", cased.replace('`', "``")) } else { cased }
-    }
-
-    proptest! {
-        /// What a rule names is never missed, however it is written and whatever stands around it.
-        #[test]
-        fn a_name_that_is_there_is_seen(
-            pattern in "[a-zé_$` *?-]{1,8}",
-            filler in "[a-z0-9_$é`]{0,4}",
-            upper in proptest::collection::vec(any::<bool>(), 1..9),
-            quoted: bool,
-            qualified: bool,
-            around in prop_oneof![Just(""), Just(" "), Just("/**/"), Just("\n")],
-        ) {
-            let name = pattern.replace('*', &filler).replace('?', "q");
-            let is_plain = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$'));
-            proptest::prop_assume!(pattern::matches(&pattern, &name) && !name.is_empty() && (quoted || is_plain));
-            let mentions = Mentions::new([("db", pattern.as_str(), true)]);
-            let name = written(&name, quoted, &upper);
-            let schema = if qualified { "DB." } else { "" };
-            let text = format!("INSERT INTO{around} {schema}{name}{around} VALUES(1)");
-            let default = if qualified { DefaultSchema::None } else { DefaultSchema::Is("db") };
-            prop_assert!(mentions.in_text(text.as_bytes(), default).table, "{}", text);
-        }
-    }
-}
+mod tests;

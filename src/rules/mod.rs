@@ -1,7 +1,7 @@
 //! Which table's column is filled by which generator.
 //!
 //! [`keys`] is what may be written, [`load()`] reads and links the files, [`model`] is what acts,
-//! [`set`] finds the rule of a table, [`pattern`] matches names, [`mentions`] tells which texts can
+//! [`set`] finds the rule of a table, [`pattern`] matches names, [`template`] makes those of generators, [`mentions`] tells which texts can
 //! name a ruled table at all, `watch` tells when files have changed, `changes` what.
 
 mod changes;
@@ -15,11 +15,12 @@ pub mod model;
 pub mod pattern;
 pub mod set;
 mod spec;
+pub mod template;
 mod timestamp;
 mod watch;
 
 pub use changes::{Change, changes, word};
 pub use life::short_lived;
 pub use load::load;
-pub use set::{Ambiguous, RuleSet};
+pub use set::{Ambiguous, RuleSet, is_of_the_server};
 pub use watch::{Mark, Watch};

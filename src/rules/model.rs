@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::range::block::Spacing;
 use crate::ids::sequence::SequenceSpec;
 use crate::ids::timestamp::spec::TimestampSpec;
+use crate::rules::pattern::is_pattern;
 use crate::sql::name::same_column;
 
 /// A generator's identity in the store: `schema.name`, whatever file defines it.
@@ -80,19 +82,76 @@ pub enum Unavailable {
     Native,
 }
 
+/// What comes of a generated id that is in the table already (error 1062).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Collide {
+    /// It is logged and counted, and the generator goes on above the table's ids.
+    Raise,
+    /// It is logged and counted.
+    Report,
+}
+
 /// A table's (or a pattern of tables') column and the generator that fills it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// As the files have it, its schema may be a pattern, and its generator a template;
+/// [`RuleSet::find`](super::RuleSet::find) gives it with those of one table in their place.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     pub schema: String,
+    /// The pattern of schemas that it was written for. `None`: it names its schema.
+    pub of_schemas: Option<String>,
     /// A name, or a pattern with `*` and `?`.
     pub table: String,
     pub column: String,
     pub generator: GeneratorName,
+    /// What the generators of its tables are like, where each is named after its table or its schema.
+    pub made_from: Option<Arc<GeneratorSpec>>,
     pub explicit: Explicit,
     pub insert_id: InsertId,
     pub mode: Mode,
     pub unavailable: Unavailable,
+    pub collide: Collide,
     pub origin: Origin,
+}
+
+impl Rule {
+    /// Whether it is for all tables that are called so, and not for one that is named.
+    pub fn is_pattern(&self) -> bool {
+        self.of_schemas.is_some() || is_pattern(&self.table)
+    }
+
+    /// `schema.table`, as its file has them.
+    pub fn written(&self) -> String {
+        format!("{}.{}", self.of_schemas.as_ref().unwrap_or(&self.schema), self.table)
+    }
+
+    /// Whether the generator of this name is that of its tables, or may be that of one of them.
+    pub fn draws_from(&self, name: &GeneratorName) -> bool {
+        let schema = self.of_schemas.as_ref().unwrap_or(&self.schema);
+        self.generator == *name
+            || self.made_from.is_some() && self.generator.makes_for(schema, &self.table, name)
+    }
+
+    /// The generator of a rule that was found for a table, where it is made for the table.
+    pub fn made(&self) -> Option<GeneratorSpec> {
+        let from = self.made_from.as_deref()?;
+        Some(GeneratorSpec { name: self.generator.clone(), ..from.clone() })
+    }
+
+    /// The rule for one table, named as the server compares its name.
+    pub(super) fn of_table(&self, schema: &str, table: &str) -> Rule {
+        let own = if self.of_schemas.is_some() { schema } else { &self.schema };
+        Rule {
+            schema: own.to_owned(),
+            generator: if self.made_from.is_some() {
+                self.generator.of_table(schema, table)
+            } else {
+                self.generator.clone()
+            },
+            ..self.clone()
+        }
+    }
 }
 
 /// A generator as its rules file describes it.
@@ -100,6 +159,8 @@ pub struct Rule {
 pub struct GeneratorSpec {
     pub name: GeneratorName,
     pub kind: GeneratorKind,
+    /// Calls in SQL may draw from it.
+    pub sql: bool,
     pub origin: Origin,
 }
 
@@ -134,10 +195,14 @@ pub struct ColumnShape {
     pub invisible: bool,
     /// Of the primary key, alone or with others.
     pub in_primary_key: bool,
+    /// NOT NULL, and without a default.
+    pub needs_value: bool,
+    /// A BEFORE INSERT trigger assigns it, as far as the control account may read its text.
+    pub set_by_trigger: bool,
 }
 
 impl ColumnShape {
-    /// From what information_schema.columns has of it: `data_type`, `column_type` and `extra`. Its keys are not among it.
+    /// From what information_schema.columns has of it: `data_type`, `column_type` and `extra`. Its keys and its default are not among it.
     pub fn of(name: &str, data_type: &str, column_type: &str, extra: &str) -> Self {
         let extra = extra.to_ascii_uppercase();
         ColumnShape {
@@ -151,6 +216,8 @@ impl ColumnShape {
                 .any(|e| e.ends_with("GENERATED") && !e.contains("DEFAULT_GENERATED")),
             invisible: extra.contains("INVISIBLE"),
             in_primary_key: false,
+            needs_value: false,
+            set_by_trigger: false,
         }
     }
 
@@ -180,6 +247,8 @@ impl ColumnShape {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableShape {
     pub columns: Vec<ColumnShape>,
+    /// A trigger that INSERT fires has LAST_INSERT_ID() in its text, as far as the control account may read it.
+    pub shows_insert_id: bool,
 }
 
 impl TableShape {

@@ -1,17 +1,24 @@
 //! All the rules, and the one of a table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::rules::model::{GeneratorName, GeneratorSpec, Mode, Rule};
 use crate::rules::pattern;
 use crate::table_name::NameCase;
 
+const OF_THE_SERVER: [&str; 4] = ["information_schema", "mysql", "performance_schema", "sys"];
+
+/// Whether it is the server's own, which no pattern of schemas means.
+pub fn is_of_the_server(schema: &str) -> bool {
+    OF_THE_SERVER.iter().any(|name| name.eq_ignore_ascii_case(schema))
+}
+
 /// A table that two rules claim, so that neither may fill it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
     "table {table} has two rules, {:?} ({}) and {:?} ({}): give the table one of its own, by its exact name",
-    first.table, first.origin, second.table, second.origin
+    self.claims()[0], first.origin, self.claims()[1], second.origin
 )]
 pub struct Ambiguous {
     /// `schema.table`
@@ -20,10 +27,20 @@ pub struct Ambiguous {
     pub second: Arc<Rule>,
 }
 
+impl Ambiguous {
+    /// What the two rules are for, with their schemas where these differ.
+    pub fn claims(&self) -> [String; 2] {
+        let is_of_one = self.first.of_schemas == self.second.of_schemas;
+        [&self.first, &self.second].map(|rule| if is_of_one { rule.table.clone() } else { rule.written() })
+    }
+}
+
 /// Immutable; a reload makes a new one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RuleSet {
     generators: BTreeMap<GeneratorName, GeneratorSpec>,
+    /// What the generators of tables and schemas are made from.
+    templates: Vec<GeneratorSpec>,
     /// In the order of files and lines.
     rules: Vec<Arc<Rule>>,
     /// By names as they are written.
@@ -40,13 +57,52 @@ struct Modes {
     shadow: bool,
 }
 
-type Index = BTreeMap<String, SchemaRules>;
+/// What rules of one mode draw from.
+struct Drawn<'a> {
+    by_name: BTreeSet<&'a GeneratorName>,
+    /// They may come to a name that is defined.
+    by_template: Vec<&'a Arc<Rule>>,
+}
+
+impl Drawn<'_> {
+    fn has(&self, name: &GeneratorName) -> bool {
+        self.by_name.contains(name) || self.by_template.iter().any(|rule| rule.draws_from(name))
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Index {
+    by_schema: BTreeMap<String, SchemaRules>,
+    /// By patterns of schemas.
+    wide: BTreeMap<String, SchemaRules>,
+}
+
+impl Index {
+    /// Those that mean all tables of schemas like this one.
+    fn wide(&self, schema: &str) -> impl Iterator<Item = &SchemaRules> + Clone {
+        let is_meant = !is_of_the_server(schema);
+        let fits =
+            move |(pattern, _): &(&String, &SchemaRules)| is_meant && pattern::matches(pattern, schema);
+        self.wide.iter().filter(fits).map(|(_, rules)| rules)
+    }
+}
 
 #[derive(Debug, Clone, Default, PartialEq)]
 struct SchemaRules {
     /// More than one only where names differ in case and the server does not care.
     exact: BTreeMap<String, Vec<Arc<Rule>>>,
     patterns: Vec<(String, Arc<Rule>)>,
+}
+
+impl SchemaRules {
+    fn exact(&self, table: &str) -> impl Iterator<Item = &Arc<Rule>> {
+        self.exact.get(table).into_iter().flatten()
+    }
+
+    fn fitting(&self, table: &str) -> impl Iterator<Item = &Arc<Rule>> {
+        let fits = self.patterns.iter().filter(move |(pattern, _)| pattern::matches(pattern, table));
+        fits.map(|(_, rule)| rule)
+    }
 }
 
 impl RuleSet {
@@ -56,8 +112,11 @@ impl RuleSet {
         rules: impl IntoIterator<Item = Rule>,
     ) -> Self {
         let rules: Vec<_> = rules.into_iter().map(Arc::new).collect();
+        let (templates, generators): (Vec<_>, Vec<_>) =
+            generators.into_iter().partition(|spec| spec.name.is_template());
         RuleSet {
             generators: generators.into_iter().map(|spec| (spec.name.clone(), spec)).collect(),
+            templates,
             sensitive: index(&rules, NameCase::Sensitive),
             insensitive: index(&rules, NameCase::Insensitive),
             modes: Modes {
@@ -68,32 +127,41 @@ impl RuleSet {
         }
     }
 
-    /// The rule of a table; an exact name beats a pattern.
-    pub fn find(&self, case: NameCase, schema: &str, table: &str) -> Result<Option<&Arc<Rule>>, Ambiguous> {
-        let Some(of_schema) = self.index(case).get(&*case.folded(schema)) else { return Ok(None) };
-        let folded_table = case.folded(table);
-        let mut found: &mut dyn Iterator<Item = &Arc<Rule>> = &mut of_schema
-            .patterns
-            .iter()
-            .filter(|(pattern, _)| pattern::matches(pattern, &folded_table))
-            .map(|(_, rule)| rule);
-        let mut exact = of_schema.exact.get(&*folded_table).map(|rules| rules.iter());
-        if let Some(exact) = &mut exact {
-            found = exact;
-        }
-        match (found.next(), found.next()) {
-            (Some(first), Some(second)) => Err(Ambiguous {
+    /// The rule of a table, with the table's schema and generator. A file that names the schema beats one with a pattern of
+    /// schemas; then an exact name of a table beats a pattern.
+    pub fn find(&self, case: NameCase, schema: &str, table: &str) -> Result<Option<Arc<Rule>>, Ambiguous> {
+        let (schema, table) = (case.folded(schema), case.folded(table));
+        let index = self.index(case);
+        let own = index.by_schema.get(&*schema);
+        let wide = index.wide(&schema);
+        let found = two(own.into_iter().flat_map(|own| own.exact(&table)))
+            .or_else(|| two(own.into_iter().flat_map(|own| own.fitting(&table))))
+            .or_else(|| two(wide.clone().flat_map(|rules| rules.exact(&table))))
+            .or_else(|| two(wide.flat_map(|rules| rules.fitting(&table))));
+        match found {
+            None => Ok(None),
+            Some((rule, None)) => Ok(Some(self.of_table(rule, &schema, &table))),
+            Some((first, Some(second))) => Err(Ambiguous {
                 table: format!("{schema}.{table}"),
                 first: Arc::clone(first),
                 second: Arc::clone(second),
             }),
-            (rule, _) => Ok(rule),
         }
+    }
+
+    fn of_table(&self, rule: &Arc<Rule>, schema: &str, table: &str) -> Arc<Rule> {
+        if rule.of_schemas.is_none() && rule.made_from.is_none() {
+            return Arc::clone(rule);
+        }
+        let mut rule = rule.of_table(schema, table);
+        // One that is defined by its name is as it is defined.
+        rule.made_from = rule.made_from.filter(|_| !self.generators.contains_key(&rule.generator));
+        Arc::new(rule)
     }
 
     /// The rule that fills a table. One that is off, or in shadow mode, is as if it were not there,
     /// but for what it keeps patterns from: the table is not theirs.
-    pub fn acting(&self, case: NameCase, schema: &str, table: &str) -> Result<Option<&Arc<Rule>>, Ambiguous> {
+    pub fn acting(&self, case: NameCase, schema: &str, table: &str) -> Result<Option<Arc<Rule>>, Ambiguous> {
         match self.find(case, schema, table) {
             Ok(rule) => Ok(rule.filter(|rule| rule.mode == Mode::On)),
             Err(two) if two.first.mode != Mode::On && two.second.mode != Mode::On => Ok(None),
@@ -102,7 +170,7 @@ impl RuleSet {
     }
 
     /// The rule that would fill a table if it were not in shadow mode.
-    pub fn shadow(&self, case: NameCase, schema: &str, table: &str) -> Option<&Arc<Rule>> {
+    pub fn shadow(&self, case: NameCase, schema: &str, table: &str) -> Option<Arc<Rule>> {
         self.find(case, schema, table).ok().flatten().filter(|rule| rule.mode == Mode::Shadow)
     }
 
@@ -115,31 +183,71 @@ impl RuleSet {
         self.modes.shadow
     }
 
-    /// The generators that are to be open: a generator whose tables are all in shadow mode, or off,
-    /// makes no ids.
+    /// Whether a pattern of schemas means this one.
+    pub fn is_meant_by_pattern(&self, case: NameCase, schema: &str) -> bool {
+        self.index(case).wide(&case.folded(schema)).next().is_some()
+    }
+
+    /// The generators that are to be open, but for those that are made for tables: a generator whose tables are all in shadow mode, or off,
+    /// makes no ids but for calls in SQL.
     pub fn acting_generators(&self) -> impl Iterator<Item = &GeneratorSpec> {
-        self.generators().filter(|spec| {
-            let mut mine = self.rules.iter().filter(|rule| rule.generator == spec.name).peekable();
-            !mine.clone().any(|rule| rule.mode == Mode::Shadow) || mine.any(|rule| rule.mode == Mode::On)
-        })
+        let (on, shadow) = (self.drawn_in(Mode::On), self.drawn_in(Mode::Shadow));
+        self.generators().filter(move |spec| spec.sql || !shadow.has(&spec.name) || on.has(&spec.name))
+    }
+
+    /// Those that calls in SQL may draw from.
+    pub fn drawn(&self) -> impl Iterator<Item = &GeneratorSpec> {
+        self.generators().filter(|spec| spec.sql)
+    }
+
+    fn drawn_in(&self, mode: Mode) -> Drawn<'_> {
+        let rules = self.rules.iter().filter(|rule| rule.mode == mode);
+        let (by_template, by_name): (Vec<_>, Vec<_>) = rules.partition(|rule| rule.made_from.is_some());
+        Drawn { by_name: by_name.into_iter().map(|rule| &rule.generator).collect(), by_template }
     }
 
     pub fn rules(&self) -> impl ExactSizeIterator<Item = &Arc<Rule>> {
         self.rules.iter()
     }
 
-    /// By schema and name.
+    /// By schema and name, those that are defined by their names.
     pub fn generators(&self) -> impl ExactSizeIterator<Item = &GeneratorSpec> {
         self.generators.values()
     }
 
-    /// By the name as people write it, `schema.name`.
-    pub fn generator_named(&self, name: &str) -> Option<&GeneratorSpec> {
-        self.generators().find(|spec| spec.name.to_string() == name)
+    /// All that the files have, templates too.
+    pub fn specs(&self) -> impl Iterator<Item = &GeneratorSpec> {
+        self.generators().chain(&self.templates)
+    }
+
+    /// By the name as people write it, `schema.name`; also what a template would make of that name.
+    pub fn generator_named(&self, name: &str) -> Option<GeneratorSpec> {
+        let defined = self.generators().find(|spec| spec.name.to_string() == name);
+        defined.cloned().or_else(|| {
+            let (schema, short) = name.rsplit_once('.')?;
+            let name = GeneratorName { schema: schema.to_owned(), name: short.to_owned() };
+            let made = self.templates.iter().find(|spec| spec.name.makes(&name))?;
+            Some(GeneratorSpec { name, ..made.clone() })
+        })
     }
 
     pub fn generator(&self, name: &GeneratorName) -> Option<&GeneratorSpec> {
         self.generators.get(name)
+    }
+
+    /// Of a rule that was found for a table.
+    pub fn generator_of<'a>(&'a self, rule: &'a Rule) -> Option<&'a GeneratorSpec> {
+        self.generators.get(&rule.generator).or(rule.made_from.as_deref())
+    }
+
+    /// With what is made for these tables as if it had been defined by its name. `found`: rules that were found for tables.
+    #[must_use]
+    pub fn with_made<'a>(&self, found: impl IntoIterator<Item = &'a Rule>) -> RuleSet {
+        let mut all = self.clone();
+        for spec in found.into_iter().filter_map(Rule::made) {
+            all.generators.entry(spec.name.clone()).or_insert(spec);
+        }
+        all
     }
 
     /// No rule: everything passes as it came.
@@ -155,10 +263,16 @@ impl RuleSet {
     }
 }
 
+/// The first, and the second where there is one.
+fn two<'a>(mut found: impl Iterator<Item = &'a Arc<Rule>>) -> Option<(&'a Arc<Rule>, Option<&'a Arc<Rule>>)> {
+    Some((found.next()?, found.next()))
+}
+
 fn index(rules: &[Arc<Rule>], case: NameCase) -> Index {
-    let mut index = Index::new();
+    let mut index = Index::default();
     for rule in rules {
-        let of_schema = index.entry(case.folded(&rule.schema).into_owned()).or_default();
+        let schemas = if rule.of_schemas.is_some() { &mut index.wide } else { &mut index.by_schema };
+        let of_schema = schemas.entry(case.folded(&rule.schema).into_owned()).or_default();
         let table = case.folded(&rule.table).into_owned();
         if pattern::is_pattern(&table) {
             of_schema.patterns.push((table, Arc::clone(rule)));
@@ -170,21 +284,24 @@ fn index(rules: &[Arc<Rule>], case: NameCase) -> Index {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::RuleSet;
-    use crate::rules::model::{Explicit, GeneratorName, InsertId, Mode, Origin, Rule, Unavailable};
+    use crate::rules::model::{Collide, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, Unavailable};
     use crate::table_name::NameCase::{self, Insensitive, Sensitive};
 
-    fn rule(schema: &str, table: &str) -> Rule {
+    pub(crate) fn rule(schema: &str, table: &str) -> Rule {
         Rule {
             schema: schema.into(),
+            of_schemas: None,
             table: table.into(),
             column: "id".into(),
             generator: GeneratorName { schema: schema.into(), name: "ids".into() },
+            made_from: None,
             explicit: Explicit::Advance,
             insert_id: InsertId::Session,
             mode: Mode::On,
             unavailable: Unavailable::Refuse,
+            collide: Collide::Raise,
             origin: Origin { file: "rules/shop.toml".into(), line: 7 },
         }
     }
@@ -274,6 +391,40 @@ mod tests {
         let open: Vec<_> = set.acting_generators().map(|spec| spec.name.name.clone()).collect();
         assert_eq!(open, ["both", "none", "off"]);
         assert!(set.any_acts() && set.any_is_shadow());
+    }
+
+    /// A template may come to the name of a generator that is defined.
+    #[test]
+    fn a_generator_that_a_template_comes_to_is_open() {
+        let set = |mode: &str, other: &str| {
+            let ids = "schema = \"ids\"\n[generators.orders]\nkind = \"sequence\"\n";
+            let table = |name: &str, generator: &str, mode: &str| {
+                format!("[tables.{name:?}]\ncolumn = \"id\"\ngenerator = {generator:?}\nmode = {mode:?}\n")
+            };
+            let shop = format!("schema = \"shop\"\n{}", table("orders", "ids.orders", mode));
+            let crm = format!("schema = \"crm_*\"\n{}", table("o*", "ids.{table}", other));
+            RuleSet::of_texts(&[ids, &shop, &crm])
+        };
+        for (mode, other, expect) in [
+            ("shadow", "on", 1),
+            ("on", "shadow", 1),
+            ("shadow", "shadow", 0),
+            ("off", "shadow", 0),
+            ("off", "on", 1),
+        ] {
+            assert_eq!(set(mode, other).acting_generators().count(), expect, "{mode} {other}");
+        }
+    }
+
+    #[test]
+    fn a_generator_that_calls_draw_from_is_open_whatever_its_tables_are() {
+        let text = |sql: &str| {
+            format!(
+                "schema = 's'\n[generators.g]\nkind = 'sequence'\n{sql}\n[tables.t]\ncolumn = 'id'\ngenerator = 'g'\nmode = 'shadow'"
+            )
+        };
+        let open = |sql: &str| RuleSet::of_text(&text(sql)).acting_generators().count();
+        assert_eq!((open(""), open("sql = true")), (0, 1));
     }
 
     #[test]

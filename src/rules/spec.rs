@@ -1,13 +1,11 @@
 //! One generator, one table: what their keys mean, and what their types do not say is wrong.
 
 use super::keys::{BatchKey, Generator, Kind, Order, RulesFile, SeedKey, Table};
-use super::model::{GeneratorKind, Unavailable};
+use super::model::{GeneratorKind, GeneratorName};
+use super::template::{NAME_CHARS_MAX, is_plain, literal, words};
 use super::timestamp;
 use crate::ids::sequence::{Batch, Seed, SequenceSpec};
 use crate::toml_file::{Finding, Findings, Source, join};
-
-/// MySQL manual, "Identifier Length Limits".
-const NAME_CHARS_MAX: usize = 64;
 
 const OF_SEQUENCE: [&str; 8] = ["start", "step", "offset", "batch", "low_water", "max", "seed", "order"];
 const OF_TIMESTAMP: [&str; 5] = ["layout", "node", "advance", "max_ahead", "max_forward"];
@@ -16,15 +14,13 @@ const OF_TIMESTAMP: [&str; 5] = ["layout", "node", "advance", "max_ahead", "max_
 pub(super) fn kind(
     source: &Source<RulesFile>,
     key: &str,
-    name: &str,
+    name: &GeneratorName,
     generator: &Generator,
     findings: &mut Findings,
 ) -> Option<GeneratorKind> {
     let of = |part: &str| join(key, part);
-    let is_plain = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-    if name.is_empty() || name.chars().count() > NAME_CHARS_MAX || !name.chars().all(is_plain) {
-        let text = "is no name for a generator; write up to 64 letters, digits, _ and -";
-        findings.push(source.error(key, text));
+    if let Some(why) = no_name(&name.name) {
+        findings.push(source.error(key, why));
     }
     let mut foreign = |parts: &[&str], text: &str| {
         let written = parts.iter().map(|part| of(part)).filter(|key| source.is_written(key));
@@ -82,6 +78,21 @@ fn sequence(
     Some(sequence)
 }
 
+/// Why no generator can be named so.
+fn no_name(name: &str) -> Option<String> {
+    if let Err(why) = words(name) {
+        return Some(why);
+    }
+    let plain = literal(name);
+    let is_wrong = name.is_empty() || plain.chars().count() > NAME_CHARS_MAX || !plain.chars().all(is_plain);
+    is_wrong.then(|| "is no name for a generator; write up to 64 letters, digits, _ and -".to_owned())
+}
+
+/// A table's header in a file.
+pub(super) fn header(around: &str, name: &str) -> String {
+    format!("[{}]", join(around, name))
+}
+
 /// Why a sequence has not even a first id.
 fn no_id(sequence: &SequenceSpec) -> Option<String> {
     let (start, step) = (sequence.start, sequence.step.get());
@@ -95,22 +106,75 @@ fn no_id(sequence: &SequenceSpec) -> Option<String> {
     })
 }
 
+/// The databases that a file is for; none where what it says of them is wrong.
+pub(super) fn schemas<'a>(source: &'a Source<RulesFile>, findings: &mut Findings) -> Vec<&'a str> {
+    let RulesFile { schema, schemas, .. } = &source.keys;
+    let mut wrong = |key: &str, text: String| findings.push(source.error(key, text));
+    let several = source.is_written("schemas");
+    if schema.is_some() && several {
+        wrong("schemas", "and schema are both there; keep one of them".to_owned());
+        return Vec::new();
+    }
+    if !several && schema.is_none() {
+        // An empty one is an error already.
+        if !source.is_written("schema") {
+            wrong(
+                "schema",
+                "is missing; write, say, schema = \"shop\", or schemas = [\"shop_0\", \"shop_1\"]".to_owned(),
+            );
+        }
+        return Vec::new();
+    }
+    if several && schemas.is_empty() {
+        wrong("schemas", "names no database; write, say, schemas = [\"shop_0\", \"shop_1\"]".to_owned());
+    }
+    let mut found: Vec<&str> = Vec::new();
+    for name in schema.iter().chain(schemas) {
+        let key = if several { "schemas" } else { "schema" };
+        if let Some(why) = not_meant(name, &["{", "}"]) {
+            let remedy =
+                "write names of databases, or patterns with * and ?: schemas = [\"shop_0\", \"crm_*\"]";
+            wrong(
+                key,
+                format!("{name:?} has {why}, which stands for nothing in a database's name here; {remedy}"),
+            );
+        } else if name.is_empty() || name.chars().count() > NAME_CHARS_MAX {
+            wrong(key, format!("{name:?} is no name of a database; write 1 to 64 characters"));
+        } else if found.contains(&name.as_str()) {
+            wrong(key, format!("{name:?} is there twice; keep one"));
+        } else {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// What looks like a pattern or a template, where neither is meant.
+fn not_meant(name: &str, signs: &[&str]) -> Option<String> {
+    signs.iter().find(|sign| name.contains(**sign)).map(|sign| format!("a {sign}"))
+}
+
 pub(super) fn table_errors(source: &Source<RulesFile>, key: &str, name: &str, table: &Table) -> Vec<Finding> {
-    let of = |part: &str| join(key, part);
-    let rows = [
-        (
-            name.is_empty() || name.chars().count() > NAME_CHARS_MAX,
-            key.to_owned(),
-            "is no name of a table; write 1 to 64 characters",
-        ),
-        (
-            table.unavailable == Unavailable::Native,
-            of("unavailable"),
-            "\"native\" is not in this version of Rowstamp; write \"refuse\"",
-        ),
-    ];
-    rows.into_iter()
-        .filter(|(is_wrong, ..)| *is_wrong)
-        .map(|(_, key, text)| source.error(&key, text))
-        .collect()
+    let mut found = Vec::new();
+    if name.is_empty() || name.chars().count() > NAME_CHARS_MAX {
+        found.push(source.error(key, "is no name of a table; write 1 to 64 characters"));
+    }
+    if name.contains(['{', '}']) {
+        let text = "has a { or }: tables are named exactly, or by * and ?; write each range as patterns, \"orders_0?\"";
+        found.push(source.error(key, text));
+    }
+    let mut plain = |part: &str, value: &Option<String>, signs: &[&str], remedy: &str| {
+        if let Some((value, why)) = value.as_ref().and_then(|value| Some((value, not_meant(value, signs)?))) {
+            let text = format!("{value:?} has {why}, which stands for nothing here; {remedy}");
+            found.push(source.error(&join(key, part), text));
+        }
+    };
+    plain("column", &table.column, &["*", "?", "{", "}"], "name the column, or write \"auto\"");
+    let remedy =
+        "name one generator, which all tables of the pattern share, or write \"{table}\" for one of each";
+    plain("generator", &table.generator, &["*", "?"], remedy);
+    if let Some(Err(why)) = table.generator.as_deref().map(words) {
+        found.push(source.error(&join(key, "generator"), why));
+    }
+    found
 }

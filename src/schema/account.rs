@@ -1,13 +1,19 @@
 //! Rowstamp's own account: how it connects, and to which of the backend's addresses.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mysql_async::{Conn, Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts};
 
 use super::SchemaError;
+use super::servers::Primary;
 use crate::address::Address;
+
+/// What the way to a server answers with where nobody is there (ER_SERVER_SHUTDOWN), and what it says before the reason.
+const UNREACHABLE: u16 = 1053;
+const UNREACHABLE_TEXT: &str = "Can't connect to remote MySQL server: ";
+/// And where its TLS or its greeting does not fit (ER_UNKNOWN_ERROR).
+const UNFIT: u16 = 1105;
 
 /// The name of a socket by which an address is reached.
 pub type Way = Arc<dyn Fn(&Address) -> Result<String, String> + Send + Sync>;
@@ -54,21 +60,6 @@ impl std::fmt::Debug for Control {
     }
 }
 
-/// The place in `backend.address` of the server that new sessions go to, counted from 0. Cloned, it
-/// is the same.
-#[derive(Debug, Clone, Default)]
-pub struct Primary(Arc<AtomicUsize>);
-
-impl Primary {
-    pub fn get(&self) -> usize {
-        self.0.load(Ordering::Acquire)
-    }
-
-    pub(super) fn set(&self, nth: usize) {
-        self.0.store(nth, Ordering::Release);
-    }
-}
-
 /// Cloned, it is the same.
 #[derive(Debug, Clone)]
 pub(super) struct Account(Arc<Inner>);
@@ -85,6 +76,7 @@ pub(super) struct Inner {
 #[derive(Debug)]
 struct Server {
     address: Address,
+    opts: Opts,
     pool: Pool,
 }
 
@@ -92,25 +84,34 @@ impl Account {
     /// Connects to the first address that answers; where there are several, to the one that can be
     /// written to.
     pub(super) async fn open(control: &Control, limit: Duration) -> Result<Account, SchemaError> {
-        let server =
-            |(address, opts): (&Address, Opts)| Server { address: address.clone(), pool: Pool::new(opts) };
+        let server = |(address, opts): (&Address, Opts)| Server {
+            address: address.clone(),
+            pool: Pool::new(opts.clone()),
+            opts,
+        };
         let servers: Vec<_> = control.servers()?.into_iter().map(server).collect();
         let inner = Inner { user: control.user.clone(), servers, primary: Primary::default() };
-        let mut last = SchemaError::Timeout(limit);
+        let mut errors = Vec::new();
         for nth in 0..inner.servers.len() {
             match inner.connection(nth, limit).await {
                 Ok(_) => {
                     inner.primary.set(nth);
                     return Ok(Account(Arc::new(inner)));
                 }
-                Err(error) => last = error,
+                Err(error) => errors.push(error),
             }
         }
-        Err(last)
+        let only = if errors.len() == 1 { errors.pop() } else { None };
+        Err(only.unwrap_or(SchemaError::Nowhere(errors)))
     }
 
     pub(super) async fn connection(&self, limit: Duration) -> Result<Conn, SchemaError> {
         self.0.connection(self.0.primary.get(), limit).await
+    }
+
+    /// One that is none of the few that queries share.
+    pub(super) async fn own_connection(&self, limit: Duration) -> Result<Conn, SchemaError> {
+        self.0.own_connection(self.0.primary.get(), limit).await
     }
 
     pub(super) fn primary(&self) -> &Primary {
@@ -133,12 +134,53 @@ impl Inner {
 
     /// With the address of this place in the configuration.
     pub(super) async fn connection(&self, nth: usize, limit: Duration) -> Result<Conn, SchemaError> {
-        let timed_out = SchemaError::Timeout(limit);
-        let Some(server) = self.servers.get(nth) else { return Err(timed_out) };
-        let connected = tokio::time::timeout(limit, server.pool.get_conn()).await;
-        connected.map_err(|_| timed_out)?.map_err(|error| SchemaError::Connect {
-            user: self.user.clone(),
-            error: format!("{}: {error}", server.address),
-        })
+        let Some(server) = self.servers.get(nth) else { return Err(SchemaError::Timeout(limit)) };
+        self.connected(server, limit, server.pool.get_conn()).await
+    }
+
+    async fn own_connection(&self, nth: usize, limit: Duration) -> Result<Conn, SchemaError> {
+        let Some(server) = self.servers.get(nth) else { return Err(SchemaError::Timeout(limit)) };
+        self.connected(server, limit, Conn::new(server.opts.clone())).await
+    }
+
+    async fn connected(
+        &self,
+        server: &Server,
+        limit: Duration,
+        connecting: impl Future<Output = mysql_async::Result<Conn>>,
+    ) -> Result<Conn, SchemaError> {
+        match tokio::time::timeout(limit, connecting).await {
+            Ok(Ok(conn)) => Ok(conn),
+            Ok(Err(error)) => Err(self.blame(&server.address, &error)),
+            Err(_) => Err(SchemaError::Unreachable {
+                address: server.address.to_string(),
+                why: format!(
+                    "does not answer the control account within {limit:?}; look whether it hangs, or correct the address"
+                ),
+            }),
+        }
+    }
+
+    fn blame(&self, address: &Address, error: &mysql_async::Error) -> SchemaError {
+        let (user, address) = (self.user.clone(), address.to_string());
+        match error {
+            mysql_async::Error::Server(error) if error.code == UNREACHABLE => {
+                let why = error.message.strip_prefix(UNREACHABLE_TEXT).unwrap_or(&error.message);
+                let why = format!("cannot be reached: {why}; start it, or correct the address");
+                SchemaError::Unreachable { address, why }
+            }
+            mysql_async::Error::Server(error) if error.code == UNFIT => {
+                SchemaError::Unreachable { address, why: format!("cannot be used: {}", error.message) }
+            }
+            mysql_async::Error::Server(error) => {
+                SchemaError::Connect { user, error: format!("{address}: {} ({})", error.message, error.code) }
+            }
+            error => SchemaError::Unreachable {
+                address,
+                why: format!(
+                    "ends the connection during the login: {error}; look into its log, and whether it is a MySQL or MariaDB server"
+                ),
+            },
+        }
     }
 }

@@ -61,6 +61,18 @@ pub struct Tally {
     pub others: Option<(u64, u64)>,
 }
 
+/// Of a row of information_schema's privileges: granted to this account itself.
+const IS_OURS: &str = "grantee = CONCAT('''', SUBSTRING_INDEX(CURRENT_USER(), '@', 1), '''@''', \
+                       SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '''')";
+
+/// Triggers that an INSERT fires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fired {
+    /// One of them before the row is stored.
+    pub before: bool,
+    pub any: bool,
+}
+
 /// A BEFORE INSERT trigger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InsertTrigger {
@@ -184,10 +196,10 @@ impl Schema {
 
     /// Who is connected; `None` where the account lacks PROCESS, and so sees itself only.
     pub async fn sessions(&self) -> Result<Option<Vec<Session>>, SchemaError> {
-        let may = "SELECT COUNT(*) FROM information_schema.user_privileges WHERE privilege_type = 'PROCESS' AND grantee = \
-                   CONCAT('''', SUBSTRING_INDEX(CURRENT_USER(), '@', 1), '''@''', \
-                   SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '''')";
-        let rows = self.read(may, vec![], self.timeout).await?;
+        let may = format!(
+            "SELECT COUNT(*) FROM information_schema.user_privileges WHERE privilege_type = 'PROCESS' AND {IS_OURS}"
+        );
+        let rows = self.read(&may, vec![], self.timeout).await?;
         if rows.first().and_then(|row| number(row, 0)) == Some(0) {
             return Ok(None);
         }
@@ -207,6 +219,28 @@ impl Schema {
         let trigger =
             |row| Some(InsertTrigger { schema: text(row, 0)?, table: text(row, 1)?, name: text(row, 2)? });
         Ok(rows.iter().filter_map(trigger).collect())
+    }
+
+    /// Which triggers of a table an INSERT fires. `None`: the account may not see them, as far as its own
+    /// grants tell (those of its roles are not looked at).
+    pub async fn fired_by_insert(&self, schema: &str, table: &str) -> Result<Option<Fired>, SchemaError> {
+        let may = |view: &str, of: &str| {
+            format!(
+                "(SELECT COUNT(*) FROM information_schema.{view}_privileges WHERE privilege_type = 'TRIGGER' AND {IS_OURS}{of})"
+            )
+        };
+        let sql = format!(
+            "SELECT COUNT(IF(action_timing = 'BEFORE', 1, NULL)), COUNT(*), {} + {} + {} FROM information_schema.triggers \
+             WHERE event_object_schema = ? AND event_object_table = ? AND event_manipulation = 'INSERT'",
+            may("user", ""),
+            may("schema", " AND ? LIKE table_schema"),
+            may("table", " AND table_schema = ? AND table_name = ?"),
+        );
+        let params = [schema, schema, table, schema, table].map(Into::into).to_vec();
+        let rows = self.read(&sql, params, self.timeout).await?;
+        let count = |at| rows.first().and_then(|row| number(row, at)).unwrap_or(0);
+        let fired = Fired { before: count(0) > 0, any: count(1) > 0 };
+        Ok((fired.any || count(2) > 0).then_some(fired))
     }
 
     /// Counts the ids above `after` up to `up_to` by whether they leave `remainder` when divided by

@@ -3,6 +3,7 @@
 //!
 //! Plain data, read by [`Facts::read`]; `lint` judges it.
 
+mod accounts;
 mod read;
 mod server;
 
@@ -13,6 +14,7 @@ use crate::ids::layout::Moment;
 use crate::rules::model::ColumnShape;
 use crate::table_name::{NameCase, TableName};
 
+pub use accounts::{Accounts, PUBLIC, Right, Scope};
 pub use server::ServerFacts;
 
 /// All that is read of the backend for a version of the rules.
@@ -24,6 +26,8 @@ pub struct Facts {
     pub clocks: Option<(Moment, Moment)>,
     /// SHOW GRANTS of the control account, a line each.
     pub grants: Vec<String>,
+    /// Of all accounts that the control account sees.
+    pub accounts: Accounts,
     /// The schemas that the account sees.
     pub schemas: BTreeSet<String>,
     /// Of the ruled schemas.

@@ -32,7 +32,9 @@ pub(super) async fn watch(account: &Arc<Inner>) {
 async fn look(account: &Arc<Inner>) {
     let mut states = Vec::new();
     for nth in 0..account.addresses().count() {
-        states.push(state(account, nth).await);
+        let role = state(account, nth).await;
+        account.primary().note_role(nth, role);
+        states.push(role);
     }
     let before = account.primary().get();
     let now = choose(before, &states);

@@ -5,10 +5,13 @@ use std::time::{Duration, Instant};
 
 use crate::serve::watch;
 use crate::store::Store;
-use crate::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX, TableError, shadow_counts};
+use crate::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX, TableError, shadow};
 
 /// After a lapse of the tables' locks, between two tries to bind the tables again.
 const BIND_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How often tables are looked for that are gone, where no session has sent DDL.
+const GONE_INTERVAL: Duration = Duration::from_mins(10);
 
 pub(super) fn watch(tables: &Arc<InForce>, store: &dyn Store) {
     tokio::spawn(watch_schema(Arc::downgrade(tables)));
@@ -24,6 +27,7 @@ pub(super) fn watch(tables: &Arc<InForce>, store: &dyn Store) {
 /// DDL that does not come through the proxy is looked for. Ends with the tables.
 async fn watch_schema(tables: Weak<InForce>) {
     let (mut views_read_at, mut told) = (Instant::now(), None);
+    let (mut gone_at, mut gone_ddl) = (Instant::now(), 0);
     loop {
         tokio::time::sleep(REFRESH_INTERVAL).await;
         let Some(tables) = tables.upgrade() else { return };
@@ -44,6 +48,14 @@ async fn watch_schema(tables: Weak<InForce>) {
         if let Err(error) = tables.tidy().await {
             tracing::debug!(%error, "the views of ruled tables cannot be read");
         }
+        let ddl = tables.ddl_seen();
+        if ddl == gone_ddl && gone_at.elapsed() < GONE_INTERVAL {
+            continue;
+        }
+        (gone_at, gone_ddl) = (Instant::now(), ddl);
+        if let Err(error) = tables.forget_gone().await {
+            tracing::debug!(%error, "which ruled tables are gone is not known");
+        }
     }
 }
 
@@ -51,9 +63,9 @@ async fn watch_schema(tables: Weak<InForce>) {
 async fn tell_shadow(tables: Weak<InForce>) {
     let mut logged = Vec::new();
     loop {
-        tokio::time::sleep(shadow_counts::LOG_INTERVAL).await;
+        tokio::time::sleep(shadow::counts::LOG_INTERVAL).await;
         let Some(tables) = tables.upgrade() else { return };
-        shadow_counts::log(tables.shadow(), &mut logged);
+        shadow::counts::log(tables.shadow(), &mut logged);
     }
 }
 

@@ -5,7 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
+use rustix::fs::{Access, access};
 
 const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
@@ -14,12 +15,17 @@ const STICKY: u32 = 0o1000;
 /// An error where others can write to the folder, or put another in its place. One that is not
 /// there yet is made by us.
 pub(crate) fn be_ours(key: &str, folder: &Path) -> anyhow::Result<()> {
+    shut_to_others(folder).with_context(|| key.to_owned())
+}
+
+/// [`be_ours`], without the key.
+pub(super) fn shut_to_others(folder: &Path) -> anyhow::Result<()> {
     let Ok(path) = std::path::absolute(folder) else { return Ok(()) };
     for link in path.ancestors().filter(|part| part.is_symlink()) {
         let owner = fs::symlink_metadata(link)?.uid();
         if ![0, own_user()].contains(&owner) {
             bail!(
-                "{key}: {} is a symbolic link that belongs to user {owner}, who may point it elsewhere: chown -h it to the user that \
+                "{} is a symbolic link that belongs to user {owner}, who may point it elsewhere: chown -h it to the user that \
                  rowstamp runs as, or name the folder itself",
                 link.display()
             );
@@ -42,7 +48,7 @@ pub(crate) fn be_ours(key: &str, folder: &Path) -> anyhow::Result<()> {
                 _ => ("the folder above it", ", and so put another in its place"),
             };
             bail!(
-                "{key}: {who} can write to {what} {}{why}: chmod {} {}",
+                "{who} can write to {what} {}{why}: chmod {} {}",
                 part.display(),
                 if who == "everybody" { "o-w" } else { "g-w" },
                 part.display()
@@ -50,6 +56,27 @@ pub(crate) fn be_ours(key: &str, folder: &Path) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// An error where we cannot make files in the folder. `is_made`: where it is not there it is made, with those above it.
+pub(super) fn writable(folder: &Path, is_made: bool) -> anyhow::Result<()> {
+    let path = std::path::absolute(folder)?;
+    let there = path.ancestors().find(|part| part.symlink_metadata().is_ok()).unwrap_or(&path);
+    if there != path && !is_made {
+        bail!("the folder {} is not there; make it, or correct the path", folder.display());
+    }
+    if !there.is_dir() {
+        bail!("{} is no folder; correct the path", there.display());
+    }
+    let can = access(there, Access::WRITE_OK | Access::EXEC_OK);
+    can.map_err(|error| {
+        let user = own_user();
+        anyhow::anyhow!(
+            "the folder {} cannot be written to by user {user}, as whom this runs: {}; chown it to the user that rowstamp runs as",
+            there.display(),
+            std::io::Error::from(error)
+        )
+    })
 }
 
 /// The group that a process runs as is the user's own on most systems.
@@ -79,7 +106,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
 
-    use super::be_ours;
+    use super::{be_ours, writable};
 
     fn folder(path: &Path, mode: u32) {
         fs::create_dir_all(path).unwrap();
@@ -89,7 +116,7 @@ mod tests {
     #[track_caller]
     fn check(path: &Path, expect: &str) {
         let said =
-            be_ours("state.path", path).err().map_or_else(|| "fine".to_owned(), |error| error.to_string());
+            be_ours("state.path", path).err().map_or_else(|| "fine".to_owned(), |error| format!("{error:#}"));
         assert!(said.contains(expect), "{}: {said}", path.display());
     }
 
@@ -115,6 +142,25 @@ mod tests {
         check(&at("open/state"), "can write to the folder above it");
         check(&at("open/not-there"), "can write to the folder above it");
         check(&at("own/not-there"), "fine");
+        fs::write(at("file"), "").unwrap();
+        for (name, is_made, expect) in [
+            ("own", false, "fine"),
+            ("own/new", true, "fine"),
+            ("own/new", false, "new is not there; make it, or correct the path"),
+            ("file", false, "file is no folder; correct the path"),
+            ("file/new", true, "file is no folder; correct the path"),
+        ] {
+            let said = writable(&at(name), is_made)
+                .err()
+                .map_or_else(|| "fine".to_owned(), |error| error.to_string());
+            assert!(said.ends_with(expect), "{name}: {said}");
+        }
+        // Root may write anywhere.
+        folder(&at("own/shut"), 0o555);
+        if !rustix::process::geteuid().is_root() {
+            let said = writable(&at("own/shut/new"), true).unwrap_err().to_string();
+            assert!(said.contains("shut cannot be written to by user "), "{said}");
+        }
         // A link counts as what it points to.
         symlink(at("open"), at("own/link")).unwrap();
         check(&at("own/link"), "chmod o-w");

@@ -1,6 +1,11 @@
 //! The log, on stderr.
 
+mod json;
+pub(crate) mod recent;
+
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::LogSettings;
 use crate::config::keys::{LogFormat, LogLevel};
@@ -18,19 +23,27 @@ fn filter(level: LogLevel) -> EnvFilter {
 }
 
 pub fn log_to_stderr(settings: &LogSettings) -> SetLogLevel {
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
+    // A line that cannot be written (a full disk) is lost. To say so on stderr would panic, and end the
+    // session that had something to tell.
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).log_internal_errors(false);
     // Another filter is refused only where the log is gone.
     match settings.format {
         LogFormat::Text => {
-            let log = log.with_ansi(false).with_env_filter(filter(settings.level)).with_filter_reloading();
+            // Whose line it is, its words tell; modules are the code's business.
+            let log = log
+                .with_ansi(false)
+                .with_target(false)
+                .with_env_filter(filter(settings.level))
+                .with_filter_reloading();
             let handle = log.reload_handle();
-            log.init();
+            log.finish().with(recent::Recent).init();
             Box::new(move |level| drop(handle.reload(filter(level))))
         }
         LogFormat::Json => {
-            let log = log.json().with_env_filter(filter(settings.level)).with_filter_reloading();
+            let log =
+                log.event_format(json::Json).with_env_filter(filter(settings.level)).with_filter_reloading();
             let handle = log.reload_handle();
-            log.init();
+            log.finish().with(recent::Recent).init();
             Box::new(move |level| drop(handle.reload(filter(level))))
         }
     }
@@ -41,7 +54,7 @@ mod tests {
     use std::io::{self, Write};
     use std::sync::{Arc, Mutex};
 
-    use super::filter;
+    use super::{filter, json};
     use crate::config::keys::LogLevel;
 
     #[derive(Clone, Default)]
@@ -55,6 +68,28 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn a_line_of_json_is_flat() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber =
+            tracing_subscriber::fmt().event_format(json::Json).with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let address = std::net::Ipv4Addr::LOCALHOST;
+            tracing::warn!(target: "rowstamp::x", user = "a\"b", client = %address, session = 7_u64, tls = true, "it \n ends");
+            tracing::info!(target: "rustls::conn", "heard");
+        });
+        let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<serde_json::Value> =
+            log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let mut first = lines[0].clone();
+        let ts = first.as_object_mut().unwrap().remove("ts").unwrap();
+        assert!(humantime::parse_rfc3339(ts.as_str().unwrap()).is_ok(), "{ts}");
+        let expect = serde_json::json!({"level": "warn", "msg": "it \n ends", "user": "a\"b", "client": "127.0.0.1", "session": 7, "tls": true});
+        assert_eq!(first, expect);
+        assert_eq!((&lines[1]["from"], &lines[1]["msg"]), (&"rustls::conn".into(), &"heard".into()));
     }
 
     #[test]

@@ -4,10 +4,13 @@ mod background;
 mod console;
 mod folders;
 pub mod log;
+mod notify;
 mod operator;
+pub mod preflight;
 pub mod reload;
 mod rules_watch;
 mod settings;
+mod started;
 mod takeover;
 
 use std::future::poll_fn;
@@ -46,7 +49,7 @@ use crate::store::embedded::file_name;
 use crate::store::gate::GateStore;
 use crate::store::metered::{MeteredStore, StoreMeter};
 use crate::tables::locks::{Sharing, TableLocks};
-use crate::tables::{InForce, shadow_counts};
+use crate::tables::{InForce, shadow};
 use crate::takeover::Handover;
 
 /// How the process was started.
@@ -62,6 +65,7 @@ pub struct Start {
 /// A proxy that has all it needs but the listener.
 pub struct Opened {
     parts: Parts,
+    config_path: PathBuf,
     store: Arc<GateStore>,
     draining: watch::Sender<bool>,
     console: console::Socket,
@@ -133,14 +137,16 @@ impl Opened {
         login.socket_users = SocketUsers::watch(&settings.backend.addresses, schema.clone()).await;
         let (id_deadline, verify) = (config.store.deadline, config.rewrite.verify);
         let shared = Shared::new(login, tables.clone(), id_deadline, verify, drain.clone());
+        let shared = Shared { forwards: config.rewrite.forwards(), ..shared };
         shared.audit.note_in(audit::open(config.log.audit.as_deref()).await?)?;
         let shared = Arc::new(ArcSwap::from_pointee(shared));
         let incumbent = Incumbent::new(&config, tables.clone(), store.clone());
         let acting = (config.clone(), written, mark);
+        let config_path = start.config_path.clone();
         let reloader = Arc::new(Reloader::new(start.config_path, acting, shared.clone(), set_log_level));
         let parts =
             Parts { config, shared, tables, schema, store: metered, meter, reloader, draining: drain };
-        Ok((Opened { parts, store, draining, console, http, incumbent, hangup }, handover))
+        Ok((Opened { parts, config_path, store, draining, console, http, incumbent, hangup }, handover))
     }
 }
 
@@ -152,19 +158,23 @@ pub async fn run(
     mut stop: impl AsyncFnMut() -> &'static str,
     hurry: impl Future<Output = ()>,
 ) {
-    let Opened { parts, store, draining, console, http, mut incumbent, hangup } = opened;
+    let Opened { parts, config_path, store, draining, console, http, mut incumbent, hangup } = opened;
     let (shared, tables, reloader) = (parts.shared.clone(), parts.tables.clone(), parts.reloader.clone());
     let mut reloads = JoinSet::new();
-    reloads.spawn(reload_at(hangup, reloader.clone()));
+    reloads.spawn(reload_at(hangup, reloader.clone(), listener.address()));
     reloads.spawn(rules_watch::watch_rules(reloader));
+    let schema = parts.schema.clone();
     let desk = ProxyDesk::new(listener.address(), parts);
+    started::tell(&*desk, &config_path, schema.as_ref()).await;
     let http = http.map(|listening| listening.serve(desk.clone()));
     let mut consoles = JoinSet::new();
     consoles.spawn(console::serve(console, desk.clone(), shared.clone()));
     tracing::info!("listening on {}", listener.address());
+    notify::ready(&listener.address());
     let mut stop = async || {
         let name = tokio::select! { name = stop() => name, () = desk.drain_asked() => "DRAIN" };
         tracing::info!("{name}: no new clients");
+        notify::stopping(name);
     };
     let mut server = Server::new(listener, shared.clone(), draining);
     let is_handed = loop {
@@ -180,6 +190,7 @@ pub async fn run(
     };
     drop(incumbent);
     if is_handed {
+        notify::handed_over();
         // Who has the clients is who tells of them.
         drop(http);
         // The other process has its own, at this address.
@@ -192,7 +203,7 @@ pub async fn run(
     // A reload that is cut off leaves nothing open but generators that have issued nothing.
     reloads.shutdown().await;
     tell_opinions(&shared.load().verifier);
-    shadow_counts::log(tables.shadow(), &mut Vec::new());
+    shadow::counts::log(tables.shadow(), &mut Vec::new());
     for generator in tables.generators() {
         generator.close().await;
     }
@@ -213,13 +224,15 @@ fn tell_opinions(verifier: &Verifier) {
 }
 
 /// Signals that come while files are read count as one.
-async fn reload_at(mut hangup: Signal, reloader: Arc<Reloader>) {
+async fn reload_at(mut hangup: Signal, reloader: Arc<Reloader>, address: String) {
     while hangup.recv().await.is_some() {
+        notify::reloading();
         if caught(reloader.reload_and_log("SIGHUP")).await.is_err() {
             tracing::error!(
                 "SIGHUP: a fault of Rowstamp's own ended the reload, as told before; send SIGHUP again"
             );
         }
+        notify::ready(&address);
     }
 }
 

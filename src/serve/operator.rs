@@ -1,9 +1,11 @@
 //! The running proxy as operators see it: what the console and the HTTP server show and do, made of
 //! its parts.
 
+mod backends;
 mod generators;
 mod health;
 mod metrics;
+mod process;
 mod rates;
 mod store;
 
@@ -17,8 +19,9 @@ use tokio::sync::{Notify, watch};
 use self::health::Health;
 use self::rates::Rates;
 use crate::admin::{
-    About, Check, ConfigRow, Desk, DeskError, FindingRow, GeneratorRow, GeneratorState, Metric, ProxyRow,
-    Raised, Reload, RuleRow, SessionRow, SessionState, SlotRow, StoredRow, User,
+    About, BackendRow, Check, ConfigRow, Desk, DeskError, EventRow, FindingRow, GeneratorRow, GeneratorState,
+    LastRow, Metric, ProxyRow, Raised, RefusedRow, Reload, RuleRow, SessionRow, SessionState, SlotRow,
+    StoredRow, User,
 };
 use crate::config::{Config, StoreKind};
 use crate::explain::tables::LiveTables;
@@ -31,12 +34,15 @@ use crate::rules::model::{GeneratorName, Rule};
 use crate::rules::word;
 use crate::schema::Schema;
 use crate::schema::facts::Facts;
+use crate::serve::log::recent;
 use crate::serve::reload::Reloader;
 use crate::serve::settings;
+use crate::sessions::last::LastDigest;
+use crate::sessions::refused::RefusedStatement;
 use crate::sessions::{Count, Seen, Sessions};
 use crate::store::Store;
 use crate::store::metered::StoreMeter;
-use crate::tables::InForce;
+use crate::tables::{Covered, InForce};
 
 /// What the desk stands on.
 pub(crate) struct Parts {
@@ -79,10 +85,15 @@ impl ProxyDesk {
         self.drains.notified().await;
     }
 
+    /// The store is a file of this proxy's own.
+    fn is_alone(&self) -> bool {
+        matches!(self.parts.config.store.kind, StoreKind::Embedded { .. })
+    }
+
     fn generator(&self, name: &str) -> Result<GeneratorName, DeskError> {
-        let rules = self.parts.tables.rules();
-        rules.generator_named(name).map(|spec| spec.name.clone()).ok_or_else(|| {
-            let names: Vec<_> = rules.generators().map(|spec| spec.name.to_string()).collect();
+        let tables = &self.parts.tables;
+        tables.generator_named(name).map(|spec| spec.name.clone()).ok_or_else(|| {
+            let names: Vec<_> = tables.generator_specs().iter().map(|spec| spec.name.to_string()).collect();
             let near = crate::toml_file::nearest(name, names.iter().map(String::as_str));
             let near = near
                 .map_or_else(|| "SHOW GENERATORS has all".to_owned(), |near| format!("did you mean {near}?"));
@@ -123,31 +134,69 @@ impl Desk for ProxyDesk {
         });
         let store = self.parts.meter.is_away().then(|| "it did not answer what it was asked last".to_owned());
         vec![
-            Check { name: "listener".into(), trouble: listener },
-            Check { name: "backend".into(), trouble: self.health.backend().trouble },
-            Check { name: "store".into(), trouble: store },
-            Check { name: "generators".into(), trouble: joined(stopped) },
+            Check::needed("listener", listener),
+            Check::needed("backend", self.health.backend().trouble),
+            Check::wanted("store", store),
+            Check::wanted("generators", joined(stopped)),
         ]
     }
 
     fn rules(&self) -> Vec<RuleRow> {
-        self.parts.tables.rules().rules().map(|rule| rule_row(rule)).collect()
+        let mut covered = self.parts.tables.covered_by_rules();
+        let rules = self.parts.tables.rules();
+        rules
+            .rules()
+            .map(|rule| rule_row(rule, covered.remove(&rule.written()).unwrap_or_default()))
+            .collect()
     }
 
     fn generators(&self) -> Vec<GeneratorRow> {
         generators::rows(&self.parts.tables, &self.rates)
     }
 
+    fn backends(&self) -> Vec<BackendRow> {
+        backends::rows(&self.parts)
+    }
+
     fn sessions(&self) -> Vec<SessionRow> {
         self.sessions.seen().into_iter().map(session_row).collect()
     }
 
+    fn last_ruled(&self) -> Vec<(u64, LastRow)> {
+        let row = |(id, LastDigest { hash, text })| (id, LastRow { digest: hash, statement: text });
+        self.sessions.last_ruled().into_iter().map(row).collect()
+    }
+
+    fn refused(&self) -> Vec<RefusedRow> {
+        let row = |seen: RefusedStatement| {
+            let RefusedStatement { digest, statement, why, count, user, last } = seen;
+            RefusedRow { digest, statement, why, count, user, last }
+        };
+        self.sessions.refused.rows().into_iter().map(row).collect()
+    }
+
+    fn events(&self) -> Vec<EventRow> {
+        recent::rows()
+    }
+
     async fn proxies(&self) -> Result<Vec<ProxyRow>, DeskError> {
-        store::proxies(&*self.parts.store, &self.parts.config.proxy.name).await
+        let own = &self.parts.config.proxy.name;
+        let mut rows = store::proxies(&*self.parts.store, own).await?;
+        // Nobody else has the file: it is not told who does.
+        if self.is_alone() {
+            let about = self.about();
+            let since = humantime::format_rfc3339_millis(about.since).to_string();
+            let (address, version) = (about.listen, about.version.to_owned());
+            rows.push(ProxyRow { name: about.name, address, version, since, is_self: true });
+        }
+        Ok(rows)
     }
 
     async fn slots(&self) -> Result<Vec<SlotRow>, DeskError> {
-        store::slots(&*self.parts.store).await
+        let own = &self.parts.config.proxy.name;
+        let rows = store::slots(&*self.parts.store).await?;
+        let is_own = |row: &SlotRow| self.is_alone() && row.owner == *own;
+        Ok(rows.into_iter().map(|row| SlotRow { is_live: row.is_live || is_own(&row), ..row }).collect())
     }
 
     async fn stored(&self) -> Result<Vec<StoredRow>, DeskError> {
@@ -176,6 +225,10 @@ impl Desk for ProxyDesk {
     fn config(&self) -> Vec<ConfigRow> {
         let (began, now) = self.parts.reloader.written();
         settings::rows(&began, &now)
+    }
+
+    fn counted(&self) -> Vec<Metric> {
+        metrics::counted(&self.parts, &self.sessions)
     }
 
     fn metrics(&self) -> Vec<Metric> {
@@ -247,8 +300,14 @@ impl Desk for ProxyDesk {
     }
 }
 
-fn rule_row(rule: &Rule) -> RuleRow {
+fn rule_row(rule: &Rule, covered: Covered) -> RuleRow {
+    let databases = match rule.of_schemas {
+        Some(_) => covered.databases.into_iter().collect(),
+        None => vec![rule.schema.clone()],
+    };
     RuleRow {
+        tables: covered.tables,
+        databases,
         schema: rule.schema.clone(),
         table: rule.table.clone(),
         column: rule.column.clone(),
@@ -284,7 +343,7 @@ fn place_of(place: &Where) -> String {
 }
 
 fn session_row(seen: Seen) -> SessionRow {
-    let Seen { id, age, who, client, is_busy, counted } = seen;
+    let Seen { id, age, in_state, who, client, is_busy, counted } = seen;
     let state = match (&who, is_busy) {
         (None, _) => SessionState::Login,
         (Some(_), true) => SessionState::Busy,
@@ -300,6 +359,7 @@ fn session_row(seen: Seen) -> SessionRow {
         connection: who.connection,
         is_tls: who.is_tls,
         age,
+        in_state,
         statements: counted.get(Count::Statements),
         rewritten: counted.get(Count::Rewritten),
         refused: counted.refused(),

@@ -31,7 +31,7 @@ pub enum ReloadError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Audit(#[from] AuditError),
-    #[error("the new rules cannot be put in force: {0}")]
+    #[error("the new rules cannot be activated: {0}")]
     Tables(#[from] TableError),
     #[error("reading the files: {0}")]
     Task(#[from] tokio::task::JoinError),
@@ -41,6 +41,7 @@ pub enum ReloadError {
 #[derive(Debug)]
 pub struct Reloaded {
     pub rules: usize,
+    /// That are there; of a dry run those of the files.
     pub generators: usize,
     /// Of the rules.
     pub changes: Vec<Change>,
@@ -188,7 +189,7 @@ impl Reloader {
         let changed = differing(&self.written().1, &written);
         let summary = Reloaded {
             rules: rules.rules().len(),
-            generators: rules.generators().len(),
+            generators: rules.specs().count(),
             changes: changes(&self.shared.load().tables.rules(), &rules),
             warnings,
             settings: changed.into_iter().filter(|key| acts_on_reload(key)).collect(),
@@ -206,6 +207,7 @@ impl Reloader {
         shared.audit.note_in(opened)?;
         shared.tables.change(Arc::new(rules)).await?;
         // From here on nothing fails.
+        let summary = Reloaded { generators: shared.tables.generator_specs().len(), ..summary };
         let settings = Arc::new(config.proxy.clone());
         shared.login.seats.limit(&settings.limits);
         let mut next = Shared::clone(&shared);
@@ -213,6 +215,7 @@ impl Reloader {
         next.login.tls = Arc::new(tls);
         next.id_deadline = config.store.deadline;
         next.verifier.mode = config.rewrite.verify;
+        next.forwards = config.rewrite.forwards();
         self.shared.store(Arc::new(next));
         (self.set_log_level)(config.log.level);
         let users = Arc::clone(&config.admin.users);
@@ -254,7 +257,7 @@ fn log(cause: &str, reloaded: &Result<Reloaded, ReloadError>) {
             if let Some(more @ 1..) = changes.len().checked_sub(CHANGES_LOGGED_MAX) {
                 tracing::info!("{cause}: and {more} more changes of the rules");
             }
-            tracing::info!(rules, generators, "{cause}: the files are in force");
+            tracing::info!(rules, generators, "{cause}: the files are active");
         }
         Err(error) => {
             match error {
@@ -268,7 +271,7 @@ fn log(cause: &str, reloaded: &Result<Reloaded, ReloadError>) {
                 }
                 error => tracing::error!("{error}"),
             }
-            tracing::error!("{cause}: nothing is changed, the rules and settings from before stay in force");
+            tracing::error!("{cause}: nothing is changed, the rules and settings from before stay active");
         }
     }
 }

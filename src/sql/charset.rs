@@ -4,7 +4,7 @@ use super::dialect::ClientCharset;
 
 /// Bytes of the character at the start of `bytes`, whose first byte is 0x80 or above; `None` where
 /// the server may see another end than we do.
-pub(super) fn char_bytes(charset: ClientCharset, bytes: &[u8]) -> Option<usize> {
+pub(crate) fn char_bytes(charset: ClientCharset, bytes: &[u8]) -> Option<usize> {
     let &[lead, ref rest @ ..] = bytes else { return None };
     match charset {
         ClientCharset::Utf8 => utf8_bytes(bytes),

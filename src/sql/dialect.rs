@@ -38,7 +38,7 @@ impl Server {
 
 /// The modes that matter to who reads or fills an INSERT, as a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SqlMode(u8);
+pub struct SqlMode(u16);
 
 impl SqlMode {
     pub const NONE: SqlMode = SqlMode(0);
@@ -54,6 +54,10 @@ impl SqlMode {
     pub const STRICT_ALL_TABLES: SqlMode = SqlMode(64);
     /// MariaDB: '' is NULL.
     pub const EMPTY_STRING_IS_NULL: SqlMode = SqlMode(128);
+    /// What an expression means, as when it was prepared.
+    pub const PIPES_AS_CONCAT: SqlMode = SqlMode(256);
+    pub const HIGH_NOT_PRECEDENCE: SqlMode = SqlMode(512);
+    pub const REAL_AS_FLOAT: SqlMode = SqlMode(1024);
 
     /// From the text of `@@sql_mode` or of a `SET sql_mode='...'`. Modes without a meaning here are
     /// left out. Combinations are expanded as the server does (manual, "Server SQL Modes",
@@ -63,18 +67,22 @@ impl SqlMode {
     }
 
     fn one(mode: &str) -> SqlMode {
-        let quotes_and_space = SqlMode::ANSI_QUOTES.union(SqlMode::IGNORE_SPACE);
+        let combined = SqlMode::ANSI_QUOTES.union(SqlMode::IGNORE_SPACE).union(SqlMode::PIPES_AS_CONCAT);
         match mode.to_ascii_uppercase().as_str() {
             "ANSI_QUOTES" => SqlMode::ANSI_QUOTES,
             "NO_BACKSLASH_ESCAPES" => SqlMode::NO_BACKSLASH_ESCAPES,
             "NO_AUTO_VALUE_ON_ZERO" => SqlMode::NO_AUTO_VALUE_ON_ZERO,
             "IGNORE_SPACE" => SqlMode::IGNORE_SPACE,
-            "ANSI" | "MSSQL" | "DB2" | "MAXDB" | "POSTGRESQL" => quotes_and_space,
+            "PIPES_AS_CONCAT" => SqlMode::PIPES_AS_CONCAT,
+            "REAL_AS_FLOAT" => SqlMode::REAL_AS_FLOAT,
+            "ANSI" => combined.union(SqlMode::REAL_AS_FLOAT),
+            "HIGH_NOT_PRECEDENCE" | "MYSQL323" | "MYSQL40" => SqlMode::HIGH_NOT_PRECEDENCE,
+            "MSSQL" | "DB2" | "MAXDB" | "POSTGRESQL" => combined,
             "STRICT_TRANS_TABLES" => SqlMode::STRICT_TRANS_TABLES,
             "STRICT_ALL_TABLES" => SqlMode::STRICT_ALL_TABLES,
             "TRADITIONAL" => SqlMode::STRICT_TRANS_TABLES.union(SqlMode::STRICT_ALL_TABLES),
             "EMPTY_STRING_IS_NULL" => SqlMode::EMPTY_STRING_IS_NULL,
-            "ORACLE" => quotes_and_space.union(SqlMode::ORACLE),
+            "ORACLE" => combined.union(SqlMode::ORACLE),
             _ => SqlMode::NONE,
         }
     }
@@ -201,13 +209,18 @@ mod tests {
 
     #[test]
     fn combinations_are_expanded() {
-        let ansi = SqlMode::ANSI_QUOTES.union(SqlMode::IGNORE_SPACE);
+        let quotes = SqlMode::ANSI_QUOTES.union(SqlMode::IGNORE_SPACE);
+        let ansi = quotes.union(SqlMode::PIPES_AS_CONCAT);
         for (text, expected) in [
             ("", SqlMode::NONE),
             ("ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION", SqlMode::NONE),
             ("TRADITIONAL", SqlMode::STRICT_TRANS_TABLES.union(SqlMode::STRICT_ALL_TABLES)),
             ("ansi_quotes, STRICT_ALL_TABLES", SqlMode::ANSI_QUOTES.union(SqlMode::STRICT_ALL_TABLES)),
-            ("ANSI", ansi),
+            ("ANSI", ansi.union(SqlMode::REAL_AS_FLOAT)),
+            (
+                "PIPES_AS_CONCAT,HIGH_NOT_PRECEDENCE",
+                SqlMode::PIPES_AS_CONCAT.union(SqlMode::HIGH_NOT_PRECEDENCE),
+            ),
             ("MSSQL", ansi),
             ("ORACLE", ansi.union(SqlMode::ORACLE)),
             (
@@ -218,7 +231,7 @@ mod tests {
             assert_eq!(SqlMode::parse(text), expected, "{text}");
         }
         assert!(!SqlMode::ANSI_QUOTES.contains(ansi));
-        assert_eq!(ansi.without(SqlMode::IGNORE_SPACE), SqlMode::ANSI_QUOTES);
+        assert_eq!(quotes.without(SqlMode::IGNORE_SPACE), SqlMode::ANSI_QUOTES);
     }
 
     #[test]

@@ -118,13 +118,38 @@ pub fn may_insert(text: &[u8]) -> bool {
     [&b"insert"[..], b"replace", b"load", b"execute", b"prepare"].iter().any(|word| has_word(text, word))
 }
 
+/// Whether it is nothing but comments to the ends of their lines, which both servers answer with error
+/// 1065. No byte of a longer character is a line end.
+pub fn is_only_comments(text: &[u8]) -> bool {
+    // Most texts are told by their first byte.
+    matches!(text.trim_ascii_start().first(), None | Some(b'#' | b'-'))
+        && text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_start).all(|line| {
+            let is_dashes = matches!(line, [b'-', b'-'] | [b'-', b'-', 0..=b' ', ..]);
+            line.is_empty() || line.starts_with(b"#") || is_dashes
+        })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Glance, glance, has_whole_word, may_execute_name};
+    use super::{Glance, glance, has_whole_word, is_only_comments, may_execute_name};
 
     #[track_caller]
     fn check(text: &str, multi_statements: bool, expect: Glance) {
         assert_eq!(glance(text.as_bytes(), true, multi_statements), expect, "{text}");
+    }
+
+    #[test]
+    fn comments_to_the_ends_of_their_lines() {
+        for (text, expect) in [
+            ("# prepare\n\t-- execute immediate @a\n--\n\n", true),
+            ("", true),
+            ("# a\nSELECT 1", false),
+            ("--1", false),
+            ("/* a */", false),
+            ("; # a", false),
+        ] {
+            assert_eq!(is_only_comments(text.as_bytes()), expect, "{text}");
+        }
     }
 
     #[test]

@@ -38,6 +38,46 @@ pub fn reads_counts(text: &[u8]) -> bool {
         || found_rows.any(|at| !text.get(..at).unwrap_or_default().ends_with(b"sql_calc_"))
 }
 
+/// Which of the warnings and errors of the last statement are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    pub errors_only: bool,
+    pub offset: usize,
+    pub rows: usize,
+}
+
+/// Of SHOW WARNINGS and SHOW ERRORS, with or without LIMIT. `None`: it is another statement, or several.
+pub fn shows_warnings(text: &[u8]) -> Option<Shown> {
+    const BYTES_MAX: usize = 256;
+    let text = std::str::from_utf8(behind_comments(text)).ok().filter(|text| text.len() <= BYTES_MAX)?;
+    let text = text.trim_ascii_end();
+    let text = text.strip_suffix(';').unwrap_or(text).replace(',', " , ");
+    let mut words = text.split_ascii_whitespace();
+    let mut word = || words.next();
+    if !word()?.eq_ignore_ascii_case("show") {
+        return None;
+    }
+    let errors_only = match word()?.to_ascii_lowercase().as_str() {
+        "warnings" => false,
+        "errors" => true,
+        _ => return None,
+    };
+    let rest: Vec<_> = words.collect();
+    let number = |text: &str| text.parse::<usize>().ok();
+    let (offset, rows) = match *rest {
+        [] => (0, usize::MAX),
+        [limit, rows] if limit.eq_ignore_ascii_case("limit") => (0, number(rows)?),
+        [limit, offset, ",", rows] if limit.eq_ignore_ascii_case("limit") => (number(offset)?, number(rows)?),
+        [limit, rows, by, offset]
+            if limit.eq_ignore_ascii_case("limit") && by.eq_ignore_ascii_case("offset") =>
+        {
+            (number(offset)?, number(rows)?)
+        }
+        _ => return None,
+    };
+    Some(Shown { errors_only, offset, rows })
+}
+
 /// Whether a statement may read `LAST_INSERT_ID()` and does not read what belongs to the statement
 /// before it.
 pub fn may_read_insert_id(text: &[u8]) -> bool {
@@ -61,7 +101,7 @@ pub fn may_read_insert_id(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{may_read_insert_id, reads_counts};
+    use super::{Shown, may_read_insert_id, reads_counts, shows_warnings};
 
     #[track_caller]
     fn check(text: &str, expect: bool) {
@@ -79,6 +119,28 @@ mod tests {
             ("DELETE FROM t", false),
         ] {
             assert_eq!(reads_counts(text.as_bytes()), expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_of_the_warnings() {
+        let check = |text: &str, errors_only, offset, rows| {
+            assert_eq!(shows_warnings(text.as_bytes()), Some(Shown { errors_only, offset, rows }), "{text}");
+        };
+        check("SHOW WARNINGS", false, 0, usize::MAX);
+        check("/* driver */ show  warnings ;", false, 0, usize::MAX);
+        check("SHOW WARNINGS LIMIT 5", false, 0, 5);
+        check("show warnings limit 2,5", false, 2, 5);
+        check("show errors limit 5 offset 2", true, 2, 5);
+        for other in [
+            "SHOW COUNT(*) WARNINGS",
+            "SHOW WARNINGS; SELECT 1",
+            "SHOW WARNINGS LIMIT ?",
+            "SHOW TABLES",
+            "SHOW WARNINGS LIMIT 1,2,3",
+            "",
+        ] {
+            assert_eq!(shows_warnings(other.as_bytes()), None, "{other}");
         }
     }
 

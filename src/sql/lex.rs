@@ -164,7 +164,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Reads what lies in `span`, which holds whole tokens, and then the end.
-    pub(super) fn over(&self, span: Span) -> Lexer<'a> {
+    pub(crate) fn over(&self, span: Span) -> Lexer<'a> {
         let text = self.text.get(..span.end as usize).unwrap_or_default();
         Lexer { text, at: span.start as usize, in_code_comment: false, after_dot: false, params: 0, ..*self }
     }
@@ -298,17 +298,6 @@ impl<'a> Lexer<'a> {
             self.refuse_unsafe_introducer(start)?;
         }
         Ok(kind)
-    }
-
-    /// `_gbk'...'`: which character set cuts the string differs between servers.
-    fn refuse_unsafe_introducer(&self, start: usize) -> Result<(), Odd> {
-        let name = self.text.get(start + 1..self.at).unwrap_or_default();
-        let is_unsafe =
-            [&b"gbk"[..], b"gb18030", b"big5", b"sjis", b"cp932", b"ucs2", b"utf16", b"utf16le", b"utf32"];
-        if is_unsafe.iter().any(|set| name.eq_ignore_ascii_case(set)) {
-            return Err(self.odd("a string's character set"));
-        }
-        Ok(())
     }
 
     /// An unquoted name's bytes, from wherever it begins.

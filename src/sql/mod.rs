@@ -11,12 +11,15 @@ macro_rules! keywords {
 pub mod charset;
 pub mod dialect;
 pub mod digest;
+pub mod draws;
 pub mod glance;
 pub mod hint;
 pub mod insert;
 pub mod last_result;
 pub mod letters;
 pub mod lex;
+pub mod load;
 pub mod name;
+pub mod scan;
 pub mod statement;
 pub mod value;

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::dialect::ClientCharset;
-use super::lex::{Lexer, Span, Token, TokenKind};
+use super::dialect::{ClientCharset, Dialect};
+use super::lex::{Lexer, Odd, Span, Token, TokenKind};
 
 /// The name that a token spells, or `None` where it is no name or its bytes cannot be read in this
 /// character set.
@@ -94,7 +94,7 @@ pub struct Path {
 }
 
 /// Reads `name`, `name.name` or deeper, where `first` has been read.
-pub(super) fn path(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Path>, super::lex::Odd> {
+pub(crate) fn path(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Path>, super::lex::Odd> {
     if !is_name(first) {
         return Ok(None);
     }
@@ -119,7 +119,35 @@ pub(super) fn table(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Path>,
     Ok(path(lexer, first)?.filter(|path| !path.deep))
 }
 
-pub(super) fn is_name(token: Token) -> bool {
+/// Gives every word and quoted name of a text, each with what stands before its dot. Words of the language are
+/// among them.
+pub(crate) fn each_name(
+    text: &[u8],
+    dialect: Dialect,
+    mut give: impl FnMut(Option<&str>, &str),
+) -> Result<(), Odd> {
+    let odd = |what| Odd { at: 0, what };
+    let mut lexer = Lexer::new(text, dialect).ok_or(odd("a text of 4 GiB"))?;
+    // The last name, and whether a dot came after it.
+    let mut before: Option<(Cow<'_, str>, bool)> = None;
+    loop {
+        let token = lexer.next()?;
+        if token.kind == TokenKind::End {
+            return Ok(());
+        }
+        before = if is_name(token) {
+            let name =
+                decode(text, token, dialect.charset).ok_or(odd("a name in an unknown character set"))?;
+            let qualifier = before.as_ref().filter(|(_, has_dot)| *has_dot).map(|(name, _)| &**name);
+            give(qualifier, &name);
+            Some((name, false))
+        } else {
+            before.filter(|_| token.is_punct(b'.')).map(|(name, _)| (name, true))
+        };
+    }
+}
+
+pub(crate) fn is_name(token: Token) -> bool {
     matches!(token.kind, TokenKind::Word | TokenKind::QuotedName)
 }
 
@@ -133,5 +161,36 @@ impl Path {
     /// From the first byte of its last name to the last.
     pub fn span(&self) -> Span {
         self.last.span
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClientCharset, Dialect, each_name};
+    use crate::sql::dialect::{Server, SqlMode};
+
+    #[test]
+    fn each_name_of_a_text() {
+        let dialect = |mode| Dialect {
+            server: Server::parse("10.11.6-MariaDB").expect("a version"),
+            sql_mode: SqlMode::parse(mode),
+            charset: ClientCharset::Utf8,
+        };
+        for (mode, text, expect) in [
+            ("", "a.b", "a a.b"),
+            ("", "`a` . /* c */ `b c`.d x", "a a.b c b c.d x"),
+            ("", "a, b 'c.d' \"e\" -- f\n g", "a b g"),
+            ("ANSI_QUOTES", "\"e\".f", "e e.f"),
+            ("", "a;b./*!c*/", "a b b.c"),
+            ("", "1 .a", "a"),
+            ("", "a '", "?"),
+        ] {
+            let mut names = Vec::new();
+            let read = each_name(text.as_bytes(), dialect(mode), |qualifier, name| {
+                names.push(qualifier.map_or(name.to_owned(), |qualifier| format!("{qualifier}.{name}")));
+            });
+            let found = if read.is_ok() { names.join(" ") } else { "?".to_owned() };
+            assert_eq!(found, expect, "{text}");
+        }
     }
 }

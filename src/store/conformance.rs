@@ -1,6 +1,6 @@
 //! What every store must do, whatever it is made of.
 
-use super::{Key, Outcome, Revision, Store, Versioned};
+use super::{CREATED_AT_ONCE_MAX, Key, Outcome, Revision, Store, Versioned};
 
 /// Runs every check on an empty store.
 pub(crate) async fn all(store: &dyn Store) {
@@ -8,6 +8,7 @@ pub(crate) async fn all(store: &dyn Store) {
     a_write_needs_the_revision_that_stands(store).await;
     a_list_holds_its_prefix_only(store).await;
     of_many_writers_one_wins_each_round(store).await;
+    many_are_created_and_none_is_overwritten(store).await;
 }
 
 async fn written(store: &dyn Store, key: &Key, expected: Option<Revision>, value: &[u8]) -> Revision {
@@ -91,4 +92,30 @@ async fn of_many_writers_one_wins_each_round(store: &dyn Store) {
     tokio::join!(writer(), writer(), writer(), writer(), writer(), writer(), writer(), writer());
     let end = store.load(&key).await.unwrap().unwrap();
     assert_eq!(end.value, (WRITERS * ROUNDS).to_string().into_bytes());
+}
+
+async fn many_are_created_and_none_is_overwritten(store: &dyn Store) {
+    let there = Key::binding("many.050");
+    let stands = written(store, &there, None, b"first").await;
+    let all: Vec<_> = (0..CREATED_AT_ONCE_MAX)
+        .map(|nth| (Key::binding(&format!("many.{nth:03}")), nth.to_string().into_bytes()))
+        .collect();
+    for written in [store.create_all(&all).await.unwrap(), store.create_all(&all).await.unwrap()] {
+        assert_eq!(written.len(), all.len());
+        for ((key, value), written) in all.iter().zip(written) {
+            let found = store.load(key).await.unwrap();
+            assert!(!written || found.as_ref().is_some_and(|found| found.value == *value), "{key}");
+        }
+    }
+    let found = store.load(&there).await.unwrap();
+    assert_eq!(found, Some(Versioned { revision: stands, value: b"first".to_vec() }));
+    let fresh: Vec<_> = (0..3).map(|nth| (Key::binding(&format!("fresh.{nth}")), b"x".to_vec())).collect();
+    assert_eq!(store.create_all(&fresh).await.unwrap(), [true; 3]);
+    assert_eq!(store.create_all(&fresh).await.unwrap(), [false; 3]);
+    // What was made so is written on as any other.
+    for (key, _) in &fresh {
+        let revision = store.load(key).await.unwrap().unwrap().revision;
+        let next = written(store, key, Some(revision), b"y").await;
+        refused(store, key, Some(revision), Some((next, b"y"))).await;
+    }
 }

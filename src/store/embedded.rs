@@ -2,10 +2,10 @@
 //!
 //! * **One process.** redb locks the file; whoever comes second gets [`StoreError::InUse`].
 //! * **First creation is all or nothing**: made under another name, then linked to its own. So a file that is empty or
-//!   no redb file was damaged or is somebody else's, and is never initialized anew: that would forget every bound.
+//!   no redb file was damaged or is somebody else's, and is never initialized again: that would forget every bound.
 //! * **After a failed write** redb answers nothing more; the file is opened again at the next call. A failed fsync
 //!   leaves pages in the system's cache that read back well and are on no disk, and the next fsync does not report
-//!   them again. Therefore each opening writes every record anew and syncs before the first answer is given. The same
+//!   them again. Therefore each opening writes every record again and syncs before the first answer is given. The same
 //!   write shows a full or read-only disk at start instead of at the first id.
 
 use std::fs::{File, OpenOptions};
@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition, TableError,
+    WriteTransaction,
 };
 
 use super::record::{check_format, encode_format};
@@ -140,7 +141,7 @@ impl StoreFile {
             }
             Err(failed) => {
                 discard(database);
-                tracing::warn!(store = %self.path.display(), error = %failed.error, "the store failed; opening it anew");
+                tracing::warn!(store = %self.path.display(), error = %failed.error, "the store failed; opening it again");
                 Err(Refusal::Failed(failed))
             }
         }
@@ -379,22 +380,44 @@ fn compare_and_set_in(
     value: &[u8],
 ) -> Result<Outcome, Failed> {
     let write = database.begin_write().map_err(Failed::before)?;
-    let revision = {
-        let mut records = write.open_table(RECORDS).map_err(Failed::before)?;
-        let found = records.get(key.as_str()).map_err(Failed::before)?.map(|found| {
-            let (revision, json) = found.value();
-            Versioned { revision: Revision(revision), value: json.to_vec() }
-        });
-        if found.as_ref().map(|found| found.revision) != expected {
-            return Ok(Outcome::Conflict(found));
-        }
-        let mut counts = write.open_table(COUNTS).map_err(Failed::before)?;
-        let revision = counts.get(REVISION).map_err(Failed::before)?.map_or(0, |n| n.value()) + 1;
-        counts.insert(REVISION, revision).map_err(Failed::before)?;
-        records.insert(key.as_str(), (revision, value)).map_err(Failed::before)?;
-        revision
-    };
-    write.commit().map_err(|e| Failed { step: Step::Commit, error: e.into() })?;
+    match write_in(&write, key, expected, value)? {
+        // The transaction is dropped.
+        conflict @ Outcome::Conflict(_) => Ok(conflict),
+        written => commit(write).map(|()| written),
+    }
+}
+
+/// One transaction, and one sync, for all that are not there.
+fn create_all_in(database: &Database, records: &[(Key, Json)]) -> Result<Vec<bool>, Failed> {
+    let write = database.begin_write().map_err(Failed::before)?;
+    let create =
+        |(key, value): &(Key, Json)| Ok(matches!(write_in(&write, key, None, value)?, Outcome::Written(_)));
+    let written = records.iter().map(create).collect::<Result<Vec<bool>, Failed>>()?;
+    commit(write).map(|()| written)
+}
+
+fn commit(write: WriteTransaction) -> Result<(), Failed> {
+    write.commit().map_err(|e| Failed { step: Step::Commit, error: e.into() })
+}
+
+fn write_in(
+    write: &WriteTransaction,
+    key: &Key,
+    expected: Option<Revision>,
+    value: &[u8],
+) -> Result<Outcome, Failed> {
+    let mut records = write.open_table(RECORDS).map_err(Failed::before)?;
+    let found = records.get(key.as_str()).map_err(Failed::before)?.map(|found| {
+        let (revision, json) = found.value();
+        Versioned { revision: Revision(revision), value: json.to_vec() }
+    });
+    if found.as_ref().map(|found| found.revision) != expected {
+        return Ok(Outcome::Conflict(found));
+    }
+    let mut counts = write.open_table(COUNTS).map_err(Failed::before)?;
+    let revision = counts.get(REVISION).map_err(Failed::before)?.map_or(0, |n| n.value()) + 1;
+    counts.insert(REVISION, revision).map_err(Failed::before)?;
+    records.insert(key.as_str(), (revision, value)).map_err(Failed::before)?;
     Ok(Outcome::Written(Revision(revision)))
 }
 
@@ -413,6 +436,12 @@ impl Store for EmbeddedStore {
     async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
         let (owned, value) = (key.clone(), value.to_vec());
         self.run(Some(key), move |database| compare_and_set_in(database, &owned, expected, &value)).await
+    }
+
+    async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
+        let owned = records.to_vec();
+        let first = records.first().map(|(key, _)| key);
+        self.run(first, move |database| create_all_in(database, &owned)).await
     }
 }
 

@@ -230,6 +230,14 @@ impl Store for EtcdStore {
         self.0.write(Some((key, stands_at(expected), value))).await
     }
 
+    /// One transaction, which writes all of them or, where one is there, none.
+    async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
+        let new: Vec<_> =
+            records.iter().map(|(key, value)| (key, stands_at(None), value.as_slice())).collect();
+        let is_written = matches!(self.0.write_all(&new).await?, Outcome::Written(_));
+        Ok(vec![is_written; records.len()])
+    }
+
     fn era(&self) -> u64 {
         self.0.era()
     }

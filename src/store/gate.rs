@@ -118,6 +118,11 @@ impl Store for GateStore {
         self.inner()?.compare_and_set(key, expected, value).await
     }
 
+    async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
+        let _under_way = self.calls.read().await;
+        self.inner()?.create_all(records).await
+    }
+
     fn era(&self) -> u64 {
         self.inner().map_or(0, |store| store.era())
     }

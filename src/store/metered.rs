@@ -126,6 +126,11 @@ impl Store for MeteredStore {
         calling.ended(self.inner.compare_and_set(key, expected, value).await)
     }
 
+    async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
+        let calling = Call::new(&self.meter, &self.meter.write);
+        calling.ended(self.inner.create_all(records).await)
+    }
+
     fn era(&self) -> u64 {
         self.inner.era()
     }

@@ -25,6 +25,9 @@ pub use record::{
     BindingRecord, GeneratorRecord, IdentityRecord, MovedRecord, ProxyRecord, SuspectRecord, WitnessRecord,
 };
 
+/// Records that [`Store::create_all`] takes at most. etcd refuses a transaction of more than 128 operations.
+pub const CREATED_AT_ONCE_MAX: usize = 100;
+
 /// The newest format of the store that this build reads and writes.
 pub const FORMAT: u64 = 1;
 
@@ -145,6 +148,18 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::UnknownOutcome`]: it may have been done, or may yet be. A future that is dropped leaves the
     /// outcome unknown too.
     async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome>;
+
+    /// Writes records that are new, many in one step where the store can do so. For each whether it was written, as
+    /// [`Outcome::Written`] says it; where not, it was there, or is to be written alone. An error: any of them may have
+    /// been written, or may yet be.
+    async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
+        let mut written = Vec::with_capacity(records.len());
+        for (key, value) in records {
+            let outcome = self.compare_and_set(key, None, value).await?;
+            written.push(matches!(outcome, Outcome::Written(_)));
+        }
+        Ok(written)
+    }
 
     /// Grows each time that an operator has raised all floors after the store went back. What was seen of it before counts for
     /// nothing.

@@ -207,6 +207,10 @@ impl Store for MysqlStore {
         self.inner.compare_and_set(key, expected, value).await
     }
 
+    async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
+        self.inner.create_all(records).await
+    }
+
     async fn close(&self) {
         let holder = self.name.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(holder);
@@ -249,6 +253,23 @@ impl Inner {
             found.sort_by(|(a, _), (b, _)| a.cmp(b));
         }
         Ok(found)
+    }
+
+    /// One statement, which writes all of them or, where one is there, none. Leaf's rows are not made here.
+    async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
+        let Some((first, _)) = records.first() else { return Ok(Vec::new()) };
+        if records.iter().any(|(key, _)| self.leaf_of(key).is_some()) {
+            return Ok(vec![false; records.len()]);
+        }
+        let places = vec!["(?, ?, ?)"; records.len()].join(", ");
+        let sql = format!("INSERT INTO {} (name, revision, value) VALUES {places}", self.own);
+        let revision = first_revision();
+        let values = records.iter().flat_map(|(key, value)| {
+            [key.as_str().as_bytes().into(), revision.into(), value.as_slice().into()]
+        });
+        let values: Vec<mysql_async::Value> = values.collect();
+        let rows = self.connection.write(first, &sql, values.into()).await?;
+        Ok(vec![rows.is_some(); records.len()])
     }
 
     async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {

@@ -19,43 +19,23 @@
 //!
 //! [`Handover`]: crate::tables::in_force
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use crate::ids::bindings::{Standing, Wanted, bind_plain};
 use crate::ids::sequence::{Seed, SequenceSpec};
 use crate::ids::timestamp::Timestamp;
 use crate::ids::timestamp::spec::TimestampSpec;
 use crate::ids::{Generator, Sequence};
 use crate::rules::RuleSet;
-use crate::rules::column::Meant;
-use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec, Mode, Rule, TableShape};
-use crate::rules::pattern::is_pattern;
+use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec, Rule};
 use crate::sql::name::same_column;
-use crate::tables::lookup::Known;
+use crate::store::CREATED_AT_ONCE_MAX;
+use crate::tables::lookup::{Entry, Known};
+use crate::tables::survey::{Binding, Live};
 use crate::tables::{Backend, FLOOR_DEADLINE, TableError, Tables};
-
-/// A ruled table of the backend, read before anything is changed.
-struct Live {
-    table: String,
-    rule: Arc<Rule>,
-    shape: Arc<TableShape>,
-    /// How often DDL had been seen before it was read.
-    ddl: u64,
-    binding: Binding,
-}
-
-/// Whether a table is bound to its rule's generator.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Binding {
-    /// The rule's column is not there.
-    NoColumn,
-    /// Bound by the version before this one, and nothing that a binding depends on has changed.
-    Kept,
-    /// To be bound; holds ids up to `highest`.
-    New { highest: u64 },
-}
 
 /// A version that is ready but for its bindings.
 pub(super) struct Next {
@@ -73,7 +53,7 @@ impl Tables {
         Ok(next.tables)
     }
 
-    async fn open_sequence(
+    pub(super) async fn open_sequence(
         &self,
         spec: &GeneratorSpec,
         sequence: &SequenceSpec,
@@ -87,24 +67,33 @@ impl Tables {
         }
     }
 
-    /// Before the tables are looked at: which of their ids count depends on the node. `old`: what
-    /// it has open is kept, where its rule is the same.
-    async fn open_timestamps(&mut self, old: Option<&Tables>) -> Result<(), TableError> {
+    /// Before the tables are looked at: which of their ids count depends on the node.
+    async fn open_timestamps(&self, old: Option<&Tables>) -> Result<(), TableError> {
         for spec in self.rules.clone().acting_generators() {
             let GeneratorKind::Timestamp(timestamp) = &spec.kind else { continue };
-            let kept = old.and_then(|old| old.generators.get(&spec.name)).filter(|open| {
-                matches!(open, Generator::Timestamp(open) if open.spec() == timestamp && !open.is_lost())
-            });
-            let generator = match kept {
-                Some(kept) => kept.clone(),
-                None => self.open_timestamp(spec, timestamp).await?,
-            };
-            self.generators.insert(spec.name.clone(), generator);
+            let generator = self.timestamp(spec, timestamp, old).await?;
+            self.generators.add(&spec.name, &generator, None);
         }
         Ok(())
     }
 
-    async fn open_timestamp(
+    /// `old`: what it has open is kept, where its rule is the same.
+    pub(super) async fn timestamp(
+        &self,
+        spec: &GeneratorSpec,
+        timestamp: &TimestampSpec,
+        old: Option<&Tables>,
+    ) -> Result<Generator, TableError> {
+        let kept = old.and_then(|old| old.generators.get(&spec.name)).filter(
+            |open| matches!(open, Generator::Timestamp(open) if open.spec() == timestamp && !open.is_lost()),
+        );
+        match kept {
+            Some(kept) => Ok(kept),
+            None => self.open_timestamp(spec, timestamp).await,
+        }
+    }
+
+    pub(super) async fn open_timestamp(
         &self,
         spec: &GeneratorSpec,
         timestamp: &TimestampSpec,
@@ -135,8 +124,8 @@ impl Tables {
 
     /// See [`InForce::compare_clocks`](crate::tables::InForce::compare_clocks).
     pub(super) async fn compare_clocks(&self) {
-        for generator in self.generators.values() {
-            if let Generator::Timestamp(timestamp) = generator
+        for (_, generator) in self.generators.all() {
+            if let Generator::Timestamp(timestamp) = &generator
                 && timestamp.is_held()
             {
                 self.compare_clock(timestamp).await;
@@ -144,106 +133,89 @@ impl Tables {
         }
     }
 
-    /// Reads and locks what the rules name, and changes nothing else. `old`: what it has bound is
-    /// not asked for its ids.
-    async fn survey(&self, old: Option<&Tables>) -> Result<Vec<Live>, TableError> {
-        let mut live = Vec::new();
-        let mut is_locking = false;
-        for (table, rule) in self.names().await? {
-            let ddl = self.backend.ddl.seen();
-            let Some(live_table) = self.live_table(&rule.schema, &table).await? else { continue };
-            let shape = Arc::new(live_table.shape);
-            let (rule, binding) = match rule.meant(&table, shape.columns.iter()) {
-                Meant::Passes | Meant::Lacks(_) => (rule, Binding::NoColumn),
-                Meant::Fills(rule) if old.is_some_and(|old| old.binds_as(self, &rule, &table)) => {
-                    (rule, Binding::Kept)
-                }
-                Meant::Fills(rule) => {
-                    self.lock(&rule, &table).await?;
-                    is_locking = true;
-                    (rule, Binding::New { highest: 0 })
-                }
-            };
-            live.push(Live { table, rule, shape, ddl, binding });
-        }
-        self.lock_missing(&live).await;
-        if is_locking {
-            self.locks_settled().await;
-        }
-        for one in &mut live {
-            if let Binding::New { highest } = &mut one.binding {
-                *highest = self.highest(&one.rule, &one.table).await?;
-            }
-        }
-        Ok(live)
-    }
-
-    /// Tables that rules name exactly and that may be made later.
-    async fn lock_missing(&self, live: &[Live]) {
-        let Some(locks) = &self.backend.locks else { return };
-        let there: HashSet<String> = live.iter().map(|one| self.bound_name(&one.rule, &one.table)).collect();
-        let missing: Vec<String> = self.exact_names().filter(|name| !there.contains(name)).collect();
-        locks.take_ahead(&missing).await;
-    }
-
-    /// By [`Tables::bound_name`], the names of active rules that are no patterns.
-    pub(super) fn exact_names(&self) -> impl Iterator<Item = String> {
-        let exact = self.rules.rules().filter(|rule| rule.mode == Mode::On && !is_pattern(&rule.table));
-        exact.map(|rule| self.bound_name(rule, &rule.table))
-    }
-
-    /// Each table of the backend that a rule names, with the rule.
-    async fn names(&self) -> Result<Vec<(String, Arc<Rule>)>, TableError> {
-        let Some(schema) = &self.backend.schema else { return Ok(Vec::new()) };
-        let found = schema.ruled_tables(self.backend.case, &self.rules).await?;
-        for ambiguous in &found.ambiguous {
-            tracing::error!("{ambiguous}");
-        }
-        // Those that a pattern passes over are known too: the first statement into one does not
-        // wait.
-        let all = found.tables.into_iter().chain(found.passed);
-        Ok(all.filter(|(_, rule)| rule.mode == Mode::On).collect())
-    }
-
-    pub(super) fn seed(&self, generator: &GeneratorName) -> Seed {
-        match self.rules.generator(generator).map(|spec| &spec.kind) {
+    pub(super) fn seed(&self, rule: &Rule) -> Seed {
+        match self.rules.generator_of(rule).map(|spec| &spec.kind) {
             Some(GeneratorKind::Sequence(sequence)) => sequence.seed,
             Some(GeneratorKind::Timestamp(_)) | None => Seed::Tables,
         }
     }
 
-    pub(super) fn is_timestamp(&self, generator: &GeneratorName) -> bool {
-        let spec = self.rules.generator(generator);
+    pub(super) fn is_timestamp(&self, rule: &Rule) -> bool {
+        let spec = self.rules.generator_of(rule);
         matches!(spec.map(|spec| &spec.kind), Some(GeneratorKind::Timestamp(_)))
     }
 
     /// Whether the table is bound here as `next` would bind it by `rule`, and nobody has moved it
     /// since.
-    fn binds_as(&self, next: &Tables, rule: &Rule, table: &str) -> bool {
+    pub(super) fn binds_as(&self, next: &Tables, rule: &Rule, table: &str) -> bool {
         self.is_bound_by(rule, table)
-            && !self.generators.get(&rule.generator).is_some_and(Generator::is_lost)
+            && self.generators.with(&rule.generator, |open| Some(!open.is_lost())).unwrap_or(true)
             && matches!(self.rules.acting(self.backend.case, &rule.schema, table), Ok(Some(mine))
                 if mine.generator == rule.generator
                     && (mine.is_auto() || same_column(&mine.column, &rule.column))
-                    && self.seed(&mine.generator) == next.seed(&rule.generator)
-                    && self.leaves_no_more_out(next, &rule.generator))
+                    && self.seed(&mine) == next.seed(rule)
+                    && self.leaves_no_more_out(&mine, next, rule))
     }
 
     /// Whether `next` issues no ids that this version leaves to others, the server's own counter
     /// say: where the step goes from 2 to 1, those in between may be in the table.
-    fn leaves_no_more_out(&self, next: &Tables, generator: &GeneratorName) -> bool {
-        let kind = |rules: &RuleSet| rules.generator(generator).map(|spec| spec.kind.clone());
-        match (kind(&self.rules), kind(&next.rules)) {
+    fn leaves_no_more_out(&self, mine: &Rule, next: &Tables, rule: &Rule) -> bool {
+        let kind = |rules: &RuleSet, rule: &Rule| rules.generator_of(rule).map(|spec| spec.kind.clone());
+        match (kind(&self.rules, mine), kind(&next.rules, rule)) {
             (Some(GeneratorKind::Sequence(old)), Some(GeneratorKind::Sequence(new))) => new.is_within(&old),
             _ => true,
         }
     }
 
-    fn know_all(&self, live: Vec<Live>) {
-        for one in live {
-            let lookup = self.meaning(&one.rule, &one.table, Some(one.shape));
-            self.put(&one.rule.schema, &one.table, lookup, one.ddl, one.binding != Binding::NoColumn);
+    /// Binds tables that are locked, each with the highest of its ids; gives each its floor. All that
+    /// is plain goes to the store by the hundred.
+    async fn bind_all<'a>(
+        &self,
+        new: &[(&'a Live, u64)],
+        old: Option<&Tables>,
+    ) -> Result<Vec<(&'a Live, u64)>, TableError> {
+        let store = &*self.backend.store;
+        let failed = |table: &str| {
+            let table = table.to_owned();
+            |error| TableError::Bind { table, error }
+        };
+        let Some((first, _)) = new.first() else { return Ok(Vec::new()) };
+        let name = self.bound_name(&first.rule, &first.table);
+        let standing = Standing::read(store).await.map_err(failed(&name))?;
+        let mut floors = Vec::with_capacity(new.len());
+        for new in new.chunks(CREATED_AT_ONCE_MAX) {
+            let names = new
+                .iter()
+                .map(|(one, _)| (self.bound_name(&one.rule, &one.table), one.rule.generator.to_string()));
+            let names: Vec<(String, String)> = names.collect();
+            let wanted = new.iter().zip(&names).map(|((one, highest), (table, generator))| Wanted {
+                table,
+                generator,
+                is_sequence: !self.is_timestamp(&one.rule),
+                floor_of_table: *highest,
+            });
+            let wanted: Vec<Wanted<'_>> = wanted.collect();
+            let table = names.first().map_or("", |(table, _)| table);
+            let bound = bind_plain(store, &wanted, &standing).await.map_err(failed(table))?;
+            for ((one, highest), bound) in new.iter().zip(bound) {
+                let floor = match bound {
+                    Some(bound) => bound.floor,
+                    None => self.bind_above(&one.rule, &one.table, *highest, old).await?,
+                };
+                floors.push((*one, floor));
+            }
+            self.backend.progress.add(new.len());
         }
+        Ok(floors)
+    }
+
+    fn know_all(&self, live: Vec<Live>) {
+        let known = live.into_iter().map(|one| {
+            let lookup = self.meaning(&one.rule, &one.table, Some(one.shape));
+            let key = self.folded(&one.rule.schema, &one.table).into_owned();
+            (key, Entry::read(lookup, (one.read_at, one.ddl), one.binding != Binding::NoColumn))
+        });
+        self.put_all(&known.collect::<Vec<_>>());
     }
 
     /// The same rules and views as a version of its own, without generators and tables.
@@ -259,7 +231,7 @@ impl Tables {
     /// otherwise.
     fn again(&self, without: &[Live]) -> Tables {
         let mut tables = self.with_backend(self.backend.clone());
-        tables.generators.clone_from(&self.generators);
+        tables.generators = self.generators.clone();
         let mut known = Known::clone(&self.known.load());
         for one in without.iter().filter(|one| matches!(one.binding, Binding::New { .. })) {
             known.remove(&self.folded(&one.rule.schema, &one.table).into_owned());
@@ -286,26 +258,15 @@ impl Next {
         rules: Arc<RuleSet>,
         backend: Backend,
     ) -> Result<Next, TableError> {
-        let mut tables = Tables::new(rules.clone(), backend);
+        let tables = Tables::new(rules, backend);
         tables.open_timestamps(old).await?;
         tables.read_views().await?;
         tables.read_shadows().await;
         let live = tables.survey(old).await?;
         // Before their tables are bound: a table that moves away meanwhile takes them along
         // (`ids/fence/moves`).
-        for spec in rules.acting_generators() {
-            let GeneratorKind::Sequence(sequence) = &spec.kind else { continue };
-            let max = max_of(spec, sequence, &live);
-            let kept = old.and_then(|old| old.generators.get(&spec.name)).filter(|open| {
-                matches!(open, Generator::Sequence(open)
-                    if open.spec() == sequence && open.max() == sequence.last_id(max) && !open.is_lost())
-            });
-            let generator = match kept {
-                Some(kept) => kept.clone(),
-                None => tables.open_sequence(spec, sequence, max).await?,
-            };
-            tables.generators.insert(spec.name.clone(), generator);
-        }
+        let narrowest = narrowest(&live);
+        tables.open_sequences(&live, &narrowest, old).await?;
         Ok(Next { tables, live })
     }
 
@@ -320,9 +281,9 @@ impl Next {
         let new_to = self.bind(Some(old)).await?;
         let Next { tables, live } = self;
         let mut leaving = Vec::new();
-        for (name, generator) in &old.generators {
-            if !tables.generators.get(name).is_some_and(|next| next.is(generator)) {
-                leaving.push(Leaving { generator: generator.clone(), hands_back: !new_to.contains(name) });
+        for (name, generator) in old.generators.all() {
+            if !tables.generators.get(&name).is_some_and(|next| next.is(&generator)) {
+                leaving.push(Leaving { generator, hands_back: !new_to.contains(&name) });
             }
         }
         tables.know_all(live);
@@ -333,28 +294,43 @@ impl Next {
     #[cfg(test)]
     pub(super) fn binds(&mut self, schema: &str, table: &str, highest: u64) {
         let rule = self.tables.rules.find(self.tables.backend.case, schema, table).unwrap().unwrap().clone();
-        let shape = Arc::new(TableShape { columns: Vec::new() });
+        let shape = Arc::new(crate::rules::model::TableShape { columns: Vec::new(), shows_insert_id: false });
         self.live.push(Live {
             table: table.to_owned(),
             rule,
             shape,
+            read_at: Instant::now(),
             ddl: 0,
             binding: Binding::New { highest },
         });
     }
 
-    /// Returns the generators that have a table which they had not before.
+    /// Returns the generators that have a table which they had not before, each above the ids of
+    /// all of them.
     async fn bind(&self, old: Option<&Tables>) -> Result<HashSet<GeneratorName>, TableError> {
-        let mut new_to = HashSet::new();
-        for one in &self.live {
-            let Binding::New { highest } = one.binding else { continue };
-            let floor = self.tables.bind_above(&one.rule, &one.table, highest, old).await?;
-            if let Some(generator) = self.tables.generators.get(&one.rule.generator) {
-                generator.raise_floor(floor, FLOOR_DEADLINE).await?;
-            }
-            new_to.insert(one.rule.generator.clone());
+        let progress = &self.tables.backend.progress;
+        let new: Vec<(&Live, u64)> = self
+            .live
+            .iter()
+            .filter_map(|one| match one.binding {
+                Binding::New { highest } => Some((one, highest)),
+                Binding::NoColumn | Binding::Kept => None,
+            })
+            .collect();
+        progress.begin("binding tables", new.len());
+        let mut floors: HashMap<GeneratorName, u64> = HashMap::new();
+        for (one, floor) in self.tables.bind_all(&new, old).await? {
+            let highest = floors.entry(one.rule.generator.clone()).or_default();
+            *highest = floor.max(*highest);
         }
-        Ok(new_to)
+        progress.begin("raising generators", floors.len());
+        for (name, floor) in &floors {
+            if let Some(generator) = self.tables.generators.get(name) {
+                generator.raise_floor(*floor, FLOOR_DEADLINE).await?;
+            }
+            progress.add(1);
+        }
+        Ok(floors.into_keys().collect())
     }
 }
 
@@ -374,9 +350,36 @@ impl Leaving {
     }
 }
 
-/// The last id that all the generator's columns hold.
-fn max_of(spec: &GeneratorSpec, sequence: &SequenceSpec, live: &[Live]) -> u64 {
-    let mine = live.iter().filter(|one| one.rule.generator == spec.name);
-    let widths = mine.filter_map(|one| one.shape.column(&one.rule.column).and_then(ColumnShape::highest));
-    widths.fold(sequence.max.unwrap_or(i64::MAX.unsigned_abs()), u64::min)
+/// What `old` has open, where its rule and its columns' widths are the same.
+pub(super) fn kept_sequence(
+    spec: &GeneratorSpec,
+    sequence: &SequenceSpec,
+    max: u64,
+    old: Option<&Tables>,
+) -> Option<Generator> {
+    old.and_then(|old| old.generators.get(&spec.name)).filter(|open| {
+        matches!(open, Generator::Sequence(open)
+            if open.spec() == sequence && open.max() == sequence.last_id(max) && !open.is_lost())
+    })
+}
+
+/// The last id that all columns of each generator hold.
+fn narrowest(live: &[Live]) -> HashMap<&GeneratorName, u64> {
+    let mut narrowest = HashMap::new();
+    for one in live {
+        if let Some(width) = one.shape.column(&one.rule.column).and_then(ColumnShape::highest) {
+            let least = narrowest.entry(&one.rule.generator).or_insert(width);
+            *least = width.min(*least);
+        }
+    }
+    narrowest
+}
+
+pub(super) fn max_of(
+    spec: &GeneratorSpec,
+    sequence: &SequenceSpec,
+    narrowest: &HashMap<&GeneratorName, u64>,
+) -> u64 {
+    let max = sequence.max.unwrap_or(i64::MAX.unsigned_abs());
+    narrowest.get(&spec.name).map_or(max, |width| max.min(*width))
 }

@@ -26,6 +26,8 @@ pub struct InForce {
     now: ArcSwap<Tables>,
     /// The store was not there when the rules were read: none of their generators is open.
     pub(super) is_waiting: AtomicBool,
+    /// Calls may draw ids under the version that counts: asked for each statement.
+    draws: AtomicBool,
     pub(super) backend: Backend,
     /// One change at a time.
     pub(super) changing: tokio::sync::Mutex<()>,
@@ -78,17 +80,20 @@ impl InForce {
             ddl: Arc::new(Ddl::default()),
             shadow: Arc::default(),
             fetching: Arc::default(),
+            progress: Arc::default(),
         };
-        let (tables, is_waiting) = match Tables::open(rules.clone(), backend.clone()).await {
-            Ok(tables) => (tables, false),
-            Err(error) if error.passes() => {
-                tracing::error!(%error, "no ids are issued until the store is there");
-                (Tables::new(rules, backend.clone()), true)
-            }
-            Err(error) => return Err(error),
-        };
+        let (tables, is_waiting) =
+            match backend.progress.told(Tables::open(rules.clone(), backend.clone())).await {
+                Ok(tables) => (tables, false),
+                Err(error) if error.passes() => {
+                    tracing::error!(%error, "no ids are issued until the store is there");
+                    (Tables::new(rules, backend.clone()), true)
+                }
+                Err(error) => return Err(error),
+            };
         Ok(InForce {
             is_waiting: AtomicBool::new(is_waiting),
+            draws: AtomicBool::new(tables.has_draws()),
             now: ArcSwap::from_pointee(tables),
             backend,
             changing: tokio::sync::Mutex::default(),
@@ -98,6 +103,11 @@ impl InForce {
 
     pub(crate) fn now(&self) -> Arc<Tables> {
         self.now.load_full()
+    }
+
+    /// Whether there are generators that calls draw from.
+    pub(crate) fn has_draws(&self) -> bool {
+        self.draws.load(Ordering::Relaxed)
     }
 
     pub fn rules(&self) -> Arc<RuleSet> {
@@ -139,8 +149,11 @@ impl InForce {
         if old.backend.successor.is_some() {
             return Err(TableError::Yielded);
         }
-        let next = Next::make(Some(&old), rules, self.backend.clone()).await?;
-        self.succeed(&old, next).await?;
+        let changed = async {
+            let next = Next::make(Some(&old), rules, self.backend.clone()).await?;
+            self.succeed(&old, next).await
+        };
+        self.backend.progress.told(Box::pin(changed)).await?;
         if self.is_waiting.swap(false, Ordering::AcqRel) {
             tracing::info!("the store is there: ids are issued");
         }
@@ -161,6 +174,7 @@ impl InForce {
     }
 
     pub(super) fn replace(&self, old: &Arc<Tables>, next: Tables) {
+        self.draws.store(next.has_draws(), Ordering::Relaxed);
         self.now.store(Arc::new(next));
         self.past().push(Arc::downgrade(old));
     }
@@ -185,7 +199,7 @@ impl InForce {
     /// needs any more given up.
     pub async fn tidy(&self) -> Result<(), SchemaError> {
         self.give_up_locks().await;
-        self.now().read_views().await
+        self.now().look_at_views().await
     }
 
     /// A table's lock is held while its rule is active, and while a statement is under way that
@@ -203,7 +217,8 @@ impl InForce {
         }
         let _nothing_is_bound = self.backend.fetching.lock().await;
         let now = self.now();
-        let kept: HashSet<String> = now.bound_names().into_iter().chain(now.exact_names()).collect();
+        let tables = now.bound_names().into_iter().chain(now.exact_names());
+        let kept: HashSet<String> = tables.chain(now.drawn_names()).collect();
         locks.keep(|table| kept.contains(table)).await;
     }
 
@@ -248,7 +263,7 @@ impl InForce {
     }
 
     pub fn generators(&self) -> Vec<Generator> {
-        self.now().generators.values().cloned().collect()
+        self.now().generators.all().into_iter().map(|(_, generator)| generator).collect()
     }
 
     /// What is taken of each generator of this process's.
@@ -269,6 +284,11 @@ impl InForce {
     pub(crate) fn is_same_name(&self, a: &str, b: &str) -> bool {
         let case = self.backend.case;
         case.folded(a) == case.folded(b)
+    }
+
+    /// How much DDL sessions have sent.
+    pub fn ddl_seen(&self) -> u64 {
+        self.backend.ddl.seen()
     }
 
     /// DDL was seen: every shape is read again when it is needed.

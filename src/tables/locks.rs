@@ -12,6 +12,9 @@
 
 mod ahead;
 mod held;
+mod line;
+mod lines;
+mod look;
 mod send_by;
 mod server;
 
@@ -20,16 +23,17 @@ use send_by::SENDING;
 pub use send_by::SendBy;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use mysql_async::Conn;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::Instant;
 
+use self::lines::Lines;
+use self::look::look_on;
 use self::server::Holder;
 use crate::schema::{Schema, SchemaError};
 use crate::store::{Store, StoreError, record};
@@ -122,10 +126,10 @@ struct Inner {
 
 #[derive(Default)]
 struct Held {
-    conn: Option<Conn>,
-    /// It was made after the last look, and holds none of the locks that the one before it held.
+    lines: Lines,
+    /// They were made after the last look, and hold none of the locks that those before them held.
     is_new: bool,
-    /// The server that it is with, as [`Primary::get`](crate::schema::Primary::get) numbers them.
+    /// The server that they are with, as [`Primary::get`](crate::schema::Primary::get) numbers them.
     server: usize,
     /// What names the store.
     store: Option<String>,
@@ -164,7 +168,7 @@ impl TableLocks {
 
     /// Takes and keeps the table's lock. Its ids are looked at after [`TableLocks::settled`].
     pub async fn take(&self, table: &str) -> Result<(), LockError> {
-        if self.inner.unguarded.load(Ordering::Relaxed) {
+        if self.is_unguarded() {
             return Ok(());
         }
         match self.inner.take(table).await {
@@ -175,6 +179,10 @@ impl TableLocks {
             }
             taken => taken,
         }
+    }
+
+    fn is_unguarded(&self) -> bool {
+        self.inner.unguarded.load(Ordering::Relaxed)
     }
 
     /// Waits until nobody else issues ids any more for the tables whose locks were taken.
@@ -191,13 +199,13 @@ impl TableLocks {
         let held = &mut *held;
         for table in held.tables.keys().filter(|table| !keep(table)).cloned().collect::<Vec<_>>() {
             held.tables.remove(&table);
-            let (Some(conn), Some(store)) = (&mut held.conn, &held.store) else { continue };
+            let Some(store) = &held.store else { continue };
             // Where the connection is gone, so is the lock.
-            match server::release(conn, &table, store).await {
+            match held.lines.release(&table, store).await {
                 Ok(()) => tracing::info!(table, "no active rule names the table: its lock is given up"),
                 Err(error) => {
                     tracing::debug!(%error, "a table's lock could not be given up");
-                    held.conn = None;
+                    held.lines = Lines::default();
                 }
             }
         }
@@ -299,8 +307,8 @@ impl Inner {
     }
 
     async fn held_by(&self, held: &mut Held, table: &str, holder: u64) -> LockError {
-        let user = match &mut held.conn {
-            Some(conn) => server::user_of(conn, holder).await,
+        let user = match held.lines.any() {
+            Some(line) => server::user_of(line, holder).await,
             None => None,
         };
         let whose = user.map(|user| format!(", of {user}")).unwrap_or_default();
@@ -313,23 +321,20 @@ impl Inner {
         let primary = self.schema.primary().get();
         // A lock on another server than sessions write to keeps nobody off.
         if held.server != primary {
-            held.conn = None;
+            held.lines = Lines::default();
         }
         let store = match &mut held.store {
             Some(store) => store,
             none => none.insert(self.store_name().await?),
         };
-        let conn = match &mut held.conn {
-            Some(conn) => conn,
-            none => {
-                held.server = primary;
-                held.is_new = !held.tables.is_empty();
-                none.insert(self.schema.own_connection(server::ANSWER_TIMEOUT).await?)
-            }
-        };
-        let holders = server::take(conn, tables, store).await;
+        if !held.lines.is_open() {
+            held.server = primary;
+            held.is_new = !held.tables.is_empty();
+            held.lines = Lines::default();
+        }
+        let holders = held.lines.take(tables, store, &self.schema).await;
         if holders.is_err() {
-            held.conn = None;
+            held.lines = Lines::default();
         }
         holders
     }
@@ -339,157 +344,6 @@ impl Inner {
             Sharing::File(name) => Ok(name.clone()),
             Sharing::Store(store) => record::identity(&**store).await,
         }
-    }
-
-    /// One look at all locks, which renews the lease.
-    async fn look(&self) {
-        let mut held = self.held.lock().await;
-        if held.tables.is_empty() || held.lapsed {
-            return;
-        }
-        let begun = boottime();
-        match self.see(&mut held).await {
-            Ok(found) => {
-                if self.away.swap(None).is_some() {
-                    tracing::info!("the locks of the ruled tables are held again");
-                }
-                self.take_note(&mut held, found, begun).await;
-            }
-            Err(error) => {
-                let reason = "the locks of the ruled tables cannot be looked at";
-                if boottime() >= self.lease.load().until
-                    && self.away.swap(Some(Arc::new(format!("{reason}; the proxy's log has more")))).is_none()
-                {
-                    tracing::error!(
-                        "{reason}: {error}; ruled statements are refused until they are held again"
-                    );
-                }
-            }
-        }
-    }
-}
-
-impl Inner {
-    /// Who holds each table's lock, in their order.
-    async fn see(&self, held: &mut Held) -> Result<Vec<Holder>, LockError> {
-        let is_all_own =
-            held.tables.values().all(|holder| matches!(holder, Holder::Own { settled: true, .. }));
-        if is_all_own
-            && held.server == self.schema.primary().get()
-            && let Some(conn) = &mut held.conn
-            && server::lives(conn).await.is_ok()
-        {
-            return Ok(held.tables.values().copied().collect());
-        }
-        let tables: Vec<String> = held.tables.keys().cloned().collect();
-        let tables: Vec<&str> = tables.iter().map(String::as_str).collect();
-        let found = self.ask(held, &tables).await?;
-        if found.iter().all(|holder| holder.is_ours()) {
-            return Ok(found);
-        }
-        // Who takes a lock needs a moment for all three of them.
-        tokio::time::sleep(RETRY_INTERVAL).await;
-        self.ask(held, &tables).await
-    }
-
-    async fn take_note(&self, held: &mut Held, found: Vec<Holder>, begun: Duration) {
-        // By the time of the answer: the look itself may have taken so long that another store had
-        // the locks meanwhile.
-        let was_seen = {
-            let lease = self.lease.load();
-            lease.server == held.server && boottime() < lease.until
-        };
-        let has_stayed = !std::mem::take(&mut held.is_new);
-        // Connections of one server have other numbers each, until it starts again: then this one's
-        // has ended too.
-        let is_same = |old: Holder, new: Holder| has_stayed && old.connection() == new.connection();
-        let has_lapsed = held
-            .tables
-            .values()
-            .zip(&found)
-            .any(|(old, new)| new.is_ours() && !(old.is_ours() && (was_seen || is_same(*old, *new))));
-        for (holder, new) in held.tables.values_mut().zip(found) {
-            *holder = new;
-        }
-        if has_lapsed {
-            // Before a table that was lost counts as held.
-            self.lease.store(Arc::default());
-        }
-        self.tell_lost(held).await;
-        if has_lapsed {
-            tracing::warn!(
-                "the locks of the ruled tables were not seen held for a while: ids are issued again once the tables have been looked at"
-            );
-            held.lapsed = true;
-            held.from = Some(Instant::now() + GRACE);
-            self.lapses.send_modify(|lapses| *lapses += 1);
-            return;
-        }
-        self.lease.store(Arc::new(Lease { server: held.server, until: begun + LEASE }));
-        self.looked.send_replace(());
-        self.settle(held).await;
-    }
-
-    /// Tables that another store's proxy has got the lock of.
-    async fn tell_lost(&self, held: &mut Held) {
-        let before = self.lost.load_full();
-        let mut lost = BTreeMap::new();
-        let tables: Vec<_> = held.tables.iter().map(|(table, holder)| (table.clone(), *holder)).collect();
-        for (table, holder) in tables.into_iter().filter(|(_, holder)| !holder.is_ours()) {
-            let why = if let Some(why) = before.get(&table) {
-                why.clone()
-            } else {
-                let error = self.held_by(held, &table, holder.connection().unwrap_or_default()).await;
-                tracing::error!("{error}; statements into it are refused until then");
-                format!(
-                    "table {table} is held by another Rowstamp, which has another store; the proxy's log has more"
-                )
-            };
-            lost.insert(table, why);
-        }
-        for table in before.keys().filter(|table| !lost.contains_key(*table)) {
-            tracing::info!(table, "the table's lock is held again");
-        }
-        if lost.len() != before.len() || lost.keys().ne(before.keys()) {
-            self.lost.store(Arc::new(lost));
-        }
-    }
-
-    /// Tells the store's other proxies which tables need no grace time any more.
-    async fn settle(&self, held: &mut Held) {
-        if held.from.is_some_and(|from| Instant::now() < from) {
-            return;
-        }
-        let is_due = |holder: &Holder| matches!(holder, Holder::Own { settled: false, .. });
-        let tables: Vec<&str> = held
-            .tables
-            .iter()
-            .filter(|(_, holder)| is_due(holder))
-            .map(|(table, _)| table.as_str())
-            .collect();
-        let (Some(conn), Some(store)) = (&mut held.conn, &held.store) else { return };
-        if tables.is_empty() {
-            return;
-        }
-        match server::settle(conn, &tables, store).await {
-            Ok(()) => {
-                for holder in held.tables.values_mut() {
-                    if let Holder::Own { settled, .. } = holder {
-                        *settled = true;
-                    }
-                }
-            }
-            Err(error) => tracing::debug!(%error, "the grace time's end could not be told"),
-        }
-    }
-}
-
-/// Ends with the proxy: it holds the locks only weakly.
-async fn look_on(inner: Weak<Inner>, wanted: Arc<Notify>) {
-    loop {
-        let _ = tokio::time::timeout(CHECK_INTERVAL, wanted.notified()).await;
-        let Some(inner) = inner.upgrade() else { return };
-        inner.look().await;
     }
 }
 

@@ -1,6 +1,11 @@
 //! What a name in a statement means: a ruled table's columns as they were read last, a view of one,
 //! or nothing of ours.
 
+mod covered;
+mod drawn;
+mod gone;
+mod through;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,15 +14,19 @@ use std::time::{Duration, Instant};
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
 use crate::rules::column::Meant;
-use crate::rules::model::{Rule, TableShape};
-use crate::rules::pattern::is_pattern;
+use crate::rules::model::{Mode, Rule, TableShape};
 use crate::schema::{LiveTable, SchemaError, TableKind};
 use crate::sql::name::same_column;
 use crate::table_name::FoldedName;
 use crate::tables::{TableError, Tables};
 
+pub(super) use drawn::Drawn;
+pub(crate) use drawn::DrawnFrom;
+
 /// A table's columns are too old after this, if [`Tables::refresh`] has not read them again.
 pub const SHAPE_AGE_MAX: Duration = Duration::from_secs(5);
+
+pub use covered::Covered;
 
 /// How often DDL was seen by any session: what was read before the last time may be out of date.
 #[derive(Debug, Default)]
@@ -47,6 +56,13 @@ pub(super) struct Entry {
     pub(super) is_used: Arc<AtomicBool>,
 }
 
+impl Entry {
+    /// `ddl`: [`Ddl::seen`] before it was read.
+    pub(super) fn read(lookup: Lookup, (read_at, ddl): (Instant, u64), is_bound: bool) -> Self {
+        Entry { lookup, read_at, ddl, is_bound, is_used: Arc::default() }
+    }
+}
+
 impl Tables {
     pub(super) fn folded<'a>(&self, schema: &'a str, table: &'a str) -> FoldedName<'a> {
         self.backend.case.fold(schema, table)
@@ -54,11 +70,21 @@ impl Tables {
 
     /// What a name in a statement means; never waits.
     pub(crate) fn lookup(&self, schema: &str, table: &str) -> Lookup {
+        self.lookup_since(schema, table, self.backend.ddl.seen())
+    }
+
+    /// How much DDL has been seen.
+    pub(crate) fn ddl_seen(&self) -> u64 {
+        self.backend.ddl.seen()
+    }
+
+    /// The same, by what was read after that much DDL was seen.
+    pub(crate) fn lookup_since(&self, schema: &str, table: &str, ddl: u64) -> Lookup {
         let known = self.known.load();
         let name = self.folded(schema, table);
-        let is_current = |entry: &&Entry| self.backend.schema.is_none() || self.is_fresh(entry);
+        let is_current = |entry: &&Entry| self.backend.schema.is_none() || self.is_fresh(entry, ddl);
         let Some(entry) = known.get(&name).filter(is_current) else {
-            return self.not_known(schema, table, &name);
+            return self.not_known(schema, table, &name, ddl);
         };
         if let Some(away) = self.away(&name) {
             return away;
@@ -71,9 +97,9 @@ impl Tables {
     }
 
     /// The meaning of a name of which nothing is known, or not any more.
-    fn not_known(&self, schema: &str, table: &str, name: &FoldedName<'_>) -> Lookup {
+    fn not_known(&self, schema: &str, table: &str, name: &FoldedName<'_>, ddl: u64) -> Lookup {
         match self.rules.acting(self.backend.case, schema, table) {
-            Ok(None) if !self.views.are_read_at(self.backend.ddl.seen()) => Lookup::Unknown,
+            Ok(None) if !self.views.are_read_at(ddl) => Lookup::Unknown,
             Ok(None) if !self.views.contains(name) => Lookup::NotRuled,
             Err(ambiguous) => Lookup::Refused(ambiguous.to_string()),
             Ok(_) => self.away(name).unwrap_or(Lookup::Unknown),
@@ -100,25 +126,34 @@ impl Tables {
         });
     }
 
-    /// Whether the table that `target` was planned for is ruled and shaped as it was then.
-    pub(crate) async fn still_serves(&self, target: &Target) -> bool {
+    /// The table that `target` was planned for, as it is now; `None`: its id is no longer filled.
+    pub(crate) async fn serves_now(&self, target: &Target) -> Option<Arc<Target>> {
         let (schema, table) = target.named();
-        matches!(self.look_up(schema, table).await, Lookup::Ruled(now) if *now == *target)
+        match self.look_up(schema, table).await {
+            Lookup::Ruled(now) if now.rule.mode == Mode::On && now.id_column() == target.id_column() => {
+                Some(now)
+            }
+            _ => None,
+        }
     }
 
-    /// As [`Tables::lookup`]; what is not known is fetched.
+    /// As [`Tables::lookup`]; what is not known is fetched. DDL that is seen while it is read has
+    /// come after this question.
     pub(super) async fn look_up(&self, schema: &str, table: &str) -> Lookup {
-        match self.lookup(schema, table) {
+        let ddl = self.backend.ddl.seen();
+        match self.lookup_since(schema, table, ddl) {
             Lookup::Unknown => {
                 self.fetch(schema, table, false).await;
-                self.lookup(schema, table)
+                self.lookup_since(schema, table, ddl)
             }
             found => found,
         }
     }
 
-    fn is_fresh(&self, entry: &Entry) -> bool {
-        entry.ddl == self.backend.ddl.seen() && entry.read_at.elapsed() < SHAPE_AGE_MAX
+    /// Whether it was read after that much DDL was seen, and not long ago.
+    fn is_fresh(&self, entry: &Entry, ddl: u64) -> bool {
+        // What is to be read again says that it has seen more than there was.
+        (ddl..=self.backend.ddl.seen()).contains(&entry.ddl) && entry.read_at.elapsed() < SHAPE_AGE_MAX
     }
 
     /// Whether a name without a rule is a view that mentions a table with one.
@@ -126,20 +161,34 @@ impl Tables {
         self.views.contains(&self.folded(schema, name))
     }
 
-    /// Reads the views afresh; those made past this proxy are seen when this is called from time to
-    /// time.
-    pub async fn read_views(&self) -> Result<(), SchemaError> {
+    /// Reads the views afresh where they may have changed; those made past this proxy are seen when
+    /// this is called from time to time.
+    pub async fn look_at_views(&self) -> Result<(), SchemaError> {
+        if let Some(schema) = &self.backend.schema
+            && self.views.are_read_at(self.backend.ddl.seen())
+            && !self.views.may_differ(schema.view_signs().await?.as_ref())
+        {
+            return Ok(());
+        }
+        self.read_views().await
+    }
+
+    /// Reads the views afresh.
+    pub(super) async fn read_views(&self) -> Result<(), SchemaError> {
         let ddl = self.backend.ddl.seen();
         let Some(schema) = &self.backend.schema else {
             // Nobody can read any.
             self.views.settle(ddl);
             return Ok(());
         };
+        // Before the views: what changes from here on is seen at the next look.
+        let signs = schema.view_signs().await.ok().flatten();
         let views = schema.views().await;
-        if let Ok(views) = &views
-            && self.views.take(&self.rules, self.backend.case, views)
-        {
-            self.renew_mentions();
+        if let Ok(views) = &views {
+            if self.views.take(&self.rules, self.backend.case, views) {
+                self.renew_mentions();
+            }
+            self.views.were_read(signs);
         }
         // Where they could not be read, what was known before goes on: statements on other tables
         // must not fail for it.
@@ -171,7 +220,7 @@ impl Tables {
         if self.is_retired() || !again && !matches!(self.lookup(schema, table), Lookup::Unknown) {
             return;
         }
-        let rule = self.rules.acting(self.backend.case, schema, table).ok().flatten().cloned();
+        let rule = self.rules.acting(self.backend.case, schema, table).ok().flatten();
         if rule.is_none() {
             self.know_views_alone().await;
             if !self.is_view(schema, table) {
@@ -220,9 +269,13 @@ impl Tables {
     /// `ddl`: [`Ddl::seen`] before it was read.
     pub(super) fn put(&self, schema: &str, table: &str, lookup: Lookup, ddl: u64, is_bound: bool) {
         let key = self.folded(schema, table).into_owned();
-        let is_used = Arc::default();
-        let entry = Entry { lookup, read_at: Instant::now(), ddl, is_bound, is_used };
-        self.change_known(|known| drop(known.insert(key.clone(), entry.clone())));
+        let entry = Entry::read(lookup, (Instant::now(), ddl), is_bound);
+        self.put_all(&[(key, entry)]);
+    }
+
+    /// Each change copies all that is known, so many tables are one change.
+    pub(super) fn put_all(&self, entries: &[(FoldedName<'static>, Entry)]) {
+        self.change_known(|known| known.extend(entries.iter().cloned()));
     }
 
     /// What a rule's name is to the backend.
@@ -236,7 +289,7 @@ impl Tables {
                 self.through(&rule.schema, table, ddl).await?;
             }
             // A pattern means tables only.
-            Some(TableKind::Other) if is_pattern(&rule.table) => {
+            Some(TableKind::Other) if rule.is_pattern() => {
                 self.put(&rule.schema, table, Lookup::NotRuled, ddl, false);
             }
             Some(TableKind::Other) => {
@@ -262,7 +315,7 @@ impl Tables {
         let is_bound = matches!(lookup, Lookup::Ruled(_));
         if let Lookup::Ruled(target) = &lookup {
             if !self.is_bound_by(&target.rule, table) {
-                self.raise_floor(&target.rule, table).await?;
+                self.raise_floor(target).await?;
             } else if self.was_defined_otherwise(&target.rule.schema, table, ddl) {
                 self.raise_floor_again(target).await?;
             }
@@ -291,7 +344,8 @@ impl Tables {
             return Lookup::Missing;
         }
         let spacing = self.spacing(&rule);
-        let target = Target { rule, table: table.to_owned(), spacing, shape, view: None };
+        let filled = self.backend.taken.filled(&rule.schema, table);
+        let target = Target { rule, table: table.to_owned(), spacing, shape, view: None, filled };
         Lookup::Ruled(Arc::new(target))
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::rules::mentions::{DefaultSchema, Mention, Mentions};
 use crate::rules::model::Mode;
+use crate::sql::draws::may_be_in;
 use crate::sql::glance::has_word;
 use crate::sql::statement::dynamic::shows_its_text;
 use crate::tables::Tables;
@@ -10,7 +11,13 @@ use crate::tables::Tables;
 /// Whether a rule may concern a text in which this was found. `escapes`: whether backslashes are
 /// escapes, if that is known.
 pub(crate) fn is_concerning(mention: Mention, text: &[u8], escapes: Option<bool>) -> bool {
-    mention.table || mention.dynamic && !shows_its_text(text, escapes)
+    mention.table || mention.draws || mention.dynamic && !shows_its_text(text, escapes)
+}
+
+/// Whether a text in which this was found may make or drop a SEQUENCE of a generator's name, or a function that a
+/// call would be.
+pub(crate) fn may_change_calls(mention: Mention, text: &[u8]) -> bool {
+    mention.draw_words && [&b"sequence"[..], b"function"].iter().any(|word| has_word(text, word))
 }
 
 /// Whether it inserts, as far as it shows.
@@ -38,6 +45,17 @@ impl Tables {
         !self.mentions.load().is_empty() && !self.views.are_read_at(self.backend.ddl.seen())
     }
 
+    /// Whether calls in a text may draw ids.
+    pub(crate) fn may_draw(&self, text: &[u8]) -> bool {
+        let mentions = self.mentions.load();
+        mentions.has_draws() && may_be_in(text) && mentions.in_text(text, DefaultSchema::Unknown).draws
+    }
+
+    /// Whether there are generators that calls draw from.
+    pub(crate) fn has_draws(&self) -> bool {
+        self.mentions.load().has_draws()
+    }
+
     /// Whether the default database is or may be one with rules.
     pub(crate) fn has_rules_in(&self, default: DefaultSchema<'_>) -> bool {
         self.mentions.load().has_names_in(default)
@@ -57,6 +75,7 @@ impl Tables {
         let names = rules
             .map(|rule| (rule.schema.as_str(), rule.table.as_str(), true))
             .chain(views.iter().chain(&shadowed).map(|view| (view.schema(), view.table(), false)));
-        self.mentions.store(Mentions::new(names).into());
+        let drawn = self.rules.drawn().map(|spec| spec.name.name.as_str());
+        self.mentions.store(Mentions::new(names).and_draws(drawn).into());
     }
 }

@@ -15,6 +15,10 @@ use crate::tables::Tables;
 /// How often [`Tables::refresh`] is to be called.
 pub const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Columns that were read longer ago are read again before a statement without a column list uses
+/// them: its values would go into others.
+const COLUMNS_AGE_MAX: Duration = Duration::from_millis(1200);
+
 /// A statement that the server refuses has its table read again, not more often than this.
 const SUSPECT_AGE: Duration = Duration::from_millis(100);
 
@@ -24,6 +28,7 @@ impl Tables {
     /// they are needed next.
     pub async fn refresh(&self) -> Result<(), SchemaError> {
         let Some(schema) = &self.backend.schema else { return Ok(()) };
+        self.refresh_sequences().await?;
         let ddl = self.backend.ddl.seen();
         let mut names = Vec::new();
         let mut others = Vec::new();
@@ -76,6 +81,15 @@ impl Tables {
     fn passes(&self, name: &FoldedName<'_>, shape: &TableShape) -> bool {
         let rule = self.rules.acting(self.backend.case, name.schema(), name.table()).ok().flatten();
         rule.is_some_and(|rule| rule.meant(name.table(), shape.columns.iter()) == Meant::Passes)
+    }
+
+    /// Whether the table's columns were read so long ago that others may be there. Tables in use are
+    /// read every second.
+    pub(crate) fn may_be_outdated(&self, target: &Target) -> bool {
+        let (schema, name) = target.named();
+        let known = self.known.load();
+        let entry = known.get(&self.folded(schema, name));
+        self.backend.schema.is_some() && entry.is_some_and(|entry| entry.read_at.elapsed() > COLUMNS_AGE_MAX)
     }
 
     /// The server refused a statement on this table in a way that other columns than we know would

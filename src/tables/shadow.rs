@@ -1,6 +1,8 @@
 //! Tables in shadow mode: known to the planner as if their rules were on, and to nothing else. No
 //! id is taken for them, nothing is bound or locked, and no statement waits for their columns.
 
+pub mod counts;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +12,7 @@ use crate::rules::model::{Mode, Rule};
 use crate::schema::{SchemaError, TableKind};
 use crate::sql::digest::Digest;
 use crate::table_name::{FoldedName, TableName};
-use crate::tables::shadow_counts::{Outcome, ShadowCount};
+use crate::tables::shadow::counts::{Outcome, ShadowCount};
 use crate::tables::view_targets::{ViewTargets, read_view_targets};
 use crate::tables::{InForce, SHAPE_AGE_MAX, Tables};
 
@@ -68,7 +70,7 @@ impl Tables {
             };
         };
         if self.backend.schema.is_none() {
-            return self.meaning(&as_if_on(rule), table, None);
+            return self.meaning(&as_if_on(&rule), table, None);
         }
         shadows.tables.get(&name).cloned().unwrap_or(Lookup::Unknown)
     }
@@ -107,19 +109,14 @@ impl Tables {
     async fn shadows_now(&self, ddl: u64) -> Result<Shadows, SchemaError> {
         let mut shadows = Shadows { ddl, read_at: Some(Instant::now()), ..Shadows::default() };
         let Some(schema) = &self.backend.schema else { return Ok(shadows) };
-        let found = schema.ruled_tables(self.backend.case, &self.rules).await?;
-        let mine: Vec<_> = found
-            .tables
-            .into_iter()
-            .chain(found.passed)
-            .filter(|(_, rule)| rule.mode == Mode::Shadow)
-            .collect();
-        let names: Vec<_> = mine.iter().map(|(table, rule)| TableName::new(&rule.schema, table)).collect();
+        let found = schema.ruled_names(self.backend.case, &self.rules).await?;
+        let mine: Vec<_> = found.names.into_iter().filter(|(_, rule)| rule.mode == Mode::Shadow).collect();
+        let names: Vec<_> = mine.iter().map(|(name, _)| name.clone()).collect();
         let live = schema.live_tables(self.backend.case, &names).await?;
-        for ((table, rule), live) in mine.iter().zip(live) {
+        for ((name, rule), live) in mine.iter().zip(live) {
             let Some(live) = live.filter(|live| live.kind == TableKind::Base) else { continue };
-            let meaning = self.meaning(&as_if_on(rule), table, Some(Arc::new(live.shape)));
-            shadows.tables.insert(self.folded(&rule.schema, table).into_owned(), meaning);
+            let meaning = self.meaning(&as_if_on(rule), &live.name, Some(Arc::new(live.shape)));
+            shadows.tables.insert(self.folded(&name.schema, &name.table).into_owned(), meaning);
         }
         let is_ruled = |lookup: &&Lookup| !matches!(lookup, Lookup::NotRuled);
         let base = |schema: &str, table: &str| {

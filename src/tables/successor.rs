@@ -53,8 +53,8 @@ impl Tables {
             return None;
         }
         self.backend.taken.at_once(&target.rule.generator, |of| {
-            let block = self.generators.get(&target.rule.generator)?.try_take(n)?;
-            of.note(n.get());
+            let block = self.generators.with(&target.rule.generator, |generator| generator.try_take(n))?;
+            of.note(&target.rule.generator, n.get());
             Some(block)
         })
     }
@@ -72,8 +72,8 @@ impl Tables {
         let of = self.backend.taken.of(&target.rule.generator);
         let block = self.take_here(target, n, deadline, of.is_paused()).await;
         match &block {
-            Ok(_) => of.note(n.get()),
-            Err(error) => of.note_refused(error),
+            Ok(_) => of.note(&target.rule.generator, n.get()),
+            Err(error) => of.note_refused(&target.rule.generator, error),
         }
         block
     }
@@ -164,7 +164,7 @@ impl Tables {
         }
     }
 
-    pub(super) fn generator(&self, target: &Target) -> Result<&Generator, TakeError> {
+    pub(super) fn generator(&self, target: &Target) -> Result<Generator, TakeError> {
         let name = &target.rule.generator;
         self.generators.get(name).ok_or_else(|| TakeError::NotOpen { generator: name.to_string() })
     }
@@ -182,7 +182,7 @@ impl InForce {
         old.retire();
         self.replace(&old, tables);
         self.is_waiting.store(false, Ordering::Release);
-        for generator in old.generators.values() {
+        for (_, generator) in old.generators.all() {
             generator.close().await;
         }
     }
@@ -235,6 +235,9 @@ impl InForce {
     async fn target(&self, asked: &Asked<'_>) -> Result<(Arc<Tables>, Arc<Target>), String> {
         let Asked { schema, table, .. } = *asked;
         let tables = self.now();
+        if let Some(target) = tables.drawn_named(schema, table).filter(|target| asked.agrees(target)) {
+            return Ok((tables, target));
+        }
         let found = tables.look_up(schema, table).await;
         match found {
             Lookup::Ruled(target) if asked.agrees(&target) => Ok((tables, target)),

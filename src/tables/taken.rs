@@ -3,21 +3,36 @@
 
 use std::array;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
 use crate::ids::TakeError;
 use crate::meter::{Counter, Timing};
+use crate::rewrite::plan::target::Filled;
 use crate::rules::model::GeneratorName;
+use crate::table_name::TableName;
+use crate::tables::collisions::Raising;
 
 /// Why requests got no ids, in a word for each.
 const REFUSED: [&str; 8] = ["store", "exhausted", "ahead", "clock", "too_many", "paused", "closed", "locks"];
 
+/// As many tables are counted apart: an application that makes tables under ever new names must not fill the memory.
+const TABLES_MAX: usize = 10_000;
+
+/// What all further tables are counted as.
+const OTHERS: &str = "(others)";
+
+/// Ids that collide are told, and their generator raised, once in this time at most.
+const COLLISION_PAUSE: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Default)]
 pub struct Taken {
     by_generator: ArcSwap<BTreeMap<GeneratorName, Arc<OfGenerator>>>,
+    /// By table: those that statements have named, [`TABLES_MAX`] of them.
+    by_table: Mutex<BTreeMap<TableName, Arc<Filled>>>,
     /// Of requests that were not served at once.
     pub waited: Timing,
 }
@@ -28,12 +43,61 @@ pub struct OfGenerator {
     /// As [`REFUSED`] names them.
     refused: [AtomicU64; REFUSED.len()],
     is_paused: AtomicBool,
+    /// Ids that were in their table already.
+    collisions: AtomicU64,
+    /// When that was told last.
+    collision_told: Mutex<Option<Instant>>,
+    /// Statements whose rows the server numbers itself.
+    native: AtomicU64,
+    pub(super) raising: Raising,
+    /// It had no ids, and the rule has the server number rows meanwhile: nobody waits for it until it has been
+    /// raised above them.
+    is_away: AtomicBool,
+    failing: Failing,
+}
+
+/// Since when there have been no ids, and how many requests got none.
+#[derive(Debug, Default)]
+struct Failing {
+    /// Looked at by each request.
+    is_on: AtomicBool,
+    since: Mutex<Option<(Instant, u64)>>,
+}
+
+impl Failing {
+    /// Whether it begins with this one.
+    fn add(&self) -> bool {
+        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_on.store(true, Ordering::Relaxed);
+        let is_first = since.is_none();
+        since.get_or_insert_with(|| (Instant::now(), 0)).1 += 1;
+        is_first
+    }
+
+    /// For how long it was so, and how many got none, if it was.
+    fn end(&self) -> Option<(Duration, u64)> {
+        if !self.is_on.swap(false, Ordering::Relaxed) {
+            return None;
+        }
+        let since = self.since.lock().unwrap_or_else(PoisonError::into_inner).take();
+        since.map(|(since, count)| (since.elapsed(), count))
+    }
 }
 
 impl Default for OfGenerator {
     fn default() -> Self {
         let refused = array::from_fn(|_| AtomicU64::new(0));
-        OfGenerator { ids: Counter::default(), refused, is_paused: AtomicBool::new(false) }
+        OfGenerator {
+            ids: Counter::default(),
+            refused,
+            is_paused: AtomicBool::new(false),
+            collisions: AtomicU64::default(),
+            collision_told: Mutex::default(),
+            native: AtomicU64::default(),
+            raising: Raising::default(),
+            is_away: AtomicBool::new(false),
+            failing: Failing::default(),
+        }
     }
 }
 
@@ -50,6 +114,40 @@ impl Taken {
         self.by_generator.load().get(name).cloned().unwrap_or_default()
     }
 
+    /// Of generators that are closed for good, unless an operator has stopped them.
+    pub(super) fn forget(&self, names: &[&GeneratorName]) {
+        self.by_generator.rcu(|all| {
+            let mut all = BTreeMap::clone(all);
+            for name in names {
+                if all.get(name).is_some_and(|of| !of.is_paused()) {
+                    all.remove(name);
+                }
+            }
+            all
+        });
+    }
+
+    /// Of a table.
+    pub fn filled(&self, schema: &str, table: &str) -> Arc<Filled> {
+        let mut tables = self.tables();
+        let mut name = TableName::new(schema, table);
+        if tables.len() >= TABLES_MAX && !tables.contains_key(&name) {
+            name = TableName::new(OTHERS, OTHERS);
+        }
+        Arc::clone(tables.entry(name).or_default())
+    }
+
+    /// Those that got ids.
+    pub fn filled_tables(&self) -> Vec<(TableName, Arc<Filled>)> {
+        let tables = self.tables();
+        let filled = tables.iter().filter(|(_, filled)| filled.get().0 > 0);
+        filled.map(|(name, filled)| (name.clone(), Arc::clone(filled))).collect()
+    }
+
+    fn tables(&self) -> MutexGuard<'_, BTreeMap<TableName, Arc<Filled>>> {
+        self.by_table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What `take` takes without a wait; nothing while the generator is paused, or not known yet.
     pub(super) fn at_once<T>(
         &self,
@@ -62,11 +160,30 @@ impl Taken {
 }
 
 impl OfGenerator {
-    pub(super) fn note(&self, ids: u64) {
+    pub(super) fn note(&self, name: &GeneratorName, ids: u64) {
         self.ids.add(ids);
+        // A load; the rest is for once an outage.
+        if self.failing.is_on.load(Ordering::Relaxed)
+            && let Some((lasted, requests)) = self.failing.end()
+        {
+            let lasted = format!("{lasted:.1?}");
+            tracing::info!(generator = %name, requests, lasted, "the generator gives ids again; so many requests got none meanwhile");
+        }
     }
 
-    pub(super) fn note_refused(&self, error: &TakeError) {
+    pub(super) fn note_refused(&self, name: &GeneratorName, error: &TakeError) {
+        // The others are about one statement, or a moment of a change.
+        let is_lasting = !matches!(
+            error,
+            TakeError::TooMany { .. } | TakeError::Closed { .. } | TakeError::Successor { .. }
+        );
+        if is_lasting && self.failing.add() {
+            tracing::warn!(
+                generator = %name,
+                %error,
+                "the generator gives no ids: INSERTs into its tables fail with 1467, or the server numbers their rows where the rule says so"
+            );
+        }
         let nth = match error {
             TakeError::StoreAway { .. } => 0,
             TakeError::Exhausted { .. } | TakeError::EndOfLife { .. } | TakeError::NoneAbove { .. } => 1,
@@ -80,6 +197,39 @@ impl OfGenerator {
         if let Some(count) = self.refused.get(nth) {
             count.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Whether it is to be told.
+    pub(super) fn note_collision(&self) -> bool {
+        self.collisions.fetch_add(1, Ordering::Relaxed);
+        let mut told = self.collision_told.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = told.is_none_or(|told| told.elapsed() >= COLLISION_PAUSE);
+        if is_due {
+            *told = Some(Instant::now());
+        }
+        is_due
+    }
+
+    pub(super) fn is_away(&self) -> bool {
+        self.is_away.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_native(&self) {
+        self.native.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Statements that went on without its ids: the server numbered their rows.
+    pub fn native(&self) -> u64 {
+        self.native.load(Ordering::Relaxed)
+    }
+
+    /// INSERTs that failed with 1062 by an id of the generator's.
+    pub fn collisions(&self) -> u64 {
+        self.collisions.load(Ordering::Relaxed)
     }
 
     /// Since this process began.
@@ -104,21 +254,48 @@ impl OfGenerator {
 
 #[cfg(test)]
 mod tests {
-    use super::Taken;
+    use super::{Failing, OTHERS, TABLES_MAX, Taken};
     use crate::ids::TakeError;
     use crate::rules::model::GeneratorName;
+
+    #[test]
+    fn an_outage_begins_and_ends_once() {
+        let failing = Failing::default();
+        assert!(failing.end().is_none(), "nothing has failed");
+        assert!(failing.add() && !failing.add() && !failing.add());
+        assert_eq!(failing.end().map(|(_, count)| count), Some(3));
+        assert!(failing.end().is_none() && failing.add());
+    }
+
+    #[test]
+    fn tables_under_ever_new_names_are_counted_as_one() {
+        let taken = Taken::default();
+        for n in 0..TABLES_MAX + 5 {
+            taken.filled("s", &format!("t{n}")).note(2);
+        }
+        taken.filled("s", "t7").note(2);
+        let tables = taken.filled_tables();
+        assert_eq!(tables.len(), TABLES_MAX + 1);
+        let count = |schema: &str, table: &str| {
+            let of = tables.iter().find(|(name, _)| (&*name.schema, &*name.table) == (schema, table));
+            of.map(|(_, filled)| filled.get())
+        };
+        assert_eq!((count("s", "t7"), count(OTHERS, OTHERS)), (Some((2, 4)), Some((5, 10))));
+    }
 
     #[test]
     fn each_generator_has_its_own() {
         let taken = Taken::default();
         let [a, b] = ["a", "b"].map(|name| GeneratorName { schema: "s".into(), name: name.into() });
-        taken.of(&a).note(3);
-        taken.of(&a).note(4);
-        taken.of(&b).note_refused(&TakeError::NotOpen { generator: "s.b".into() });
+        taken.of(&a).note(&a, 3);
+        taken.of(&a).note(&a, 4);
+        taken.of(&b).note_refused(&b, &TakeError::NotOpen { generator: "s.b".into() });
         assert_eq!((taken.of(&a).ids(), taken.of(&b).ids()), (7, 0));
         let refused: Vec<_> = taken.of(&b).refused().filter(|(_, count)| *count > 0).collect();
         assert_eq!(refused, [("closed", 1)]);
         assert!(taken.of(&a).pause(true) && !taken.of(&a).pause(true) && taken.of(&a).is_paused());
         assert!(!taken.of(&b).is_paused() && taken.of(&a).pause(false));
+        assert!(taken.of(&a).note_collision() && !taken.of(&a).note_collision());
+        assert_eq!((taken.of(&a).collisions(), taken.of(&b).collisions()), (2, 0));
     }
 }

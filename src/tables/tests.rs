@@ -178,7 +178,7 @@ fn check_handover(
         now.fetch("s", "t", false).await;
         let Lookup::Ruled(target) = now.lookup("s", "t") else { panic!("t is ruled") };
         assert_eq!(target.rule.generator.to_string(), format!("s.{goes_on}"));
-        let (first, then) = take(now.generator(&target).unwrap(), 1).await.unwrap();
+        let (first, then) = take(&now.generator(&target).unwrap(), 1).await.unwrap();
         assert!(first > last, "{first}");
         in_force.change(rules("", "h")).await.unwrap();
         let (first, _) = take(&generator(&in_force.now(), "t").await, 1).await.unwrap();

@@ -95,7 +95,7 @@ mod tests {
 
     fn shape(columns: &[&str]) -> TableShape {
         let columns = columns.iter().map(|name| ColumnShape::of(name, "bigint", "bigint(20)", ""));
-        TableShape { columns: columns.collect() }
+        TableShape { columns: columns.collect(), shows_insert_id: false }
     }
 
     fn target() -> Arc<Target> {
@@ -105,7 +105,7 @@ mod tests {
         let rule = rules.find(Sensitive, "s", "t").unwrap().unwrap().clone();
         let shape = Some(Arc::new(shape(&["id", "a"])));
         let spacing = Spacing::by(std::num::NonZeroU64::MIN);
-        Arc::new(Target { rule, table: "t".into(), shape, spacing, view: None })
+        Arc::new(Target { rule, table: "t".into(), shape, spacing, view: None, filled: Arc::default() })
     }
 
     /// The id's name in the view, or what else comes of it, and the table.

@@ -1,13 +1,14 @@
 //! Views of ruled tables: an INSERT through one reaches the table.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
 use crate::rules::RuleSet;
-use crate::schema::ViewText;
+use crate::schema::{ViewSigns, ViewText};
 use crate::sql::statement::view::names_in;
 use crate::table_name::{FoldedName, NameCase, TableName};
 
@@ -18,6 +19,34 @@ pub(crate) struct Views {
     ruled: ArcSwap<Mentioning>,
     /// How often DDL had been seen when they were read.
     ddl: AtomicU64,
+    looked: Mutex<Option<Looked>>,
+}
+
+/// How long after a sign of a change views are read at each look. The server counts statements when
+/// they begin; one that waits for a lock changes something later.
+const SETTLING: Duration = Duration::from_mins(1);
+
+/// Without any sign they are read after this: for a statement that waited even longer, and for what
+/// changes by no statement.
+const READ_AGAIN: Duration = Duration::from_mins(1);
+
+/// The last reading.
+#[derive(Debug, Clone)]
+struct Looked {
+    read_at: Instant,
+    /// What was counted right before it; `None`: the server does not count.
+    signs: Option<ViewSigns>,
+    /// When other counts were seen last.
+    changed_at: Instant,
+}
+
+impl Looked {
+    fn may_be_old(&self, signs: Option<&ViewSigns>, now: Instant) -> bool {
+        self.signs.is_none()
+            || self.signs.as_ref() != signs
+            || now.duration_since(self.changed_at) < SETTLING
+            || now.duration_since(self.read_at) >= READ_AGAIN
+    }
 }
 
 impl Clone for Views {
@@ -25,6 +54,7 @@ impl Clone for Views {
         Views {
             ruled: ArcSwap::new(self.ruled.load_full()),
             ddl: AtomicU64::new(self.ddl.load(Ordering::Acquire)),
+            looked: Mutex::new(self.looked().clone()),
         }
     }
 }
@@ -38,6 +68,25 @@ impl Views {
     /// Whether they were read after DDL was seen for the `ddl`-th time.
     pub(crate) fn are_read_at(&self, ddl: u64) -> bool {
         self.ddl.load(Ordering::Acquire) >= ddl
+    }
+
+    /// Whether they may be others than those that were read: by what the server counts now.
+    pub(crate) fn may_differ(&self, signs: Option<&ViewSigns>) -> bool {
+        self.looked().as_ref().is_none_or(|looked| looked.may_be_old(signs, Instant::now()))
+    }
+
+    /// They were read, after the server had counted this.
+    pub(crate) fn were_read(&self, signs: Option<ViewSigns>) {
+        let mut looked = self.looked();
+        let now = Instant::now();
+        let same = looked.as_ref().filter(|before| before.signs == signs);
+        let changed_at = same.map_or(now, |before| before.changed_at);
+        *looked = Some(Looked { read_at: now, signs, changed_at });
+    }
+
+    fn looked(&self) -> MutexGuard<'_, Option<Looked>> {
+        // It is set as a whole.
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether others mention a ruled table than before.
@@ -89,6 +138,40 @@ pub(crate) fn mentioning(
         }
         if found.len() == before {
             return found;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::Looked;
+    use crate::schema::ViewSigns;
+
+    #[test]
+    fn a_quiet_server_is_asked_for_no_views() {
+        let signs = |count| Some(ViewSigns::of_one(count));
+        let begun = Instant::now();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        // When they were read, when other counts were seen last, what was counted then, and now.
+        for (read, changed, before, now, seconds, expect) in [
+            (100, 0, 7, 7, 105, false),
+            (100, 0, 7, 7, 159, false),
+            (100, 0, 7, 7, 160, true),
+            (100, 0, 7, 8, 101, true),
+            (100, 0, 7, 0, 101, true),
+            (100, 99, 7, 7, 101, true),
+            (155, 99, 7, 7, 158, true),
+            (155, 99, 7, 7, 160, false),
+        ] {
+            let looked = Looked { read_at: at(read), signs: signs(before), changed_at: at(changed) };
+            let told = looked.may_be_old(signs(now).as_ref(), at(seconds));
+            assert_eq!(
+                told, expect,
+                "read at {read}, changed at {changed}, {before} then and {now} at {seconds}"
+            );
+            assert!(Looked { signs: None, ..looked }.may_be_old(None, at(seconds)), "nothing is counted");
         }
     }
 }

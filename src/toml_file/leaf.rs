@@ -1,6 +1,7 @@
 //! Whether a value fits: its type, its words, its form, its range.
 
 use serde_json::Value;
+use toml::Spanned;
 use toml::de::{DeInteger, DeValue};
 
 use super::values::{FORMATS, Format};
@@ -42,6 +43,18 @@ impl<'a> Forms<'a> {
         })
     }
 
+    pub(super) fn has_word(&self, text: &str) -> bool {
+        self.words().any(|word| word == text)
+    }
+
+    pub(super) fn has_text(&self) -> bool {
+        self.of_type("string").next().is_some()
+    }
+
+    pub(super) fn has_number_or_boolean(&self) -> bool {
+        self.number().is_some() || self.of_type("boolean").next().is_some()
+    }
+
     /// A string that is more than a choice of words.
     fn text(&self) -> Option<&'a Value> {
         self.of_type("string").find(|form| form.get("const").or(form.get("enum")).is_none())
@@ -73,7 +86,8 @@ pub fn describe(schema: &Value) -> String {
 }
 
 pub(super) fn check(value: &DeValue<'_>, forms: &Forms<'_>) -> Result<Value, String> {
-    let mismatch = || format!("expected {}, found {}", forms.describe(), article(value));
+    let mismatch =
+        || format!("expected {}, found {}{}", forms.describe(), article(value), remedy(value, forms));
     match value {
         DeValue::String(text) => check_text(text, forms).unwrap_or_else(|| Err(mismatch())),
         DeValue::Integer(number) => check_integer(number, forms).ok_or_else(mismatch)?,
@@ -93,13 +107,34 @@ pub(super) fn check(value: &DeValue<'_>, forms: &Forms<'_>) -> Result<Value, Str
     }
 }
 
+/// For the end of an error; empty where what is expected says it all.
+fn remedy(value: &DeValue<'_>, forms: &Forms<'_>) -> &'static str {
+    match value {
+        DeValue::String(text) if forms.has_number_or_boolean() => {
+            let is_bare = matches!(
+                DeValue::parse(text).map(Spanned::into_inner),
+                Ok(DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_))
+            );
+            if is_bare { "; write it without quotes" } else { "" }
+        }
+        DeValue::String(_) if forms.list_items().is_some() => "; put it in brackets, [\"...\"]",
+        DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) if forms.has_text() => {
+            "; write it in quotes"
+        }
+        DeValue::Table(_) if forms.list_items().is_some() => "; write its header with two brackets, [[...]]",
+        DeValue::Array(_) if forms.table().is_some() => "; write its header with one bracket, [...]",
+        _ if forms.table().is_some() => "; write its keys under a header, [...], or as { key = value }",
+        _ => "",
+    }
+}
+
 fn check_text(text: &str, forms: &Forms<'_>) -> Option<Result<Value, String>> {
     if forms.words().any(|word| word == text) {
         return Some(Ok(Value::from(text)));
     }
     if let Some(form) = forms.text() {
         if text.is_empty() && form.get("minLength").is_some() {
-            return Some(Err("must not be empty".to_owned()));
+            return Some(Err("must not be empty; write a value, or remove the key".to_owned()));
         }
         let checked = format_of(form).map_or(Ok(()), |format| (format.check)(text));
         return Some(checked.map(|()| Value::from(text)));
@@ -134,7 +169,16 @@ fn in_range(form: &Value, number: f64) -> bool {
     number.is_finite()
         && limit("minimum").is_none_or(|min| number >= min)
         && limit("exclusiveMinimum").is_none_or(|min| number > min)
-        && limit("maximum").is_none_or(|max| number <= max)
+        && maximum(form).and_then(|max| max.as_f64()).is_none_or(|max| number <= max)
+}
+
+/// The form's own, or that of the type that it is read into.
+fn maximum(form: &Value) -> Option<Value> {
+    let of_type = match form.get("format").and_then(Value::as_str) {
+        Some("uint32") => Some(Value::from(u32::MAX)),
+        _ => None,
+    };
+    form.get("maximum").cloned().or(of_type)
 }
 
 fn out_of_range(number: impl std::fmt::Display, form: &Value) -> String {
@@ -145,7 +189,7 @@ fn range_of(form: &Value) -> String {
     let limit = |key| form.get(key).map(Value::to_string);
     let from = limit("minimum").map(|min| format!("from {min}"));
     let from = limit("exclusiveMinimum").map(|min| format!("above {min}")).or(from);
-    let to = limit("maximum").map(|max| format!("up to {max}"));
+    let to = maximum(form).map(|max| format!("up to {max}"));
     [from, to].into_iter().flatten().fold(String::new(), |all, part| format!("{all} {part}"))
 }
 

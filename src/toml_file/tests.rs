@@ -78,21 +78,32 @@ fn values_that_do_not_fit() {
     check("id = 18446744073709551616", &["1: id: is too large: write a number up to 18446744073709551615"]);
     check("share = 0", &["1: share: 0 is out of range: write a number above 0 up to 1"]);
     check("share = nan", &["1: share: NaN is out of range: write a number above 0 up to 1"]);
-    check("count = '1'", &["1: count: expected a whole number from 1 up to 9, found a string"]);
+    check(
+        "count = '1'",
+        &["1: count: expected a whole number from 1 up to 9, found a string; write it without quotes"],
+    );
     check("count = 1.0", &["1: count: expected a whole number from 1 up to 9, found a float"]);
-    check("yes = 'true'", &["1: yes: expected true or false, found a string"]);
+    check("yes = 'true'", &["1: yes: expected true or false, found a string; write it without quotes"]);
     check("yes = 1979-05-27", &["1: yes: expected true or false, found a datetime"]);
-    check("name = ''", &["1: name: must not be empty"]);
+    check("name = ''", &["1: name: must not be empty; write a value, or remove the key"]);
     check("name = []", &["1: name: expected a string, found an array"]);
-    check("inner = 1", &["1: inner: expected a table, found an integer"]);
+    check(
+        "inner = 1",
+        &[
+            "1: inner: expected a table, found an integer; write its keys under a header, [...], or as { key = value }",
+        ],
+    );
     check(
         "word = 'etdc'",
         &["1: word: \"etdc\" is unknown; did you mean \"etcd\"? Known: \"embedded\" or \"etcd\""],
     );
     check("word = 'mysql'", &["1: word: \"mysql\" is unknown; write \"embedded\" or \"etcd\""]);
-    check("word = 1", &["1: word: expected \"embedded\" or \"etcd\", found an integer"]);
+    check("word = 1", &["1: word: expected \"embedded\" or \"etcd\", found an integer; write it in quotes"]);
     check("time = '0s'", &["1: time: must be longer than nothing: write, say, \"3s\""]);
-    check("time = 3", &["1: time: expected a duration such as \"3s\" or \"10m\", found an integer"]);
+    check(
+        "time = 3",
+        &["1: time: expected a duration such as \"3s\" or \"10m\", found an integer; write it in quotes"],
+    );
     check(
         "size = '0MiB'",
         &["1: size: is no size: write a whole number above 0 and B, KiB, MiB or GiB, as in \"64MiB\""],
@@ -108,7 +119,9 @@ fn values_that_do_not_fit() {
     check("place = ['a:1',\n 'a:x']", &["2: place[1]: \"x\" is not a port: write a number from 0 to 65535"]);
     check(
         "place = 1",
-        &["1: place: expected an address, \"host:port\" or \"unix:/path\" or a list, found an integer"],
+        &[
+            "1: place: expected an address, \"host:port\" or \"unix:/path\" or a list, found an integer; write it in quotes",
+        ],
     );
 }
 
@@ -139,13 +152,13 @@ fn a_key_that_is_missing_is_told_where_its_table_is_missing_too() {
 fn syntax_errors_name_line_and_column_and_not_what_the_line_says() {
     check(
         "count = 1\nname = secret",
-        &["2: column 8: string values must be quoted, expected literal string"],
+        &["2: name: column 8: string values must be quoted; write name = \"...\""],
     );
     check(
         "count = 1\n\u{e4} = 'x'\ncount = 2",
         &[
-            "2: column 1: invalid unquoted key, expected letters, numbers, `-`, `_`",
-            "3: column 1: duplicate key",
+            "2: column 1: invalid unquoted key; put quotes around a name that has other letters",
+            "3: count: column 1: the key is here a second time; remove one of the two",
         ],
     );
 }
@@ -207,8 +220,11 @@ fn files_that_are_not_read() {
     for (path, expect) in [
         (huge, "is larger than 16 MiB: split it"),
         (write("latin1.toml", b"# a\n# \xe4"), "line 2 is not UTF-8: save the file as UTF-8"),
-        (folder.path().to_owned(), "is not a file"),
-        (folder.path().join("none"), "cannot be read: No such file or directory (os error 2)"),
+        (folder.path().to_owned(), "is not a file; name the file itself"),
+        (
+            folder.path().join("none"),
+            "cannot be read: No such file or directory (os error 2); name a file that is there",
+        ),
     ] {
         let mut findings = Findings::default();
         assert!(read::<Sample>(&path, &mut findings).is_none());

@@ -1,6 +1,5 @@
 //! From a TOML tree to JSON, led by the JSON schema of what it is meant to be.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -8,34 +7,44 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::FINDINGS_MAX;
+use super::environment::{Environment, has_places, variable_of};
 use super::finding::Finding;
 use super::leaf::{self, Forms, nearest};
+use super::overlay::{Overlay, place_of, typed, variable_at};
+use super::source::Written;
 
 /// A longer name is cut in messages.
 const NAME_CHARS_MAX: usize = 64;
 
-/// The part of the file that fits, the line of each of its keys, and what does not fit.
-pub(super) fn walk(
+/// The part of the file, and of what the environment says in its place, that fits; where each of its keys was written; and
+/// what does not fit.
+pub(super) fn walk<'a>(
     file: &Path,
     text: &str,
-    table: &DeTable<'_>,
+    table: &mut Spanned<DeTable<'a>>,
     schema: &Value,
-) -> (Value, BTreeMap<String, usize>, Vec<Finding>) {
+    environment: Option<&'a Environment>,
+) -> (Value, Written, Vec<Finding>) {
+    let overlay = environment.map(|environment| Overlay::lay(table.get_mut(), schema, environment));
+    let Overlay { variables, found } = overlay.unwrap_or_default();
     let line_starts = std::iter::once(0).chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1));
     let mut walk = Walk {
         file,
+        root: schema,
         line_starts: line_starts.collect(),
-        lines: BTreeMap::new(),
-        found: Vec::new(),
+        environment,
+        line_of_filled_in: None,
+        written: Written { variables, ..Written::default() },
+        found,
         found_more: 0,
     };
-    let json = walk.table(table, schema, "", 1);
+    let json = walk.table(table.get_ref(), schema, "", 1);
     walk.found.sort();
     if walk.found_more > 0 {
         let more = format!("{} more errors in this file are not shown", walk.found_more);
         walk.found.push(Finding::error(file, None, None, more));
     }
-    (json, walk.lines, walk.found)
+    (json, walk.written, walk.found)
 }
 
 /// The full name of a key within the table of that name, written as TOML would have it.
@@ -52,9 +61,15 @@ pub fn join(table: &str, key: &str) -> String {
 
 struct Walk<'a> {
     file: &'a Path,
+    /// Of the whole file.
+    root: &'a Value,
     /// Byte offsets.
     line_starts: Vec<usize>,
-    lines: BTreeMap<String, usize>,
+    /// `None`: every value is what stands in the file.
+    environment: Option<&'a Environment>,
+    /// The line of a value that is read from a variable's text, which has no lines of the file.
+    line_of_filled_in: Option<usize>,
+    written: Written,
     found: Vec<Finding>,
     /// Behind [`FINDINGS_MAX`].
     found_more: usize,
@@ -71,12 +86,12 @@ impl Walk<'_> {
             let (path, line) = (join(path, name), self.line_of(key));
             match known.and_then(|known| known.get(name)).or(any) {
                 Some(schema) => {
-                    self.lines.insert(path.clone(), line);
+                    self.written.lines.insert(path.clone(), line);
                     if let Some(value) = self.value(value.get_ref(), schema, &path, line) {
                         json.insert(name.to_owned(), value);
                     }
                 }
-                None => self.error(&path, line, unknown(name, known)),
+                None => self.error(&path, line, unknown(name, known, self.root)),
             }
         }
         self.missing(table, schema, path, line);
@@ -93,7 +108,11 @@ impl Walk<'_> {
             let path = join(path, name);
             if is_absent && is_required(name) {
                 let example = schema.get("examples").and_then(|all| all.get(0));
-                let example = example.map_or(String::new(), |one| format!("; write, say, {name} = {one}"));
+                let example = match (example, variable_at(&self.written.variables, &path)) {
+                    (_, Some(_)) => format!("; set {}", variable_of(&path)),
+                    (Some(one), None) => format!("; write, say, {name} = {one}"),
+                    (None, None) => String::new(),
+                };
                 self.error(&path, line, format!("is missing{example}"));
             } else if is_absent && schema.get("type").is_some_and(|kind| kind == "object") {
                 self.missing(&DeTable::new(), schema, &path, line);
@@ -102,6 +121,32 @@ impl Walk<'_> {
     }
 
     fn value(&mut self, value: &DeValue<'_>, schema: &Value, path: &str, line: usize) -> Option<Value> {
+        let DeValue::String(text) = value else { return self.as_written(value, schema, path, line) };
+        let is_from_variable = variable_at(&self.written.variables, path).is_some();
+        match self.environment.filter(|_| has_places(text) && !is_from_variable) {
+            Some(environment) => self.filled_in(text, environment, schema, (path, line)),
+            None => self.as_written(value, schema, path, line),
+        }
+    }
+
+    /// A string that names variables: their text counts as if it had been written.
+    fn filled_in(
+        &mut self,
+        text: &str,
+        environment: &Environment,
+        schema: &Value,
+        (path, line): (&str, usize),
+    ) -> Option<Value> {
+        self.written.filled_in.insert(path.to_owned());
+        let filled = environment.filled_in(text).map_err(|why| self.error(path, line, why)).ok()?;
+        let value = typed(&filled, &Forms::of(schema)).map_err(|why| self.error(path, line, why)).ok()?;
+        let (environment, line_before) = (self.environment.take(), self.line_of_filled_in.replace(line));
+        let value = self.as_written(&value, schema, path, line);
+        (self.environment, self.line_of_filled_in) = (environment, line_before);
+        value
+    }
+
+    fn as_written(&mut self, value: &DeValue<'_>, schema: &Value, path: &str, line: usize) -> Option<Value> {
         let forms = Forms::of(schema);
         let fitted = match (value, forms.table(), forms.list_items()) {
             (DeValue::Table(table), Some(schema), _) => return Some(self.table(table, schema, path, line)),
@@ -115,7 +160,7 @@ impl Walk<'_> {
         let items = list.iter().enumerate().filter_map(|(k, item)| {
             let line = self.line_at(item.span().start);
             let path = format!("{path}[{k}]");
-            self.lines.insert(path.clone(), line);
+            self.written.lines.insert(path.clone(), line);
             self.value(item.get_ref(), schema, &path, line)
         });
         Value::Array(items.collect())
@@ -123,7 +168,10 @@ impl Walk<'_> {
 
     fn error(&mut self, path: &str, line: usize, text: String) {
         if self.found.len() < FINDINGS_MAX {
-            self.found.push(Finding::error(self.file, Some(line), Some(path), text));
+            self.found.push(match variable_at(&self.written.variables, path) {
+                Some(variable) => Finding::error(&place_of(variable), None, Some(path), text),
+                None => Finding::error(self.file, Some(line), Some(path), text),
+            });
         } else {
             self.found_more += 1;
         }
@@ -134,14 +182,32 @@ impl Walk<'_> {
     }
 
     fn line_at(&self, offset: usize) -> usize {
-        self.line_starts.partition_point(|start| *start <= offset)
+        self.line_of_filled_in.unwrap_or_else(|| self.line_starts.partition_point(|start| *start <= offset))
     }
 }
 
-fn unknown(name: &str, known: Option<&Map<String, Value>>) -> String {
+fn unknown(name: &str, known: Option<&Map<String, Value>>, root: &Value) -> String {
     let names = || known.into_iter().flat_map(Map::keys).map(String::as_str);
-    match nearest(name, names()) {
-        Some(near) => format!("unknown key; did you mean {near}?"),
-        None => format!("unknown key; known here: {}", names().collect::<Vec<_>>().join(", ")),
+    if let Some(near) = nearest(name, names()) {
+        return format!("unknown key; did you mean {near}?");
+    }
+    let mut elsewhere = Vec::new();
+    tables_with(name, root, "", &mut elsewhere);
+    if elsewhere.is_empty() {
+        return format!("unknown key; known here: {}", names().collect::<Vec<_>>().join(", "));
+    }
+    format!("unknown key here; it belongs under {}", elsewhere.join(" or "))
+}
+
+/// The headers of the tables that have a key of this name; not of those that people name themselves.
+fn tables_with(name: &str, schema: &Value, path: &str, found: &mut Vec<String>) {
+    let Some(known) = schema.get("properties").and_then(Value::as_object) else { return };
+    if known.contains_key(name) && !path.is_empty() {
+        found.push(format!("[{path}]"));
+    }
+    for (key, schema) in known {
+        if let Some(table) = Forms::of(schema).table() {
+            tables_with(name, table, &join(path, key), found);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Clients that insert all the time: one row or many, as text or prepared, and begin anew whenever their connection breaks.
+//! Clients that insert all the time: one row or many, as text or prepared, and begin again whenever their connection breaks.
 
 use std::io;
 use std::thread::{self, Scope};

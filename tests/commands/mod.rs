@@ -1,12 +1,16 @@
 //! The commands as an operator meets them: what they print where, and how they end.
 
+mod environment;
+mod preflight;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::Proxy;
 
-const GOOD: &str = "backend.address = 'db:3306'\n";
+/// On no fixed port: another process may have it.
+const GOOD: &str = "backend.address = 'db:3306'\nlisten.address = '127.0.0.1:0'\nhttp.address = 'off'\n";
 const RULES: &str = "schema = 'shop'\n[generators.ids]\nkind = 'sequence'\nseed = 'none'\n\
                      [tables.orders]\ncolumn = 'id'\ngenerator = 'ids'\n[tables.'items_*']\ncolumn = 'id'\ngenerator = 'ids'\n";
 
@@ -69,8 +73,46 @@ fn exit_codes() {
     check(Some(GOOD), &["check", "--json"], (0, "\"code\": \"file\"", ""));
     check(Some(GOOD), &["check", "--help"], (0, "--online", ""));
     check(Some(GOOD), &[], (2, "", "Usage: rowstamp"));
-    check(None, &["--version"], (0, concat!("rowstamp ", env!("CARGO_PKG_VERSION"), "\n"), ""));
+    check(None, &["-V"], (0, concat!("rowstamp ", env!("CARGO_PKG_VERSION"), "\n"), ""));
     check(None, &["--help"], (0, "check", ""));
+}
+
+/// As `rowstamp 0.1.0 (c7edc788e7ca 2026-11-25)`; the commit of a packaged crate is not known.
+#[test]
+fn the_version_has_the_commit_and_its_date() {
+    let output = run(Path::new("."), &["--version"]);
+    let version = String::from_utf8(output.stdout).unwrap();
+    let behind = version.trim().strip_prefix(concat!("rowstamp ", env!("CARGO_PKG_VERSION"))).unwrap();
+    if !Path::new(env!("CARGO_MANIFEST_DIR")).join(".git").exists() {
+        return assert_eq!(behind, "");
+    }
+    let (commit, date) =
+        behind.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')')?.split_once(' ')).unwrap();
+    assert!(commit.len() >= 7 && commit.chars().all(|c| c.is_ascii_hexdigit()), "{version}");
+    let parts: Vec<_> = date.split('-').map(str::len).collect();
+    assert_eq!(parts, [4, 2, 2], "{version}");
+}
+
+#[test]
+fn completions_and_manual_pages() {
+    for (shell, expect) in
+        [("bash", "complete -F _rowstamp"), ("zsh", "#compdef rowstamp"), ("fish", "-l takeover")]
+    {
+        check(None, &["completions", shell], (0, expect, ""));
+    }
+    check(None, &["completions", "basch"], (2, "", "a similar value exists: 'bash'"));
+    check(None, &["man"], (0, "ROWSTAMP_BACKEND__ADDRESS", ""));
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), &["man", "--dir", "."]);
+    assert!(output.status.success(), "{output:?}");
+    for page in ["rowstamp.1", "rowstamp-serve.1", "rowstamp-store-raise.1"] {
+        assert!(fs::read_to_string(folder.path().join(page)).unwrap().contains(".TH "), "{page}");
+    }
+    check(
+        None,
+        &["man", "--dir", "none"],
+        (1, "", "error: none is not there; name a folder that this user may write to"),
+    );
 }
 
 #[test]
@@ -83,6 +125,14 @@ fn explain_gives_the_second_opinion_where_it_is_asked_for() {
     check(Some(GOOD), insert, (0, "LAST_INSERT_ID() and the OK packet hold the first\n\n", note));
     check(Some(&always), insert, (0, "hold the first\nrewrite.verify: the second parser agrees\n", note));
     check(Some(&always), partitioned, (0, "rewrite.verify: the second parser cannot judge it\n", note));
+    let parts =
+        &["explain", "insert into shop.t(a) values(1); use shop; call p(); insert into orders(a) values(2)"]
+            [..];
+    check(
+        Some(GOOD),
+        parts,
+        (0, "once that is answered:\n insert into orders(a,`id`) values(2,LAST_INSERT_ID(<id 1", note),
+    );
     check(Some("rewrite.verify = 'often'\n"), &["check"], (1, "rewrite.verify", ""));
 }
 

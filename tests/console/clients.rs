@@ -113,18 +113,18 @@ const DBA: [&str; 2] = ["-udba", "-ps3crët"];
 #[test]
 fn what_a_person_types_and_reads() {
     let rules = "\
-+-------------+--------+-------------+----------+-----------+------+-------------+-------------------+
-| table       | column | generator   | explicit | insert_id | mode | unavailable | origin            |
-+-------------+--------+-------------+----------+-----------+------+-------------+-------------------+
-| shop.items  | id     | shop.orders | advance  | session   | on   | refuse      | rules/shop.toml:7 |
-| shop.orders | id     | shop.orders | advance  | session   | on   | refuse      | rules/shop.toml:7 |
-+-------------+--------+-------------+----------+-----------+------+-------------+-------------------+";
++-------------+--------+-------------+----------+-----------+------+-------------+--------+-------------------+
+| table       | column | generator   | explicit | insert_id | mode | unavailable | tables | origin            |
++-------------+--------+-------------+----------+-----------+------+-------------+--------+-------------------+
+| shop.items  | id     | shop.orders | advance  | session   | on   | refuse      |      1 | rules/shop.toml:7 |
+| shop.orders | id     | shop.orders | advance  | session   | on   | refuse      |      1 | rules/shop.toml:7 |
++-------------+--------+-------------+----------+-----------+------+-------------+--------+-------------------+";
     let sessions = "\
-+----+-------+------+----------------+----------+-------------------+-----+-------------+------------+-----------+---------+-----+----------+-----------+
-| id | state | user | client         | database | server_connection | tls | age_seconds | statements | rewritten | refused | ids | bytes_in | bytes_out |
-+----+-------+------+----------------+----------+-------------------+-----+-------------+------------+-----------+---------+-----+----------+-----------+
-|  7 | idle  | app  | 10.0.0.5:50123 | shop     |                41 | yes |          61 |         20 |         5 |       1 |   9 |     4096 |     65536 |
-+----+-------+------+----------------+----------+-------------------+-----+-------------+------------+-----------+---------+-----+----------+-----------+";
++----+-------+------+----------------+----------+-------------------+-----+-------------+---------------+------------+-----------+---------+-----+----------+-----------+------------------------------------+------------------+
+| id | state | user | client         | database | server_connection | tls | age_seconds | state_seconds | statements | rewritten | refused | ids | bytes_in | bytes_out | last_ruled                         | last_digest      |
++----+-------+------+----------------+----------+-------------------+-----+-------------+---------------+------------+-----------+---------+-----+----------+-----------+------------------------------------+------------------+
+|  7 | idle  | app  | 10.0.0.5:50123 | shop     |                41 | yes |          61 |           2.5 |         20 |         5 |       1 |   9 |     4096 |     65536 | INSERT INTO orders(a) VALUES (...) | fedcba9876543210 |
++----+-------+------+----------------+----------+-------------------+-----+-------------+---------------+------------+-----------+---------+-----+----------+-----------+------------------------------------+------------------+";
     let explained = "\
 +------------------------------------------+
 | rewrite                                  |
@@ -176,7 +176,7 @@ fn what_a_person_types_and_reads() {
         }
         let reloaded = typed("RELOAD RULES DRY RUN");
         assert!(
-            reloaded.contains("2 rules and 2 generators would be in force")
+            reloaded.contains("2 rules and 2 generators would be active")
                 && reloaded.contains("table shop.t is new"),
             "{reloaded}"
         );
@@ -219,7 +219,7 @@ fn help_as_the_clients_print_it() {
             .stderr(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        let typed = b"help raise generator\nhelp show\nstatus\n";
+        let typed = b"help raise generator\nhelp show\nhelp contents\nstatus\n";
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), typed).unwrap();
         let told = text(&child.wait_with_output().unwrap());
         for expect in [
@@ -227,6 +227,7 @@ fn help_as_the_clients_print_it() {
             "RAISE GENERATOR schema.name TO number",
             "Needs role = \"write\".",
             "SHOW SESSIONS",
+            "help category: \"Contents\"",
             "Current user:\t\tdba@127.0.0.1",
         ] {
             assert!(told.contains(expect), "{client:?} {expect:?}: {told}");

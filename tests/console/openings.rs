@@ -90,7 +90,7 @@ const CONNECTOR_J: [Opening; 4] = [
 /// github.com/blackbeam/mysql_async, src/conn/mod.rs (read_settings, read_max_allowed_packet); github.com/go-sql-driver/mysql,
 /// connector.go; github.com/mariadb-corporation/mariadb-connector-j, src/main/java/org/mariadb/jdbc/client/impl/StandardClient.java;
 /// github.com/mysql/mysql-server, client/mysql.cc.
-const OTHERS: [Opening; 7] = [
+const OTHERS: [Opening; 8] = [
     ("SELECT @@max_allowed_packet,@@wait_timeout", &["@@max_allowed_packet"]),
     ("SELECT @@max_allowed_packet", &["@@max_allowed_packet"]),
     ("SELECT @@socket", &["@@socket"]),
@@ -98,6 +98,8 @@ const OTHERS: [Opening; 7] = [
     ("select @@version_comment limit 1", &["@@version_comment"]),
     ("select DATABASE(), USER() limit 1", &[]),
     ("SHOW WARNINGS", &["Level", "Code", "Message"]),
+    // As GUIs open a table: their name in a comment, an alias, the first rows.
+    ("/* a GUI */ SELECT x.* FROM rowstamp.generators x LIMIT 0, 200", &["generator", "state"]),
 ];
 
 /// The columns' names, or none for an OK; panics at an error.

@@ -4,6 +4,8 @@
 //! issued twice shows as two rows instead of an error. The proxy is killed at random times and restarted on its store.
 //! `ROWSTAMP_CRASHES` says how often (tests/crash.sh: 300), `ROWSTAMP_SEED` repeats the times of an earlier run.
 
+mod stage;
+
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};

@@ -66,9 +66,13 @@ pub(crate) fn compare(
 
 /// A refused packet must not have been sent, not even in part.
 fn traces_of_refusals(proxied: &Record) -> Vec<String> {
-    let left_a_trace = |step: &usize| !proxied.tables(*step).eq(proxied.tables(step.saturating_sub(1)));
     let complaint = |step| format!("step {step}: refused with 1235, but the tables changed");
-    proxied.refusals.iter().map(|(step, _)| *step).filter(left_a_trace).map(complaint).collect()
+    let steps = proxied.refusals.iter().map(|(step, _)| *step);
+    steps.filter(|step| left_a_trace(proxied, *step)).map(complaint).collect()
+}
+
+pub(crate) fn left_a_trace(record: &Record, step: usize) -> bool {
+    !record.tables(step).eq(record.tables(step.saturating_sub(1)))
 }
 
 fn until_refusal(

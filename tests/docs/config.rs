@@ -134,6 +134,32 @@ fn the_reference_of_rules_files_is_that_of_the_types() {
 }
 
 #[test]
+fn the_variables_are_those_of_the_keys() {
+    let schema = config_schema();
+    let row = |variable: String| {
+        let path = variable.trim_start_matches("ROWSTAMP_").to_lowercase().replace("__", ".");
+        let key = path.split('.').fold(&schema, |table, part| &table["properties"][part]);
+        let kind = toml_file::describe(key).replace('|', "\\|");
+        let default = if key["default"].is_null() { "-".to_owned() } else { format!("`{}`", key["default"]) };
+        format!("| `{variable}` | {path} | {kind} | {default} |\n")
+    };
+    let variables = toml_file::variables_of::<ConfigFile>();
+    let rows: String = variables.iter().cloned().map(row).collect();
+    check_part(
+        "docs/environment.md",
+        "variables",
+        &format!("| variable | key | value | default |\n|---|---|---|---|\n{rows}"),
+    );
+    // Each key has one, and no other has.
+    let mut keys: Vec<_> = keys_of(&schema)
+        .into_iter()
+        .map(|key| toml_file::variable_of(key.path.split("[0]").next().unwrap()))
+        .collect();
+    keys.dedup();
+    assert_eq!(keys, variables);
+}
+
+#[test]
 fn every_key_has_a_comment_and_a_default_or_an_example() {
     for schema in [config_schema(), rules_schema()] {
         for key in keys_of(&schema) {
@@ -151,7 +177,7 @@ fn the_samples_are_rules() {
     let readme = read("rules/README.md");
     let samples: Vec<_> =
         readme.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert_eq!(samples.len(), 2);
+    assert_eq!(samples.len(), 3);
     for sample in samples {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("shop.toml"), sample).unwrap();

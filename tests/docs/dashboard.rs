@@ -264,17 +264,22 @@ fn alert_rules_name_real_metrics() {
     let rules: Vec<_> = groups.iter().flat_map(|group| group["rules"].as_vec().unwrap()).collect();
     assert!(rules.len() > 10, "{}", rules.len());
     let mut names = BTreeSet::new();
+    let runbook = read("docs/runbook.md");
+    let headings: BTreeSet<_> = runbook.lines().filter_map(|line| line.strip_prefix("## ")).collect();
     for rule in rules {
         let name = rule["alert"].as_str().unwrap();
+        assert!(headings.contains(name), "docs/runbook.md has no heading {name}");
+        let link = format!("docs/runbook.md#{}", name.to_lowercase());
+        assert_eq!(rule["annotations"]["runbook_url"].as_str(), Some(&*link), "{name}");
         assert!(names.insert(name), "{name} is there twice");
         let expression = rule["expr"].as_str().unwrap();
         check(name, expression);
-        assert!(["page", "ticket"].contains(&rule["labels"]["severity"].as_str().unwrap()), "{name}");
+        assert!(["critical", "warning"].contains(&rule["labels"]["severity"].as_str().unwrap()), "{name}");
         let known = ["alert", "expr", "for", "labels", "annotations"];
         assert!(rule.as_hash().unwrap().keys().all(|key| known.contains(&key.as_str().unwrap())), "{name}");
         assert!(
             rule["for"] == Yaml::BadValue
-                || rule["for"].as_str().is_some_and(|time| time.ends_with(['m', 'h'])),
+                || rule["for"].as_str().is_some_and(|time| time.ends_with(['s', 'm', 'h'])),
             "{name}"
         );
         for key in ["summary", "description"] {
@@ -296,6 +301,7 @@ fn alert_rules_name_real_metrics() {
     ] {
         assert!(names.contains(needed), "{needed}");
     }
+    assert_eq!(names, headings, "a heading of docs/runbook.md is about no alert");
 }
 
 #[test]

@@ -14,7 +14,7 @@
 //! * [`load`]: the writers.
 
 mod load;
-mod pair;
+pub(crate) mod pair;
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;

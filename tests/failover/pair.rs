@@ -74,6 +74,18 @@ impl Pair {
         run(&self.replica, &format!("STOP SLAVE {thread}"));
     }
 
+    /// The replica has all that the primary has written.
+    pub(crate) fn wait_until_replicated(&self) {
+        let position =
+            |server: &Server, of: &str| server.client().run(format!("SELECT @@GLOBAL.{of}"))[0].cell(0, 0);
+        let written = position(&self.primary, "gtid_current_pos");
+        let end = Instant::now() + REPLICATION_DEADLINE;
+        while position(&self.replica, "gtid_slave_pos") != written {
+            assert!(Instant::now() < end, "{written:?} is not replicated:\n{}", self.replica.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// The replica takes writes.
     pub(crate) fn promote(&self) {
         run(&self.replica, "STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = 0");

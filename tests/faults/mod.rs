@@ -268,7 +268,7 @@ fn random_faults(kind: Kind) {
         // The wires still hold what fell into a blackhole: the proxy has to give up by itself.
         bench.is_given_back(at_rest);
     }
-    bench.to_server.mend();
+    bench.to_server.repair();
     undisturbed();
     let acknowledged = bench.judge();
     announce(&format!(

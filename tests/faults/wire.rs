@@ -94,7 +94,7 @@ impl Wire {
     }
 
     /// What fell into a blackhole sees its end.
-    pub(crate) fn mend(&self) {
+    pub(crate) fn repair(&self) {
         self.shared.is_mended.store(true, Ordering::Relaxed);
     }
 
@@ -106,7 +106,7 @@ impl Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        self.mend();
+        self.repair();
     }
 }
 

@@ -32,13 +32,13 @@ impl Rig {
     }
 }
 
-/// What the README grants.
+/// What the README and docs/check.md grant.
 fn all(kind: Kind) -> Vec<&'static str> {
     let routines = match kind {
         Kind::MariaDb => "SELECT ON mysql.proc",
         Kind::MySql9 => "SHOW_ROUTINE ON *.*",
     };
-    vec!["SELECT, SHOW VIEW, TRIGGER, EVENT ON shop.*", routines]
+    vec!["SELECT, SHOW VIEW, TRIGGER, EVENT ON shop.*", routines, "SELECT ON mysql.*"]
 }
 
 #[test]
@@ -62,11 +62,39 @@ fn what_the_account_may_not_see() {
         rig.differs("view-unseen", &["SELECT ON shop.*"], &basic);
         rig.differs("body-unseen", &["SELECT, SHOW VIEW, EXECUTE ON shop.*"], &all);
         rig.differs("highest-unread", &["INSERT ON shop.t"], &basic);
+        rig.differs("accounts-unseen", &all[..2], &all);
         rig.differs("schema-missing", &["USAGE ON *.*"], &basic);
         rig.differs("table-missing", &["SELECT ON shop.u"], &basic);
+        others(&mut rig, &all);
         roles(&mut rig, &all);
         clock(&mut rig, &all);
     }
+}
+
+/// Grants of other accounts, of which each case has one.
+fn others(rig: &mut Rig, all: &[&str]) {
+    let temporary = "GRANT CREATE TEMPORARY TABLES ON `sh%`.* TO other";
+    let id = "GRANT INSERT (a, id) ON shop.t TO other";
+    let reads = "GRANT SELECT ON shop.t TO other";
+    let role = "CREATE ROLE adds; GRANT INSERT (id) ON shop.t TO adds; GRANT adds TO other";
+    for (grants, codes) in [
+        (&["GRANT INSERT (a) ON shop.t TO other", temporary, reads][..], &["account-denied"][..]),
+        (&[id, temporary, reads], &[]),
+        (&["GRANT INSERT (a) ON shop.t TO other", temporary, reads, role], &[]),
+        (&[id, temporary, reads, "GRANT UPDATE (a) ON shop.t TO other"], &["account-denied"]),
+        (&[id, reads], &["account-unstaged"]),
+        (&[id, temporary], &["account-unstaged"]),
+        (&["GRANT INSERT ON *.* TO other"], &["account-unstaged", "account-unstaged"]),
+    ] {
+        rig.direct.run("DROP ROLE IF EXISTS adds; DROP USER IF EXISTS other; CREATE USER other");
+        for grant in grants {
+            rig.direct.run(grant);
+        }
+        let found = rig.with(all);
+        assert_eq!(found.codes(), codes, "{} {grants:?}: {:#}", rig.kind.name(), found.0);
+        assert!(found.0.to_string().contains("'other'@'%'") != codes.is_empty(), "{:#}", found.0);
+    }
+    rig.direct.run("DROP USER other; DROP ROLE IF EXISTS adds");
 }
 
 /// Rights by a role count too.

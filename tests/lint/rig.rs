@@ -52,8 +52,10 @@ impl Folder {
     }
 
     fn configure_at(&self, address: &str, account: &str, more: &str) {
+        // On no fixed port: another test's proxy may have it.
         let config = format!(
-            "backend.address = '{address}'\nbackend.tls.mode = 'disabled'\n[backend.control]\n{account}\n{more}"
+            "listen.address = '127.0.0.1:0'\nhttp.address = 'off'\nbackend.address = '{address}'\n\
+             backend.tls.mode = 'disabled'\n[backend.control]\n{account}\n{more}"
         );
         let path = self.path().join("rowstamp.toml");
         fs::write(&path, config).unwrap();
@@ -98,6 +100,10 @@ impl Found {
         let findings = self.0["findings"].as_array().unwrap().iter();
         let mine = findings.filter(|one| begins(&one["where"]["table"]) || begins(&one["where"]["object"]));
         mine.map(|one| one["code"].as_str().unwrap()).collect()
+    }
+
+    pub(crate) fn codes(&self) -> Vec<&str> {
+        self.0["findings"].as_array().unwrap().iter().map(|one| one["code"].as_str().unwrap()).collect()
     }
 
     pub(crate) fn has(&self, code: &str) -> bool {

@@ -36,6 +36,8 @@ const TWO: &str = "CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY, a INT); CREAT
 const HIGH: &str = "CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY, a INT); INSERT INTO t VALUES (200, 1)";
 const LOW: &str = "CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY, a INT); INSERT INTO t VALUES (50, 1)";
 
+const NATIVE: &str =
+    "[generators.g]\nkind = 'sequence'\n[tables.t]\ncolumn = 'id'\ngenerator = 'g'\nunavailable = 'native'\n";
 const SNOWFLAKE: &str =
     "[generators.g]\nkind = 'timestamp'\nlayout = 'snowflake'\n[tables.t]\ncolumn = 'id'\ngenerator = 'g'\n";
 const JS_SAFE: &str =
@@ -161,6 +163,7 @@ const ROWS: &[Row] = &[
         SNOWFLAKE,
     ),
     row("auto-increment-kept", AUTO, TABLE),
+    ruled(row("native-without-counter", TABLE, AUTO), NATIVE, NATIVE),
     ruled(row("step-differs", AUTO, TABLE), STEP, STEP),
     ruled(row("driver-step", TABLE, TABLE), STEP, RULES),
     row(

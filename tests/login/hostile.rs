@@ -1,5 +1,6 @@
 //! Peers that do not keep to the protocol, on fake backends that say exactly what a test wants.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,6 +14,7 @@ use rowstamp::mysql::capabilities::Capabilities as C;
 use rowstamp::proxy::connect::login::LoginContext;
 use rowstamp::proxy::connect::socket_users::SocketUsers;
 use rowstamp::proxy::settings::{BackendTlsMode, ListenTlsMode};
+use rowstamp::schema::{ConnectFailure, Primary};
 
 use super::proxy::Proxy;
 use super::servers::mysql_client;
@@ -145,30 +147,35 @@ fn plain_bytes_behind_an_ssl_request_close_the_connection() {
     assert!(proxy.ends.recv_timeout(SOON).unwrap().unwrap_err().contains("TLS"));
 }
 
-/// What the client gets in the greeting's place.
+/// What the client gets in the greeting's place, and the failure that is counted.
 #[track_caller]
-fn check_server(script: &[u8], expect: &[u8]) {
+fn check_server(script: &[u8], expect: &[u8], failure: ConnectFailure) {
     let (backend, _received) = fake(vec![script.to_vec()]);
-    let proxy = start(&backend, ListenTlsMode::Preferred, |_| ());
+    let mut primary = Primary::default();
+    let proxy = start(&backend, ListenTlsMode::Preferred, |context| primary = context.primary.clone());
     let (packet_nr, payload) = read_packet(&mut connect(&proxy)).expect("an answer");
     assert_eq!(packet_nr, 0);
     assert!(payload.starts_with(expect), "{}", String::from_utf8_lossy(&payload));
     assert!(proxy.ends.recv_timeout(SOON).unwrap().is_err());
+    let seen = primary.seen(0);
+    assert_eq!(seen.failed, BTreeMap::from([(failure, 1)]), "{:?}", seen.last_error);
+    assert_eq!(seen.is_up(), Some(failure == ConnectFailure::Rejected));
 }
 
 #[test]
 fn servers_that_do_not_greet() {
+    use ConnectFailure::{Greeting, Rejected};
     // Without the SQL state, as both servers say it before the greeting.
     const MALFORMED: &[u8] = b"\xff\x51\x04The MySQL server sent a malformed packet";
     let host = b"\xff\x6a\x04Host 'x' is not allowed";
-    check_server(&packet(0, host), host);
+    check_server(&packet(0, host), host, Rejected);
     let full = b"\xff\x10\x04#08004Too many connections";
-    check_server(&packet(0, full), full);
-    check_server(&packet(0, b"\x09old"), MALFORMED);
-    check_server(&packet(0, b""), MALFORMED);
-    check_server(b"HTTP/1.1 400 Bad Request", MALFORMED);
+    check_server(&packet(0, full), full, Rejected);
+    check_server(&packet(0, b"\x09old"), MALFORMED, Greeting);
+    check_server(&packet(0, b""), MALFORMED, Greeting);
+    check_server(b"HTTP/1.1 400 Bad Request", MALFORMED, Greeting);
     let short = &greeting()[4..40];
-    check_server(&packet(0, short), MALFORMED);
+    check_server(&packet(0, short), MALFORMED, Greeting);
 }
 
 #[test]

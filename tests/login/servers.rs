@@ -24,7 +24,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// `None`, said loudly, where this machine has no such server.
+    /// `None`, said loudly, where this machine has no such server. It has a TMPDIR of its own: a MariaDB that starts
+    /// deletes the temporary tables of all others that share one.
     pub(crate) fn start(kind: Kind) -> Option<Server> {
         let Some(daemon) = daemon(kind) else {
             announce(&format!("SKIPPED: {kind:?} is not on this machine"));
@@ -34,6 +35,7 @@ impl Server {
         let data = dir.path().join("data");
         initialise(kind, &daemon, &data);
         let mut command = line(&daemon);
+        command.env("TMPDIR", dir.path());
         let port = free_port();
         let socket = dir.path().join("s");
         command.arg(format!("--datadir={}", data.display())).arg(format!("--socket={}", socket.display()));
@@ -134,28 +136,29 @@ fn mariadb_11_place() -> String {
 }
 
 fn initialise(kind: Kind, daemon: &[String], data: &Path) {
+    let temporary = data.parent().unwrap();
     let data = format!("--datadir={}", data.display());
     let output = match kind {
         Kind::MariaDb => Command::new("mariadb-install-db")
             .args(["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal", &data])
             .args(daemon.iter().filter(|argument| argument.starts_with("--user")))
+            .env("TMPDIR", temporary)
             .output(),
-        Kind::MariaDb11 => bootstrap(daemon, &data),
-        Kind::MySql9 => line(daemon).args(["--initialize-insecure", &data]).output(),
+        Kind::MariaDb11 => bootstrap(line(daemon).env("TMPDIR", temporary), &data),
+        Kind::MySql9 => line(daemon).args(["--initialize-insecure", &data]).env("TMPDIR", temporary).output(),
     };
     let output = output.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// What mariadb-install-db does, whose programs need another loader here. A statement must not share its line with another.
-fn bootstrap(daemon: &[String], data: &str) -> std::io::Result<Output> {
+fn bootstrap(command: &mut Command, data: &str) -> std::io::Result<Output> {
     std::fs::create_dir(data.trim_start_matches("--datadir="))?;
     let mut script = "create database mysql;\nuse mysql;\nSET @auth_root_socket=NULL;\nSET @skip_auth_anonymous_users=1;\n"
         .to_owned();
     for part in ["mariadb_system_tables", "mariadb_performance_tables", "mariadb_system_tables_data"] {
         script += &std::fs::read_to_string(format!("{}/usr/share/mariadb/{part}.sql", mariadb_11_place()))?;
     }
-    let mut command = line(daemon);
     command.args(["--bootstrap", data]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
     child.stdin.take().unwrap().write_all(script.as_bytes())?;

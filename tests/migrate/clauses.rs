@@ -6,7 +6,7 @@ use crate::support::{Kind, Server};
 
 const RULES: &str = "schema = \"c\"\n[generators.t]\nkind = \"sequence\"\n[tables.\"t`;t\"]\ncolumn = \"i d\"\ngenerator = \"t\"\nmode = \"off\"\n";
 
-/// A table whose every name needs quotes, with a row of id 0, which an ALTER could number anew.
+/// A table whose every name needs quotes, with a row of id 0, which an ALTER could number again.
 const TABLE: &str = "CREATE TABLE c.`t``;t` (`i d` INT UNSIGNED NOT NULL AUTO_INCREMENT COMMENT 'it''s \\\\ AUTO_INCREMENT', a INT, PRIMARY KEY (`i d`))";
 
 fn refuses(client: &mut Client, sql: &str) -> bool {

@@ -145,7 +145,7 @@ impl Walk<'_> {
                 wait_until(
                     RELOAD_DEADLINE,
                     || format!("reload {reloads} does not come: {}", self.proxy.log()),
-                    || self.proxy.log().matches("the files are in force").count() >= *reloads,
+                    || self.proxy.log().matches("the files are active").count() >= *reloads,
                 );
             }
             _ => panic!("the guide says <!-- test: {what} -->, which this test does not know"),

@@ -87,13 +87,19 @@ fn target(table: &str, columns: &[&str]) -> Arc<Target> {
         generated: false,
         invisible: false,
         in_primary_key: false,
+        needs_value: false,
+        set_by_trigger: false,
     };
     Arc::new(Target {
         table: table.to_owned(),
         rule: Arc::new(rule("oracle", table, "t")),
-        shape: Some(Arc::new(TableShape { columns: columns.iter().map(|name| column(name)).collect() })),
+        shape: Some(Arc::new(TableShape {
+            columns: columns.iter().map(|name| column(name)).collect(),
+            shows_insert_id: false,
+        })),
         spacing: Spacing::by(NonZeroU64::MIN),
         view: None,
+        filled: Arc::default(),
     })
 }
 

@@ -160,6 +160,30 @@ async function run() {
     same((await names()).length, 4);
   });
 
+  await check("servers, tables, clients, refused statements and events are those of /status.json", async () => {
+    const told = await status();
+    same(await texts("#servers tbody td:first-child"), told.backends.map((each) => each.address), "servers");
+    same(await texts("[data-tile=servers] .value"), ["1 of 1 answer"]);
+    const ids = Object.fromEntries(await page.value("[...document.querySelectorAll('#tables tbody tr')].map((tr) => [tr.cells[0].textContent, tr.cells[3].textContent])"));
+    for (const [name, each] of Object.entries(told.tables)) same(ids[name], separated(each.ids.total), name);
+    same(Object.keys(ids).length, 4, "tables");
+    same(await texts("#refused-statements tbody td:first-child"), told.refused_statements.map((each) => each.statement), "refused");
+    same(told.refused_statements.length >= 1, true, "one was refused");
+    const events = await texts("#events tbody td:last-child");
+    same(events.some((text) => text.startsWith("rowstamp starts")), true, `among ${events}`);
+    if (told.latency.count < 100) throw new Error(`${told.latency.count} commands`);
+  });
+
+  await check("a window that is opened later has the minutes before it", async () => {
+    const points = (await (await fetch(`${url}history.json`)).json()).length;
+    // The window before it stays a while.
+    await page.value("window.isBefore = true; location.reload()");
+    await page.until("!window.isBefore && document.querySelector('[data-tile=ids] .line')", "the page again", 20);
+    const drawn = await page.value("document.querySelector('[data-tile=ids] .line').getAttribute('d').split('L').length");
+    if (drawn < Math.min(points, 5)) throw new Error(`${drawn} of ${points} points`);
+    same(await page.value("document.querySelectorAll('[data-tile=statements] .pile').length > 0"), true, "statements are stacked");
+  });
+
   await check("nothing went wrong in it, and it asked for nothing from elsewhere", async () => {
     same(page.troubles(), []);
     same(page.requests().filter((each) => !each.startsWith(url) && !each.startsWith("data:")), []);

@@ -29,17 +29,16 @@ pub(crate) const MARKS: &[Mark] = &[
     mark("source", "table", "the query"),
     mark("statement", "analyze", "ANALYZE"),
     mark("statement", "explain", "no AUTO_INCREMENT, and EXPLAIN of"),
-    mark("statement", "load_data", "LOAD into a ruled table"),
-    mark("id style", "expression", "does not show whether it is NULL or zero"),
-    mark("id style", "undecided", "does not show whether it is NULL or zero"),
+    mark("statement", "load_data", "LOAD"),
+    mark("id style", "expression", "an expression"),
+    mark("id style", "undecided", "an expression"),
     mark("table", "tstr", "does not show whether it is NULL or zero"),
     mark("on duplicate key", ANY, "ON DUPLICATE KEY UPDATE"),
     mark("alias", ANY, "a row without values has an alias"),
-    mark("statement", "packet", "send them in packets of their own"),
 ];
 
 /// What so few statements meet that a long run may have none.
-const RARE: &[Mark] = &[mark("source", "select", "an empty list in front of a query")];
+const RARE: &[Mark] = &[mark("source", "select", "an empty list before a query")];
 
 /// A declared difference (README.md) in which rows are stored: no statement with all of these is run.
 pub(crate) struct Apart {
@@ -53,6 +52,25 @@ pub(crate) const APART: &[Apart] = &[
         name: "REPLACE of generated and of existing ids, which MariaDB refuses",
         servers: &[Kind::MariaDb],
         productions: &[("verb", REPLACE), ("id style", "mixed|bound|bound_mixed")],
+    },
+    Apart {
+        name: "INSERT DELAYED ... SELECT, of which MySQL warns in each statement that it becomes",
+        servers: &[Kind::MySql9],
+        productions: &[("verb", "insert_delayed|replace_delayed"), ("source", "select|table")],
+    },
+    Apart {
+        name: "INSERT DELAYED of an expression as id, the same",
+        servers: &[Kind::MySql9],
+        productions: &[("verb", "insert_delayed|replace_delayed"), ("id style", "expression|undecided")],
+    },
+    Apart {
+        name: "INSERT DELAYED of an expression as id with ODKU, which MariaDB runs and does not prepare",
+        servers: &[Kind::MariaDb],
+        productions: &[
+            ("verb", "insert_delayed|replace_delayed"),
+            ("on duplicate key", ANY),
+            ("id style", "expression|undecided"),
+        ],
     },
     Apart {
         name: "ODKU of many generated and explicit ids, some of which MariaDB gives to several rows",

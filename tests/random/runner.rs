@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::differential::case::{Case, Refusal};
-use crate::differential::compare::{Verdict, compare};
+use crate::differential::case::{Case, Flag, Refusal};
+use crate::differential::compare::{Verdict, compare, left_a_trace};
 use crate::differential::declared::Declared;
 use crate::differential::lab::Lab;
 use crate::differential::run::{self, Fact, Protocol, Record, Role, Variant};
@@ -116,10 +116,11 @@ fn run_some(
         }
     }
     make_tables(lab.direct(), observer, Variant::With, Role::Native)?;
-    let mut natives: BTreeMap<(usize, Protocol, LeftOut), Record> = BTreeMap::new();
+    let mut natives: BTreeMap<(usize, Protocol, usize, LeftOut), Record> = BTreeMap::new();
     let mut wrong = Vec::new();
     for ((index, here), Proxied { case, record }) in proxied {
-        let key = (index, here.protocol, left_out(&case));
+        // What the proxy refuses in one combination, and so is not run here, it may take in another.
+        let key = (index, here.protocol, case.statements.len(), left_out(&case));
         if !natives.contains_key(&key) {
             empty_tables(observer, &case)?;
             let native = run::run_on_tables(&case, observer, lab.direct(), here.protocol, Role::Native)?;
@@ -183,6 +184,15 @@ pub(crate) fn run_refusing(
         let mut record = run(&case)?;
         bytes.append(&mut record.bytes);
         let refused = refused_statements(&record);
+        // Of a packet that is cut, what stands before the refused part has run. The native run could not leave the rest out.
+        let ran_in_part = |(statement, step): &(&usize, &usize)| {
+            memchr::memchr(b';', &case.statements[**statement].sql).is_some() && left_a_trace(&record, **step)
+        };
+        if let Some((statement, _)) = refused.iter().find(ran_in_part) {
+            let statement = *statement;
+            case.statements.truncate(statement);
+            continue;
+        }
         let mut again = false;
         for (statement, step) in &refused {
             let of_statement = |f: &&Fact| f.statement == *statement && f.step > 0;
@@ -238,17 +248,23 @@ fn left_out(case: &Case) -> LeftOut {
 pub(crate) fn with_tags(case: &Case, native: &Record) -> (Case, Option<usize>) {
     let mut case = case.clone();
     let mut first_that_stores = None;
+    let counts_found_rows = case.flags.contains(&Flag::FoundRows);
     let (mut failed, mut updated) = (false, false);
+    // Statements that may leave its warnings as they are follow.
+    let (mut staged_warned, mut prepares_twice) = (false, false);
     for (index, statement) in case.statements.iter_mut().enumerate() {
         let facts = || native.facts.iter().filter(move |fact| fact.statement == index);
         let is_odku = statement.tags.iter().any(|tag| tag == "odku");
         // Of an explicit id that met another row, the server tells that row's id.
         let all_explicit = is_odku && statement.tags.iter().any(|tag| tag == "explicit");
         statement.tags.retain(|tag| tag != "odku" && (all_explicit || tag != "explicit"));
+        let is_staged = statement.tags.iter().any(|tag| tag == "staged_warnings");
         let mut only_if = |tag: &str, is: bool| statement.tags.retain(|one| is || one != tag);
         let fails = facts().any(|fact| fact.field == "error");
         only_if("failed_query", fails);
         only_if("failed_unlisted", fails);
+        let warns = facts().any(|fact| fact.field == "warnings" && !fact.value.is_empty());
+        only_if("staged_warnings", warns);
         only_if("ignored_query", facts().any(|fact| fact.field == "insert_id" && is_explicit(&fact.value)));
         let was_left_out = |value: &str| value.starts_with('~');
         if statement.tags.iter().any(|tag| tag == "skips")
@@ -256,15 +272,43 @@ pub(crate) fn with_tags(case: &Case, native: &Record) -> (Case, Option<usize>) {
         {
             statement.tags.push("all_generated_left_out".to_owned());
         }
+        let text = String::from_utf8_lossy(&statement.sql).to_ascii_uppercase();
+        if !["SELECT", "SHOW"].iter().any(|word| text.starts_with(word)) {
+            staged_warned = is_staged && warns;
+        } else if staged_warned && text.starts_with("SELECT @@WARNING_COUNT") {
+            statement.tags.push("staged_counts".to_owned());
+        }
+        let is_query = ["SELECT", "TABLE"].iter().any(|word| text.contains(word));
+        if text.starts_with("PREPARE") {
+            prepares_twice = text.contains("/*!");
+        }
+        let is_twice = text.contains("/*!") || text.starts_with("EXECUTE") && prepares_twice;
+        if (is_query || is_staged) && is_twice {
+            statement.tags.push("staged_twice".to_owned());
+        }
+        let met = |step| {
+            facts().any(|fact| fact.step == step && fact.field == "affected_rows" && fact.value == "2")
+        };
         let mut last_step = 0;
         let (mut failed_once, mut updated_once) = (failed, updated);
         for fact in facts().filter(|fact| ["error", "insert_id", "affected_rows"].contains(&fact.field)) {
             let generated = is_generated(&fact.value);
             match fact.field {
-                "insert_id" if is_explicit(&fact.value) => statement.tags.push("explicit".to_owned()),
+                "insert_id" if all_explicit && fact.value == "0" && counts_found_rows => {
+                    statement.tags.push("odku_unchanged_found_rows".to_owned());
+                }
+                // Of another execution, which this one met.
+                "insert_id" if generated && all_explicit && met(fact.step) => {
+                    statement.tags.push("odku_another_key".to_owned());
+                }
+                "insert_id" if is_explicit(&fact.value) && is_odku => {
+                    statement.tags.push("odku_another_key".to_owned());
+                }
                 "error" => failed = true,
                 "insert_id" if generated && !is_odku => (failed, updated) = (false, false),
-                "affected_rows" if is_odku => updated |= fact.value != "1" || last_step == fact.step,
+                "affected_rows" if is_odku => {
+                    updated |= fact.value != "1" || counts_found_rows || last_step == fact.step;
+                }
                 _ => {}
             }
             last_step = fact.step;

@@ -80,6 +80,7 @@ impl Writer {
             "values_rows" => format!("SELECT {constants} FROM (VALUES ROW(1), ROW(2)) AS v"),
             _ => format!("SELECT {constants}"),
         };
+        self.tag("staged_warnings");
         self.gap();
         self.put(&text);
     }
@@ -87,6 +88,7 @@ impl Writer {
     /// What is declared of ids that come from a query.
     pub(crate) fn brings_ids(&mut self) {
         self.tag("failed_query");
+        self.tag("staged_warnings");
         if self.tags.contains(&"skips") {
             self.tag("ignored_query");
         }

@@ -342,6 +342,7 @@ impl Writer {
     }
 
     pub(crate) fn expression_id(&mut self) -> &'static str {
+        self.tag("staged_warnings");
         match self.pick(&EXPRESSION_ID, 0) {
             "user_variable" => "@v",
             "subquery" => "(SELECT 77)",

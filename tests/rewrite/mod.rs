@@ -11,15 +11,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rowstamp::ids::range::block::{IdBlock, Spacing};
-use rowstamp::rewrite::plan::edit::{Numbers, Style};
+use rowstamp::rewrite::plan::edit::Style;
 use rowstamp::rewrite::plan::effects::Temporary;
 use rowstamp::rewrite::plan::prepared_names::{self, Known, NamedChange, Value};
+use rowstamp::rewrite::plan::stage::{Engine, Kind, Nulls, Numbering, Takes};
 use rowstamp::rewrite::plan::target::Target;
 use rowstamp::rewrite::plan::{Lookup, Need, Plan, PlanContext, Planned, Protocol};
 use rowstamp::rewrite::planner::{begins_insert, plan};
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 use rowstamp::rules::model::{
-    ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
+    Collide, ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
 };
 use rowstamp::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
 
@@ -62,6 +63,8 @@ impl prepared_names::SessionFacts for Session {
 /// Of the column `id`, in mode on; ids that a client gives are kept.
 pub(crate) fn rule(schema: &str, table: &str, generator: &str) -> Rule {
     Rule {
+        of_schemas: None,
+        made_from: None,
         schema: schema.to_owned(),
         table: table.to_owned(),
         column: "id".to_owned(),
@@ -70,6 +73,7 @@ pub(crate) fn rule(schema: &str, table: &str, generator: &str) -> Rule {
         insert_id: InsertId::Session,
         mode: Mode::On,
         unavailable: Unavailable::Refuse,
+        collide: Collide::Raise,
         origin: Origin { file: PathBuf::new(), line: 1 },
     }
 }
@@ -141,8 +145,11 @@ impl Setting {
         }
     }
 
-    /// `orders(id bigint auto_increment, a int)`, or `orders` alone: no columns are known.
+    /// `orders(id bigint auto_increment, a int)`, or `orders` alone: no columns are known. ` shown` after it: a trigger may read
+    /// the insert id.
     fn table(&mut self, value: &str) {
+        let shown = value.strip_suffix(" shown");
+        let (value, shows_insert_id) = (shown.unwrap_or(value), shown.is_some());
         let (name, columns) = value.split_once('(').map_or((value, None), |(name, rest)| (name, Some(rest)));
         let shape = columns.map(|columns| {
             let columns = columns.trim_end_matches(')').split(',').map(|column| {
@@ -155,14 +162,16 @@ impl Setting {
                     generated: words.contains(&"generated"),
                     invisible: words.contains(&"invisible"),
                     in_primary_key: false,
+                    needs_value: words.contains(&"needed"),
+                    set_by_trigger: false,
                 }
             });
-            Arc::new(TableShape { columns: columns.collect() })
+            Arc::new(TableShape { columns: columns.collect(), shows_insert_id })
         });
         let rule = Arc::new(Rule { table: name.to_owned(), ..self.rule.clone() });
         let table = rule.table.clone();
         let spacing = Spacing::by(NonZeroU64::new(self.step).unwrap());
-        let target = Target { rule, table, shape, spacing, view: None };
+        let target = Target { rule, table, shape, spacing, view: None, filled: Arc::default() };
         self.tables.insert(name.to_owned(), Arc::new(target));
     }
 
@@ -236,6 +245,7 @@ impl Setting {
             Planned::Needs(Need::Value { question }) => {
                 format!("=> asks {}", String::from_utf8(question).unwrap())
             }
+            Planned::Cut(at) => format!("=> cut before {}", &text[at..]),
             Planned::Fails(_) => "=> fails".to_owned(),
             Planned::Away(_) => "=> no id".to_owned(),
             Planned::Refused(refusal) => {
@@ -246,7 +256,7 @@ impl Setting {
             Planned::Rewrite(plan) if self.protocol == Protocol::Prepare => {
                 prepared(text, &plan, &self.dialect)
             }
-            Planned::Rewrite(plan) if plan.select().is_some() => selected(text, &plan),
+            Planned::Rewrite(plan) if plan.staged().is_some() => staged(text, &plan),
             Planned::Rewrite(plan) => spliced(text, &plan, &self.dialect),
         }
     }
@@ -270,25 +280,52 @@ fn notes(plan: &Plan) -> String {
     out
 }
 
-/// LAST_INSERT_ID() is 3 before it.
-fn selected(text: &str, plan: &Plan) -> String {
-    let (insert, select) = plan.select().unwrap();
-    let sets = if insert.style == Style::Wrapped { FIRST_ID } else { 3 };
-    let step = insert.target.spacing.step.get();
-    let last = 3 + u64::from(select.block);
-    let numbers = Numbers { before_first: 3, last, sets, first: FIRST_ID };
-    let mut out = Vec::new();
-    select.write(text.as_bytes(), &numbers, &insert.target.spacing, &mut out);
-    let sent = String::from_utf8(out).unwrap();
+/// What makes the stage, fills it (with three rows, numbered from 1) and stores it. Where the query
+/// brings ids, one of the rows has one. Of values: what fills the stage, and what is around the rows
+/// where they are stored.
+fn staged(text: &str, plan: &Plan) -> String {
+    let (insert, stage) = plan.staged().unwrap();
+    // What the server gets by that name.
+    if insert.is_named {
+        let sent = plan.splice(text.as_bytes(), &[]).unwrap();
+        return format!("=> staged, {}", String::from_utf8(sent).unwrap());
+    }
+    let text = stage.named.as_ref().map_or(text, |named| std::str::from_utf8(&named.text).unwrap());
+    let (takes, ids) = if stage.brings_ids() { (Takes::Some, 2) } else { (Takes::All, 3) };
+    let numbering = Numbering { base: 1, increment: 1, takes, first: Some(FIRST_ID), ids };
+    let spacing = &insert.target.spacing;
+    let nulls = if stage.kind == Kind::Query { Nulls::Anywhere } else { Nulls::AsInTable };
+    let texts = [
+        stage.create(text.as_bytes(), nulls, Engine::InnoDb),
+        stage.fill(text.as_bytes()),
+        stage.store(text.as_bytes(), &numbering, spacing),
+    ];
+    let [create, fill, store] = texts.map(|text| String::from_utf8(text).unwrap());
+    if stage.kind == Kind::Values {
+        // The rest is as in an INSERT ... SELECT that brings ids.
+        let (head, _) = store.split_once("SELECT IF(").or_else(|| store.split_once("SELECT ")).unwrap();
+        let (_, tail) = store.rsplit_once(" ORDER BY `rowstamp nr`").unwrap();
+        return format!("=> {} | {head}<rows>{tail}", fill.replace("`rowstamp stage`", "`stage`"));
+    }
+    let mut sent = [create, fill, store].join(" | ");
     // What is the same in all of them.
-    let id = format!(
-        "IF(`rowstamp k`>3 AND `rowstamp k`<={last} AND (`rowstamp k`>3+1 OR LAST_INSERT_ID()<={last}),\
-         IF(LAST_INSERT_ID({sets}+0*`rowstamp k`)={sets},{FIRST_ID}+(`rowstamp k`-1-3)*{step},NULL),\
-         18446744073709551615+`rowstamp k`+0*UUID_SHORT())"
-    );
-    let sent = sent.replace(&id, "<id>").replace(" LIMIT 18446744073709551615", " <limit>");
-    let sent = sent.replace("LAST_INSERT_ID(LAST_INSERT_ID()+1)", "<count>").replace("`rowstamp ", "`");
-    format!("block {} => {sent}", select.block)
+    let nth = if takes == Takes::Some { "(`rowstamp k`-1)" } else { "(`rowstamp nr`-1)" };
+    let step = spacing.step.get();
+    let id =
+        format!("IF({nth}<{ids},{FIRST_ID}+{nth}*{step},18446744073709551615+`rowstamp nr`+0*UUID_SHORT())");
+    for (piece, short) in [
+        (id.as_str(), "<id>"),
+        ("CREATE TEMPORARY TABLE ", "<create> "),
+        (" (`rowstamp nr` BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB", ""),
+        ("(SELECT 1 AS `rowstamp 1`) AS `rowstamp 2` LEFT JOIN ", "<nothing> "),
+        (" ON FALSE LIMIT 0", ""),
+        (" LIMIT 0", ""),
+        (" ORDER BY `rowstamp nr`", " <order>"),
+        ("`rowstamp ", "`"),
+    ] {
+        sent = sent.replace(piece, short);
+    }
+    format!("=> {sent}")
 }
 
 /// The second parser has nothing against any case.

@@ -60,7 +60,7 @@ fn texts_keep_theirs() {
             client.attributes = who("Grace");
             let id = insert_id(&mut client, "INSERT IGNORE INTO t(a) VALUES(4),(5)");
             assert_eq!(rows(&mut client, "SELECT LAST_INSERT_ID()"), id.to_string());
-            assert_eq!(code(&mut client, "INSERT INTO t(id) VALUES(@x)"), 1235);
+            assert_eq!(code(&mut client, "INSERT INTO t(id) VALUES(id)"), 1235);
             assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(1) garbage"), 1064);
             client.reset().unwrap();
             client.run("USE attributes_text");

@@ -154,8 +154,23 @@ fn ids_that_are_bound() {
         ];
         check(rig, sql, &[text], None);
         let all: &[&[Param]] = &[&[Int(800_001), Int(1)], &[Int(800_002), Int(2)]];
-        // Declared: an explicit id is reported only where the column is AUTO_INCREMENT.
-        check(rig, sql, &[all], Some(("id of 2,", "id of ,")));
+        check(rig, sql, &[all], None);
+        let some: &[&[Param]] = &[&[Int(810_001), Int(11)], &[Int(810_002), Int(11)]];
+        check(rig, "INSERT IGNORE INTO {t}(id,a) VALUES(?,?)", &[some], None);
+        let upsert = "INSERT INTO {t}(id,a) VALUES(?,?) ON DUPLICATE KEY UPDATE b=b+1";
+        let new: &[&[Param]] = &[&[Int(820_001), Int(21)], &[Int(820_002), Int(22)]];
+        check(rig, upsert, &[new], None);
+        let old: &[&[Param]] = &[&[Int(820_003), Int(23)], &[Int(820_001), Int(24)]];
+        let of = |(mut client, table): (Client, &str)| {
+            let upsert = client.prepare(upsert.replace("{t}", table)).unwrap().unwrap();
+            let outcomes = client.bulk(upsert.id, old).unwrap();
+            let ok = outcomes[0].ok().unwrap();
+            (ok.affected_rows, ok.insert_id)
+        };
+        assert_eq!(of((rig.bulk_client(false), "n")), (3, 820_001));
+        for table in ["t", "s"] {
+            assert_eq!(of((rig.bulk_client(true), table)), (3, 820_001), "{table}");
+        }
         let mut client = rig.bulk_client(true);
         let insert = client.prepare("INSERT INTO t(id,a) VALUES(?,?)").unwrap().unwrap();
         let wide: &[&[Param]] = &[&[Uint(u64::MAX), Int(50)], &[Int(-1), Int(51)], &[Null, Int(52)]];
@@ -218,8 +233,49 @@ fn where_a_wrapper_in_each_set_would_show() {
         }
         let read: &[&[Param]] = &[&[Int(1)], &[Int(2)]];
         check(rig, "INSERT INTO {t}(a,b) VALUES(?,LAST_INSERT_ID()-LAST_INSERT_ID())", &[read], None);
+        check(rig, "INSERT INTO {t}(a) VALUES(?) ON DUPLICATE KEY UPDATE id=id", &[read], None);
         let idiom = "INSERT INTO {t}(a) VALUES(?) ON DUPLICATE KEY UPDATE b=b+1,id=LAST_INSERT_ID(id)";
         check(rig, idiom, &[read, &[&[Int(2)], &[Int(3)], &[Int(4)]]], None);
+    });
+}
+
+#[test]
+fn expressions_as_ids() {
+    each_mariadb("bulk_stage", |rig| {
+        let three: &[&[Param]] = &[&[Int(0), Int(1)], &[Null, Int(2)], &[Int(0), Int(3)]];
+        let some: &[&[Param]] = &[&[Int(0), Int(11)], &[Int(700_100), Int(12)], &[Null, Int(13)]];
+        let last: &[&[Param]] = &[&[Int(0), Int(21)], &[Int(700_200), Int(22)]];
+        let one: &[&[Param]] = &[&[Int(0), Int(31)]];
+        let own: &[&[Param]] = &[&[Int(700_300), Int(41)], &[Int(700_301), Int(42)]];
+        check(rig, "INSERT INTO {t}(id,a) VALUES(NULLIF(?,0),?)", &[three, some, last, one, own], None);
+        check(
+            rig,
+            "INSERT INTO {t} SET id=NULLIF(?,0), a=?, b=LAST_INSERT_ID()-LAST_INSERT_ID()",
+            &[three, one],
+            None,
+        );
+        check(rig, "REPLACE INTO {t}(id,a) VALUES(?+0,?)", &[three, some, three], None);
+        check(rig, "INSERT INTO {t}(id,a) VALUES(?+0,?),(NULL,1+1)", &[&[&[Int(0), Int(1)]]], None);
+        let errors: &[&[Param]] = &[&[Int(0), Int(7)], &[Int(0), Int(1000)], &[Int(0), Int(8)]];
+        check(rig, "INSERT INTO {t}(id,a) VALUES(?+0,?)", &[errors, one], None);
+        let mut client = rig.bulk_client(true);
+        let left_out: &[&[Param]] = &[&[Int(0), Default]];
+        for (sql, sets) in [
+            ("INSERT INTO t(id,a) VALUES(?+0,?)", left_out),
+            ("INSERT IGNORE INTO t(id,a) VALUES(?+0,?)", three),
+            ("INSERT INTO t(id,a) VALUES(?+0,?) ON DUPLICATE KEY UPDATE b=1", three),
+            ("INSERT INTO t(id,a) VALUES(?+0,?) RETURNING id", three),
+        ] {
+            let insert = client.prepare(sql).unwrap().unwrap();
+            let before = rows(&mut client, "SELECT COUNT(*) FROM t");
+            assert_eq!(code_of(&client.bulk(insert.id, sets).unwrap()), 1235, "{sql}");
+            assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t"), before, "{sql}");
+        }
+        client.run("DELETE FROM t");
+        let insert = client.prepare("INSERT INTO t(id,a) VALUES(?+0,?)").unwrap().unwrap();
+        assert_eq!(code_of(&client.execute(&insert, &[Int(0), Int(5)]).unwrap()), 0);
+        assert_eq!(code_of(&client.bulk(insert.id, one).unwrap()), 0);
+        assert_eq!(rows(&mut client, "SELECT COUNT(*),SUM(a) FROM t"), "2,36");
     });
 }
 

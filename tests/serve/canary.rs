@@ -17,7 +17,7 @@ const STATEMENTS: [&str; 16] = [
     "INSERT INTO w SET s = 'c4nary4'",
     "REPLACE INTO w(s) VALUES('c4nary5') /* c4nary6 */",
     "INSERT INTO w(s) SELECT CONCAT(s, 'c4nary7') FROM w WHERE s LIKE 'c4nary%'",
-    "INSERT INTO w(id, s) VALUES(NULL + 1, 'c4nary8')",
+    "INSERT INTO w(id, s) VALUES(id, 'c4nary8')",
     "INSERT INTO w(id, s) VALUES('c4nary9', 'c4nary10')",
     "INSERT INTO w(s) VALUES('c4nary11') ON DUPLICATE KEY UPDATE s = 'c4nary12'",
     "INSERT INTO w(nothing) VALUES('c4nary13')",

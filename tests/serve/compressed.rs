@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::rig::{code, code_of, insert_id, make, rows, rules, server};
+use crate::rig::{alone, code, code_of, insert_id, make, rows, rules, server};
 use crate::support::raw::{
     CLIENT_COMPRESS, CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS, CLIENT_ZSTD, Client, Compress, Options,
     Outcome, Param,
@@ -63,12 +63,20 @@ fn goes_as_without(client: &mut Client, what: &str) {
     let long = client.execute(&statement, &[Param::Long(vec![b'l'; 100_000])]).unwrap();
     assert_eq!(code_of(&long), 0, "{what}");
     client.close(&statement).unwrap();
-    assert_eq!(code(client, "INSERT INTO t(id,a) VALUES(@x,3)"), 1235, "{what}");
+    assert_eq!(code(client, "INSERT INTO t(id,a) VALUES(id,3)"), 1235, "{what}");
     assert_eq!(insert_id(client, "INSERT INTO t(a) SELECT 'q' FROM t LIMIT 3"), first + 7, "{what}");
     // A file.
     client.local_file = b"1\tb\n".repeat(50_000);
     let outcomes = client.run("LOAD DATA LOCAL INFILE 'x' INTO TABLE u; SELECT COUNT(*) FROM u");
     assert_eq!((outcomes[0].ok().unwrap().affected_rows, outcomes.len()), (50_000, 2), "{what}");
+    client.run("DELETE FROM t");
+    client.local_file = b"1\tb\n".repeat(50_000);
+    client.run("LOAD DATA LOCAL INFILE 'x' INTO TABLE t(@x,a)");
+    assert_eq!(rows(client, "SELECT 'rowstamp'"), "rowstamp", "{what}");
+    assert_eq!(rows(client, "SELECT COUNT(*),MAX(id)-MIN(id),MAX(a) FROM t"), "50000,49999,b", "{what}");
+    client.local_file = b"1\tb\n".to_vec();
+    let wrong = "LOAD DATA LOCAL INFILE 'x' INTO TABLE t(@x,a) SET id=(SELECT 1 UNION SELECT 2)";
+    assert_eq!(code(client, wrong), 1242, "{what}");
     // Everything starts over.
     client.change_user("root", "test").unwrap();
     assert_eq!(
@@ -171,6 +179,7 @@ fn frames_are_counted_as_clients_and_servers_count_them() {
 
 #[test]
 fn what_is_longer_than_a_frame() {
+    let _alone = alone();
     each("compressed_large", |kind, server| {
         let edge = [PACKET_MAX + 1];
         let all = [PACKET_MAX - 100, PACKET_MAX + 1, 2 * PACKET_MAX + 1];

@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::rig::{Rig, code, each_with, insert_id, make, rules, server};
+use crate::rig::{Rig, code, code_of, each_with, insert_id, make, rules, server};
+use crate::support::raw::Param;
 use crate::support::{Kind, Proxy};
 
 const CONFIG: &str = "[admin]\naddress = \"127.0.0.1:0\"\n\n[[admin.users]]\nname = \"dba\"\npassword = \"canary-1\"\nrole = \"write\"\n\n";
@@ -49,6 +50,43 @@ fn check(rig: &Rig, statement: &str, expect: &[&str]) -> String {
     told
 }
 
+/// A pattern has the tables and the databases that it means, and each generator that was made for one.
+#[test]
+fn what_a_pattern_means_is_shown() {
+    let rules = "schema = \"conp_*\"\n[tables.\"o*\"]\ncolumn = \"id\"\ngenerator = \"{table}\"\n";
+    let table = "(id BIGINT NOT NULL PRIMARY KEY, a INT)";
+    let made = format!("CREATE TABLE orders {table}; CREATE TABLE other {table};");
+    each_with("conp_1", &made, CONFIG, rules, |rig| {
+        assert_eq!(typed(&rig.proxy, "SHOW DATABASES"), "conp_1", "{}", rig.name());
+        let mut client = rig.client();
+        client.run("CREATE DATABASE conp_2");
+        client.run(format!("CREATE TABLE conp_2.orders {table}"));
+        assert_eq!(insert_id(&mut client, "INSERT INTO conp_2.orders(a) VALUES(1)"), 1, "{}", rig.name());
+        assert_eq!(typed(&rig.proxy, "SHOW DATABASES"), "conp_1\nconp_2", "{}", rig.name());
+        check(rig, "SHOW RULES", &["conp_*.o*\tid\t{schema}.{table}\tadvance\tsession\ton\trefuse\t3\t"]);
+        let generators = typed(&rig.proxy, "SELECT generator, kind, rules FROM generators ORDER BY 1");
+        let expect =
+            ["conp_1.orders", "conp_1.other", "conp_2.orders"].map(|name| format!("{name}\tsequence\t1"));
+        assert_eq!(generators, expect.join("\n"), "{}", rig.name());
+        check(rig, "EXPLAIN REWRITE INSERT INTO conp_2.orders(a) VALUES(1)", &["conp_2.orders"]);
+        check(rig, "RAISE GENERATOR conp_2.orders TO 5000", &["5000"]);
+        assert_eq!(insert_id(&mut client, "INSERT INTO conp_2.orders(a) VALUES(1)"), 5000, "{}", rig.name());
+    });
+}
+
+/// The store is a file: nobody else can live on it.
+#[test]
+fn the_nodes_of_a_proxy_that_is_alone_are_its_own() {
+    const DB: &str = "console_alone";
+    let timestamps = "[generators.e]\nkind = \"timestamp\"\nlayout = \"snowflake\"\n[tables.w]\ncolumn = \"id\"\ngenerator = \"e\"\n";
+    let rules = rules(DB) + timestamps;
+    each_with(DB, "CREATE TABLE w (id BIGINT NOT NULL PRIMARY KEY, a INT)", CONFIG, &rules, |rig| {
+        assert_eq!(code(&mut rig.client(), "INSERT INTO w(a) VALUES(1)"), 0, "{}", rig.name());
+        check(rig, "SHOW SLOTS", &["console_alone.e\t0\t", "\tyes\t20"]);
+        check(rig, "SHOW PROXIES", &["\tyes"]);
+    });
+}
+
 #[test]
 fn what_an_operator_sees_and_does() {
     const DB: &str = "console_sees";
@@ -78,10 +116,19 @@ fn what_an_operator_sees_and_does() {
         let expect = format!("INSERT INTO t(a,`id`) VALUES (7,LAST_INSERT_ID(<id 1 of {generator}>))");
         check(rig, &explain, &[&expect]);
         check(rig, &format!("USE {DB}; EXPLAIN REWRITE INSERT INTO t(a) VALUES (7)"), &[&expect]);
-        for statement in ["SHOW FINDINGS", "SHOW PROXIES", "SHOW SLOTS"] {
-            let told = typed(&rig.proxy, statement);
-            assert!(!told.contains("ERROR"), "{}: {statement}: {told}", rig.name());
-        }
+        let told = typed(&rig.proxy, "SHOW FINDINGS");
+        assert!(!told.contains("ERROR"), "{}: {told}", rig.name());
+        // With a store of its own the proxy is the only one.
+        check(rig, "SHOW PROXIES", &[&format!("\t127.0.0.1:{}\t0.1.0\t", rig.proxy.port), "\tyes"]);
+        check(rig, "SHOW BACKENDS", &[&format!("{}\tyes\tyes\t", rig.server.address())]);
+        check(rig, "SELECT COUNT(*) FROM generators WHERE state = 'open'", &["1"]);
+        check(rig, "SHOW RULES WHERE `table` = 'console_sees.t' LIMIT 1", &["console_sees.t\tid"]);
+        check(
+            rig,
+            "SELECT nothing FROM rules",
+            &["ERROR 1054", "there is no column nothing; it has table, column"],
+        );
+        check(rig, "SHOW COMMANDS LIKE 'KILL%'", &["KILL id\twrite\tEnds a session"]);
 
         check(rig, &format!("PAUSE GENERATOR {generator}"), &[&format!("{generator}\tpaused")]);
         assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(2)"), 1467, "{}", rig.name());
@@ -110,6 +157,33 @@ fn what_an_operator_sees_and_does() {
             log.contains(&told) && log.contains("the console: DRAIN") && !log.contains("canary"),
             "{log}"
         );
+    });
+}
+
+/// Without its values, by text and prepared; what no rule concerns is not looked at.
+#[test]
+fn the_last_statement_into_a_ruled_table() {
+    const DB: &str = "console_last";
+    each_with(DB, "", CONFIG, &rules(DB), |rig| {
+        let mut client = rig.client();
+        let last = "SELECT last_ruled, last_digest FROM sessions WHERE user = 'root'";
+        assert_eq!(check(rig, last, &[]), "NULL\tNULL", "{}", rig.name());
+        client.run("INSERT INTO t(a) VALUES('1'/* secret */)");
+        let text = check(rig, last, &["INSERT INTO t(a) VALUES (...)\t"]);
+        let shown = text.split('\t').nth(1).unwrap_or_default();
+        assert!(shown.len() == 16 && !text.contains("secret"), "{}: {text}", rig.name());
+        client.run("SELECT 5");
+        client.run("REPLACE INTO t(a) VALUES(1),(2)");
+        check(rig, last, &["REPLACE INTO t(a) VALUES (...)\t"]);
+        let insert = client.prepare("INSERT INTO t(a) VALUES(?)").unwrap().unwrap();
+        let done = client.execute(&insert, &[Param::Int(6)]).unwrap();
+        assert_eq!(code_of(&done), 0, "{}", rig.name());
+        assert_eq!(check(rig, last, &[]), text, "{}: they differ in values alone", rig.name());
+        client.run("SELECT 5");
+        assert_eq!(check(rig, last, &[]), text, "{}", rig.name());
+        let long = format!("INSERT INTO t(a) VALUES(7/*{}*/)", "x".repeat(4_096));
+        client.run(&long);
+        check(rig, last, &[&format!("(a statement of {} bytes into {DB}.t)\tNULL", long.len())]);
     });
 }
 
@@ -195,7 +269,7 @@ fn reloads_and_users_that_change() {
         check(rig, "RELOAD RULES", &refused);
         rig.proxy.write_rules("rules", &with_u);
         let new = format!("table {DB}.u");
-        check(rig, "RELOAD RULES DRY RUN", &["result\t2 rules and 1 generators would be in force", &new]);
+        check(rig, "RELOAD RULES DRY RUN", &["result\t2 rules and 1 generators would be active", &new]);
 
         // Another password and less of a role, by the console itself.
         let file = rig.proxy.dir().join("rowstamp.toml");

@@ -198,6 +198,15 @@ fn the_store_may_be_away_for_the_reserve() {
             assert!(back.elapsed() < Duration::from_secs(4), "{how}: no ids yet");
         }
         let took = back.elapsed();
+        let log = proxy.log();
+        let lines = |text: &str| log.matches(text).count();
+        let outages = usize::from(how == "stopped") + 1;
+        // A line when they begin to fail, and one when they no longer do, however many there were.
+        assert_eq!(
+            (lines("the generator gives no ids"), lines("the generator gives ids again")),
+            (outages, outages),
+            "{how}: {log}"
+        );
         assert!(took < Duration::from_secs(2), "{how}: ids again after {took:?}\n{}", proxy.log());
     }
 }

@@ -10,11 +10,11 @@ use rowstamp::admin::MetricKind;
 use rowstamp::admin::metrics::{ALL, Entry, Values};
 use serde_json::Value;
 
-use crate::rig::{Rig, code, insert_id, make, rows, rules, server};
+use crate::rig::{Rig, code, insert_id, make, prepare, rows, rules, server};
 use crate::support::gate::Gate;
 use crate::support::servers::free_port;
 use crate::support::wait::wait_until;
-use crate::support::{Kind, Proxy, proxy};
+use crate::support::{Kind, Proxy, Server, proxy};
 
 /// In which an address changes hands, or a rate is measured.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -95,7 +95,7 @@ fn a_proxy_shows_what_it_does_and_no_literal() {
     each(db, |rig, port| {
         let mut client = rig.client();
         insert_id(&mut client, &format!("INSERT INTO t(a) VALUES(1),(2),({CANARY})"));
-        let refused = format!("INSERT INTO t(id,a) VALUES(NULL+1,{CANARY}7)");
+        let refused = format!("INSERT INTO t(id,a) VALUES(id,{CANARY}7)");
         assert_eq!(code(&mut client, refused), 1235, "{}", rig.name());
         let (code, text) = get(port, "/metrics").unwrap();
         let found = samples(&text);
@@ -268,10 +268,10 @@ fn readiness_comes_and_goes_with_the_store_though_nobody_inserts() {
         gate.address()
     );
     let _proxy = Proxy::start(&config, &[("rules", &rules(db))]);
-    let is = |expect: u16| {
+    let is = |strict: u16| {
         move || {
-            get(port, "/readyz")
-                .is_some_and(|(code, body)| code == expect && (code == 200 || body.contains("store")))
+            get(port, "/readyz?strict")
+                .is_some_and(|(code, body)| code == strict && (code == 200 || body.contains("store")))
         }
     };
     wait_for("it is ready", is(200));
@@ -282,10 +282,34 @@ fn readiness_comes_and_goes_with_the_store_though_nobody_inserts() {
         let _ = direct.query(format!("KILL {}", id.trim_matches(|c: char| !c.is_ascii_digit())));
     }
     wait_for("the store is missed", is(503));
+    // Load balancers go on sending clients.
+    let (code, body) = get(port, "/readyz").unwrap();
+    assert!(code == 200 && body.starts_with("{\"ready\":true,\"degraded\":true,"), "{code} {body}");
     let (_, text) = get(port, "/metrics").unwrap();
     assert_eq!(samples(&text)["rowstamp_store_up"].to_string(), "0", "{text}");
     gate.turn(&server.address());
     wait_for("it is ready again", is(200));
+}
+
+#[test]
+fn a_server_that_takes_no_writes_is_not_ready() {
+    for kind in Kind::ALL {
+        let Some(server) = Server::start(kind) else { continue };
+        let db = "http_read_only";
+        make(&server, db, "");
+        let port = free_port();
+        let config = proxy::config(&server.address())
+            .replace("[http]\naddress = \"off\"", &format!("[http]\naddress = \"127.0.0.1:{port}\""));
+        let _proxy = Proxy::start(&config, &[("rules", &rules(db))]);
+        let is = |expect: u16, told: &'static str| {
+            move || get(port, "/readyz").is_some_and(|(code, body)| code == expect && body.contains(told))
+        };
+        wait_for("it is ready", is(200, "\"degraded\":false"));
+        server.client().run("SET GLOBAL read_only=1");
+        wait_for("it is not", is(503, "the server is read_only"));
+        server.client().run("SET GLOBAL read_only=0");
+        wait_for("it is again", is(200, "\"degraded\":false"));
+    }
 }
 
 #[test]
@@ -322,4 +346,56 @@ fn an_address_that_is_anothers_is_an_error() {
         said.contains(&format!("http.address {address}")) && said.contains("set another address"),
         "{said}"
     );
+}
+
+/// The server, the tables, latency and the process; what has not happened has no series.
+#[test]
+fn what_was_done_and_where() {
+    each("http_where", |rig, port| {
+        let name = rig.name();
+        let mut client = rig.client();
+        for sql in
+            ["INSERT INTO t(a) VALUES(1),(2)", "INSERT INTO t(a) SELECT 3", "INSERT INTO u VALUES(1,1)"]
+        {
+            assert_eq!(code(&mut client, sql), 0, "{name}: {sql}");
+        }
+        client.run("SELECT SLEEP(0.2)");
+        // What a client does between two commands is nobody's latency, also after one that has no answer.
+        let prepared = prepare(&mut client, "SELECT 1");
+        client.send_command(0x19, &prepared.id.to_le_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(1_500));
+        client.run("SELECT 1");
+        let backend = format!("{{backend=\"{}\"}}", rig.server.address());
+        wait_for("the server is asked", || {
+            let text = get(port, "/metrics").unwrap().1;
+            text.contains(&format!("rowstamp_backend_read_only{backend} 0"))
+        });
+        let (_, text) = get(port, "/metrics").unwrap();
+        let found = samples(&text);
+        let value =
+            |series: &str| found.get(series).copied().unwrap_or_else(|| panic!("{name}: {series}: {text}"));
+        for (series, expect) in [
+            (format!("rowstamp_backend_up{backend}"), 1.0),
+            (format!("rowstamp_backend_primary{backend}"), 1.0),
+            ("rowstamp_table_statements_total{table=\"http_where.t\"}".into(), 2.0),
+            ("rowstamp_table_ids_total{table=\"http_where.t\"}".into(), 3.0),
+            ("rowstamp_sessions_limit{limit=\"connections\"}".into(), 10_000.0),
+            ("rowstamp_generator_state{generator=\"http_where.g\",state=\"open\"}".into(), 1.0),
+        ] {
+            assert!((value(&series) - expect).abs() < 0.5, "{name}: {series}: {text}");
+        }
+        // Login, three INSERTs, SELECT: what was answered, and nearly all of it the server's time.
+        assert!(value("rowstamp_command_seconds_count") >= 4.0, "{name}: {text}");
+        let (all, server) =
+            (value("rowstamp_command_seconds_sum"), value("rowstamp_command_server_seconds_sum"));
+        assert!(server > 0.2 && server <= all && all < 1.4, "{name}: {server} of {all}");
+        assert!(value("process_open_fds") > 4.0 && value("process_resident_memory_bytes") > 1e6, "{name}");
+        for absent in ["rowstamp_ids_refused_total", "rowstamp_id_collisions_total", "state=\"stopped\""] {
+            assert!(!found.keys().any(|series| series.contains(absent)), "{name}: {absent}: {text}");
+        }
+        let status = status(port).unwrap();
+        assert_eq!(status["tables"]["http_where.t"]["ids"]["total"], 3.0, "{name}: {status}");
+        assert_eq!(status["backends"][0]["up"], true, "{name}: {status}");
+        assert!(status["latency"]["count"].as_u64().unwrap() >= 4, "{name}: {status}");
+    });
 }

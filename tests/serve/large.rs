@@ -1,7 +1,12 @@
 //! Statements and results of 16 MiB and of 64 MiB: what is stored, said and shown is what it is without the proxy.
 
-use crate::rig::{Rig, code, code_of, each_with, make, rows, rules};
+use std::net::TcpStream;
+use std::thread;
+use std::time::Duration;
+
+use crate::rig::{Rig, alone, code, code_of, each_with, make, rows, rules, server};
 use crate::support::raw::{Client, Options, Outcome, Param, Prepared};
+use crate::support::relay::{Port, pass_on};
 use crate::support::servers::ServerOptions;
 use crate::support::{Kind, Proxy, Server, proxy};
 
@@ -24,9 +29,13 @@ fn text(head: &str, tail: &str, payload_bytes: usize) -> Vec<u8> {
     [head.as_bytes(), &letters(room), tail.as_bytes()].concat()
 }
 
+/// No INSERT is refused because the disk has 64 MiB to write before the store's bound.
+const STORE: &str = "[store]\ndeadline = \"60s\"\n";
+
 /// MyISAM: its log does not get every large row twice. `t` is ruled, `s` too and has AUTO_INCREMENT, `n` is what they are
 /// compared with, `w` has no rule.
 fn each(db: &str, config: &str, run: impl Fn(&mut Rig)) {
+    let _alone = alone();
     let table = |name, id| format!("CREATE TABLE {name} (id BIGINT {id}, a LONGBLOB, b INT) ENGINE=MyISAM;");
     let auto = "AUTO_INCREMENT PRIMARY KEY";
     let sql = [
@@ -40,7 +49,7 @@ fn each(db: &str, config: &str, run: impl Fn(&mut Rig)) {
         "{}[generators.h]\nkind = \"sequence\"\n[tables.s]\ncolumn = \"id\"\ngenerator = \"h\"\n",
         rules(db)
     );
-    each_with(db, &sql.concat(), config, &rules, run);
+    each_with(db, &sql.concat(), &format!("{STORE}{config}"), &rules, run);
 }
 
 /// What a client sees of an INSERT and what the server has stored by it.
@@ -217,6 +226,7 @@ fn end(client: &mut Client, statement: &[u8]) -> String {
 #[test]
 fn at_the_servers_own_limit() {
     const ALLOWED: usize = 17 * MIB;
+    let _alone = alone();
     for kind in Kind::ALL {
         let options = ServerOptions {
             arguments: vec![format!("--max-allowed-packet={ALLOWED}")],
@@ -250,5 +260,48 @@ fn at_the_servers_own_limit() {
             assert_eq!(said, expect, "{} {bytes}", kind.name());
         }
         assert_eq!(rows(&mut connect(&proxy.address()), "SELECT COUNT(*) FROM l"), "1", "{}", kind.name());
+    }
+}
+
+/// A relay in front of the server that takes its time with what comes from the proxy. TLS is spoken through it: a write is
+/// taken by the TLS buffer, and waits there while the socket is full.
+fn slow(server: &str) -> Port {
+    let server = server.to_owned();
+    Port::open(move |proxy| {
+        let server = TcpStream::connect(&server).expect("the server listens");
+        pass_on(&proxy, &server, |bytes| {
+            if bytes.len() > 4096 {
+                thread::sleep(Duration::from_micros(500));
+            }
+        });
+        pass_on(&server, &proxy, |_| ());
+    })
+}
+
+#[test]
+fn a_slow_way_to_a_server_that_speaks_tls() {
+    // MariaDB of this age has no certificate of its own.
+    let Some(server) = server(Kind::MySql9) else { return };
+    make(
+        server,
+        "large_slow",
+        "CREATE TABLE l (id BIGINT AUTO_INCREMENT PRIMARY KEY, a LONGBLOB) ENGINE=MyISAM;",
+    );
+    let slow = slow(&server.address());
+    let config = proxy::config(&slow.address());
+    let ruled = rules("large_slow").replace("tables.t", "tables.l");
+    let proxy = Proxy::start(&config, &[("rules", &ruled)]);
+    let timeout = Duration::from_secs(10);
+    let options = Options { database: Some("large_slow".into()), timeout, ..Options::default() };
+    let mut client = Client::connect(&proxy.address(), &options).unwrap();
+    assert!(!rows(&mut client, "SHOW STATUS LIKE 'Ssl_cipher'").ends_with(','), "it speaks TLS");
+    for insert in ["INSERT INTO l(a) SELECT ?", "INSERT INTO l(a) VALUES(?)"] {
+        let insert = client.prepare(insert).unwrap().unwrap();
+        for more in 0..12 {
+            let value = letters(6 * MIB + more * 5_003);
+            let expect = value.len().to_string();
+            assert_eq!(code_of(&client.execute(&insert, &[Param::Blob(value)]).unwrap()), 0);
+            assert_eq!(rows(&mut client, "SELECT LENGTH(a) FROM l ORDER BY id DESC LIMIT 1"), expect);
+        }
     }
 }

@@ -20,7 +20,7 @@ fn answers_of_ours_come_in_their_turn() {
             let texts = [
                 "SELECT 'one'",
                 "INSERT INTO t(a) VALUES(1),(2)",
-                "INSERT INTO t(id,a) VALUES(@x,3)",
+                "INSERT INTO t(id,a) VALUES(id,3)",
                 "SELECT 'two'",
                 "INSERT INTO t(a) VALUES(1)",
                 "SELECT COUNT(*) FROM t",
@@ -57,7 +57,7 @@ fn prepared_and_executed_before_its_id_is_known() {
                     (0x17, &execute),
                     (0x19, &[0xFF; 4]),
                     (QUERY, b"SELECT COUNT(id), MAX(id)-MIN(id) FROM t"),
-                    prepare("INSERT INTO t(id) VALUES(@x)"),
+                    prepare("INSERT INTO t(id) VALUES(id)"),
                     (0x17, &execute),
                     (QUERY, b"SELECT COUNT(*) FROM t"),
                 ])
@@ -86,7 +86,7 @@ fn a_query_in_the_segment_of_another_that_is_refused() {
         client.run("BEGIN");
         client.run("INSERT INTO t(a) VALUES(1)");
         client
-            .pipeline(&[(QUERY, b"INSERT INTO t(id,a) VALUES(@x,2)"), (QUERY, b"INSERT INTO t(a) VALUES(3)")])
+            .pipeline(&[(QUERY, b"INSERT INTO t(id,a) VALUES(id,2)"), (QUERY, b"INSERT INTO t(a) VALUES(3)")])
             .unwrap();
         assert_eq!(code_of(&next(&mut client)), 1235);
         let after = next(&mut client);

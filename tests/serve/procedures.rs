@@ -151,5 +151,16 @@ fn progress_reports_end_nothing() {
         assert!(packets.len() > 1 && packets[0].starts_with(&[0xFF, 0xFF, 0xFF, 1]), "{packets:?}");
         assert_eq!(packets.last().map(|packet| packet[0]), Some(0));
         assert!(insert_id(&mut clients[1], "INSERT INTO t(a) VALUES(NULL)") > 0);
+        // Of the commands that go by way of a stage, too.
+        rig.direct().run("SELECT a+1000 FROM p INTO OUTFILE 'progress.txt'");
+        for text in ["INSERT INTO t(a) SELECT a+10 FROM p", "LOAD DATA INFILE 'progress.txt' INTO TABLE t(a)"]
+        {
+            let packets = clients[1].transcript(QUERY, text.as_bytes()).unwrap();
+            assert_eq!(
+                packets.last().map(|packet| packet[..2].to_vec()),
+                Some(vec![0, 2]),
+                "{text}: {packets:?}"
+            );
+        }
     });
 }

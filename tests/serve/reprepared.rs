@@ -166,3 +166,63 @@ fn the_last_prepared_is_still_the_clients() {
         assert_eq!(rows(&mut client, "SELECT COUNT(*), COUNT(DISTINCT id) FROM t"), "8,8");
     });
 }
+
+/// MySQL prepares a statement again when a parameter is bound with another type than it expects, and then takes the types of
+/// the other parameters from what is bound to them too: other values may be stored.
+#[test]
+fn the_server_prepares_nothing_again_that_it_would_not_natively() {
+    const COLUMNS: [&str; 6] = [
+        "BIGINT AUTO_INCREMENT",
+        "BIGINT UNSIGNED AUTO_INCREMENT",
+        "INT UNSIGNED AUTO_INCREMENT",
+        "BIGINT",
+        "BIGINT UNSIGNED",
+        "SMALLINT UNSIGNED",
+    ];
+    const DB: &str = "again_types";
+    let table = |(n, column): (usize, &&str)| {
+        format!(
+            "CREATE TABLE r{n} (id {column} PRIMARY KEY, a VARCHAR(9)); CREATE TABLE n{n} (id {column} PRIMARY KEY, a VARCHAR(9));"
+        )
+    };
+    let sql: String = COLUMNS.iter().enumerate().map(table).collect();
+    let names: Vec<_> = (0..COLUMNS.len()).map(|n| format!("r{n}")).collect();
+    let tables: Vec<_> = names.iter().map(|name| (name.as_str(), "id", "g")).collect();
+    each_with(DB, &sql, "", &rules(DB, "", &tables), |rig| {
+        // MariaDB reads a parameter by what is bound to it, and counts nothing.
+        if rig.kind == Kind::MariaDb {
+            return;
+        }
+        let mut client = rig.client();
+        let mut watch = rig.direct();
+        let mut count = || rows(&mut watch, "SHOW GLOBAL STATUS LIKE 'Com_stmt_reprepare'");
+        for (n, column) in COLUMNS.iter().enumerate() {
+            for (insert, id) in [
+                ("INTO {} VALUES (NULL,?+1)", None),
+                ("INTO {} VALUES (NULL,?+1),(NULL,'x'),(DEFAULT,'y')", None),
+                ("INTO {} VALUES (?,?+1)", Some(Param::NullInt)),
+                ("INTO {} VALUES (?,?+1),(NULL,'x')", Some(Param::NullInt)),
+                ("INTO {} VALUES (?,?+1)", Some(Param::Int(7))),
+                ("IGNORE INTO {} VALUES (NULL,?+1),(NULL,'x')", None),
+                ("IGNORE INTO {} (a) VALUES (?+1),('x')", None),
+                ("INTO {} SET a=?+1", None),
+                ("INTO {} VALUES (NULL,?+1) ON DUPLICATE KEY UPDATE a='z'", None),
+                ("INTO {} VALUES (NULL,?+1),(NULL,'y') ON DUPLICATE KEY UPDATE a='z'", None),
+            ] {
+                let mut again = |table: String, id: Option<Param>| {
+                    let statement = prepare(&mut client, &format!("INSERT {}", insert.replace("{}", &table)));
+                    let before = count();
+                    for text in ["1", "2", "3"] {
+                        let params: Vec<_> = id.iter().cloned().chain([Param::String(text.into())]).collect();
+                        let _ = client.execute(&statement, &params).unwrap();
+                    }
+                    client.close(&statement).unwrap();
+                    let after = count();
+                    before != after
+                };
+                let native = again(format!("n{n}"), id.clone());
+                assert_eq!(again(format!("r{n}"), id.clone()), native, "{column} {insert} {id:?}");
+            }
+        }
+    });
+}

@@ -190,6 +190,42 @@ fn make_account(rig: &Rig, direct: &mut Client, account: &str, grants: &str) {
     direct.run(format!("CREATE USER {account} {auth}; {grants} DO 1"));
 }
 
+/// Who has rights on single columns is told of each that the id's column lacks, and needs no more than those.
+#[test]
+fn an_error_of_the_ids_column_names_the_grant() {
+    each("rights_columns", |rig| {
+        let db = rig.db.clone();
+        let mut direct = client(rig, &rig.server.address(), "root");
+        let account = format!("{db}_columns");
+        make_account(rig, &mut direct, &account, "GRANT INSERT (a), SELECT (a), UPDATE (a) ON DB.i TO NAME;");
+        direct.run(format!("CREATE UNIQUE INDEX a ON {db}.i (a)"));
+        let mut theirs = client(rig, &rig.proxy.address(), &account);
+        let insert = format!("INSERT INTO {db}.i(a) VALUES (1)");
+        let update = format!("{insert} ON DUPLICATE KEY UPDATE a=2");
+        for (sql, privileges) in [(&insert, &["INSERT"][..]), (&update, &["UPDATE", "SELECT"])] {
+            let mut granted = Vec::new();
+            loop {
+                let text = theirs.query(sql).unwrap();
+                let prepared = theirs.prepare(sql).unwrap();
+                let Some(error) = text[0].err() else {
+                    assert!(prepared.is_ok(), "{} {sql}", rig.name());
+                    break;
+                };
+                assert_eq!(error.code, 1143, "{} {sql}: {error:?}", rig.name());
+                assert_eq!(prepared.err().map(|error| error.message).as_ref(), Some(&error.message));
+                let (_, grant) =
+                    error.message.split_once("; rowstamp fills this column: ").expect("a remedy");
+                direct.run(grant.replace("the account", &account));
+                granted.push(grant.split(' ').nth(1).unwrap().to_owned());
+            }
+            granted.sort_unstable();
+            let mut expected = privileges.to_vec();
+            expected.sort_unstable();
+            assert_eq!(granted, expected, "{} {sql}", rig.name());
+        }
+    });
+}
+
 /// Nobody gets in, and nothing is left; once it is unlocked it is as any other account.
 #[test]
 fn a_locked_account_leaves_nothing() {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::rig::{Rig, code, code_of, each_with, insert_id, make, message, rows, server};
+use crate::rig::{Rig, code, code_of, each, each_with, insert_id, make, message, rows, server};
 use crate::support::raw::{Client, Param};
 use crate::support::{Kind, Proxy, proxy};
 
@@ -226,5 +226,66 @@ fn an_exact_name_whose_id_is_of_another_type_says_so() {
             "{}: {said}",
             rig.name()
         );
+    });
+}
+
+/// Values of an INSERT without a column list would go into other columns.
+#[test]
+fn columns_of_an_idle_table_that_changed_past_the_proxy() {
+    each("schema_idle", "ALTER TABLE t DROP KEY a, MODIFY a INT, ADD b INT;", |rig| {
+        let mut client = rig.client();
+        let prepared = client.prepare("INSERT INTO t VALUES(NULL,?,?)").unwrap().unwrap();
+        let mut direct = rig.direct();
+        let mut expect = Vec::new();
+        for round in 0..2 {
+            // The columns are read while it is used, and for a second after.
+            client.run("INSERT INTO t VALUES(NULL,0,0)");
+            std::thread::sleep(Duration::from_secs(3));
+            let (place, cells) =
+                if round == 0 { ("b INT AFTER id", "1,0") } else { ("a INT AFTER id", "0,1") };
+            direct.run(format!("ALTER TABLE t MODIFY {place}"));
+            match round {
+                0 => drop(client.run("INSERT INTO t VALUES(NULL,0,1)")),
+                _ => drop(client.execute(&prepared, &[Param::Int(0), Param::Int(1)]).unwrap()),
+            }
+            expect.push(cells);
+        }
+        let seen = rows(&mut direct, "SELECT a,b FROM t WHERE a+b>0 ORDER BY id");
+        assert_eq!(seen, expect.join(" "), "{}", rig.name());
+    });
+}
+
+/// One file for two databases: each has generators of its own, and what another file defines is one for both.
+#[test]
+fn several_schemas_of_one_kind() {
+    const OTHER: &str = "schema_second";
+    let made = format!(
+        "CREATE TABLE s_1 (id BIGINT PRIMARY KEY, a INT); CREATE TABLE s_2 (id BIGINT PRIMARY KEY, a INT); \
+         CREATE DATABASE {OTHER}; CREATE TABLE {OTHER}.t (id BIGINT PRIMARY KEY, a INT); \
+         CREATE TABLE {OTHER}.s_3 (id BIGINT PRIMARY KEY, a INT);"
+    );
+    let rules = format!(
+        "schemas = [\"schema_first\", \"{OTHER}\"]\n[generators.g]\nkind = \"sequence\"\n\
+         [tables.t]\ncolumn = \"id\"\ngenerator = \"g\"\n[tables.\"s_?\"]\ncolumn = \"auto\"\ngenerator = \"ids.shards\"\n"
+    );
+    each_with("schema_first", &made, "", &rules.replace("ids.shards", "g"), |rig| {
+        let (mut client, name) = (rig.client(), rig.name());
+        assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(1)"), 1, "{name}");
+        assert_eq!(insert_id(&mut client, "INSERT INTO s_1(a) VALUES(1)"), 2, "{name}");
+        assert_eq!(insert_id(&mut client, &format!("INSERT INTO {OTHER}.t(a) VALUES(1)")), 1, "{name}");
+        // One generator for all shards, in both.
+        rig.proxy.write_rules("rules", &rules);
+        rig.proxy.write_rules("ids", "schema = \"ids\"\n[generators.shards]\nkind = \"sequence\"\n");
+        let (is_active, log) = rig.proxy.reload();
+        assert!(is_active, "{name}: {log}");
+        let mut client = rig.client();
+        let mut ids: Vec<u64> = ["s_1".to_owned(), "s_2".to_owned(), format!("{OTHER}.s_3")]
+            .into_iter()
+            .map(|table| insert_id(&mut client, &format!("INSERT INTO {table}(a) VALUES(2)")))
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 3, "{name}: {ids:?}");
+        assert_eq!(insert_id(&mut client, &format!("INSERT INTO {OTHER}.t(a) VALUES(1)")), 2, "{name}");
     });
 }

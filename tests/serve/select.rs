@@ -1,6 +1,7 @@
-//! INSERT ... SELECT: more rows than guessed, sessions side by side, and what goes wrong on the way.
+//! INSERT ... SELECT by way of a stage: many rows, sessions side by side, and what goes wrong on the way.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::rig::{Rig, code, code_of, each, each_with, insert_id, message, pipelined, rows, rules};
@@ -31,9 +32,8 @@ fn twenty_thousand_rows_follow_the_order_of_the_query() {
         let wrong = format!("SELECT COUNT(*) FROM t WHERE a<>19999-(id-{first})");
         assert_eq!(rows(&mut client, &wrong), "0", "{}: ids follow the order", rig.name());
         assert_eq!(rows(&mut client, "SELECT MAX(id)-MIN(id) FROM t"), "19999");
-        // The first try, whose block was too small, ran no trigger.
         assert_eq!(count(&mut client, "m"), 20_000, "{}", rig.name());
-        // The block was as long as the query.
+        // There were as many ids as rows.
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(-1)"), first + 20_000, "{}", rig.name());
     });
 }
@@ -52,6 +52,40 @@ fn a_transaction_keeps_what_came_before() {
         client.run("ROLLBACK TO s");
         client.run("COMMIT");
         assert_eq!(count(&mut client, "t"), 20_001, "{}", rig.name());
+    });
+}
+
+/// Rows of 40,000 bytes, and 1,100 columns: the stage is in another engine then.
+#[test]
+fn tables_that_are_too_wide_for_innodb() {
+    let columns = |count: usize, kind: &str| {
+        (0..count).map(|nth| format!("c{nth} {kind}")).collect::<Vec<_>>().join(",")
+    };
+    let long = columns(200, "CHAR(200) CHARACTER SET latin1 NOT NULL DEFAULT 'x'");
+    let sql = format!(
+        "DROP TABLE t, u; SET sql_mode=''; CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY,{long},d DATE NOT NULL DEFAULT '0000-00-00') \
+         ENGINE=MyISAM; CREATE TABLE u (id BIGINT NOT NULL PRIMARY KEY,{}) ENGINE=MyISAM",
+        columns(1100, "INT")
+    );
+    let rules = format!("{}[tables.u]\ncolumn = \"id\"\ngenerator = \"g\"\n", rules("select_wide"));
+    each_with("select_wide", &sql, "", &rules, |rig| {
+        let mut client = rig.client();
+        let numbers = |count: usize| (0..count).map(|nth| nth.to_string()).collect::<Vec<_>>().join(",");
+        // What its default is, no new table may have.
+        for mode in ["", "STRICT_ALL_TABLES,NO_ZERO_DATE"] {
+            client.run(format!("SET sql_mode='{mode}'"));
+            for (table, values) in [("t", format!("{},'2020-01-01'", numbers(200))), ("u", numbers(1100))] {
+                let insert =
+                    format!("INSERT INTO {table} SELECT NULL,{values} UNION ALL SELECT NULL,{values}");
+                let ok = client.run(&insert)[0].ok().cloned().unwrap();
+                assert_eq!((ok.affected_rows, ok.warnings), (2, 0), "{} {table}", rig.name());
+                let stored = rows(
+                    &mut client,
+                    &format!("SELECT c0,c199,id-{} FROM {table} ORDER BY id DESC LIMIT 2", ok.insert_id),
+                );
+                assert_eq!(stored, "0,199,1 0,199,0", "{} {table}", rig.name());
+            }
+        }
     });
 }
 
@@ -85,49 +119,157 @@ fn sessions_side_by_side() {
     });
 }
 
+/// Other sessions' DDL has the columns read again, also between the reading and the look at what was read.
 #[test]
-fn the_backend_goes_between_the_tries() {
+fn ddl_of_others_refuses_nothing() {
+    each("select_ddl", "ALTER TABLE t DROP INDEX a;", |rig| {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let makers: Vec<_> = (0..8)
+                .map(|number| {
+                    let (rig, is_over) = (&rig, &is_over);
+                    scope.spawn(move || {
+                        let mut client = rig.client();
+                        let mut made = 0;
+                        while !is_over.load(Ordering::Relaxed) {
+                            client.run(format!("CREATE OR REPLACE VIEW {}.w{number} AS SELECT 1", rig.db));
+                            made += 1;
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
+                        made
+                    })
+                })
+                .collect();
+            let mut client = rig.client();
+            let prepared = client.prepare("INSERT INTO t VALUES(?,?)").unwrap().unwrap();
+            let failed: Vec<_> = (0..150)
+                .map(|row| match row % 3 {
+                    0 => client.query(format!("INSERT INTO t(a) SELECT {row}")).unwrap(),
+                    1 => client.query(format!("INSERT INTO t VALUES(NULL,{row})")).unwrap(),
+                    _ => client.execute(&prepared, &[Param::Null, Param::Int(row)]).unwrap(),
+                })
+                .filter(|outcomes| code_of(outcomes) != 0)
+                .collect();
+            is_over.store(true, Ordering::Relaxed);
+            let made: usize = makers.into_iter().map(|maker| maker.join().unwrap()).sum();
+            assert!(
+                failed.is_empty(),
+                "{}: {} of 150 failed: {:?}",
+                rig.name(),
+                failed.len(),
+                failed.first()
+            );
+            assert!(made > 4, "{}: {made}", rig.name());
+        });
+    });
+}
+
+/// The backend's connection is killed, or the client goes, while the stage is filled or stored.
+#[test]
+fn who_goes_in_the_middle_leaves_nothing() {
     each("select_killed", DIGITS, |rig| {
-        let (mut client, mut other, mut third) = (rig.client(), rig.direct(), rig.direct());
-        // The first try has too small a block; the second waits for this row.
-        other.run("BEGIN");
-        other.run("INSERT INTO t(id,a) VALUES(-1,5)");
-        client.send_query(b"INSERT INTO t(a) SELECT x.n*10+y.n FROM d x, d y").unwrap();
-        let end = Instant::now() + Duration::from_secs(20);
-        let waiting = format!(
-            "SELECT COUNT(*) FROM information_schema.processlist WHERE id={} AND info LIKE '%rowstamp k%' AND time>=1",
-            client.connection_id
-        );
-        while rows(&mut third, &waiting) != "1" {
-            assert!(Instant::now() < end, "{}: it does not wait", rig.name());
-            std::thread::sleep(Duration::from_millis(20));
+        let (mut other, mut third) = (rig.direct(), rig.direct());
+        let steps = [
+            // It waits for a lock of the other session's, where the query runs; and for its row.
+            (
+                "SELECT GET_LOCK('select_killed', 60)",
+                "INSERT INTO t(a) SELECT n+GET_LOCK('select_killed', 60)*0 FROM d",
+                "stage` (%",
+            ),
+            ("INSERT INTO t(id,a) VALUES(-1,5)", "INSERT INTO t(a) SELECT n FROM d", "rowstamp s%"),
+        ];
+        for (blocks, insert, shows) in steps {
+            for kills in [true, false] {
+                other.run("BEGIN");
+                other.run(blocks);
+                let mut client = rig.client();
+                client.send_query(insert.as_bytes()).unwrap();
+                let end = Instant::now() + Duration::from_secs(20);
+                let id = client.connection_id;
+                let waiting = format!(
+                    "SELECT COUNT(*) FROM information_schema.processlist WHERE id={id} AND info LIKE '%{shows}' AND time>=1"
+                );
+                while rows(&mut third, &waiting) != "1" {
+                    assert!(Instant::now() < end, "{}: {insert} does not wait", rig.name());
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                if kills {
+                    third.run(format!("KILL {id}"));
+                    let answer = client.read_outcomes(false);
+                    assert!(answer.is_err() || code_of(&answer.unwrap()) > 0, "{}: {insert}", rig.name());
+                }
+                drop(client);
+                let gone = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id={id}");
+                if !kills {
+                    // The server looks at the socket of whom it makes wait, or when it has waited.
+                    third.run(format!("KILL {id}"));
+                }
+                other.run("ROLLBACK");
+                other.run("DO RELEASE_LOCK('select_killed')");
+                while rows(&mut third, &gone) != "0" {
+                    assert!(Instant::now() < end, "{}: {insert}: it stays", rig.name());
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                assert_eq!(count(&mut third, "t"), 0, "{}: {insert}", rig.name());
+            }
         }
-        third.run(format!("KILL {}", client.connection_id));
-        let answer = client.read_outcomes(false);
-        assert!(answer.is_err() || code_of(&answer.unwrap()) > 0, "{}", rig.name());
-        other.run("ROLLBACK");
         let mut client = rig.client();
-        assert_eq!(count(&mut client, "t"), 0, "{}", rig.name());
         client.run("INSERT INTO t(a) SELECT x.n*10+y.n FROM d x, d y");
         assert_eq!(count(&mut client, "t"), 100);
     });
 }
 
 #[test]
-fn what_cannot_be_run_again_is_refused_with_nothing_stored() {
+fn a_query_runs_once() {
     each("select_once", DIGITS, |rig| {
         let mut client = rig.client();
         client.run("SET @n=0");
-        let hundred = "INSERT INTO t(a) SELECT @n:=@n+1 FROM d x, d y";
-        assert_eq!(code(&mut client, hundred), 0, "{}", rig.name());
-        let said = message(&mut client, "INSERT INTO t(a) SELECT @n:=@n+1 FROM d x, d y, d z");
-        assert!(said.starts_with("1235 rowstamp: the query has 1000 rows"), "{}: {said}", rig.name());
-        assert_eq!(count(&mut client, "t"), 100, "{}", rig.name());
-        assert_eq!(count(&mut client, "m"), 100, "{}: nor did a trigger run", rig.name());
-        // LAST_INSERT_ID() is what it was.
-        let first = rows(&mut client, "SELECT MIN(id) FROM t");
-        assert_eq!(rows(&mut client, "SELECT LAST_INSERT_ID()"), first, "{}", rig.name());
-        assert_eq!(code(&mut client, "INSERT INTO t(a) SELECT @n:=@n+1 FROM d x, d y, d z LIMIT 1000"), 0);
+        client.run("INSERT INTO t(a) SELECT @n:=@n+1 FROM d x, d y, d z");
+        assert_eq!(
+            rows(&mut client, "SELECT @n, COUNT(*), MAX(a) FROM t"),
+            "1000,1000,1000",
+            "{}",
+            rig.name()
+        );
+        assert_eq!(count(&mut client, "m"), 1000, "{}", rig.name());
+    });
+}
+
+/// The stage is gone before the session's next statement, and a session has one at a time.
+#[test]
+fn no_stage_stays() {
+    each("select_stays", DIGITS, |rig| {
+        let mut client = rig.client();
+        let stage = "SELECT COUNT(*) FROM `rowstamp stage`";
+        for insert in [
+            "INSERT INTO t(a) SELECT n FROM d",
+            "INSERT INTO t(a) SELECT n FROM d",
+            "INSERT INTO t(a) SELECT n FROM nowhere",
+            "INSERT INTO t(a) SELECT 'no number'",
+            "INSERT INTO t(a) SELECT -n FROM d WHERE n > 0",
+        ] {
+            client.query(insert.as_bytes()).unwrap();
+            client.query(insert.as_bytes()).unwrap();
+            assert_eq!(code(&mut client, stage), 1146, "{}: {insert}", rig.name());
+        }
+        // What the statement left is still there for who asks at once.
+        client.run("DELETE FROM t");
+        client.run("INSERT INTO t(a) SELECT n FROM d");
+        assert_eq!(rows(&mut client, "SELECT ROW_COUNT()"), "10", "{}", rig.name());
+        assert_eq!(code(&mut client, stage), 1146, "{}", rig.name());
+    });
+}
+
+/// Numbers of the stage that are not one apart.
+#[test]
+fn a_session_that_counts_in_tens() {
+    each("select_tens", DIGITS, |rig| {
+        let mut client = rig.client();
+        client.run("SET auto_increment_increment=10, auto_increment_offset=7");
+        client.run("INSERT INTO t(a) SELECT n FROM d ORDER BY n");
+        client.run("INSERT INTO t(a) SELECT n+10 FROM d ORDER BY n");
+        let wrong = "SELECT COUNT(*) FROM t WHERE a<>id-(SELECT MIN(id) FROM (SELECT id FROM t) u)";
+        assert_eq!((count(&mut client, "t"), rows(&mut client, wrong)), (20, "0".into()), "{}", rig.name());
     });
 }
 
@@ -169,7 +311,7 @@ fn others_wait_in_their_turn() {
             ];
             let commands: Vec<(u8, &[u8])> = texts.iter().map(|text| (3, text.as_bytes())).collect();
             let seen = pipelined(&mut client, &commands);
-            assert_eq!(seen, "1,ok 100,1,error 1054,error 1235,ok 1,101", "{}", rig.name());
+            assert_eq!(seen, "1,ok 100,1,error 1054,error 1062,ok 1,101", "{}", rig.name());
         }
     });
 }
@@ -191,7 +333,9 @@ fn ids_that_a_query_brings() {
             rig.name()
         );
         assert!(insert_id(&mut client, "INSERT INTO t(a) VALUES(3)") > 5_000_001, "{}: followed", rig.name());
+        client.run("SELECT LAST_INSERT_ID(77)");
         assert_eq!(code(&mut client, "INSERT INTO r SELECT * FROM old"), 1235, "{}", rig.name());
+        assert_eq!(rows(&mut client, "SELECT LAST_INSERT_ID()"), "77", "{}: as it was", rig.name());
         assert_eq!(code(&mut client, "INSERT INTO r SELECT NULL, a FROM old"), 0, "{}", rig.name());
     });
 }
@@ -206,7 +350,7 @@ fn logged(client: &mut Client, from: &str) -> (usize, usize) {
         .map(|row| (row[2].text().unwrap_or_default(), row[5].text().unwrap_or_default()))
         .collect();
     let written = events.iter().filter(|(kind, _)| kind.starts_with("Write_rows")).count();
-    let ours = events.iter().filter(|(kind, info)| kind == "Query" && info.contains("rowstamp k")).count();
+    let ours = events.iter().filter(|(kind, info)| kind == "Query" && info.contains("rowstamp")).count();
     (written, ours)
 }
 
@@ -237,7 +381,7 @@ fn rows_are_logged_not_statements() {
         }
         client.run("SET SESSION binlog_format=STATEMENT");
         let said = message(&mut client, "INSERT INTO t(a) SELECT n+20 FROM d");
-        assert!(said.starts_with("1235 rowstamp: INSERT ... SELECT is logged"), "{}: {said}", kind.name());
+        assert!(said.starts_with("1235 rowstamp: INSERT ... SELECT, LOAD and"), "{}: {said}", kind.name());
         client.run("SET SESSION sql_log_bin=0");
         assert_eq!(code(&mut client, "INSERT INTO t(a) SELECT n+20 FROM d"), 0, "{}", kind.name());
         assert_eq!(count(&mut client, "t"), 9);

@@ -125,7 +125,7 @@ fn one_round(load: &Load, etcd: &mut Etcd, proxy: &Proxy) -> Result<(), String> 
     while settled.elapsed() < WATCHED {
         let suspect = etcd.ctl(0, &["get", "/rowstamp/suspect"]);
         if !suspect.is_empty() {
-            return Err(format!("suspected anew after {:?}: {suspect}", settled.elapsed()));
+            return Err(format!("suspected again after {:?}: {suspect}", settled.elapsed()));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

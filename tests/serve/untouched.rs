@@ -59,6 +59,7 @@ const STATEMENTS: &[&str] = &[
     "USE nowhere",
     "PREPARE s FROM 'SELECT ''a'', \"b\"'",
     "UPDATE u SET a=4",
+    "# this goes with the PREPARE\n -- and EXECUTE IMMEDIATE @a\n",
 ];
 
 const OF_MARIADB: &[&str] = &[
@@ -158,6 +159,8 @@ fn check(rig: &Rig, wires: &Wires, capabilities: u32, database: &str, passes: im
         client.query("DELETE FROM u WHERE a=2").unwrap();
     }
     wires.are_alike(&context("other commands"));
+    // Whom it does not hear from MySQL tells so (1158), some time later.
+    client.quit().unwrap();
 }
 
 #[test]
@@ -172,6 +175,77 @@ fn statements_that_name_nothing_ruled_pass_byte_for_byte() {
             check(rig, &wires, capabilities, &rig.db, |text| !leaves_counts(text));
             check(rig, &wires, capabilities, "untouched_bytes_2", |_| true);
         }
+    });
+}
+
+/// Words of USE and PREPARE that are no statements, a USE that only the server can read, a login that failed.
+#[test]
+fn what_moves_nothing_leaves_a_session_untouched() {
+    let other = "CREATE DATABASE untouched_words_2; CREATE TABLE untouched_words_2.help (id INT, topic TEXT); \
+                 CREATE DATABASE `untouched_words_ї`;";
+    each("untouched_words", other, |rig| {
+        let wires = Wires::new(rig);
+        for capabilities in CAPABILITIES {
+            let options = Options {
+                database: Some("untouched_words_2".to_owned()),
+                capabilities,
+                ..Options::default()
+            };
+            let mut client = Client::connect(&wires.outer.address(), &options).unwrap();
+            wires.outer.take();
+            wires.inner.take();
+            for text in [
+                "SET NAMES utf8mb4",
+                "INSERT INTO help VALUES(1,'’\\' USE INDEX; PREPARE s FROM @a; EXECUTE s; USE b')",
+                "DELETE FROM help WHERE id=1",
+                "SET @n=(SELECT COUNT(*) FROM help WHERE topic='use')",
+                "DELETE FROM help WHERE id=1",
+                "USE `untouched_words_ї`",
+                "DELETE FROM untouched_words_2.help",
+                "USE untouched_words_2",
+            ] {
+                let failed = code(&mut client, text);
+                assert_eq!(failed, 0, "{text}");
+                wires.are_alike(&format!("{} {capabilities:#x}: {text}", rig.name()));
+            }
+            // MySQL ends the session.
+            if rig.kind == Kind::MySql9 {
+                continue;
+            }
+            assert!(client.change_user("nobody_of_this_name", "mysql").is_err());
+            wires.outer.take();
+            wires.inner.take();
+            client.query("DELETE FROM help").unwrap();
+            wires.are_alike(&format!("{} {capabilities:#x}: after a failed COM_CHANGE_USER", rig.name()));
+        }
+    });
+}
+
+/// To a client that speaks GBK a string ends elsewhere than in UTF-8, and statements follow it that fill a text in.
+#[test]
+fn a_string_of_another_character_set_hides_no_statement() {
+    each("untouched_charset", "", |rig| {
+        let capabilities = CLIENT_SESSION_TRACK | CLIENT_MULTI_STATEMENTS | CLIENT_MULTI_RESULTS;
+        // INSERT INTO t(a) VALUES(7)
+        let insert = "494e5345525420494e544f20742861292056414c554553283729";
+        let text = format!(
+            "INSERT INTO u VALUES(LENGTH('’\\'),1); SET @z=0x{insert}; PREPARE q FROM @z; EXECUTE q; -- '),1)"
+        );
+        for tracked in [true, false] {
+            for charset in ["gbk", "utf8mb4"] {
+                let mut client = rig.client_with(capabilities);
+                client.run("SET NAMES utf8mb4");
+                if !tracked {
+                    client.run("SET session_track_system_variables=''");
+                }
+                client.run("SET sql_mode=''");
+                client.run(format!("SET NAMES {charset}"));
+                // It may be refused. In UTF-8 it is one INSERT of one row.
+                let _ = client.query(&text).unwrap();
+            }
+        }
+        let lost = "SELECT COUNT(*) FROM t WHERE id IS NULL OR id=0";
+        assert_eq!(rows(&mut rig.direct(), lost), "0", "{}", rig.name());
     });
 }
 

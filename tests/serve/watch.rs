@@ -11,7 +11,7 @@ use crate::rig::{Rig, code, each_with, insert_id, rows};
 use crate::support::wait::wait_until;
 use crate::support::{Kind, Proxy, Server, proxy};
 
-const IN_FORCE: &str = "rules.watch: the files are in force";
+const ACTIVE: &str = "rules.watch: the files are active";
 const REFUSED: &str = "rules.watch: nothing is changed";
 /// A changed file is taken up within two looks, a second apart, or is tried again after 10 s; and the time that machines take.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -55,17 +55,17 @@ fn changed_rules_act_and_bad_ones_do_not() {
         let mut client = rig.client();
         assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(1)"), 1364, "{}: no rule", rig.name());
         rig.put_rules(&by_g);
-        rig.wait_for(IN_FORCE, 1);
+        rig.wait_for(ACTIVE, 1);
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(1)"), 1, "{}", rig.name());
         // The log says once what is wrong, with file and line, and the last good rules act.
         rig.put_rules(&by_g.replace("[generators.h]", "[generators.h"));
         rig.wait_for(REFUSED, 1);
         assert!(rig.proxy.log().contains("rules.toml:5"), "{}", rig.proxy.log());
         std::thread::sleep(LOOKS);
-        assert_eq!((rig.count(REFUSED), rig.count(IN_FORCE)), (1, 1), "{}", rig.proxy.log());
+        assert_eq!((rig.count(REFUSED), rig.count(ACTIVE)), (1, 1), "{}", rig.proxy.log());
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(2)"), 2, "{}", rig.name());
         rig.put_rules(&by_h);
-        rig.wait_for(IN_FORCE, 2);
+        rig.wait_for(ACTIVE, 2);
         for told in [
             "table watch_change.t is new: column id",
             "table watch_change.t has changed: generator watch_change.g -> watch_change.h",
@@ -76,7 +76,7 @@ fn changed_rules_act_and_bad_ones_do_not() {
         // What SIGHUP has read is not read again.
         rig.change(&by_g);
         std::thread::sleep(LOOKS);
-        assert_eq!((rig.count(REFUSED), rig.count(IN_FORCE)), (1, 2), "{}", rig.proxy.log());
+        assert_eq!((rig.count(REFUSED), rig.count(ACTIVE)), (1, 2), "{}", rig.proxy.log());
     });
 }
 
@@ -108,7 +108,7 @@ fn a_file_is_read_once_it_is_written() {
             inserts.join().unwrap();
         });
         let mut client = rig.client();
-        rig.wait_for(IN_FORCE, 1);
+        rig.wait_for(ACTIVE, 1);
         assert_eq!(rig.count(REFUSED), 0, "{}", rig.proxy.log());
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(-1)"), 1_000_000_001, "{}", rig.name());
     });
@@ -130,11 +130,11 @@ fn a_link_above_the_rules_is_swapped() {
         };
         link("..1", "..data");
         link("..data/rules.toml", "rules.toml");
-        rig.wait_for(IN_FORCE, 1);
+        rig.wait_for(ACTIVE, 1);
         let mut client = rig.client();
         assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(1)"), 1364, "{}: no rule", rig.name());
         link("..2", "..data");
-        rig.wait_for(IN_FORCE, 2);
+        rig.wait_for(ACTIVE, 2);
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(1)"), 1, "{}", rig.name());
         // A folder that is gone is no reason to serve without rules.
         fs::rename(&folder, rig.proxy.dir().join("gone")).unwrap();
@@ -172,7 +172,7 @@ fn rules_that_come_while_the_backend_is_away() {
         put(&proxy, &rules_of(&[("t", "id", "g")]));
         wait_for(&proxy, |log| log.contains(REFUSED));
         server.restart();
-        wait_for(&proxy, |log| log.contains(IN_FORCE));
+        wait_for(&proxy, |log| log.contains(ACTIVE));
         assert_eq!(insert_id(&mut proxy.client(), "INSERT INTO d.t(a) VALUES(1)"), 1, "{}", kind.name());
     }
 }

@@ -4,6 +4,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rand::Rng;
+
 /// Past libtest's capture, which hides what a passing test prints.
 pub fn announce(line: &str) {
     use std::io::Write;
@@ -52,8 +54,14 @@ pub fn memory_kib(pid: u32) -> u64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("in KiB")
 }
 
+/// A port that was free a moment ago. It is below those that Linux gives to outgoing connections and to listeners of
+/// port 0, from 32768 on, and drawn at random: another test, or a connection, rarely takes it before its server does.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+    let drawn = || rand::thread_rng().gen_range(10_000..32_000);
+    std::iter::repeat_with(drawn)
+        .take(1_000)
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .expect("a free port")
 }
 
 /// A fresh folder that is not removed by `Drop`: its keeper does that. Socket paths below it stay under 107 bytes.

@@ -99,14 +99,14 @@ impl Proxy {
         self.keeper.as_ref().expect("the proxy was started").signal(name);
     }
 
-    /// SIGHUP, and the wait until the log has its outcome: whether the files are in force, and what was said meanwhile.
+    /// SIGHUP, and the wait until the log has its outcome: whether the files are active, and what was said meanwhile.
     pub fn reload(&self) -> (bool, String) {
         let keeper = self.keeper.as_ref().expect("it runs");
         let (before, end) = (keeper.log_bytes(), Instant::now() + START_DEADLINE);
         self.signal("HUP");
         loop {
             let log = keeper.log_behind(before);
-            let outcomes = ["SIGHUP: the files are in force", "SIGHUP: nothing is changed"];
+            let outcomes = ["SIGHUP: the files are active", "SIGHUP: nothing is changed"];
             if let Some(nth) = outcomes.iter().position(|outcome| log.contains(outcome)) {
                 return (nth == 0, log);
             }

@@ -1,4 +1,4 @@
--- Ruled inserts and point selects by connections that are made anew after every few events, as pools and short scripts do.
+-- Ruled inserts and point selects by connections that are made again after every few events, as pools and short scripts do.
 
 sysbench.cmdline.options = {
    reconnect = {"Events of a connection", 20},

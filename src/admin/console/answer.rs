@@ -99,6 +99,19 @@ where
     }
 }
 
+impl Value {
+    /// As texts, by [`is_like`].
+    pub(crate) fn is_like(&self, pattern: &Value) -> bool {
+        let text = |value: &Value| match value {
+            Value::Text(text) => text.clone(),
+            Value::Unsigned(n) => n.to_string(),
+            Value::Real(n) => n.to_string(),
+            Value::Null => String::new(),
+        };
+        is_like(&text(self), &parts(&text(pattern).to_lowercase()))
+    }
+}
+
 impl Table {
     pub(crate) fn empty(columns: Vec<Column>) -> Self {
         Table { columns, rows: Vec::new() }

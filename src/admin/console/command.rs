@@ -10,6 +10,8 @@ pub(super) enum Command {
     Show {
         what: What,
         like: Option<String>,
+        /// WHERE, ORDER BY, LIMIT: what follows, as it was written.
+        clauses: String,
     },
     Explain {
         statement: String,
@@ -39,9 +41,12 @@ pub(super) enum Command {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
+    Backends,
+    Commands,
     Rules,
     Generators,
     Proxies,
+    Refused,
     Slots,
     Sessions,
     Stats,
@@ -54,11 +59,14 @@ pub(super) enum What {
 const GENERATOR_CHARACTERS_MAX: usize = 200;
 
 /// What SHOW shows.
-pub(super) const SHOWN: [(&str, What); 9] = [
+pub(super) const SHOWN: [(&str, What); 12] = [
+    ("BACKENDS", What::Backends),
+    ("COMMANDS", What::Commands),
     ("CONFIG", What::Config),
     ("FINDINGS", What::Findings),
     ("GENERATORS", What::Generators),
     ("PROXIES", What::Proxies),
+    ("REFUSED", What::Refused),
     ("RULES", What::Rules),
     ("SESSIONS", What::Sessions),
     ("SLOTS", What::Slots),
@@ -130,14 +138,20 @@ fn show(mut tokens: Tokens<'_>) -> Parsed {
     let what = find(word.as_ref(), &SHOWN).or(is_processlist.then_some(What::Sessions));
     let what = what.ok_or_else(|| unknown(word.as_ref(), &SHOWN.map(|(name, _)| name), "SHOW "))?;
     let like = like(&mut tokens)?;
-    end(tokens, Command::Show { what, like }, "SHOW ... [LIKE 'pattern']")
+    let begins_clause = |word: Token<'_>| ["WHERE", "ORDER", "LIMIT"].iter().any(|clause| word.is(clause));
+    if tokens.peek()?.is_some_and(begins_clause) {
+        let clauses = tokens.rest().to_owned();
+        return Ok(Command::Show { what, like, clauses });
+    }
+    end(
+        tokens,
+        Command::Show { what, like, clauses: String::new() },
+        "SHOW ... [LIKE 'pattern'] [WHERE ...] [ORDER BY ...] [LIMIT n]",
+    )
 }
 
 /// `LIKE 'pattern'`, if it is there.
 fn like(tokens: &mut Tokens<'_>) -> Result<Option<String>, SyntaxError> {
-    if tokens.peek()?.is_some_and(|word| word.is("WHERE")) {
-        return Err(SyntaxError::Where);
-    }
     if !tokens.take("LIKE")? {
         return Ok(None);
     }
@@ -276,19 +290,28 @@ mod tests {
     #[test]
     fn what_is_shown() {
         for (word, what) in super::SHOWN {
-            check(&format!("SHOW {word}"), Command::Show { what, like: None });
-            check(&format!("show {} ;", word.to_lowercase()), Command::Show { what, like: None });
+            check(&format!("SHOW {word}"), Command::Show { what, like: None, clauses: String::new() });
+            check(
+                &format!("show {} ;", word.to_lowercase()),
+                Command::Show { what, like: None, clauses: String::new() },
+            );
         }
-        let like = |what| Command::Show { what, like: Some("shop.%".into()) };
+        let like = |what| Command::Show { what, like: Some("shop.%".into()), clauses: String::new() };
+        let clauses = "WHERE a = 1 ORDER BY b LIMIT 2";
+        let with_clauses =
+            Command::Show { what: What::Rules, like: Some("x".into()), clauses: clauses.into() };
+        check(&format!("SHOW RULES LIKE 'x' {clauses};"), with_clauses);
         check("SHOW GENERATORS LIKE 'shop.%'", like(What::Generators));
         check("/* x */ show rules\nlike \"shop.%\"\\G", like(What::Rules));
-        check("SHOW FULL PROCESSLIST", Command::Show { what: What::Sessions, like: None });
+        check(
+            "SHOW FULL PROCESSLIST",
+            Command::Show { what: What::Sessions, like: None, clauses: String::new() },
+        );
         refused("SHOW RULES LIKE shop", "shop in place of a pattern in quotes; write LIKE 'pattern'");
         refused(
-            "SHOW RULES WHERE a = 1",
-            "the console has no WHERE; write LIKE 'pattern', which the first column is compared with",
+            "SHOW RULES x",
+            "there is more behind it: x; write SHOW ... [LIKE 'pattern'] [WHERE ...] [ORDER BY ...] [LIMIT n]",
         );
-        refused("SHOW RULES x", "there is more behind it: x; write SHOW ... [LIKE 'pattern']");
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(super) enum Failure {
     Gone,
     #[error("Unknown system variable '{0}'")]
     UnknownVariable(String),
+    #[error("there is no column {column}; it has {known}")]
+    UnknownColumn { column: String, known: String },
     #[error("Table '{0}' doesn't exist")]
     UnknownTable(String),
     #[error("{0}")]
@@ -46,6 +48,7 @@ impl Failure {
             Failure::Syntax(_) => ErrorKind::ER_PARSE_ERROR,
             Failure::NeedsWrite(_) | Failure::Gone => ErrorKind::ER_SPECIFIC_ACCESS_DENIED_ERROR,
             Failure::UnknownVariable(_) => ErrorKind::ER_UNKNOWN_SYSTEM_VARIABLE,
+            Failure::UnknownColumn { .. } => ErrorKind::ER_BAD_FIELD_ERROR,
             Failure::UnknownTable(_) => ErrorKind::ER_NO_SUCH_TABLE,
             Failure::TooManyPrepared(_) => ErrorKind::ER_MAX_PREPARED_STMT_COUNT_REACHED,
             Failure::Desk(_) => ErrorKind::ER_UNKNOWN_ERROR,

@@ -15,6 +15,7 @@ mod failure;
 mod help;
 mod listener;
 mod protocol;
+mod query;
 mod run;
 mod shim;
 mod show;

@@ -8,7 +8,7 @@ use super::client::setup;
 use super::command::{self, Command};
 use super::context::Context;
 use super::failure::Failure;
-use super::{help, show};
+use super::{help, query, show};
 use crate::admin::desk::{Raised, Reload, Role};
 
 /// Sessions are shown by their users as well as by numbers: LIKE compares that column.
@@ -16,6 +16,11 @@ const SESSIONS_LIKE: usize = 2;
 
 pub(super) async fn run(context: &Context<'_>, statement: &str) -> Result<Answer, Failure> {
     let role = context.role()?;
+    if let Some(asked) = query::of_select(statement) {
+        let asked = asked?;
+        let table = show::show(context.desk, asked.what, SystemTime::now()).await?;
+        return Ok(Answer::Table(asked.answer(table)?));
+    }
     if let Some(answer) = setup::answer(statement, context) {
         return answer;
     }
@@ -51,11 +56,14 @@ async fn act(context: &Context<'_>, command: Command) -> Result<Answer, Failure>
     let desk = context.desk;
     let columns = columns_of(&command);
     let rows = match command {
-        Command::Show { what, like } => {
+        Command::Show { what, like, clauses } => {
             let mut table = show::show(desk, what, SystemTime::now()).await?;
             if let Some(pattern) = like {
                 let column = if what == command::What::Sessions { SESSIONS_LIKE } else { 0 };
                 table.keep_like(column, &pattern);
+            }
+            if !clauses.is_empty() {
+                table = query::of_show(what, &clauses)?.answer(table)?;
             }
             return Ok(Answer::Table(table));
         }
@@ -95,7 +103,7 @@ async fn act(context: &Context<'_>, command: Command) -> Result<Answer, Failure>
 /// First how much there is, then each change in a row of its own.
 fn reloaded(reload: &Reload) -> Rows {
     let verb = if reload.is_dry_run { "would be" } else { "are" };
-    let count = format!("{} rules and {} generators {verb} in force", reload.rules, reload.generators);
+    let count = format!("{} rules and {} generators {verb} active", reload.rules, reload.generators);
     let row = |what: &str, text: &str| vec![Value::from(what), Value::from(text)];
     let mut rows = vec![row("result", &count)];
     for (what, lines) in [
@@ -111,6 +119,10 @@ fn reloaded(reload: &Reload) -> Rows {
 
 /// The columns of what a statement will answer, for a client that prepares it; none: it answers OK.
 pub(super) fn columns(context: &Context<'_>, statement: &str) -> Result<Vec<Column>, Failure> {
+    if let Some(asked) = query::of_select(statement) {
+        let asked = asked?;
+        return asked.columns(&show::columns(asked.what));
+    }
     match setup::answer(statement, context) {
         Some(Ok(Answer::Table(table))) => Ok(table.columns),
         Some(Ok(Answer::Done(_) | Answer::Use(_))) => Ok(Vec::new()),
@@ -172,12 +184,12 @@ mod tests {
         for (statement, expect) in [
             (
                 "RELOAD RULES DRY RUN",
-                "result|2 rules and 2 generators would be in force\n\
+                "result|2 rules and 2 generators would be active\n\
               rule|table shop.t is new: column id\nwaits for a restart|store.path",
             ),
             (
                 "RELOAD RULES",
-                "result|2 rules and 2 generators are in force\n\
+                "result|2 rules and 2 generators are active\n\
               rule|table shop.t is new: column id\nwaits for a restart|store.path",
             ),
             ("RAISE GENERATOR shop.orders TO 20000", "shop.orders|10001|20000"),

@@ -1,6 +1,7 @@
 //! Each SHOW as a table: what the desk has, sorted, units in the columns' names.
 
 mod generators;
+mod sessions;
 mod stats;
 
 use std::time::SystemTime;
@@ -8,14 +9,15 @@ use std::time::SystemTime;
 use super::answer::Type::{self, Text, Unsigned};
 use super::answer::{Column, Rows, Table, Value, sorted, texts};
 use super::command::What;
+use super::help;
 use crate::admin::desk::{
-    About, Check, ConfigRow, Desk, DeskError, FindingRow, ProxyRow, RuleRow, SessionRow, SlotRow,
+    About, BackendRow, Check, ConfigRow, Desk, DeskError, FindingRow, ProxyRow, RefusedRow, RuleRow, SlotRow,
 };
 
 /// A column of a SHOW: its name, its type, and its value in a row.
 type Field<T> = (&'static str, Type, fn(&T) -> Value);
 
-const RULES: [Field<RuleRow>; 8] = [
+const RULES: [Field<RuleRow>; 9] = [
     ("table", Text, |rule| format!("{}.{}", rule.schema, rule.table).into()),
     ("column", Text, |rule| (&*rule.column).into()),
     ("generator", Text, |rule| (&*rule.generator).into()),
@@ -23,6 +25,7 @@ const RULES: [Field<RuleRow>; 8] = [
     ("insert_id", Text, |rule| (&*rule.insert_id).into()),
     ("mode", Text, |rule| (&*rule.mode).into()),
     ("unavailable", Text, |rule| (&*rule.unavailable).into()),
+    ("tables", Unsigned, |rule| (rule.tables as u64).into()),
     ("origin", Text, |rule| (&*rule.origin).into()),
 ];
 
@@ -42,21 +45,34 @@ const SLOTS: [Field<SlotRow>; 5] = [
     ("reserved_until_utc", Text, |slot| (&*slot.reserved).into()),
 ];
 
-const SESSIONS: [Field<SessionRow>; 14] = [
-    ("id", Unsigned, |session| session.id.into()),
-    ("state", Text, |session| session.state.word().into()),
-    ("user", Text, |session| (&*session.user).into()),
-    ("client", Text, |session| (&*session.client).into()),
-    ("database", Text, |session| (&*session.database).into()),
-    ("server_connection", Unsigned, |session| u64::from(session.connection).into()),
-    ("tls", Text, |session| session.is_tls.into()),
-    ("age_seconds", Unsigned, |session| session.age.as_secs().into()),
-    ("statements", Unsigned, |session| session.statements.into()),
-    ("rewritten", Unsigned, |session| session.rewritten.into()),
-    ("refused", Unsigned, |session| session.refused.into()),
-    ("ids", Unsigned, |session| session.ids.into()),
-    ("bytes_in", Unsigned, |session| session.bytes_from_client.into()),
-    ("bytes_out", Unsigned, |session| session.bytes_to_client.into()),
+const BACKENDS: [Field<BackendRow>; 8] = [
+    ("backend", Text, |row| (&*row.address).into()),
+    ("primary", Text, |row| row.is_primary.into()),
+    ("up", Text, |row| row.is_up.map_or(Value::Null, Value::from)),
+    ("read_only", Text, |row| row.is_read_only.map_or(Value::Null, Value::from)),
+    ("replica", Text, |row| row.is_replica.map_or(Value::Null, Value::from)),
+    ("connect_errors", Unsigned, |row| row.connect_errors().into()),
+    ("last_error", Text, |row| row.last_error.as_ref().map_or(Value::Null, |(why, _)| (&**why).into())),
+    ("last_error_utc", Text, |row| {
+        let at = row.last_error.as_ref().map(|(_, at)| humantime::format_rfc3339_seconds(*at).to_string());
+        at.map_or(Value::Null, Value::from)
+    }),
+];
+
+/// What HELP has of a command: its words, who may send it, what it does.
+const COMMANDS: [Field<(&str, &str, &str)>; 3] = [
+    ("command", Text, |row| row.0.into()),
+    ("role", Text, |row| row.1.into()),
+    ("description", Text, |row| row.2.into()),
+];
+
+const REFUSED: [Field<RefusedRow>; 6] = [
+    ("statement", Text, |refused| (&*refused.statement).into()),
+    ("count", Unsigned, |refused| refused.count.into()),
+    ("why", Text, |refused| (&*refused.why).into()),
+    ("user", Text, |refused| (&*refused.user).into()),
+    ("last_utc", Text, |refused| humantime::format_rfc3339_seconds(refused.last).to_string().into()),
+    ("digest", Text, |refused| (&*refused.digest).into()),
 ];
 
 const FINDINGS: [Field<FindingRow>; 5] = [
@@ -88,8 +104,11 @@ pub(super) fn columns(what: What) -> Vec<Column> {
         What::Rules => heads(&RULES),
         What::Generators => heads(&generators::FIELDS),
         What::Proxies => heads(&PROXIES),
+        What::Backends => heads(&BACKENDS),
+        What::Commands => heads(&COMMANDS),
+        What::Refused => heads(&REFUSED),
         What::Slots => heads(&SLOTS),
-        What::Sessions => heads(&SESSIONS),
+        What::Sessions => heads(&sessions::FIELDS),
         What::Stats => stats::columns(),
         What::Findings => heads(&FINDINGS),
         What::Config => heads(&CONFIG),
@@ -103,12 +122,12 @@ pub(super) async fn show(desk: &dyn Desk, what: What, now: SystemTime) -> Result
         What::Rules => sorted(rows(&RULES, &desk.rules())),
         What::Generators => sorted(rows(&generators::FIELDS, &generators::with_stored(desk).await)),
         What::Proxies => sorted(rows(&PROXIES, &desk.proxies().await?)),
+        // The one that is tried first comes first.
+        What::Backends => rows(&BACKENDS, &desk.backends()),
+        What::Commands => rows(&COMMANDS, &help::commands()),
+        What::Refused => rows(&REFUSED, &desk.refused()),
         What::Slots => slots(desk.slots().await?),
-        What::Sessions => {
-            let mut sessions = desk.sessions();
-            sessions.sort_by_key(|session| session.id);
-            rows(&SESSIONS, &sessions)
-        }
+        What::Sessions => rows(&sessions::FIELDS, &sessions::with_last(desk)),
         What::Stats => stats::stats(&desk.metrics()),
         What::Findings => findings(desk.findings().await?),
         What::Config => sorted(rows(&CONFIG, &desk.config())),
@@ -193,8 +212,8 @@ mod tests {
             (
                 What::Rules,
                 vec![
-                    "shop.items|id|shop.orders|advance|session|on|refuse|rules/shop.toml:7",
-                    "shop.orders|id|shop.orders|advance|session|on|refuse|rules/shop.toml:7",
+                    "shop.items|id|shop.orders|advance|session|on|refuse|1|rules/shop.toml:7",
+                    "shop.orders|id|shop.orders|advance|session|on|refuse|1|rules/shop.toml:7",
                 ],
             ),
             (
@@ -206,8 +225,19 @@ mod tests {
                 ],
             ),
             (What::Proxies, vec!["db1:3307|127.0.0.1:3307|0.0.1|2026-11-22 10:00:00|yes"]),
+            (
+                What::Refused,
+                vec![
+                    "ANALYZE INSERT IGNORE INTO orders VALUES (...)|3|ANALYZE of INSERT IGNORE|app|1970-01-01T00:01:00Z|0123456789abcdef",
+                ],
+            ),
             (What::Slots, vec!["shop.events|3|db1:3307|yes|2026-11-22 10:01:00"]),
-            (What::Sessions, vec!["7|idle|app|10.0.0.5:50123|shop|41|yes|61|20|5|1|9|4096|65536"]),
+            (
+                What::Sessions,
+                vec![
+                    "7|idle|app|10.0.0.5:50123|shop|41|yes|61|2.5|20|5|1|9|4096|65536|INSERT INTO orders(a) VALUES (...)|fedcba9876543210",
+                ],
+            ),
             (
                 What::Stats,
                 vec![

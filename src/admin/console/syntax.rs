@@ -17,8 +17,6 @@ pub(super) enum SyntaxError {
     Wrong { found: String, wanted: &'static str, form: &'static str },
     #[error("there is more behind it: {found}; write {form}")]
     More { found: String, form: &'static str },
-    #[error("the console has no WHERE; write LIKE 'pattern', which the first column is compared with")]
-    Where,
     #[error(
         "a statement of the console is never in the middle of its work; end a session by KILL n (SHOW SESSIONS)"
     )]

@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     fn a_loopback_address_is_asked_for_by_name_of_this_machine() {
-        for local in ["127.0.0.1:9187", "127.0.1.1:9187", "[::1]:9187", "localhost:9187"] {
+        for local in ["127.0.0.1:3309", "127.0.1.1:3309", "[::1]:3309", "localhost:3309"] {
             for host in [
-                "127.0.0.1:9187",
-                "localhost:9187",
+                "127.0.0.1:3309",
+                "localhost:3309",
                 "LOCALHOST",
                 "a.localhost:1",
-                "[::1]:9187",
+                "[::1]:3309",
                 "localhost.",
                 "10.0.0.5",
             ] {
@@ -143,7 +143,7 @@ mod tests {
             }
             for host in [
                 "evil.example",
-                "evil.example:9187",
+                "evil.example:3309",
                 "localhost.evil.example",
                 "127.0.0.1.evil.example",
                 "",
@@ -152,8 +152,8 @@ mod tests {
                 check(local, host, false);
             }
         }
-        for open in ["0.0.0.0:9187", "10.0.0.5:9187", "db1.example:9187", "unix:/run/x.sock"] {
-            check(open, "db1.example:9187", true);
+        for open in ["0.0.0.0:3309", "10.0.0.5:3309", "db1.example:3309", "unix:/run/x.sock"] {
+            check(open, "db1.example:3309", true);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::admin::desk::Metric;
-use crate::admin::metrics::{BYTES, STATEMENTS, STATEMENTS_REFUSED};
+use crate::admin::metrics::{BYTES, STATEMENTS, STATEMENTS_REFUSED, TABLE_IDS, TABLE_STATEMENTS};
 use crate::admin::status::Rates;
 
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -20,7 +20,13 @@ type Counts = BTreeMap<(&'static str, String), f64>;
 
 impl Looks {
     pub(super) fn look(&self, at: Instant, metrics: &[Metric]) {
-        let watched = [STATEMENTS.name(), STATEMENTS_REFUSED.name(), BYTES.name()];
+        let watched = [
+            STATEMENTS.name(),
+            STATEMENTS_REFUSED.name(),
+            BYTES.name(),
+            TABLE_STATEMENTS.name(),
+            TABLE_IDS.name(),
+        ];
         let samples = metrics
             .iter()
             .filter(|metric| watched.contains(&metric.name))

@@ -14,12 +14,13 @@ use serde::Serialize;
 use super::connections::accept;
 use super::fleet::Fleet;
 use super::guard::{Hosts, guard, text};
+use super::history::History;
 use super::rates::{LOOK_INTERVAL, Looks};
 use crate::address::Address;
 use crate::address::listener::Listener;
-use crate::admin::desk::{Check, Desk};
+use crate::admin::desk::{Check, Desk, Readiness};
 use crate::admin::metrics::text::{Format, encode};
-use crate::admin::status::{Status, is_ready};
+use crate::admin::status::{Counts, Status};
 
 const PAGE: &str = include_str!("../page/index.html");
 const STYLE: &str = include_str!("../page/page.css");
@@ -38,18 +39,29 @@ struct Site {
     desk: Arc<dyn Desk>,
     fleet: Fleet,
     looks: Looks,
+    history: History,
 }
 
 /// Serves until it is dropped.
 pub(super) async fn run(listener: Listener, address: &Address, desk: Arc<dyn Desk>) {
-    let site = Arc::new(Site { desk, fleet: Fleet::default(), looks: Looks::default() });
+    let site = Arc::new(Site {
+        desk,
+        fleet: Fleet::default(),
+        looks: Looks::default(),
+        history: History::default(),
+    });
     let router = router(site.clone(), Hosts::of(address));
     tokio::join!(look_on(&site), accept(&listener, &router));
 }
 
 async fn look_on(site: &Site) {
     loop {
-        site.looks.look(Instant::now(), &site.desk.metrics());
+        let now = Instant::now();
+        let counted = site.desk.counted();
+        site.looks.look(now, &counted);
+        if site.history.is_due(now) {
+            site.history.note(now, &*site.desk, &Counts::new(counted, &site.looks.rates()));
+        }
         tokio::time::sleep(LOOK_INTERVAL).await;
     }
 }
@@ -68,6 +80,7 @@ fn router(site: Arc<Site>, hosts: Hosts) -> Router {
         .route("/healthz", get(async || text(StatusCode::OK, "ok")))
         .route("/readyz", get(ready))
         .route("/status.json", get(status))
+        .route("/history.json", get(history))
         .fallback(nothing_there)
         .layer(middleware::from_fn_with_state(hosts, guard))
         .with_state(site)
@@ -75,7 +88,7 @@ fn router(site: Arc<Site>, hosts: Hosts) -> Router {
 
 async fn nothing_there(uri: Uri) -> Response {
     let why = format!(
-        "there is no {}; there are / (the page), /metrics, /healthz, /readyz and /status.json",
+        "there is no {}; there are / (the page), /metrics, /healthz, /readyz, /status.json and /history.json",
         uri.path()
     );
     text(StatusCode::NOT_FOUND, &why)
@@ -92,18 +105,24 @@ async fn metrics(State(site): State<Arc<Site>>, headers: HeaderMap) -> Response 
     }
 }
 
-/// Whether new clients should be sent here.
+/// What `/readyz` answers.
 #[derive(Serialize)]
-struct Ready {
+struct Answer {
+    /// Whether new clients should be sent here; the status is 200 then.
     ready: bool,
+    degraded: bool,
     checks: Vec<Check>,
 }
 
-async fn ready(State(site): State<Arc<Site>>) -> Response {
+/// With `?strict` a degraded proxy is not ready.
+async fn ready(State(site): State<Arc<Site>>, uri: Uri) -> Response {
     let checks = site.desk.checks();
-    let ready = is_ready(&checks);
+    let readiness = Readiness::of(&checks);
+    let is_strict =
+        uri.query().is_some_and(|query| query.split('&').any(|part| matches!(part, "strict" | "strict=1")));
+    let ready = readiness.takes_clients() && !(is_strict && readiness == Readiness::Degraded);
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    json(status, &Ready { ready, checks })
+    json(status, &Answer { ready, degraded: readiness == Readiness::Degraded, checks })
 }
 
 async fn status(State(site): State<Arc<Site>>) -> Response {
@@ -112,8 +131,17 @@ async fn status(State(site): State<Arc<Site>>) -> Response {
     json(StatusCode::OK, &Status::of(desk, fleet, &site.looks.rates()))
 }
 
+/// For the page: it begins with what was before it was opened.
+async fn history(State(site): State<Arc<Site>>) -> Response {
+    answer(StatusCode::OK, site.history.json())
+}
+
 fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    match serde_json::to_string(value) {
+    answer(status, serde_json::to_string(value))
+}
+
+fn answer(status: StatusCode, body: serde_json::Result<String>) -> Response {
+    match body {
         Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body + "\n").into_response(),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("this cannot be written: {error}")),
     }

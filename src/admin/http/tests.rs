@@ -13,7 +13,7 @@ use crate::address::listener::Listener;
 use crate::admin::desk::ProxyRow;
 use crate::admin::fake::FakeDesk;
 use crate::admin::socket::Stream;
-use crate::admin::status::{Counted, Status, Timed};
+use crate::admin::status::{Counted, Status, TableStatus, Timed};
 
 /// A server for a desk, on a free port of this machine.
 struct Rig {
@@ -143,16 +143,29 @@ async fn what_is_not_answered() {
 #[tokio::test]
 async fn a_store_that_is_away_shows() {
     let rig = rig(FakeDesk { is_away: true, ..FakeDesk::default() }).await;
-    let (head, body) = rig.get("/readyz").await;
-    assert_eq!(status_of(&head), "503");
-    let ready: Value = serde_json::from_str(&body).unwrap();
-    let away = serde_json::json!({"ready": false, "checks": [
-        {"name": "listener"}, {"name": "store", "trouble": "it does not answer"}]});
-    assert_eq!(ready, away);
+    let checks = serde_json::json!([{"name": "listener", "needed": true},
+        {"name": "store", "needed": false, "trouble": "it does not answer"}]);
+    for (path, status) in [("/readyz", "200"), ("/readyz?strict", "503"), ("/readyz?a=b&strict=1", "503")] {
+        let (head, body) = rig.get(path).await;
+        assert_eq!(status_of(&head), status, "{path}");
+        let told: Value = serde_json::from_str(&body).unwrap();
+        let expected = serde_json::json!({"ready": status == "200", "degraded": true, "checks": checks});
+        assert_eq!(told, expected, "{path}");
+    }
     assert_eq!(status_of(&rig.get("/healthz").await.0), "200", "the process serves");
     let status: Status = serde_json::from_str(&rig.get("/status.json").await.1).unwrap();
-    assert!(!status.ready && status.fleet.proxies.is_empty());
+    assert!(status.ready && status.degraded && status.fleet.proxies.is_empty());
     assert_eq!(status.fleet.trouble.as_deref(), Some("the store (etcd) does not answer"));
+}
+
+#[tokio::test]
+async fn a_proxy_that_drains_takes_no_clients() {
+    let rig = rig(FakeDesk { is_draining: true, is_away: true, ..FakeDesk::default() }).await;
+    for path in ["/readyz", "/readyz?strict"] {
+        let (head, body) = rig.get(path).await;
+        assert_eq!(status_of(&head), "503", "{path}");
+        assert!(body.starts_with("{\"ready\":false,\"degraded\":false,"), "{body}");
+    }
 }
 
 #[tokio::test]
@@ -308,7 +321,7 @@ fn the_page_needs_nothing_from_elsewhere() {
 /// The paths of a JSON value's fields: `a.b`, of the elements of a list `a[].b`, of a map's own
 /// keys `a.*`.
 fn paths(at: &str, value: &Value, all: &mut BTreeSet<String>) {
-    const MAPS: [&str; 4] = ["statements", "refused", "traffic", "store"];
+    const MAPS: [&str; 5] = ["statements", "refused", "traffic", "store", "tables"];
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
@@ -335,6 +348,7 @@ async fn the_shape_of_the_status_is_documented() {
         counted.insert("x".into(), Counted::default());
     }
     status.store.insert("x".into(), Timed::default());
+    status.tables.insert("x".into(), TableStatus::default());
     status.fleet.proxies.push(ProxyRow {
         name: "x".into(),
         address: "x".into(),

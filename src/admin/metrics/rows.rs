@@ -3,13 +3,11 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::{
-    BOUND, BUILD_INFO, CHECK_PASSED, CLOCK_AHEAD, CLOCK_LEAP, DRAINING, GENERATORS, HEADROOM_IDS, IDS_ISSUED,
-    NODE, READY, RESERVE_IDS, RESERVE_SECONDS, START_TIME, STATE_OF_GENERATOR, STORE_UP, USED, number,
+    BACKEND_PRIMARY, BACKEND_READ_ONLY, BACKEND_UP, BOUND, BUILD_INFO, CHECK_PASSED, CLOCK_AHEAD, CLOCK_LEAP,
+    CONNECT_FAILURES, CONNECT_TIME, DEGRADED, DRAINING, GENERATORS, HEADROOM_IDS, IDS_ISSUED, NODE, READY,
+    RESERVE_IDS, RESERVE_SECONDS, START_TIME, STATE_OF_GENERATOR, STORE_UP, USED, number,
 };
-use crate::admin::desk::{About, Check, GeneratorRow, GeneratorState, Metric};
-
-/// The words of `rowstamp_generator_state`.
-const STATES: [&str; 4] = ["open", "paused", "troubled", "stopped"];
+use crate::admin::desk::{About, BackendRow, Check, GeneratorRow, GeneratorState, Metric, Readiness};
 
 /// The name of the check that `rowstamp_store_up` is.
 const STORE: &str = "store";
@@ -25,11 +23,30 @@ pub fn of_about(about: &About) -> Vec<Metric> {
 
 pub fn of_checks(checks: &[Check]) -> Vec<Metric> {
     let is_fine = |check: &Check| check.trouble.is_none();
+    let readiness = Readiness::of(checks);
     let of_store = checks.iter().find(|check| check.name == STORE);
     vec![
-        READY.is(flag(checks.iter().all(is_fine))),
+        READY.is(flag(readiness.takes_clients())),
+        DEGRADED.is(flag(readiness == Readiness::Degraded)),
         CHECK_PASSED.of(checks.iter().map(|check| ([&*check.name], flag(is_fine(check))))),
         STORE_UP.of(of_store.map(|check| ([], flag(is_fine(check))))),
+    ]
+}
+
+pub fn of_backends(rows: &[BackendRow]) -> Vec<Metric> {
+    let each = |value: fn(&BackendRow) -> Option<f64>| {
+        rows.iter().filter_map(move |row| Some(([row.address.as_str()], value(row)?)))
+    };
+    let failures = rows.iter().flat_map(|row| {
+        row.connect_errors.iter().map(|(reason, count)| ([row.address.as_str(), *reason], number(*count)))
+    });
+    let took = rows.iter().map(|row| ([row.address.as_str()], row.connect_time.clone()));
+    vec![
+        BACKEND_UP.of(each(|row| row.is_up.map(flag))),
+        BACKEND_PRIMARY.of(each(|row| Some(flag(row.is_primary)))),
+        BACKEND_READ_ONLY.of(each(|row| row.is_read_only.map(flag))),
+        CONNECT_TIME.timed(took),
+        CONNECT_FAILURES.of(failures),
     ]
 }
 
@@ -39,9 +56,7 @@ pub fn of_generators(rows: &[GeneratorRow]) -> Vec<Metric> {
     let each = |value: fn(&GeneratorRow) -> Option<f64>| {
         rows.iter().filter_map(move |&row| Some(([row.name.as_str()], value(row)?)))
     };
-    let states = rows
-        .iter()
-        .flat_map(|row| STATES.map(|state| ([row.name.as_str(), state], flag(state == row.state.word()))));
+    let states = rows.iter().map(|row| ([row.name.as_str(), row.state.word()], 1.0));
     vec![
         GENERATORS.is(number(rows.len().try_into().unwrap_or(u64::MAX))),
         IDS_ISSUED.of(each(|row| Some(number(row.issued)))),

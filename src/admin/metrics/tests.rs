@@ -14,7 +14,9 @@ fn names_are_as_prometheus_advises() {
     assert_eq!(names.len(), ALL.len(), "two entries have one name");
     for entry in ALL {
         let name = entry.name;
-        let rest = name.strip_prefix("rowstamp_").unwrap_or_else(|| panic!("{name} has no prefix"));
+        // What every process has goes by the names that all have.
+        let rest = name.strip_prefix("rowstamp_").or_else(|| name.strip_prefix("process_"));
+        let rest = rest.unwrap_or_else(|| panic!("{name} has no prefix"));
         assert!(rest.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
         let unit = match entry.unit {
             Unit::Count => None,

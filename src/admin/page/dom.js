@@ -19,16 +19,16 @@ export function say(element, text) {
 
 export function table(selector, lines) {
   const body = $(`${selector} tbody`);
+  const heads = $(`${selector} thead tr`).children;
   while (body.children.length > lines.length) body.lastChild.remove();
   lines.forEach((line, at) => {
     if (!body.children[at]) body.append(el("tr"));
     const tr = body.children[at];
-    while (tr.children.length < line.length) tr.append(el("td", { class: tr.children.length && isNumeric(selector) ? "n" : "" }));
+    // As its head is: numbers to the right.
+    while (tr.children.length < line.length) tr.append(el("td", { class: heads[tr.children.length]?.className ?? "" }));
     line.forEach((text, nth) => say(tr.children[nth], text));
   });
 }
-
-const isNumeric = (selector) => selector !== "#fleet";
 
 export function pairs(place, lines) {
   const shown = lines.filter(([, value]) => value !== null && value !== undefined);

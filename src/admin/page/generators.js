@@ -1,7 +1,7 @@
 // The table of generators: sorted, filtered, one opened by a click.
 
 import { $, el, pairs, say } from "./dom.js";
-import { count, duration, percent, rate } from "./numbers.js";
+import { count, duration, lasts, people, percent, rate } from "./numbers.js";
 import { past, series } from "./past.js";
 import { plot } from "./plots.js";
 
@@ -24,6 +24,14 @@ const rows = new Map();
 const open = new Set();
 let last = null;
 let order = { key: "name", down: false };
+// Rows of a page, and the page that is shown.
+const PAGE = 50;
+let at = 0;
+
+function turnTo(page) {
+  at = page;
+  showGenerators(last);
+}
 
 function head() {
   for (const column of COLUMNS) {
@@ -41,7 +49,9 @@ function head() {
     }
     $("#generators thead tr").append(th);
   }
-  $("#filter").addEventListener("input", () => showGenerators(last));
+  $("#filter").addEventListener("input", () => turnTo(0));
+  $("#earlier").addEventListener("click", () => turnTo(at - 1));
+  $("#later").addEventListener("click", () => turnTo(at + 1));
 }
 
 function row(name) {
@@ -73,14 +83,14 @@ function fill(row, each, now) {
   say(cells.rate, rate(each.per_second));
   say(cells.reserve, each.state === "unused" ? "\u2014" : each.reserved_ids === null ? "time" : count(each.reserved_ids));
   say(cells.lasts, each.reserved_seconds === null ? "\u2014" : duration(each.reserved_seconds));
-  say(cells.headroom, each.headroom_ids === null ? "\u2014" : count(each.headroom_ids));
+  say(cells.headroom, each.headroom_ids === null ? "\u2014" : people(each.headroom_ids));
   say(cells.node, each.node === null ? "\u2014" : count(each.node));
   say(cells.ahead, each.leap_seconds !== null ? `clock leapt ${duration(each.leap_seconds)}` : each.ahead_seconds === null ? "\u2014" : duration(each.ahead_seconds));
   const [bar, share] = cells.used.firstChild.children;
   say(share, each.state === "unused" ? "\u2014" : percent(each.used));
   bar.className = `bar ${each.used > 0.95 ? "bad" : each.used > 0.8 ? "warn" : ""}`;
   bar.firstChild.style.width = `${Math.min(100, each.used * 100)}%`;
-  plot($(".plot", cells.past), [{ points: series(past.of.get(each.name), (point) => point.rate) }],
+  plot($(".plot", cells.past), [{ points: series(past.of.get(each.name) ?? [], (point) => point.rate) }],
     { now, format: rate, label: `ids a second of ${each.name}`, bare: true });
   row.button.setAttribute("aria-expanded", String(open.has(each.name)));
 }
@@ -101,13 +111,14 @@ function fillDetails(tr, each, now) {
     ["Last id it may issue", each.max === null ? null : count(each.max)],
     ["Bound in the store", each.bound === null ? null : count(each.bound)],
     ["Ids left", each.headroom_ids === null ? null : count(each.headroom_ids)],
+    ["At this rate", lasts(each.headroom_ids, each.per_second)],
     ["Reserve", each.reserved_ids === null ? null : `${count(each.reserved_ids)} ids`],
     ["Node", each.node === null ? null : count(each.node)],
     ["Ahead of the clock", each.ahead_seconds === null ? null : duration(each.ahead_seconds)],
     ["Clock leapt, not followed", each.leap_seconds === null ? null : duration(each.leap_seconds)],
     ["Rules that name it", count(each.rules)],
   ]);
-  const list = past.of.get(each.name);
+  const list = past.of.get(each.name) ?? [];
   const [rates, reserve, used] = tr.querySelectorAll(".plot");
   plot(rates, [{ points: series(list, (point) => point.rate) }], { now, format: rate, label: "ids a second" });
   plot(reserve, [{ points: series(list, (point) => point.reserve) }],
@@ -130,7 +141,10 @@ export function showGenerators(status) {
   const now = Date.now();
   const wanted = $("#filter").value.trim().toLowerCase();
   const fits = (each) => [each.name, each.kind, each.state].some((text) => text.toLowerCase().includes(wanted));
-  const shown = sorted(status.generators.filter(fits));
+  const fitting = sorted(status.generators.filter(fits));
+  const pages = Math.max(1, Math.ceil(fitting.length / PAGE));
+  at = Math.min(at, pages - 1);
+  const shown = fitting.slice(at * PAGE, (at + 1) * PAGE);
   const body = $("#generators tbody");
   const places = [];
   for (const each of shown) {
@@ -151,16 +165,21 @@ export function showGenerators(status) {
     fill(kept, each, now);
     if (kept.details) fillDetails(kept.details, each, now);
   }
+  const names = new Set(shown.map((each) => each.name));
   for (const name of rows.keys()) {
-    if (!status.generators.some((each) => each.name === name)) rows.delete(name);
+    if (!names.has(name)) rows.delete(name);
   }
-  COLUMNS.forEach((column, at) => {
-    const th = $("#generators thead tr").children[at];
+  COLUMNS.forEach((column, nth) => {
+    const th = $("#generators thead tr").children[nth];
     if (column.key === order.key) th.setAttribute("aria-sort", order.down ? "descending" : "ascending");
     else th.removeAttribute("aria-sort");
   });
   const total = status.generators.length;
-  say($("#shown"), wanted ? `${count(shown.length)} of ${count(total)}` : count(total));
+  say($("#shown"), wanted ? `${count(fitting.length)} of ${count(total)}` : count(total));
+  $("#pages").hidden = pages === 1;
+  say($("#page-of"), `${count(at * PAGE + 1)} to ${count(at * PAGE + shown.length)} of ${count(fitting.length)}`);
+  $("#earlier").disabled = at === 0;
+  $("#later").disabled = at === pages - 1;
   $("#none").hidden = shown.length > 0;
   say($("#none"), total ? "No generator is like that." : "The rules define no generator.");
 }

@@ -2,6 +2,21 @@
 
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 export const count = (value) => (typeof value === "string" ? whole.format(BigInt(value)) : whole.format(value));
+// As people read it: what has more than fifteen digits is a power of ten.
+export function people(value) {
+  const digits = String(value);
+  if (digits.length <= 15) return count(value);
+  const power = [...String(digits.length - 1)].map((digit) => "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"[digit]).join("");
+  return `${digits[0]}.${digits.slice(1, 3)} \u00d7 10${power}`;
+}
+
+// How long so many ids last at this rate; null: none are taken.
+export function lasts(ids, perSecond) {
+  if (ids === null || !(perSecond > 0)) return null;
+  const years = Number(ids) / perSecond / (86400 * 365);
+  return years >= 1e6 ? "more than a million years left" : years >= 2 ? `${count(years)} years left` : `${duration(Number(ids) / perSecond)} left`;
+}
+
 const number = (value, digits) => new Intl.NumberFormat("en-US", { maximumFractionDigits: digits }).format(value);
 export const rate = (value) => number(value, value > 0 && value < 1 ? 2 : value < 100 ? 1 : 0);
 

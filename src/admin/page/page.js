@@ -3,7 +3,7 @@
 import { $, el, say } from "./dom.js";
 import { showGenerators } from "./generators.js";
 import { duration } from "./numbers.js";
-import { remember } from "./past.js";
+import { recall, remember } from "./past.js";
 import { showTables } from "./tables.js";
 import { showTiles } from "./tiles.js";
 
@@ -13,15 +13,19 @@ const TIMEOUT_MS = 5000;
 function showChecks(status) {
   $("#checks").replaceChildren(...status.checks.map((check) => el("li", { "data-check": check.name },
     el("span", { class: "name" }, check.name),
-    el("span", { class: `pill ${check.trouble ? "bad" : "good"}` }, check.trouble ? "trouble" : "fine"),
+    el("span", { class: `pill ${!check.trouble ? "good" : check.needed ? "bad" : "warn"}` }, check.trouble ? "trouble" : "fine"),
     el("span", { class: "why" }, check.trouble ?? ""))));
   const draining = status.about.draining;
-  say($("#ready"), draining ? "draining" : status.ready ? "ready" : "not ready");
-  $("#ready").className = `pill ${draining ? "warn" : status.ready ? "good" : "bad"}`;
+  const [word, kind] = draining ? ["draining", "warn"]
+    : !status.ready ? ["not ready", "bad"]
+    : status.degraded ? ["degraded", "warn"]
+    : ["ready", "good"];
+  say($("#ready"), word);
+  $("#ready").className = `pill ${kind}`;
   const troubles = [
     ...status.checks.filter((check) => check.trouble).map((check) => `${check.name}: ${check.trouble}`),
     ...status.generators.filter((each) => each.trouble).map((each) => `${each.name} is ${each.state}: ${each.trouble}`),
-    ...(status.rules.good === false ? ["older rules act: those that were read last could not be put in force (the log says why)"] : []),
+    ...(status.rules.good === false ? ["older rules are active: those that were read last could not be taken up (the log says why)"] : []),
   ];
   $("#trouble").hidden = troubles.length === 0;
   say($("#trouble"), troubles.join("\n"));
@@ -29,11 +33,11 @@ function showChecks(status) {
 
 function showAbout(status) {
   const { about } = status;
-  document.title = `${status.ready ? "" : "\u26a0 "}${about.name} \u2013 Rowstamp`;
+  document.title = `${status.ready && !status.degraded ? "" : "\u26a0 "}${about.name} \u2013 Rowstamp`;
   say($("#name"), about.name);
   const lines = [
     ["listens on", about.listen],
-    ["before", about.backends.join(", ")],
+    ["server", about.backends.join(", ")],
     ["store", about.store],
     ["up", duration(Math.max(0, Math.floor(status.now - about.since)))],
     ["version", about.version],
@@ -68,8 +72,8 @@ function away(error) {
   $("#ready").className = "pill bad";
 }
 
-async function ask() {
-  const response = await fetch("status.json", { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
+async function ask(path) {
+  const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
   if (!response.ok) throw new Error(`HTTP ${response.status}`);
   return response.json();
 }
@@ -82,7 +86,7 @@ async function turn() {
   const begun = Date.now();
   let status = null;
   try {
-    status = await ask();
+    status = await ask("status.json");
   } catch (error) {
     away(reason(error));
   }
@@ -91,9 +95,19 @@ async function turn() {
     document.body.classList.remove("away");
     $("#away").hidden = true;
     show(status, answered);
-    say($("#updated"), `As of ${new Date(answered).toLocaleTimeString("en-GB")}, anew every ${POLL_MS / 1000} s.`);
+    say($("#updated"), `As of ${new Date(answered).toLocaleTimeString("en-GB")}, refreshes every ${POLL_MS / 1000} s.`);
   }
   setTimeout(turn, Math.max(0, POLL_MS - (Date.now() - begun)));
 }
 
-turn();
+// Where it cannot be had the plots begin now.
+async function begin() {
+  try {
+    recall(await ask("history.json"));
+  } catch {
+    // The first turn says what is wrong.
+  }
+  turn();
+}
+
+begin();

@@ -1,9 +1,10 @@
-// The last ten minutes of what was answered, in this window alone.
+// The last ten minutes: at first as the proxy kept them, then as it answers.
 
 import { SPAN_MS } from "./plots.js";
 
 export const past = { all: [], of: new Map() };
 let before = null;
+const ALL_MAX = 500;
 
 function keep(list, point) {
   list.push(point);
@@ -31,7 +32,7 @@ export function since(timed, earlier) {
 }
 
 export function remember(status, at) {
-  // Another process answers: its counters begin anew.
+  // Another process answers: its counters begin again.
   if (before && before.about.since !== status.about.since) {
     past.all.length = 0;
     past.of.clear();
@@ -47,17 +48,49 @@ export function remember(status, at) {
     sessions: sessionsOf(status),
     reserve: lasting.length ? Math.min(...lasting) : null,
     used: status.generators.length ? Math.max(...status.generators.map((each) => each.used)) : null,
-    latency: lately.count > 0 ? lately.seconds / lately.count : null,
+    wait: mean(lately),
     store,
+    latency: before ? mean(since(status.latency, before.latency)) : null,
+    server: before ? mean(since(status.server_latency, before.server_latency)) : null,
+    answered: status.latency,
   });
+  // Of thousands, those that something is taken from.
+  const all = status.generators.length <= ALL_MAX;
   for (const each of status.generators) {
-    if (!past.of.has(each.name)) past.of.set(each.name, []);
-    keep(past.of.get(each.name), { at, rate: each.per_second, reserve: each.reserved_ids ?? each.reserved_seconds, used: each.used });
+    if (!past.of.has(each.name) && (all || each.per_second > 0)) past.of.set(each.name, []);
+    if (past.of.has(each.name)) keep(past.of.get(each.name), { at, rate: each.per_second, reserve: each.reserved_ids ?? each.reserved_seconds, used: each.used });
   }
+  const names = new Set(status.generators.map((each) => each.name));
   for (const name of past.of.keys()) {
-    if (!status.generators.some((each) => each.name === name)) past.of.delete(name);
+    if (!names.has(name)) past.of.delete(name);
   }
   before = status;
+}
+
+const mean = ({ count, seconds }) => (count > 0 ? seconds / count : null);
+
+// What the proxy kept before this window was opened: a list of points, the oldest first.
+export function recall(points) {
+  const names = new Set(points.flatMap((point) => Object.keys(point.generators)));
+  points.forEach((point, nth) => {
+    const earlier = points[nth - 1];
+    const lately = (of) => (earlier ? mean({ count: point[of].count - earlier[of].count, seconds: point[of].seconds - earlier[of].seconds }) : null);
+    const at = point.at * 1000;
+    const { ids, statements, sessions, reserve, used } = point;
+    past.all.push({ at, ids, statements, sessions, reserve, used, wait: lately("store"), latency: lately("latency"), server: lately("server_latency") });
+    for (const name of names) {
+      if (!past.of.has(name)) past.of.set(name, []);
+      past.of.get(name).push({ at, rate: point.generators[name] ?? 0, reserve: null, used: null });
+    }
+  });
+}
+
+// The calls of the last minutes, as far as this window has their times; else those since the start.
+export function recent(of) {
+  const known = past.all.filter((point) => point[of]);
+  const [first, last] = [known[0], known.at(-1)];
+  const window = since(last[of], first[of]);
+  return window.count > 0 ? { ...window, lately: true } : { ...last[of], lately: false };
 }
 
 export const sessionsOf = (status) => status.sessions.login + status.sessions.idle + status.sessions.busy;

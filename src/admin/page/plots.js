@@ -57,8 +57,19 @@ export function plot(place, series, options) {
   draw(place);
 }
 
+// Each on top of those before it; what is not known counts as nothing.
+function piled(series) {
+  const below = new Map();
+  return series.map((each) => ({ ...each, points: each.points.map(([at, value]) => {
+    const from = below.get(at) ?? 0;
+    below.set(at, from + (value ?? 0));
+    return [at, from + (value ?? 0), from];
+  }) }));
+}
+
 function draw(place) {
-  const { series, options } = place.data;
+  const { options } = place.data;
+  const series = options.stacked ? piled(place.data.series) : place.data.series;
   const { clientWidth: width, clientHeight: height } = place;
   if (!width || !height) return;
   const values = series.flatMap(({ points }) => points.map((point) => point[1])).filter((value) => value !== null);
@@ -68,7 +79,7 @@ function draw(place) {
   const span = Math.max(SPAN_MIN_MS, Math.min(SPAN_MS, options.now - oldest));
   const x = (time) => left + (1 - (options.now - time) / span) * (width - left - right);
   const y = (value) => above + (1 - value / top) * (height - above - below);
-  const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": described(series, options, values) });
+  const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": described(place.data.series, options, values) });
   if (!options.bare) {
     for (const value of [0, top / 2, top]) {
       make("line", { class: "grid", x1: 0, x2: width, y1: y(value), y2: y(value) }, svg);
@@ -80,11 +91,14 @@ function draw(place) {
   series.forEach(({ points, kind = "" }, nth) => {
     for (const run of runs(points)) {
       const path = run.map(([time, value], at) => `${at ? "L" : "M"}${x(time).toFixed(1)},${y(value).toFixed(1)}`).join("");
-      if (nth === 0 && run.length > 1 && !options.dots) {
+      if (options.stacked && run.length > 1) {
+        const floor = run.toReversed().map(([time, , from]) => `L${x(time).toFixed(1)},${y(from).toFixed(1)}`).join("");
+        make("path", { class: `pile ${kind}`, d: `${path}${floor}Z` }, svg);
+      } else if (nth === 0 && run.length > 1 && !options.dots) {
         const [first, last] = [run[0][0], run[run.length - 1][0]];
         make("path", { class: `area ${kind}`, d: `${path}L${x(last).toFixed(1)},${y(0)}L${x(first).toFixed(1)},${y(0)}Z` }, svg);
       }
-      if (run.length > 1) make("path", { class: `line ${kind}`, d: path }, svg);
+      if (run.length > 1 && !options.stacked) make("path", { class: `line ${kind}`, d: path }, svg);
       if (options.dots || run.length === 1) {
         for (const [time, value] of run) make("circle", { class: "dot", cx: x(time), cy: y(value), r: 2 }, svg);
       }

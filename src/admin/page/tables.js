@@ -4,7 +4,27 @@ import { $, pairs, say, table } from "./dom.js";
 import { bytes, count, duration, rate, time, within } from "./numbers.js";
 import { OUTCOMES } from "./tiles.js";
 
+const yes = (value) => (value === null ? "\u2014" : value ? "yes" : "no");
+
 export function showTables(status) {
+  table("#servers", status.backends.map((each) =>
+    [each.address, each.primary ? "primary" : "", yes(each.up), yes(each.read_only), count(each.connect_errors), each.last_error ?? ""]));
+
+  const filled = Object.entries(status.tables);
+  filled.sort(([, a], [, b]) => b.ids.per_second - a.ids.per_second || b.ids.total - a.ids.total);
+  table("#tables", filled.slice(0, 20).map(([name, each]) => [name, rate(each.statements.per_second), rate(each.ids.per_second), count(each.ids.total)]));
+  say($("#more-tables"), filled.length > 20 ? `The busiest 20 of ${count(filled.length)}.` : filled.length ? "" : "Nothing was inserted since the start.");
+
+  table("#clients", status.clients.map((each) => [each.user, each.host || "(socket)", count(each.sessions), count(each.busy), count(each.statements)]));
+  $("#no-clients").hidden = status.clients.length > 0;
+  $("#clients").hidden = status.clients.length === 0;
+
+  table("#refused-statements", status.refused_statements.map((each) => [each.statement, each.why, count(each.count), time(each.last)]));
+  $("#refused-statements").hidden = status.refused_statements.length === 0;
+  $("#none-refused").hidden = status.refused_statements.length > 0;
+
+  table("#events", status.events.slice(0, 15).map((each) => [time(each.at), each.level, each.text]));
+
   const counted = ([name, each]) => [name.replaceAll("_", " "), rate(each.per_second), count(each.total)];
   const outcomes = Object.entries(status.statements);
   outcomes.sort(([a], [b]) => OUTCOMES.indexOf(a) - OUTCOMES.indexOf(b));
@@ -13,10 +33,11 @@ export function showTables(status) {
   refused.sort(([, a], [, b]) => b.total - a.total);
   table("#refused", refused.map(counted));
   $("#refused").hidden = refused.length === 0;
-  $("#none-refused").hidden = refused.length > 0;
 
   const timed = (name, each) => [name, count(each.count), each.count ? duration(each.seconds / each.count) : "\u2014", within(each, 0.99)];
   table("#times", [
+    timed("a command, to the end of its answer", status.latency),
+    timed("of that, the server's share", status.server_latency),
     timed("the proxy's own, for a statement with ids", status.rewrite),
     timed("waiting for ids", status.id_wait),
     ...Object.entries(status.store).map(([operation, each]) => timed(`store: ${operation}`, each)),
@@ -34,8 +55,8 @@ export function showTables(status) {
   const { rules } = status;
   pairs($("#rules"), [
     ["tables and patterns", count(rules.count)],
-    ["in force since", rules.since === null ? null : time(rules.since)],
-    ["files as read last", rules.good === null ? null : rules.good ? "are in force" : "are not in force: older rules act"],
+    ["active since", rules.since === null ? null : time(rules.since)],
+    ["files as read last", rules.good === null ? null : rules.good ? "are active" : "are not active: older rules are"],
   ]);
   table("#fleet", status.fleet.proxies.map((proxy) =>
     [`${proxy.name}${proxy.self ? " (this one)" : ""}`, proxy.address, proxy.version, proxy.since]));

@@ -1,8 +1,8 @@
 // At a glance.
 
 import { $, el, say } from "./dom.js";
-import { count, duration, percent, rate, within } from "./numbers.js";
-import { past, series, sessionsOf, since, sum } from "./past.js";
+import { count, duration, lasts, people, percent, rate, within } from "./numbers.js";
+import { past, recent, series, sessionsOf, sum } from "./past.js";
 import { plot } from "./plots.js";
 
 export const OUTCOMES = ["rewritten", "passed", "refused", "failed"];
@@ -24,7 +24,10 @@ function tile(name, title) {
 }
 
 const tiles = {};
-const TITLES = { ids: "Ids issued", statements: "Statements", sessions: "Sessions", reserve: "Reserve", used: "Fullest generator", store: "Store" };
+const TITLES = {
+  ids: "Ids issued", statements: "Statements", latency: "Latency", sessions: "Sessions",
+  reserve: "Reserve", used: "Fullest generator", store: "Store", servers: "Servers",
+};
 for (const [name, title] of Object.entries(TITLES)) tiles[name] = tile(name, title);
 
 export function showTiles(status, now) {
@@ -38,10 +41,16 @@ export function showTiles(status, now) {
     el("span", { class: "share" }, el("b", { class: `key ${outcome}` }, outcome), ` ${rate(status.statements[outcome].per_second)}`));
   tiles.statements(rate(sum(Object.values(status.statements).map((each) => each.per_second))), "a second", keys,
     outcomes.map((outcome) => ({ name: outcome, kind: outcome, points: series(all, (point) => point.statements[outcome] ?? null) })),
-    { now, format: rate });
+    { now, format: rate, stacked: true });
+
+  const answered = recent("answered");
+  tiles.latency(within(answered, 0.99), answered.count ? "p99" : "",
+    answered.count ? `mean ${duration(answered.seconds / answered.count)}` : "nothing was answered yet",
+    [{ name: "all", points: series(all, (point) => point.latency) }, { name: "server", kind: "passed", points: series(all, (point) => point.server) }],
+    { now, format: duration });
 
   const { login, idle, busy } = status.sessions;
-  tiles.sessions(count(sessionsOf(status)), "connected", `${count(busy)} busy, ${count(idle)} idle, ${count(login)} logging in`,
+  tiles.sessions(count(sessionsOf(status)), "connected", `${count(busy)} busy, ${count(idle)} idle, ${count(login)} logging in; ${count(status.sessions.limit)} at most`,
     [{ points: series(all, (point) => point.sessions) }], { now, format: count });
 
   const lasting = status.generators.filter((each) => each.reserved_seconds !== null);
@@ -51,13 +60,18 @@ export function showTiles(status, now) {
     [{ points: series(all, (point) => point.reserve) }], { now, format: duration });
 
   const fullest = status.generators.reduce((a, b) => (a && a.used >= b.used ? a : b), null);
-  const left = fullest?.headroom_ids ? `${fullest.name}: ${count(fullest.headroom_ids)} ids left` : fullest?.name ?? "there are no generators";
-  tiles.used(fullest ? percent(fullest.used) : "\u2014", fullest ? "used, the most" : "", left,
+  const left = fullest && (lasts(fullest.headroom_ids, fullest.per_second) ?? (fullest.headroom_ids && `${people(fullest.headroom_ids)} ids left`));
+  tiles.used(fullest ? percent(fullest.used) : "\u2014", fullest ? "used, the most" : "", fullest ? [fullest.name, left].filter(Boolean).join(": ") : "there are no generators",
     [{ points: series(all, (point) => point.used) }], { now, format: percent });
 
-  const window = since(all.at(-1).store, all[0].store);
-  const timed = window.count > 0 ? window : all.at(-1).store;
-  tiles.store(within(timed, 0.99), timed.count ? "99 % within" : "",
-    timed.count ? `mean ${duration(timed.seconds / timed.count)}, ${window.count > 0 ? `${count(window.count)} calls lately` : "none lately"}` : "not asked yet",
-    [{ points: series(all, (point) => point.latency) }], { now, format: duration, dots: true });
+  const asked = recent("store");
+  tiles.store(within(asked, 0.99), asked.count ? "p99" : "",
+    asked.count ? `mean ${duration(asked.seconds / asked.count)}, ${asked.lately ? `${count(asked.count)} calls lately` : "none lately"}` : "not asked yet",
+    [{ points: series(all, (point) => point.wait) }], { now, format: duration, dots: true });
+
+  const up = status.backends.filter((each) => each.up).length;
+  const primary = status.backends.find((each) => each.primary);
+  tiles.servers(`${count(up)} of ${count(status.backends.length)}`, "answer",
+    primary ? `new sessions go to ${primary.address}` : "", [{ points: series(all, (point) => point.sessions) }],
+    { now, format: count, label: "sessions" });
 }

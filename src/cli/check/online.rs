@@ -12,6 +12,7 @@ use crate::lint::{self, Finding};
 use crate::opened::{self, control, locks};
 use crate::proxy::settings::Offer;
 use crate::rules::RuleSet;
+use crate::rules::pattern::is_pattern;
 use crate::schema::Schema;
 use crate::schema::facts::Facts;
 use crate::toml_file::{Findings, Severity};
@@ -56,7 +57,9 @@ pub(super) fn no_account(rules: Option<&RuleSet>) -> Usage {
     let schemas = if schemas.is_empty() { BTreeSet::from(["shop"]) } else { schemas };
     let grants: Vec<String> = schemas
         .iter()
-        .map(|schema| format!("  GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON `{schema}`.* TO rowstamp@'%';\n"))
+        .map(|schema| {
+            format!("  GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON {} TO rowstamp@'%';\n", granted(schema))
+        })
         .collect();
     Usage(format!(
         "--online reads the server through an account of Rowstamp's own, and [backend.control] is missing. Make one on the \
@@ -67,9 +70,39 @@ pub(super) fn no_account(rules: Option<&RuleSet>) -> Usage {
     ))
 }
 
+/// The tables of a database, or of those that a pattern means, as GRANT names them.
+fn granted(schema: &str) -> String {
+    if !is_pattern(schema) {
+        return format!("`{schema}`.*");
+    }
+    if schema == "*" {
+        return "*.*".to_owned();
+    }
+    let wild = |c: char| match c {
+        '*' => "%".to_owned(),
+        '?' => "_".to_owned(),
+        '_' | '%' => format!("\\{c}"),
+        c => c.to_string(),
+    };
+    format!("`{}`.*", schema.chars().map(wild).collect::<String>())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::no_account;
+    use super::{granted, no_account};
+
+    #[test]
+    fn databases_as_grant_names_them() {
+        for (schema, expect) in [
+            ("shop", "`shop`.*"),
+            ("shop_1", "`shop_1`.*"),
+            ("shop_*", r"`shop\_%`.*"),
+            ("s?op*", "`s_op%`.*"),
+            ("*", "*.*"),
+        ] {
+            assert_eq!(granted(schema), expect);
+        }
+    }
 
     #[test]
     fn how_to_make_an_account() {

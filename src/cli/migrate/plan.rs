@@ -1,7 +1,6 @@
 //! `rowstamp migrate plan`: which tables have AUTO_INCREMENT, how far they reach, and rules for
 //! them.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -18,9 +17,10 @@ use crate::config::{Loaded, load_file};
 use crate::ids::layout::presets::{PRESETS, Preset};
 use crate::lint::report::Report;
 use crate::lint::{self, Code};
+use crate::migrate::databases::{Databases, Group, groups};
 use crate::migrate::interleave::{Counting, VARIABLES};
 use crate::migrate::proposed::{Proposal, with};
-use crate::migrate::rules_file::{Addition, additions, file_name, text};
+use crate::migrate::rules_file::{Addition, Part, additions, file_name, text};
 use crate::migrate::survey::{Note, Ruled, Severity, Surveyed, Wanted, server_notes};
 use crate::opened;
 use crate::schema::IdColumn;
@@ -67,7 +67,8 @@ pub(super) async fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let tables = survey(shard, &args.choice, &loaded, &wanted).await?;
     let counting = Counting::of(&shard.schema.globals(&VARIABLES).await?);
     let server = server_notes(&counting, &wanted);
-    let files = files(&tables, &loaded, &wanted)?;
+    let groups = groups(&tables, &shard.schema.schemas().await?, &loaded.rules);
+    let files = files(&groups, &loaded, &wanted)?;
     let checked = checked(shard, &loaded, &tables, &files, &wanted).await?;
     if args.write {
         files.iter().try_for_each(write)?;
@@ -75,7 +76,7 @@ pub(super) async fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let mut out = io::stdout().lock();
     if args.json {
         let rules = files.iter().map(|file| {
-            json!({ "file": file.path, "text": file.text, "is_written": args.write, "tables": file.added.len() })
+            json!({ "file": file.path, "text": file.text, "is_written": args.write, "tables": file.tables() })
         });
         let rules: Vec<_> = rules.collect();
         let all = json!({
@@ -99,9 +100,7 @@ pub(super) async fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     for file in &files {
         writeln!(out)?;
         if args.write {
-            let count = file.added.len();
-            let what = if count == 1 { "1 table is" } else { &format!("{count} tables are") };
-            writeln!(out, "{}: {what} new, with mode = \"off\"", file.path.display())?;
+            writeln!(out, "{}: {}", file.path.display(), file.news())?;
         } else {
             writeln!(out, "{} (--write writes it):\n", file.path.display())?;
             write!(out, "{}", file.text)?;
@@ -168,7 +167,13 @@ async fn checked(
 ) -> anyhow::Result<Report> {
     let proposals: Vec<_> = files
         .iter()
-        .map(|file| Proposal { schema: &file.schema, file: &file.path, added: &file.added })
+        .filter(|file| file.has_rules)
+        .map(|file| Proposal {
+            databases: &file.databases,
+            generators_of: &file.generators_of,
+            file: &file.path,
+            added: &file.added,
+        })
         .collect();
     let rules = with(&loaded.rules, &proposals, wanted);
     let facts = Facts::read(&shard.schema, &rules).await?;
@@ -186,41 +191,90 @@ async fn checked(
 
 /// A rules file as it would be.
 struct NewFile {
-    schema: String,
     path: PathBuf,
     text: String,
+    databases: Databases,
+    generators_of: String,
+    /// Without rules: the generators alone.
+    has_rules: bool,
     added: Vec<Addition>,
 }
 
-fn files(tables: &[Surveyed], loaded: &Loaded, wanted: &Wanted) -> anyhow::Result<Vec<NewFile>> {
-    let mut by_schema: BTreeMap<&str, Vec<&Surveyed>> = BTreeMap::new();
-    for table in tables {
-        by_schema.entry(&table.schema).or_default().push(table);
+impl NewFile {
+    /// How many tables its new rules are for.
+    fn tables(&self) -> usize {
+        if self.has_rules { self.added.iter().map(|one| one.tables).sum() } else { 0 }
     }
+
+    /// What is new in it.
+    fn news(&self) -> String {
+        let generators = self.added.iter().filter(|one| one.makes_generator).count();
+        match (self.has_rules, self.tables()) {
+            (false, _) if generators == 1 => "1 generator is new".to_owned(),
+            (false, _) => format!("{generators} generators are new"),
+            (true, 1) => "1 table is new, with mode = \"off\"".to_owned(),
+            (true, tables) => format!("{tables} tables are new, with mode = \"off\""),
+        }
+    }
+}
+
+fn files(groups: &[Group<'_>], loaded: &Loaded, wanted: &Wanted) -> anyhow::Result<Vec<NewFile>> {
     let mut files = Vec::new();
-    for (schema, tables) in by_schema {
-        let added = additions(&tables, &loaded.rules);
-        if added.is_empty() {
-            continue;
-        }
-        let path = loaded.config.rules.path.join(file_name(schema));
-        let old = match fs::read_to_string(&path) {
-            Ok(old) => Some(old),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
+    for group in groups {
+        let added = additions(group, &loaded.rules);
+        let of_generators = Databases::One(group.generators_of.clone());
+        // A file has the generators of one schema.
+        let parts = if group.is_of_shards() {
+            let makes = added.iter().any(|one| one.makes_generator);
+            vec![(&group.databases, true, false), (&of_generators, false, true)]
+                .into_iter()
+                .filter(|(_, has_rules, _)| *has_rules || makes)
+                .collect()
+        } else {
+            vec![(&group.databases, true, true)]
         };
-        if let Some(other) = files.iter().find(|file: &&NewFile| file.path == path) {
-            let why = format!(
-                "the rules of {schema} and of {} would both be {}: write one by --schema, rename its file, then the other",
-                other.schema,
-                path.display()
-            );
-            return Err(Usage(why).into());
+        for (databases, has_rules, has_generators) in parts.into_iter().filter(|_| !added.is_empty()) {
+            let generators_of = &*group.generators_of;
+            let part = Part { databases, generators_of, has_rules, has_generators };
+            let name =
+                if has_generators { generators_of.to_owned() } else { format!("{generators_of}-shards") };
+            let path = loaded.config.rules.path.join(file_name(&name));
+            let text = new_text(&path, &part, &added, wanted, &files)?;
+            files.push(NewFile {
+                path,
+                text,
+                databases: databases.clone(),
+                generators_of: generators_of.to_owned(),
+                has_rules,
+                added: added.clone(),
+            });
         }
-        let text = text(&path, old.as_deref(), schema, &added, wanted)?;
-        files.push(NewFile { schema: schema.to_owned(), path, text, added });
     }
     Ok(files)
+}
+
+fn new_text(
+    path: &Path,
+    part: &Part<'_>,
+    added: &[Addition],
+    wanted: &Wanted,
+    others: &[NewFile],
+) -> anyhow::Result<String> {
+    let old = match fs::read_to_string(path) {
+        Ok(old) => Some(old),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
+    };
+    if let Some(other) = others.iter().find(|file| file.path == path) {
+        let why = format!(
+            "the rules of {} and of {} would both be {}: write one by --schema, rename its file, then the other",
+            part.databases.names().join(", "),
+            other.databases.names().join(", "),
+            path.display()
+        );
+        return Err(Usage(why).into());
+    }
+    Ok(text(path, old.as_deref(), part, added, wanted)?)
 }
 
 /// Whole: a running proxy that watches the folder never sees half of it.

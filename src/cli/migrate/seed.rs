@@ -38,7 +38,7 @@ pub(super) async fn run(args: &SeedArgs) -> anyhow::Result<ExitCode> {
     let mut reserves = Vec::new();
     for (generator, floor) in &floors {
         let name = generator.to_string();
-        if let Some(layout) = ticks::layout_of(loaded, &name) {
+        if let Some(layout) = &ticks::layout_of(loaded, &name) {
             if args.dry_run {
                 println!("{name} would begin at {} on every node", layout.time_of(*floor));
             } else {

@@ -193,7 +193,7 @@ fn shares_no_ids(rule: &Rule, rules: &RuleSet) -> Result<(), &'static str> {
     if rule.mode != Mode::On {
         return Ok(());
     }
-    match rules.generator(&rule.generator).map(|spec| &spec.kind) {
+    match rules.generator_of(rule).map(|spec| &spec.kind) {
         Some(GeneratorKind::Timestamp(_)) => Err(
             "its generator makes timestamps, and behind one the counter would go on among the ids to come; \
             give it a sequence of even ids first (docs/migrate.md), or write mode = \"off\" when nobody inserts through a proxy",

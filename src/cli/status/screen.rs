@@ -20,10 +20,11 @@ pub(super) fn screen(status: &Status) -> String {
 
 fn head(status: &Status) -> String {
     let about = &status.about;
-    let state = match (about.draining, status.ready) {
-        (true, _) => "draining",
-        (false, true) => "ready",
-        (false, false) => "NOT READY",
+    let state = match (about.draining, status.ready, status.degraded) {
+        (true, ..) => "draining",
+        (false, false, _) => "NOT READY",
+        (false, true, true) => "DEGRADED",
+        (false, true, false) => "ready",
     };
     format!(
         "{}  {state}, up {}, rowstamp {}\n{} before {}, store {}, {} rule{}\n",
@@ -47,7 +48,7 @@ fn troubles(status: &Status) -> String {
         Some(format!("{} is {}: {}\n", generator.name, generator.state, generator.trouble.as_ref()?))
     });
     let rules = (status.rules.good == Some(false)).then(|| {
-        "older rules act: those that were read last could not be put in force (the log says why)\n".to_owned()
+        "older rules act: those that were read last could not be activated (the log says why)\n".to_owned()
     });
     let fine: Vec<_> =
         status.checks.iter().filter(|check| check.trouble.is_none()).map(|check| &*check.name).collect();
@@ -249,14 +250,14 @@ shop.orders  open     2.5   1,234    8,766  58 min 26 s  9,223,372,036,854,765,8
     fn what_is_wrong_is_said_first() {
         let mut status = status();
         status.ready = false;
-        status.checks = vec![Check { name: "store".into(), trouble: Some("it does not answer".into()) }];
+        status.checks = vec![Check::needed("backend", Some("it does not answer".into()))];
         status.generators[0].state = "stopped".into();
         status.generators[0].trouble = Some("its layout ended".into());
         status.fleet.trouble = Some("the store does not answer".into());
         let shown = screen(&status);
         for told in [
             "db1:3307  NOT READY, up",
-            "\nstore: it does not answer\nshop.events is stopped: its layout ended\n",
+            "\nbackend: it does not answer\nshop.events is stopped: its layout ended\n",
             "the proxies on this store are not known: the store does not answer\n",
         ] {
             assert!(shown.contains(told), "{told}\n{shown}");

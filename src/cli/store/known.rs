@@ -47,8 +47,8 @@ async fn one(schema: &Schema, rule: &Rule, table: &str) -> Result<Option<Known>,
 /// not known.
 pub(super) async fn far(loaded: &Loaded, name: &str, bound: u64, to: u64) -> Option<Far> {
     let spec = loaded.rules.generator_named(name);
-    let sequence = match spec.map(|spec| &spec.kind) {
-        Some(GeneratorKind::Sequence(sequence)) => sequence.clone(),
+    let sequence = match spec.map(|spec| spec.kind) {
+        Some(GeneratorKind::Sequence(sequence)) => sequence,
         _ => SequenceSpec::default(),
     };
     let tables = match control(&loaded.config) {

@@ -58,7 +58,7 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
     let loaded = load_file(&args.config.config)?;
     let Some(name) = &args.generator else { bail!("name the generator to raise") };
     let operator = OperatorStore::open(&loaded.config).await?;
-    if let Some(layout) = ticks::layout_of(&loaded, name)
+    if let Some(layout) = &ticks::layout_of(&loaded, name)
         && args.above_tables
     {
         let mut floors =
@@ -119,7 +119,7 @@ async fn be_a_sequence(operator: &OperatorStore, loaded: &Loaded, name: &str) ->
     let stored = found.map(|found| decode::<GeneratorRecord>(&key, &found.value)).transpose()?;
     let spec = loaded.rules.generator_named(name);
     let is_timestamp = stored.as_ref().is_some_and(|record| record.kind == "timestamp")
-        || spec.is_some_and(|spec| matches!(spec.kind, GeneratorKind::Timestamp(_)));
+        || spec.as_ref().is_some_and(|spec| matches!(spec.kind, GeneratorKind::Timestamp(_)));
     if is_timestamp {
         let why = "is of kind timestamp, whose bounds are times, not ids; write --above-tables";
         return Err(Usage(format!("{name} {why}")).into());
@@ -180,7 +180,7 @@ pub(in crate::cli) async fn floors_on(
         if !shape.is_some_and(|shape| shape.columns.iter().any(|column| has_column(&column.name))) {
             bail!("{}: table {}.{table} has no column {}", rule.origin, rule.schema, rule.column);
         }
-        let bound = match rules.generator(&rule.generator).map(|spec| &spec.kind) {
+        let bound = match rules.generator_of(&rule).map(|spec| &spec.kind) {
             Some(GeneratorKind::Timestamp(timestamp)) => {
                 let column = (rule.schema.as_str(), table.as_str(), rule.column.as_str());
                 ticks::tick_above(schema, column, &timestamp.layout).await?

@@ -15,19 +15,28 @@ use anyhow::bail;
 use super::raise::RaiseArgs;
 use crate::cli::Usage;
 use crate::cli::store::{raise, ticks};
-use crate::config::{Loaded, load_file};
+use crate::config::load_file;
 use crate::ids::bound_of;
 use crate::ids::sequence::Seed;
 use crate::opened::store::OperatorStore;
-use crate::rules::model::{GeneratorKind, GeneratorName};
+use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec};
 use crate::store::Key;
 use crate::store::etcd::QUIET;
 
 pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
     let loaded = &load_file(&args.config.config)?;
     let (to, others_stopped) = (args.to, args.others_stopped);
-    let seeds = seeds(loaded, to)?;
+    let mut seeds = BTreeMap::new();
+    for spec in loaded.rules.specs() {
+        seeds.extend(seed(spec, to)?);
+    }
     let operator = OperatorStore::open(&loaded.config).await?;
+    // Those that were made for tables are known to the store alone.
+    for name in operator.names(Key::GENERATORS).await? {
+        if let Some(spec) = loaded.rules.generator_named(&name) {
+            seeds.extend(seed(&spec, to)?);
+        }
+    }
     if let Some(to) = to.filter(|_| !args.yes) {
         for (name, _) in seeds.iter().filter(|(_, seed)| **seed == Seed::None) {
             let from = bound_of(&*operator.store, &name.to_string()).await?;
@@ -53,7 +62,7 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
             (Seed::None, Some(to)) => to,
             _ => floors.get(name).copied().unwrap_or(1),
         };
-        let said = match ticks::layout_of(loaded, &name.to_string()) {
+        let said = match &ticks::layout_of(loaded, &name.to_string()) {
             Some(layout) => ticks::raise(&operator, name, layout, bound).await?,
             None => raise::raise(&operator, &name.to_string(), bound).await?,
         };
@@ -72,23 +81,18 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All generators of the rules; an error where one cannot be raised with what is known.
-fn seeds(loaded: &Loaded, to: Option<u64>) -> anyhow::Result<BTreeMap<GeneratorName, Seed>> {
-    let mut seeds = BTreeMap::new();
-    for spec in loaded.rules.generators() {
-        let (name, origin) = (&spec.name, &spec.origin);
-        let GeneratorKind::Sequence(sequence) = &spec.kind else {
-            seeds.insert(name.clone(), Seed::Tables);
-            continue;
-        };
-        if sequence.seed == Seed::None && to.is_none() {
-            let why =
-                "has seed = \"none\": its tables are not asked; write --to with a bound above all its ids";
-            return Err(Usage(format!("{origin}: {name} {why}")).into());
-        }
-        seeds.insert(name.clone(), sequence.seed);
+/// Of a generator of the rules, unless it only stands for those of tables; an error where it cannot be raised with what is known.
+fn seed(spec: &GeneratorSpec, to: Option<u64>) -> anyhow::Result<Option<(GeneratorName, Seed)>> {
+    let (name, origin) = (&spec.name, &spec.origin);
+    let seed = match &spec.kind {
+        GeneratorKind::Sequence(sequence) => sequence.seed,
+        GeneratorKind::Timestamp(_) => Seed::Tables,
+    };
+    if seed == Seed::None && to.is_none() {
+        let why = "has seed = \"none\": its tables are not asked; write --to with a bound above all its ids";
+        return Err(Usage(format!("{origin}: {name} {why}")).into());
     }
-    Ok(seeds)
+    Ok((!name.is_template()).then(|| (name.clone(), seed)))
 }
 
 async fn wait(time: Duration) {

@@ -10,9 +10,9 @@ use crate::rules::model::{GeneratorKind, GeneratorName};
 use crate::schema::Schema;
 
 /// The layout of a generator of the rules; `None`: it is a sequence, or there is none of that name.
-pub(in crate::cli) fn layout_of<'a>(loaded: &'a Loaded, name: &str) -> Option<&'a Layout> {
-    match &loaded.rules.generator_named(name)?.kind {
-        GeneratorKind::Timestamp(timestamp) => Some(&timestamp.layout),
+pub(in crate::cli) fn layout_of(loaded: &Loaded, name: &str) -> Option<Layout> {
+    match loaded.rules.generator_named(name)?.kind {
+        GeneratorKind::Timestamp(timestamp) => Some(timestamp.layout),
         GeneratorKind::Sequence(_) => None,
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::cli::store::known;
 use crate::cli::{ConfigArg, EXIT_FOUND};
-use crate::config::{Loaded, load_file};
+use crate::config::{Loaded, load_file, load_other_file};
 use crate::ids::layout::{Layout, Moment};
 use crate::ids::reach::Reach;
 use crate::ids::{ID_MAX, bound_of};
@@ -61,7 +61,7 @@ pub struct MoveArgs {
     #[command(flatten)]
     pub config: ConfigArg,
     /// The configuration whose store is read. That store is marked: it is refused from then on,
-    /// until the bounds are moved back.
+    /// until the bounds are moved back. Keys in the environment are not meant for it.
     #[arg(long, value_name = "FILE")]
     pub from: PathBuf,
 }
@@ -163,7 +163,7 @@ async fn be_near(
 }
 
 pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
-    let (loaded, other) = (load_file(&args.config.config)?, load_file(&args.from)?);
+    let (loaded, other) = (load_file(&args.config.config)?, load_other_file(&args.from)?);
     let from = args.from.display().to_string();
     let source = OperatorStore::open_as_it_is(&other.config).await?;
     be_quiet(&source, &from).await?;

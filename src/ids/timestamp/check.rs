@@ -35,7 +35,7 @@ impl Timestamp {
             let held = if ours > theirs { Held::Ahead(apart) } else { Held::Behind(apart) };
             state.held = Some(held);
             if before == Held::Unread {
-                tracing::error!(generator = %self.name, "{held}: no ids are issued until that is mended");
+                tracing::error!(generator = %self.name, "{held}: no ids are issued until that is fixed");
             }
             return Some(held);
         }

@@ -219,7 +219,7 @@ async fn a_clock_that_goes_back_changes_nothing() {
         }
         assert_eq!(begin.elapsed(), Duration::ZERO);
     }
-    // So does a restart, whatever the clock says: the sequence does not begin anew in a tick that was used.
+    // So does a restart, whatever the clock says: the sequence does not begin again in a tick that was used.
     drop(generator);
     let reserved = bound(&store, 3);
     let generator = try_open(&store, by("snowflake"), 3, 0, &clock).await.unwrap();

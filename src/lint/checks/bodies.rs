@@ -4,12 +4,12 @@ use crate::lint::checks::counters::are_apart;
 use crate::lint::checks::grants::dialect_server;
 use crate::lint::checks::views;
 use crate::lint::finding::{Code, Finding, Where};
-use crate::lint::scan::{Inserted, Scan, scan};
 use crate::lint::survey::{Live, Survey};
 use crate::rules::model::GeneratorKind;
 use crate::schema::facts::{Body, BodyKind};
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 use crate::sql::name::same_column;
+use crate::sql::scan::{Inserted, Scan, scan};
 
 pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     if survey.tables.is_empty() {
@@ -162,7 +162,8 @@ fn is_apart(survey: &Survey<'_>, live: &Live<'_>) -> bool {
 
 fn sets_id(body: &Body, live: &Live<'_>) -> Finding {
     let why = format!(
-        "{}: it assigns NEW.{}: the row may get another id than the one that the application is told",
+        "{}: it assigns NEW.{}: the row may get another id than the generator's, which without AUTO_INCREMENT the \
+         application is not told",
         kind(body),
         live.rule.column
     );

@@ -2,6 +2,7 @@
 
 use crate::lint::finding::{Code, Finding};
 use crate::lint::survey::{Live, Survey};
+use crate::rules::model::Unavailable;
 use crate::schema::facts::ColumnFacts;
 
 /// Types that ids can be stored in, though they are no integers.
@@ -31,6 +32,7 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
         };
         found.extend(kind(live, column));
         found.extend(default(live, column));
+        found.extend(native(live, column));
     }
 }
 
@@ -48,6 +50,17 @@ fn missing(live: &Live<'_>) -> Finding {
         None => format!("correct the rule's column; the table has {}", names.join(", ")),
     };
     Finding::error(Code::ColumnMissing, live.place().column(&live.rule.column), why, remedy)
+}
+
+/// The server is to number rows that there are no ids for.
+fn native(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
+    if live.rule.unavailable == Unavailable::Refuse || column.shape.auto_increment {
+        return None;
+    }
+    let why = "unavailable = \"native\" has the server number rows while there are no ids, and the column is not AUTO_INCREMENT: \
+               such INSERTs are refused (1467)";
+    let remedy = "keep AUTO_INCREMENT on the column, or write unavailable = \"refuse\"";
+    Some(Finding::error(Code::NativeWithoutCounter, live.column_place(column), why, remedy))
 }
 
 fn kind(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {

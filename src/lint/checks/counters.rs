@@ -28,11 +28,11 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
 
 fn kept(live: &Live<'_>, column: &ColumnFacts) -> Finding {
     let why = format!(
-        "{} is AUTO_INCREMENT still: a writer past the proxy takes ids of its counter, and they collide later",
+        "{} is AUTO_INCREMENT still: a writer past the proxy takes ids of its counter, and INSERTs through the proxy then fail with 1062",
         column.shape.name
     );
     let remedy = format!("when all writers use the proxy: {} (docs/migrate.md)", live.step("drop"));
-    Finding::note(Code::AutoIncrementKept, live.column_place(column), why, remedy)
+    Finding::warning(Code::AutoIncrementKept, live.column_place(column), why, remedy)
 }
 
 fn gcd(a: u64, b: u64) -> u64 {

@@ -114,7 +114,7 @@ fn part(line: &str, token: Token) -> Option<String> {
 }
 
 /// A schema's name with `%`, `_` and `\` as LIKE has them.
-fn like(pattern: &str, name: &str) -> bool {
+pub(super) fn like(pattern: &str, name: &str) -> bool {
     let name: Vec<char> = name.to_lowercase().chars().collect();
     // Whether what is read of the pattern so far matches so many characters of the name.
     let mut matches = vec![false; name.len() + 1];

@@ -1,5 +1,6 @@
 //! What is looked at, one subject a file. Each adds what it finds.
 
+pub(super) mod accounts;
 pub(super) mod bodies;
 pub(super) mod columns;
 pub(super) mod counters;

@@ -23,6 +23,16 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
 fn of_rule(survey: &Survey<'_>, rule: &Rule) -> Option<Finding> {
     let (facts, case) = (survey.facts, survey.facts.case);
     let place = Where::table(&rule.schema, &rule.table).at(&rule.origin);
+    if rule.of_schemas.is_some() {
+        return unmatched(survey, rule).then(|| {
+            let why = format!(
+                "no table of a database like {:?} matches {:?}, as far as the control account sees them",
+                rule.schema, rule.table
+            );
+            let remedy = "correct the patterns, or GRANT SELECT, SHOW VIEW on these databases to the account";
+            Finding::warning(Code::PatternUnmatched, place, why, remedy)
+        });
+    }
     let sees = facts.schemas.iter().any(|name| case.folded(name) == case.folded(&rule.schema));
     if !sees {
         let why =
@@ -58,17 +68,23 @@ fn of_rule(survey: &Survey<'_>, rule: &Rule) -> Option<Finding> {
 /// Whether no table is this pattern's, nor claimed by it.
 fn unmatched(survey: &Survey<'_>, rule: &Rule) -> bool {
     let case = survey.facts.case;
+    let is_same = |found: &Rule| (&found.origin, found.written()) == (&rule.origin, rule.written());
     let is_mine = |table: &TableFacts| match survey.rules.find(case, &table.schema, &table.name) {
-        Ok(found) => found.is_some_and(|found| found.origin == rule.origin),
-        Err(two) => two.first.origin == rule.origin || two.second.origin == rule.origin,
+        Ok(found) => found.is_some_and(|found| is_same(&found)),
+        Err(two) => is_same(&two.first) || is_same(&two.second),
     };
     !survey.facts.tables.iter().any(|table| table.is_base() && is_mine(table))
 }
 
 /// All tables that the pattern passes over, in one finding.
 fn passes(survey: &Survey<'_>, rule: &Rule) -> Option<Finding> {
-    let mine = survey.passed.iter().filter(|(of, _)| of.origin == rule.origin);
-    let names: Vec<&str> = mine.map(|(_, table)| table.name.as_str()).collect();
+    let is_same = |found: &Rule| (&found.origin, found.written()) == (&rule.origin, rule.written());
+    let mine = survey.passed.iter().filter(|(of, _)| is_same(of));
+    let name = |table: &TableFacts| match rule.of_schemas {
+        Some(_) => format!("{}.{}", table.schema, table.name),
+        None => table.name.clone(),
+    };
+    let names: Vec<String> = mine.map(|(_, table)| name(table)).collect();
     let place = Where::table(&rule.schema, &rule.table).at(&rule.origin);
     let column = &rule.column;
     let (without, any) = if rule.is_auto() {
@@ -79,7 +95,7 @@ fn passes(survey: &Survey<'_>, rule: &Rule) -> Option<Finding> {
     };
     let all = names.join(", ");
     let count = names.len();
-    if survey.tables.iter().any(|live| live.rule.origin == rule.origin) {
+    if survey.tables.iter().any(|live| is_same(&live.rule)) {
         let why = format!("{count} of its tables have {without}, and no ids: {all}");
         let remedy = "if one of them should have ids, give it a rule of its own that names its column";
         return (count > 0).then(|| Finding::note(Code::PatternPasses, place, why, remedy));
@@ -148,9 +164,10 @@ fn ambiguous(survey: &Survey<'_>) -> Vec<Finding> {
     let claimed = facts.tables.iter().filter(|table| table.is_base());
     let two = claimed.filter_map(|table| {
         let two = survey.rules.find(facts.case, &table.schema, &table.name).err()?;
+        let [first, second] = two.claims();
         let why = format!(
-            "{:?} ({}) and {:?} ({}) both claim it: its INSERTs are refused",
-            two.first.table, two.first.origin, two.second.table, two.second.origin
+            "{first:?} ({}) and {second:?} ({}) both claim it: its INSERTs are refused",
+            two.first.origin, two.second.origin
         );
         let place = Where::table(&table.schema, &table.name).at(&two.second.origin);
         let remedy = format!("give it a rule of its own: [tables.{:?}]", table.name);

@@ -14,8 +14,8 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     }
     let server = &survey.facts.server;
     if server.is_on("log_bin") && server.variable("binlog_format").eq_ignore_ascii_case("STATEMENT") {
-        let why = "INSERT ... SELECT into ruled tables is refused while statements are logged: a replica may number the rows \
-                   differently";
+        let why = "INSERT ... SELECT and LOAD into ruled tables, and expressions as ids, are refused while statements are logged: a replica \
+                   may number the rows differently";
         let remedy = "SET GLOBAL binlog_format = ROW (or MIXED)";
         found.push(Finding::warning(Code::BinlogStatement, Where::object("binlog_format"), why, remedy));
     }
@@ -30,7 +30,7 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     }
     if server.shares_connections {
         let why = "sessions share connections behind MySQL Router, which refuses LAST_INSERT_ID() in texts (error 3566): INSERT ... SELECT \
-                   into ruled tables, and ON DUPLICATE KEY UPDATE of one row without AUTO_INCREMENT, are refused unless they are prepared";
+                   and LOAD into ruled tables, expressions as ids, and ON DUPLICATE KEY UPDATE of one row without AUTO_INCREMENT, are refused unless they are prepared";
         let remedy = "connection_sharing = 0 in the Router's configuration, if applications need these";
         found.push(Finding::warning(
             Code::ConnectionsShared,

@@ -65,7 +65,7 @@ fn replication(server: &ServerFacts) -> Option<Finding> {
     let is_enabled =
         ["master", "source"].iter().any(|role| server.is_on(&format!("rpl_semi_sync_{role}_enabled")));
     let why = if is_enabled {
-        format!("{who}, and semi-synchronous replication is on but not in force: no replica acknowledges")
+        format!("{who}, and semi-synchronous replication is on but not active: no replica acknowledges")
     } else {
         format!("{who}, and a commit waits for none")
     };

@@ -11,6 +11,11 @@ fn the_column() {
     let counted = other.column(|column| column.shape.auto_increment = true);
     counted.says(Code::ColumnMissing, Error, "write column = \"id\", which is its AUTO_INCREMENT");
 
+    Case::new().check(Code::NativeWithoutCounter, None);
+    let native = Case::new().rules("column = 'id'", "column = 'id'\nunavailable = 'native'");
+    native.says(Code::NativeWithoutCounter, Error, "keep AUTO_INCREMENT on the column");
+    native.column(|column| column.shape.auto_increment = true).check(Code::NativeWithoutCounter, None);
+
     Case::new().check(Code::ColumnGenerated, None);
     Case::new().column(|column| column.shape.generated = true).check(Code::ColumnGenerated, Some(Error));
 }
@@ -179,7 +184,7 @@ fn what_stray_writers_leave() {
     kept(loose()).check(Code::StrayZero, None);
 
     Case::new().check(Code::AutoIncrementKept, None);
-    kept(Case::new()).says(Code::AutoIncrementKept, Note, "migrate sql --step drop --table 'shop.orders'");
+    kept(Case::new()).says(Code::AutoIncrementKept, Warning, "migrate sql --step drop --table 'shop.orders'");
     kept(Case::new())
         .rules("column = 'id'", "column = 'id'\nmode = 'off'")
         .check(Code::AutoIncrementKept, None);

@@ -90,3 +90,53 @@ fn tables_that_a_pattern_passes_over() {
     let exact = Case::new().rules("column = 'id'", "column = 'auto'");
     exact.says(Code::ColumnMissing, Error, "name the rule's column; the table has id");
 }
+
+#[test]
+fn patterns_of_schemas() {
+    let of = |schema: &str, table: &str| {
+        let rules =
+            format!("schema = '{schema}'\n[tables.'{table}']\ncolumn = 'id'\ngenerator = '{{table}}'\n");
+        Case::new().only_rules(&rules)
+    };
+    let with_more = |facts: &mut Facts| {
+        facts.schemas.extend(["shop_2".to_owned(), "crm".to_owned()]);
+        for schema in ["shop_2", "crm"] {
+            let (mut lacks, mut other) = (table("lacks", "bigint"), table("orders", "bigint"));
+            (lacks.schema, other.schema) = (schema.to_owned(), schema.to_owned());
+            "no".clone_into(&mut lacks.columns[0].shape.name);
+            facts.tables.extend([lacks, other]);
+        }
+    };
+    for table in ["*", "orders", "o*"] {
+        let case = of("s?op*", table);
+        for code in [Code::SchemaMissing, Code::TableMissing, Code::PatternUnmatched, Code::PatternPasses] {
+            case.check(code, None);
+        }
+    }
+    of("shop*", "*").facts(with_more).says(
+        Code::PatternPasses,
+        Note,
+        "1 of its tables have no column id of a type for ids, and no ids: shop_2.lacks",
+    );
+    of("crm_*", "*").facts(with_more).says(
+        Code::PatternUnmatched,
+        Warning,
+        "no table of a database like \"crm_*\" matches \"*\", as far as the control account sees them",
+    );
+    of("shop*", "items").check(Code::PatternUnmatched, Some(Warning));
+    // The generator that is made for a table is judged as if it were written.
+    let stored = |name: &str| {
+        let mut case = of("s*", "*").bound(7);
+        let records = case.store.generators.as_mut().unwrap();
+        let mut record = records.remove("shop.g").unwrap();
+        record.kind = "timestamp".to_owned();
+        records.insert(name.to_owned(), record);
+        case
+    };
+    stored("shop.orders").check(Code::GeneratorDiffers, Some(Error));
+    stored("shop.other").check(Code::GeneratorDiffers, None);
+    // Two files claim it.
+    let both = "[tables.'*s']\ncolumn = 'id'\ngenerator = '{table}'\n";
+    let two = of("s*", "o*").more_rules(both);
+    two.says(Code::TableAmbiguous, Error, "\"*s\" (rules.toml:5) and \"o*\" (rules.toml:2) both claim it");
+}

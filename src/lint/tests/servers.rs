@@ -61,7 +61,7 @@ fn a_store_on_a_server() {
     on_mysql(&[("log_bin", "ON")], 0).says(Code::StoreAsync, Warning, "its binary log is on");
     on_mysql(&[("log_bin", "ON")], 2).says(Code::StoreAsync, Warning, "2 replicas are connected");
     on_mysql(&semi, 1).check(Code::StoreAsync, None);
-    on_mysql(&semi[..2], 1).says(Code::StoreAsync, Warning, "on but not in force");
+    on_mysql(&semi[..2], 1).says(Code::StoreAsync, Warning, "on but not active");
     let galera = [("log_bin", "ON"), ("wsrep_on", "ON"), ("wsrep_cluster_address", "gcomm://a")];
     on_mysql(&galera, 0).check(Code::StoreAsync, None);
     let group = [("log_bin", "ON"), ("group_replication_group_name", "8a94f357")];

@@ -47,9 +47,9 @@ fn about_keys(family: &Family) -> Vec<String> {
         "from the first DROP FOREIGN KEY to the last ADD CONSTRAINT rows without a parent are taken, and nothing cascades or is",
         "refused when a parent goes. A table whose key comes back is read whole, while writers to it wait.",
         "Keep what this prints (| tee widen.sql | mysql): the server knows nothing of a key that is gone. Where a statement fails,",
-        "go on with that one when its cause is mended, the SET lines in front; printed anew, keys that are gone would be missing.",
+        "go on with that one when its cause is fixed, the SET lines in front; printed again, keys that are gone would be missing.",
         "The SELECT in front fails with 1690, and nothing is done, where other keys than these lead here: there are new ones, or such as",
-        "the control account does not see (GRANT SELECT, SHOW VIEW there to it). Then print this anew.",
+        "the control account does not see (GRANT SELECT, SHOW VIEW there to it). Then print this again.",
         "To leave nothing unchecked, run this in front and UNLOCK TABLES behind: all wait then, readers too.",
     ]
     .map(str::to_owned)

@@ -45,7 +45,7 @@ enum Broken {
 /// of abstract ones. Only this process is let in. Needs a Tokio runtime, and lasts as long as that.
 pub fn open(settings: &Settings, address: &Address) -> Result<String, OpenError> {
     // Without the names of socket users: our own account may be one of them.
-    let context = LoginContext::new(bare(settings, address))?;
+    let context = LoginContext { serves_itself: true, ..LoginContext::new(bare(settings, address))? };
     let name = format!("rowstamp-{}-{:032x}", std::process::id(), rand::thread_rng().r#gen::<u128>());
     let listener = StdListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
     listener.set_nonblocking(true)?;

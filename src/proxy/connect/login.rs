@@ -19,10 +19,10 @@ use crate::mysql::capabilities::Capabilities;
 use crate::mysql::change_user::ChangeUser;
 use crate::mysql::error::parse_err;
 use crate::mysql::handshake::{self, ClientResponse, Greeting, ServerVersion};
-use crate::mysql::ok::{OkPacket, StateReport};
+use crate::mysql::ok::{OkPacket, Patch, StateReport};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::Forms;
-use crate::proxy::connect::backend;
+use crate::proxy::connect::backend::{self, Connected};
 use crate::proxy::connect::framing::Framing;
 use crate::proxy::connect::packet_io::{PacketStream, ReadError};
 use crate::proxy::connect::proxy_protocol::{self, Ends};
@@ -46,6 +46,8 @@ pub struct LoginContext {
     pub socket_users: SocketUsers,
     /// Which address is tried first.
     pub primary: Primary,
+    /// Whether those who log in are this process itself, and nobody else.
+    pub serves_itself: bool,
 }
 
 impl LoginContext {
@@ -58,6 +60,7 @@ impl LoginContext {
             own_key: Arc::default(),
             socket_users: SocketUsers::default(),
             primary: Primary::default(),
+            serves_itself: false,
         })
     }
 }
@@ -126,7 +129,8 @@ pub async fn run(client: Stream, ends: Option<Ends>, context: &LoginContext) -> 
     let limit = context.settings.limits.handshake_timeout;
     let result = timeout(limit, attempt(&mut client, ends, context)).await;
     let result = result.unwrap_or(Err(LoginError::Timeout));
-    if let Some(refusal) = result.as_ref().err().and_then(LoginError::refusal) {
+    let refusal = if context.serves_itself { LoginError::refusal_to_ourselves } else { LoginError::refusal };
+    if let Some(refusal) = result.as_ref().err().and_then(refusal) {
         let is_greeted = client.has_sent();
         let payload = if is_greeted { refusal.payload() } else { refusal.payload_before_greeting() };
         client.refuse(&payload).await;
@@ -145,10 +149,15 @@ async fn attempt(
     context: &LoginContext,
 ) -> Result<LoggedIn, LoginError> {
     let backend = &context.settings.backend;
-    let (mut stream, address) = backend::connect(backend, context.primary.get()).await?;
+    let Connected { mut stream, address, nth } = backend::connect(backend, &context.primary).await?;
     proxy_protocol::send(&mut stream, backend.send_proxy, ends).await.map_err(LoginError::Server)?;
     let mut server = PacketStream::new(stream);
-    let greeting = greeting(client, &mut server).await?;
+    let failed = |error: &LoginError| {
+        if let Some(failure) = error.of_connection() {
+            context.primary.note_failure(nth, failure, error.to_string());
+        }
+    };
+    let greeting = greeting(client, &mut server).await.inspect_err(failed)?;
     let ours = Framing::offered(&greeting, &context.settings);
     let has_tls = context.tls.listen.acceptor().is_some() && context.tls.backend.lets_offer(&greeting);
     let shown = greeting.shown(ours.with(Capabilities::SSL, has_tls));
@@ -167,7 +176,8 @@ async fn attempt(
         let request = response.ssl_request(capabilities).map_err(LoginError::ClientMalformed)?;
         server.write(&request).await.map_err(LoginError::Server)?;
         let Some(Stream::Plain(socket)) = server.take_stream() else { return Err(lost()) };
-        server.put_stream(tls::connect(connector, socket, address).await.map_err(LoginError::ServerTls)?);
+        let secured = tls::connect(connector, socket, address).await.map_err(LoginError::ServerTls);
+        server.put_stream(secured.inspect_err(failed)?);
     }
     let (Some(client_stream), Some(server_stream)) = (client.stream(), server.stream()) else {
         return Err(lost());
@@ -284,10 +294,8 @@ pub(in crate::proxy) async fn finish(
     strips_tracking: bool,
 ) -> Result<u16, LoginError> {
     let ok = OkPacket::parse(ok_packet, capabilities).map_err(LoginError::ServerMalformed)?;
-    client
-        .write(&ok.patched(None, if strips_tracking { StateReport::Nothing } else { StateReport::All }))
-        .await
-        .map_err(LoginError::Client)?;
+    let report = if strips_tracking { StateReport::Nothing } else { StateReport::All };
+    client.write(&ok.patched(Patch::state(report))).await.map_err(LoginError::Client)?;
     Ok(ok.status)
 }
 

@@ -15,9 +15,14 @@ const VALID_FOR: Duration = Duration::from_hours(3653 * 24);
 /// Clients whose clock is behind ours should not be turned away.
 const VALID_BEFORE: Duration = Duration::from_hours(24);
 
+/// Where certificate and key are, once they are made.
+pub(in crate::proxy) fn path(state_path: &Path) -> PathBuf {
+    state_path.join(FILE)
+}
+
 /// The path of the file that holds certificate and key; makes it if it is not there.
 pub(in crate::proxy) fn ensure(state_path: &Path) -> io::Result<PathBuf> {
-    let path = state_path.join(FILE);
+    let path = path(state_path);
     if path.try_exists()? {
         return Ok(path);
     }

@@ -1,50 +1,31 @@
 //! TLS on both sides, by the settings. The certificate of a proxy that was given none is
 //! `self_signed`'s.
 
+mod error;
+
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use rustls::server::WebPkiClientVerifier;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, ServerConfig,
+    SignatureScheme, WantsVerifier,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, rustls};
 
+pub use self::error::{FileError, TlsError};
 use crate::address::Address;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::handshake::Greeting;
 use crate::proxy::connect::self_signed;
 use crate::proxy::connect::stream::{Socket, Stream};
 use crate::proxy::settings::{BackendTls, BackendTlsMode, ListenTls, ListenTlsMode, Settings, TlsIdentity};
-
-/// Why TLS cannot be had as the settings want it. Each names the file and what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    #[error("{key} = {path:?} cannot be read: {error}; it must be a PEM file that this process may read")]
-    Pem { key: &'static str, path: PathBuf, error: pem::Error },
-    #[error("{key} = {path:?} holds no certificate: a PEM file with BEGIN CERTIFICATE is needed")]
-    NoCertificate { key: &'static str, path: PathBuf },
-    #[error("{key} = {path:?} cannot be used: {error}")]
-    Unusable { key: &'static str, path: PathBuf, error: rustls::Error },
-    #[error("{key} = {path:?} cannot verify certificates: {error}")]
-    Ca { key: &'static str, path: PathBuf, error: VerifierBuilderError },
-    #[error(
-        "backend.tls.mode = {mode:?} needs backend.tls.ca: the PEM file of the CA that signed the server's certificate"
-    )]
-    CaMissing { mode: &'static str },
-    #[error(
-        "no certificate can be made in state.path = {path:?}: {error}; make the folder writable, or set listen.tls.cert and key"
-    )]
-    SelfSigned { path: PathBuf, error: io::Error },
-    #[error("TLS: {0}")]
-    Versions(rustls::Error),
-}
 
 /// Both sides' TLS, made again when the settings are.
 #[derive(Clone)]
@@ -130,34 +111,34 @@ fn client_side(settings: &ListenTls, state_path: &Path) -> Result<ClientSide, Tl
 }
 
 fn acceptor(settings: &ListenTls, state_path: &Path) -> Result<TlsAcceptor, TlsError> {
-    let provider = provider();
-    let TlsIdentity { cert, key } = match &settings.identity {
+    let identity = match &settings.identity {
         Some(identity) => identity.clone(),
         None => self_signed::ensure(state_path)
             .map(|path| TlsIdentity { cert: path.clone(), key: path })
             .map_err(|error| TlsError::SelfSigned { path: state_path.to_owned(), error })?,
     };
-    let (chain, key) = (certificates("listen.tls.cert", &cert)?, private_key("listen.tls.key", &key)?);
-    let builder = ServerConfig::builder_with_provider(provider.clone());
+    acceptor_of(&identity, settings.client_ca.as_deref())
+}
+
+fn acceptor_of(identity: &TlsIdentity, client_ca: Option<&Path>) -> Result<TlsAcceptor, TlsError> {
+    let keys = ["listen.tls.cert", "listen.tls.key"];
+    let (chain, key) = (certificates(keys[0], &identity.cert)?, private_key(keys[1], &identity.key)?);
+    let builder = ServerConfig::builder_with_provider(provider());
     let builder = builder.with_safe_default_protocol_versions().map_err(TlsError::Versions)?;
-    let builder = match &settings.client_ca {
+    let builder = match client_ca {
         None => builder.with_no_client_auth(),
-        Some(ca) => {
-            let roots = Arc::new(roots("listen.tls.ca", ca)?);
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
-            builder.with_client_cert_verifier(verifier.map_err(|error| TlsError::Ca {
-                key: "listen.tls.ca",
-                path: ca.clone(),
-                error,
-            })?)
-        }
+        Some(ca) => builder.with_client_cert_verifier(client_verifier(ca)?),
     };
-    let config = builder.with_single_cert(chain, key).map_err(|error| TlsError::Unusable {
-        key: "listen.tls.cert",
-        path: cert,
-        error,
-    })?;
+    let config = builder.with_single_cert(chain, key);
+    let config = config.map_err(|error| TlsError::of_identity(keys, identity, error))?;
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn client_verifier(ca: &Path) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, TlsError> {
+    let key = "listen.tls.ca";
+    let roots = Arc::new(roots(key, ca)?);
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
+    verifier.map_err(|error| TlsError::of_file(key, ca, FileError::Verifier(error)))
 }
 
 fn server_side(settings: &BackendTls) -> Result<ServerSide, TlsError> {
@@ -171,18 +152,8 @@ fn server_side(settings: &BackendTls) -> Result<ServerSide, TlsError> {
             Verifier::ChainAndName(chain_verifier(settings, "verify_identity")?)
         }
     };
-    let builder = ClientConfig::builder_with_provider(provider());
-    let builder = builder.with_safe_default_protocol_versions().map_err(TlsError::Versions)?;
-    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
-    let config = match &settings.identity {
-        None => builder.with_no_client_auth(),
-        Some(TlsIdentity { cert, key }) => {
-            let chain = certificates("backend.tls.cert", cert)?;
-            builder
-                .with_client_auth_cert(chain, private_key("backend.tls.key", key)?)
-                .map_err(|error| TlsError::Unusable { key: "backend.tls.cert", path: cert.clone(), error })?
-        }
-    };
+    let keys = ["backend.tls.cert", "backend.tls.key"];
+    let config = client_config(Arc::new(verifier), keys, settings.identity.as_ref())?;
     let connector = TlsConnector::from(Arc::new(config));
     Ok(match settings.mode {
         BackendTlsMode::Preferred => ServerSide::Preferred(connector),
@@ -191,34 +162,83 @@ fn server_side(settings: &BackendTls) -> Result<ServerSide, TlsError> {
     })
 }
 
+/// `keys`: what the identity's certificate and its key are called in the configuration.
+fn client_config(
+    verifier: Arc<dyn ServerCertVerifier>,
+    keys: [&'static str; 2],
+    identity: Option<&TlsIdentity>,
+) -> Result<ClientConfig, TlsError> {
+    let builder: ConfigBuilder<ClientConfig, WantsVerifier> = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Versions)?;
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let Some(identity) = identity else { return Ok(builder.with_no_client_auth()) };
+    let (chain, key) = (certificates(keys[0], &identity.cert)?, private_key(keys[1], &identity.key)?);
+    let config = builder.with_client_auth_cert(chain, key);
+    config.map_err(|error| TlsError::of_identity(keys, identity, error))
+}
+
+/// What is wrong with the files of the settings. Nothing is made, and a file that cannot be read is the caller's to tell.
+pub fn faults(settings: &Settings) -> Vec<TlsError> {
+    let mut found = Vec::new();
+    let listen = &settings.listen_tls;
+    if listen.mode != ListenTlsMode::Disabled {
+        let (identity, ca) = (&listen.identity, listen.client_ca.as_deref());
+        found.extend(identity.as_ref().and_then(|identity| acceptor_of(identity, None).err()));
+        found.extend(ca.and_then(|ca| client_verifier(ca).err()));
+    }
+    found.extend(server_side(&settings.backend.tls).err());
+    found.retain(TlsError::is_of_content);
+    found
+}
+
+/// What is wrong with the certificate that was made on first start, where it is in use and there.
+pub fn self_made_fault(settings: &Settings) -> Option<TlsError> {
+    let (listen, path) = (&settings.listen_tls, self_signed::path(&settings.state_path));
+    if listen.mode == ListenTlsMode::Disabled || listen.identity.is_some() || !path.exists() {
+        return None;
+    }
+    acceptor_of(&TlsIdentity { cert: path.clone(), key: path }, None).err()
+}
+
+/// The same of the files with which another library speaks TLS. `keys`: of the CA, the certificate and its key.
+pub fn client_faults(keys: [&'static str; 3], ca: &Path, identity: Option<&TlsIdentity>) -> Vec<TlsError> {
+    let [ca_key, cert_key, key_key] = keys;
+    let ca_fault = roots(ca_key, ca).err();
+    let verifier = Arc::new(Verifier::Nothing(provider()));
+    let mut found: Vec<_> =
+        ca_fault.into_iter().chain(client_config(verifier, [cert_key, key_key], identity).err()).collect();
+    found.retain(TlsError::is_of_content);
+    found
+}
+
 fn chain_verifier(settings: &BackendTls, mode: &'static str) -> Result<Arc<WebPkiServerVerifier>, TlsError> {
     let ca = settings.ca.as_ref().ok_or(TlsError::CaMissing { mode })?;
     let roots = Arc::new(roots("backend.tls.ca", ca)?);
-    WebPkiServerVerifier::builder_with_provider(roots, provider()).build().map_err(|error| TlsError::Ca {
-        key: "backend.tls.ca",
-        path: ca.clone(),
-        error,
-    })
+    WebPkiServerVerifier::builder_with_provider(roots, provider())
+        .build()
+        .map_err(|error| TlsError::of_file("backend.tls.ca", ca, FileError::Verifier(error)))
 }
 
 fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let unreadable = |error| TlsError::Pem { key, path: path.to_owned(), error };
+    let unreadable = |error| TlsError::of_file(key, path, FileError::Pem(error));
     let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(unreadable)?.collect();
     let found = found.map_err(unreadable)?;
     if found.is_empty() {
-        return Err(TlsError::NoCertificate { key, path: path.to_owned() });
+        return Err(TlsError::of_file(key, path, FileError::NoCertificate));
     }
     Ok(found)
 }
 
 fn private_key(key: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| TlsError::Pem { key, path: path.to_owned(), error })
+    PrivateKeyDer::from_pem_file(path).map_err(|error| TlsError::of_file(key, path, FileError::of_key(error)))
 }
 
 fn roots(key: &'static str, path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(key, path)? {
-        roots.add(certificate).map_err(|error| TlsError::Unusable { key, path: path.to_owned(), error })?;
+        let added = roots.add(certificate);
+        added.map_err(|error| TlsError::of_file(key, path, FileError::Unusable(error)))?;
     }
     Ok(roots)
 }

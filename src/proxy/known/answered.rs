@@ -7,8 +7,16 @@ pub(in crate::proxy) struct Answer {
     pub(in crate::proxy) first: Vec<u8>,
     /// The first row, where there is one.
     pub(in crate::proxy) row: Option<Vec<u8>>,
-    /// Definitions of parameters and columns, where they are asked for.
-    pub(in crate::proxy) definitions: Vec<Vec<u8>>,
+    /// All of it, where that was asked for.
+    pub(in crate::proxy) table: Option<Table>,
+}
+
+/// A result, packet by packet, as the server sent it.
+#[derive(Debug, Default)]
+pub(in crate::proxy) struct Table {
+    pub(in crate::proxy) rows: Vec<Vec<u8>>,
+    /// What stands before the rows, and last what ends them.
+    pub(in crate::proxy) others: Vec<Vec<u8>>,
 }
 
 /// The server's error in place of an answer.

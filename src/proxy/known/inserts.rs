@@ -1,16 +1,16 @@
 //! What the OK packet of a ruled INSERT must say: the id that a native table would have reported.
 //! docs/design/inserts.md, "The insert id", has the rules; the differential tests hold each.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ids::range::block::{IdBlock, Spacing};
-use crate::mysql::ok::OkPacket;
+use crate::mysql::ok::{Filled, OkPacket};
 use crate::rewrite::plan::edit::Style;
-use crate::rewrite::plan::select::SelectPlan;
 use crate::rewrite::plan::target::Target;
-use crate::rewrite::plan::{InsertPlan, NewRows};
-use crate::rules::model::{Explicit, InsertId};
+use crate::rewrite::plan::{InsertPlan, LastId, NewRows};
+use crate::rules::model::InsertId;
 use crate::tables::Tables;
 use crate::tables::locks::SendBy;
 
@@ -22,6 +22,7 @@ pub(in crate::proxy) struct InsertReply {
     style: Style,
     /// `None`: it takes none, but its OK packet still shows an id that stands in its text.
     ids: Option<Ids>,
+    last: LastRow,
     rows: u32,
     new_rows: NewRows,
     /// CLIENT_FOUND_ROWS: an old row that stays as it is counts as an affected one.
@@ -33,26 +34,15 @@ pub(in crate::proxy) struct InsertReply {
     bulk: Option<InBulk>,
     pub(in crate::proxy) target: Arc<Target>,
     smallest: Smallest,
-    /// INSERT ... SELECT.
-    selected: Option<Selected>,
+    /// Of the statement that filled the stage.
+    more_warnings: i32,
+    /// The same, as its OK packet told of it.
+    filled: Option<Filled>,
     /// The version of the rules that it was planned under: the table stays locked while it is under
     /// way.
     tables: Arc<Tables>,
     /// Until when it may be sent, as far as was known when its ids were taken.
     send_by: SendBy,
-}
-
-/// What an INSERT ... SELECT was numbered with.
-#[derive(Debug, Clone, Copy)]
-struct Selected {
-    /// LAST_INSERT_ID() before it.
-    before_first: u64,
-    /// Its query brings ids.
-    brings_ids: bool,
-    /// They are stored, and the generator has not gone past them yet.
-    must_follow: bool,
-    /// Its answer has rows, whose columns have been sent before it may fail.
-    returns_rows: bool,
 }
 
 /// What differs in a bulk execution of several sets. A wrapper acts for each, and so shows the last
@@ -64,10 +54,31 @@ struct InBulk {
     none_is_zero: bool,
 }
 
+/// The id of the statement's last row. A native table reports it where no id was generated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LastRow {
+    Ours,
+    /// The client's own, as the table holds it.
+    Written(u64),
+    Unknown,
+}
+
+impl LastRow {
+    fn of(target: &Target, last: LastId) -> LastRow {
+        match last {
+            LastId::Generated => LastRow::Ours,
+            LastId::Written(id) => target.stored_id(id).map_or(LastRow::Unknown, LastRow::Written),
+            LastId::Bound(_) | LastId::Unknown => LastRow::Unknown,
+        }
+    }
+}
+
 /// What is known of the smallest of our ids that is in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Smallest {
+pub(in crate::proxy) enum Smallest {
     NotAsked,
+    /// The table could not be asked.
+    Unknown,
     None,
     Id(u64),
 }
@@ -95,7 +106,7 @@ pub(in crate::proxy) struct SmallestId {
     pub(in crate::proxy) ids: Ids,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(in crate::proxy) enum Settled {
     Leave,
     Patch { insert_id: u64 },
@@ -120,9 +131,19 @@ impl InsertReply {
         Some((&self.target, self.ids?))
     }
 
-    /// `found_rows`: CLIENT_FOUND_ROWS was negotiated.
+    /// Which of the ids the server names as a duplicate, in whatever language: the first thing between quotes is
+    /// the key's value, its parts by dashes.
+    pub(in crate::proxy) fn collided(&self, error: &str) -> Option<u64> {
+        let ids = self.ids?;
+        let value = error.split('\'').nth(1)?;
+        let mut numbers = value.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok());
+        numbers.find(|id| (ids.first..=ids.last).contains(id))
+    }
+
+    /// `last`: of the last row, as the statement is run. `found_rows`: CLIENT_FOUND_ROWS was
+    /// negotiated.
     pub(in crate::proxy) fn new(
-        insert: &InsertPlan,
+        (insert, last): (&InsertPlan, LastId),
         ids: Option<Ids>,
         found_rows: bool,
         tables: Arc<Tables>,
@@ -132,6 +153,7 @@ impl InsertReply {
             statement: insert.statement,
             style: insert.style,
             ids,
+            last: LastRow::of(&insert.target, last),
             rows: insert.rows,
             new_rows: insert.new_rows,
             found_rows,
@@ -140,7 +162,8 @@ impl InsertReply {
             bulk: None,
             target: insert.target.clone(),
             smallest: Smallest::NotAsked,
-            selected: None,
+            more_warnings: 0,
+            filled: None,
             tables,
             send_by,
         }
@@ -162,50 +185,38 @@ impl InsertReply {
         self.bulk.is_some_and(|bulk| bulk.none_is_zero)
     }
 
-    /// Of an INSERT ... SELECT.
-    pub(in crate::proxy) fn selected(
-        insert: &InsertPlan,
-        select: &SelectPlan,
-        ids: Ids,
-        found_rows: bool,
-        before_first: u64,
-        tables: Arc<Tables>,
+    /// The same of so many rows from a stage, into the table as it is by now.
+    pub(in crate::proxy) fn staged(
+        self,
+        target: Arc<Target>,
+        (rows, more_warnings, filled): (u64, i32, Filled),
     ) -> Self {
-        let brings_ids = select.id_place.is_some();
-        let must_follow = brings_ids && insert.target.rule.explicit == Explicit::Advance;
-        let returns_rows = select.returns_rows;
-        let selected = Some(Selected { before_first, brings_ids, must_follow, returns_rows });
-        InsertReply { selected, ..InsertReply::new(insert, Some(ids), found_rows, tables) }
+        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+        InsertReply { target, rows, more_warnings, filled: Some(filled), ..self }
     }
 
-    /// What LAST_INSERT_ID() said before an INSERT ... SELECT, which counts with it.
-    pub(in crate::proxy) fn counted_from(&self) -> Option<u64> {
-        self.selected.map(|selected| selected.before_first)
+    /// The statement that filled the stage.
+    pub(in crate::proxy) fn filled(&self) -> Option<Filled> {
+        self.filled
     }
 
-    /// Whether the generator is to go past ids that its query brought.
-    pub(in crate::proxy) fn must_follow(&self) -> bool {
-        self.selected.is_some_and(|selected| selected.must_follow)
+    /// Warnings that its own answer does not count, less those that it counts again.
+    pub(in crate::proxy) fn more_warnings(&self) -> i32 {
+        self.more_warnings
     }
 
-    pub(in crate::proxy) fn is_followed(&mut self) {
-        if let Some(selected) = &mut self.selected {
-            selected.must_follow = false;
-        }
-    }
-
-    /// Whether its answer has rows; `None`: it is no INSERT ... SELECT.
-    pub(in crate::proxy) fn selects_with_rows(&self) -> Option<bool> {
-        self.selected.map(|selected| selected.returns_rows)
-    }
-
-    pub(in crate::proxy) fn answered(&mut self, smallest: Option<u64>) {
-        self.smallest = smallest.map_or(Smallest::None, Smallest::Id);
+    pub(in crate::proxy) fn answered(&mut self, smallest: Smallest) {
+        self.smallest = smallest;
     }
 
     /// Whether the statement itself sets what `LAST_INSERT_ID()` shows.
     pub(in crate::proxy) fn sets_insert_id(&self) -> bool {
         self.bulk.is_none() && matches!(self.style, Style::Wrapped | Style::OdkuOne)
+    }
+
+    /// Whether its answer may leave an insert id that the server does not know.
+    pub(in crate::proxy) fn may_owe(&self) -> bool {
+        self.ids.is_some() && !self.sets_insert_id()
     }
 
     /// What the OK packet's insert id becomes.
@@ -218,32 +229,67 @@ impl InsertReply {
             (Style::OdkuNative, ..) => Settled::Leave,
             (_, 0, _) => without_id,
             (Style::OdkuOne | Style::OdkuLiteral, ..) => self.settle_odku(ok, without_id),
-            (Style::Literal, _, None) if self.none_is_zero() => Settled::Patch { insert_id: 0 },
-            (Style::Wrapped | Style::Literal, _, None) => Settled::Leave,
+            (Style::Wrapped | Style::Literal, _, None) => self.settle_written(ok),
             // Under a wrapper the server reports it too, unless a trigger inserted rows of its own.
             (Style::Wrapped, _, Some(ids)) => Settled::Patch { insert_id: ids.first },
+            (Style::Literal, _, Some(ids)) if self.target.trigger_writes_id() => self.settle_triggered(ids),
             (Style::Literal, affected, Some(ids)) => {
-                let is_new = self.rows == 1 && affected == 1;
-                let brings_ids = self.selected.is_some_and(|selected| selected.brings_ids);
                 let all_are_new = match self.new_rows {
-                    NewRows::All => !brings_ids,
-                    NewRows::SomeIgnored => self.selected.is_none() && affected == u64::from(self.rows),
+                    NewRows::All => true,
+                    NewRows::SomeIgnored => affected == u64::from(self.rows),
                     NewRows::SomeUpdated => false,
                 };
-                if all_are_new || is_new && !self.counts_old() {
+                if all_are_new || self.is_one_new(ok) {
                     return Settled::Patch { insert_id: ids.first };
                 }
-                // After a query the server reports what LAST_INSERT_ID() was put back to.
-                let is_put_back = self.selected.is_some() && self.new_rows != NewRows::All;
                 self.smallest(ids, |smallest| match smallest {
-                    // The first is in no row where REPLACE met it again.
-                    Some(_) if self.new_rows == NewRows::All => Settled::Patch { insert_id: ids.first },
                     Some(insert_id) => Settled::Patch { insert_id },
-                    None if self.none_is_zero() || is_put_back => Settled::Patch { insert_id: 0 },
-                    None => Settled::Leave,
+                    None if self.none_is_zero() => Settled::Patch { insert_id: 0 },
+                    None => self.settle_left_out(ok, ids),
                 })
             }
         }
+    }
+
+    /// A trigger may have written another id: then none was generated, as natively, and the server's own report is
+    /// right where the column is AUTO_INCREMENT.
+    fn settle_triggered(&self, ids: Ids) -> Settled {
+        if self.rows == 1 && self.target.keeps_auto_increment() {
+            return Settled::Leave;
+        }
+        self.smallest(ids, |smallest| {
+            smallest.map_or(Settled::Leave, |insert_id| Settled::Patch { insert_id })
+        })
+    }
+
+    /// No id was generated, and rows are affected. The server says so itself where the column is
+    /// AUTO_INCREMENT, or where the client's LAST_INSERT_ID(x) says otherwise.
+    fn settle_written(&self, ok: &OkPacket<'_>) -> Settled {
+        let otherwise = if self.none_is_zero() { Settled::Patch { insert_id: 0 } } else { Settled::Leave };
+        let LastRow::Written(insert_id) = self.last else { return otherwise };
+        if ok.insert_id == 0 && (self.new_rows != NewRows::SomeUpdated || self.is_one_new(ok)) {
+            return Settled::Patch { insert_id };
+        }
+        if ok.insert_id != 0 && !self.none_is_zero() {
+            return Settled::Leave;
+        }
+        // It was updated in place of the last row, or stored, or else the last row met another.
+        let only = Ids { first: insert_id, last: insert_id, spacing: Spacing::by(NonZeroU64::MIN) };
+        self.smallest(only, |found| found.map_or(otherwise, |insert_id| Settled::Patch { insert_id }))
+    }
+
+    /// IGNORE has left out all rows whose id is ours, and not all others.
+    fn settle_left_out(&self, ok: &OkPacket<'_>, ids: Ids) -> Settled {
+        match self.last {
+            _ if ok.insert_id != 0 || self.new_rows != NewRows::SomeIgnored => Settled::Leave,
+            LastRow::Ours => Settled::Patch { insert_id: ids.last },
+            LastRow::Written(insert_id) => Settled::Patch { insert_id },
+            LastRow::Unknown => Settled::Leave,
+        }
+    }
+
+    fn is_one_new(&self, ok: &OkPacket<'_>) -> bool {
+        self.rows == 1 && ok.affected_rows == 1 && !self.counts_old()
     }
 
     /// One row, inserted or met by `id=LAST_INSERT_ID(id)`; at least one affected row.
@@ -260,8 +306,12 @@ impl InsertReply {
             Some(ids) => self.smallest(ids, |smallest| {
                 smallest.map_or(unchanged, |insert_id| Settled::Patch { insert_id })
             }),
-            // An id of the client's own, which a table without AUTO_INCREMENT does not report.
-            None if ok.insert_id == 0 || !self.counts_old() => Settled::Leave,
+            // What was added to the list tells that no row was met.
+            None if ok.insert_id == 0 => match self.last {
+                LastRow::Written(insert_id) => Settled::Patch { insert_id },
+                LastRow::Ours | LastRow::Unknown => Settled::Leave,
+            },
+            None if !self.counts_old() => Settled::Leave,
             None => unchanged,
         }
     }
@@ -274,6 +324,7 @@ impl InsertReply {
     fn smallest(&self, ids: Ids, known: impl FnOnce(Option<u64>) -> Settled) -> Settled {
         match self.smallest {
             Smallest::NotAsked => Settled::Ask(SmallestId { target: self.target.clone(), ids }),
+            Smallest::Unknown => Settled::Leave,
             Smallest::None => known(None),
             Smallest::Id(id) => known(Some(id)),
         }
@@ -286,7 +337,9 @@ impl InsertReply {
             _ if !self.returning => Settled::Leave,
             (Style::Wrapped, Some(ids)) if self.bulk.is_some() => Settled::Patch { insert_id: ids.first },
             (_, None) | (Style::Wrapped | Style::OdkuOne, _) => Settled::Leave,
-            (Style::Literal, Some(ids)) if self.new_rows == NewRows::All => {
+            (Style::Literal, Some(ids))
+                if self.new_rows == NewRows::All && !self.target.trigger_writes_id() =>
+            {
                 Settled::Patch { insert_id: ids.first }
             }
             (_, Some(ids)) => self.smallest(ids, |smallest| {
@@ -304,7 +357,10 @@ impl InsertReply {
             Style::OdkuOne => false,
             // Another's id (of an updated or an explicit row) reaches the packet, not the function.
             // Nor does that of a row of ours that was left out.
-            Style::Literal => (ids.first..=ids.last).contains(&insert_id) && self.smallest != Smallest::None,
+            Style::Literal => {
+                (ids.first..=ids.last).contains(&insert_id)
+                    && !matches!(self.smallest, Smallest::None | Smallest::Unknown)
+            }
             // A literal in an AUTO_INCREMENT column reaches the OK packet, not the function.
             Style::OdkuLiteral | Style::OdkuNative => affected_rows == 1 && insert_id == ids.first,
         };

@@ -4,6 +4,7 @@
 //! still lacks. `inserts` and `explicit` are what the proxy has to do when a statement is answered.
 
 pub(super) mod answered;
+pub(super) mod drawn;
 pub(super) mod explicit;
 pub(super) mod inserts;
 pub(super) mod moves;
@@ -16,3 +17,4 @@ pub(super) mod sql_prepared;
 pub(super) mod statements;
 pub(super) mod temporary;
 pub(super) mod tracking;
+pub(super) mod warned;

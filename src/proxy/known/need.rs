@@ -10,7 +10,7 @@ use crate::mysql::error::Refusal;
 use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::statements::Kept;
 use crate::rewrite::plan::target::Target;
-use crate::rewrite::plan::{self, Unreadable};
+use crate::rewrite::plan::{self, InsertPlan, Lookup, Unreadable};
 use crate::table_name::TableName;
 use crate::tables::Tables;
 
@@ -27,6 +27,12 @@ pub(in crate::proxy) enum Need {
     Temporary(TableName),
     /// The server's answer to this query.
     Value { question: Vec<u8> },
+    /// Which of the generators that calls draw from the server has a SEQUENCE of.
+    Sequences(Arc<Tables>),
+    /// Whether the server has a function of this name, which a call would be.
+    Function(&'static str),
+    /// Whether the server is still to generate the id that the client has set.
+    SetId,
     /// Whether the session's user may insert into this.
     Right(Arc<Target>),
     /// So many ids, which are not at hand.
@@ -54,6 +60,9 @@ pub(in crate::proxy) enum Unsent {
     /// It is decided again when this is known.
     Needs(Need),
     Refused(Refusal),
+    /// There are no ids to be had, for the reason that is named; the table keeps its AUTO_INCREMENT, and
+    /// its rule has the server number the rows then.
+    WithoutIds(String),
     /// The server's own error packet is its answer.
     Failed(Vec<u8>),
     /// The server says what is wrong with it.
@@ -97,13 +106,20 @@ const LOOKUPS_MAX: u32 = 100;
 #[derive(Debug, Default)]
 pub(in crate::proxy) struct Supplied {
     lookups: u32,
+    /// How much DDL had been seen when something was first looked up for the command. What comes later
+    /// is beside it, and does not have it look again.
+    since: Option<u64>,
     /// Columns that did not fit the text have been read again.
     pub(in crate::proxy) has_read_again: bool,
+    /// Tables whose columns were read again for their age.
+    read_for_age: Vec<TableName>,
     /// Ids that were waited for, or were at hand while others were waited for. Only the rules that
     /// they were taken under may use them. What is left is not issued.
     ids: Vec<(Arc<Tables>, Arc<Target>, IdBlock)>,
     /// Keeps ids that the client wrote from being issued while others are waited for.
     explicit: Vec<Explicit>,
+    /// Why there are no ids for it: the server is to number its rows.
+    pub(in crate::proxy) without_ids: Option<String>,
 }
 
 impl Supplied {
@@ -111,6 +127,39 @@ impl Supplied {
     pub(in crate::proxy) fn may_look(&mut self) -> bool {
         self.lookups += 1;
         self.lookups <= LOOKUPS_MAX
+    }
+
+    /// What a name means to the command; never waits.
+    pub(in crate::proxy) fn lookup(&self, tables: &Tables, schema: &str, table: &str) -> Lookup {
+        match self.since {
+            None => tables.lookup(schema, table),
+            Some(ddl) => tables.lookup_since(schema, table, ddl),
+        }
+    }
+
+    /// Something is looked up for the command. `is_first`: nothing of its session is under way before
+    /// it, whose DDL would have to be waited for.
+    pub(in crate::proxy) fn begin_looking(&mut self, tables: &Tables, is_first: bool) {
+        if is_first {
+            self.since.get_or_insert_with(|| tables.ddl_seen());
+        }
+    }
+
+    /// What is to be read again before a statement that names no columns goes on. Once for each table:
+    /// where it cannot be read, what is known has to do.
+    pub(in crate::proxy) fn outdated<'a>(
+        &mut self,
+        tables: &Tables,
+        mut inserts: impl Iterator<Item = &'a InsertPlan>,
+    ) -> Option<Need> {
+        let insert = inserts.find(|insert| insert.lists_none && tables.may_be_outdated(&insert.target))?;
+        let (schema, table) = insert.target.named();
+        let name = TableName::new(schema, table);
+        if self.read_for_age.contains(&name) || !self.may_look() {
+            return None;
+        }
+        self.read_for_age.push(name.clone());
+        Some(Need::Table { name, again: true })
     }
 
     pub(in crate::proxy) fn put(&mut self, tables: &Arc<Tables>, target: Arc<Target>, ids: IdBlock) {

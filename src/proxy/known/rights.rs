@@ -15,10 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memchr::memchr_iter;
 
+use crate::mysql::error::{err_payload, parse_err};
 use crate::proxy::known::answered::Answered;
 use crate::proxy::known::need::{Need, Unsent};
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, Plan};
+use crate::sql::name;
 use crate::table_name::TableName;
 
 /// Users and tables that are remembered; where there are more, all are asked about again.
@@ -90,6 +92,24 @@ fn denies(code: u16) -> bool {
     matches!(code, 1044 | 1142 | 1143 | 1227 | 1356 | 1370 | 1449)
 }
 
+/// The server's error 1143 of the id's column, which the client may not have named, and the grant that is missing. `None`: it is
+/// another error.
+pub(in crate::proxy) fn with_remedy(payload: &[u8], target: &Target) -> Option<Vec<u8>> {
+    const COLUMN_DENIED: u16 = 1143;
+    let (code, text) = parse_err(payload).filter(|(code, _)| *code == COLUMN_DENIED)?;
+    let privilege = text.split(' ').next().filter(|word| matches!(*word, "INSERT" | "SELECT" | "UPDATE"))?;
+    let id = target.id_column();
+    if !text.to_lowercase().contains(&format!(" for column '{}' ", id.to_lowercase())) {
+        return None;
+    }
+    let (schema, table) = target.named();
+    let [id, schema, table] = [id, schema, table].map(name::quoted);
+    let remedy = format!(
+        "{text}; rowstamp fills this column: GRANT {privilege} ({id}) ON {schema}.{table} TO the account"
+    );
+    Some(err_payload(code, *b"42000", &remedy))
+}
+
 impl Rights {
     pub(in crate::proxy) fn new(account: Account, all: Arc<Allowed>) -> Self {
         Rights { account, all, own: Vec::new(), answers: Vec::new() }
@@ -134,7 +154,8 @@ impl Rights {
         match answered {
             Ok(_) => self.note(target),
             Err(error) if denies(error.code) => {
-                self.answers.push((name_of(target), Answer::Denied(error.payload)));
+                let told = with_remedy(&error.payload, target).unwrap_or(error.payload);
+                self.answers.push((name_of(target), Answer::Denied(told)));
             }
             Err(_) => self.answers.push((name_of(target), Answer::Unsure)),
         }
@@ -153,14 +174,14 @@ impl Rights {
     /// Why no id may be taken for the packet, or not yet.
     pub(in crate::proxy) fn objection(&self, plan: &Plan, text: &[u8]) -> Option<Unsent> {
         let takes =
-            |insert: &&InsertPlan| insert.ids > 0 || !insert.explicit.is_empty() || insert.select.is_some();
+            |insert: &&InsertPlan| insert.ids > 0 || !insert.explicit.is_empty() || insert.stage.is_some();
         let mut asked = plan.inserts.iter().filter(takes);
         asked.find_map(|insert| {
             let target = &insert.target;
             if self.may_insert(target) {
                 return None;
             }
-            let takes_few = insert.ids <= UNASKED_IDS_MAX && insert.select.is_none();
+            let takes_few = insert.ids <= UNASKED_IDS_MAX && insert.stage.is_none();
             let name = name_of(target);
             match self.answers.iter().find(|(of, _)| *of == name) {
                 Some((_, Answer::Unsure)) => None,

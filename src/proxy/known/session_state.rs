@@ -10,14 +10,16 @@ use std::sync::Arc;
 
 use crate::mysql::ok::{OkPacket, StateChange, StateReport, Tracking, status};
 use crate::mysql::reader::Reader;
+use crate::proxy::known::drawn::DrawnBefore;
 use crate::proxy::known::moves::{DefaultDatabase, UnseenMoves};
 use crate::proxy::known::owed_insert_id::OwedInsertId;
 use crate::proxy::known::prepared_unseen::PreparedUnseen;
 use crate::proxy::known::sql_prepared::SqlPrepared;
 use crate::proxy::known::temporary::{Masked, TemporaryTables};
 use crate::proxy::known::tracking::Own;
+use crate::proxy::known::warned::Warned;
 use crate::rewrite::plan::effects::Effects;
-use crate::rules::mentions::{DefaultSchema, Mention};
+use crate::rules::mentions::{DefaultSchema, Mention, letters_of_ascii};
 use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
 use crate::tables::InForce;
 use crate::text_query::unhex;
@@ -38,6 +40,10 @@ pub(in crate::proxy) struct SessionState {
     pub(in crate::proxy) multi_statements: bool,
     /// Status bits of the last response.
     pub(in crate::proxy) status: u16,
+    /// What the server has reported last, to a client that lets it track: servers do by default.
+    reported_charset: Option<ClientCharset>,
+    /// The client may have had the server report it no longer.
+    may_miss_reports: bool,
     pub(in crate::proxy) temporary: TemporaryTables,
     pub(in crate::proxy) sql_prepared: SqlPrepared,
     pub(in crate::proxy) prepared_unseen: PreparedUnseen,
@@ -45,6 +51,14 @@ pub(in crate::proxy) struct SessionState {
     pub(in crate::proxy) rehearsed_prepared: SqlPrepared,
     /// `LAST_INSERT_ID()` should show this, and the server does not know it yet.
     pub(in crate::proxy) owed_insert_id: Option<OwedInsertId>,
+    /// The temporary table of an INSERT ... SELECT is still there: what drops it.
+    pub(in crate::proxy) stage: Option<Vec<u8>>,
+    /// Of the last statement, where the server does not show them all.
+    pub(in crate::proxy) warned: Option<Box<Warned>>,
+    /// The client has set `insert_id`, the id that the server generates next. An INSERT may have
+    /// used it since.
+    pub(in crate::proxy) may_have_set_id: bool,
+    pub(in crate::proxy) drawn: DrawnBefore,
 }
 
 #[derive(Debug)]
@@ -123,7 +137,13 @@ impl SessionState {
             rehearsed_prepared: SqlPrepared::default(),
             multi_statements,
             status,
+            reported_charset: None,
+            may_miss_reports: false,
             owed_insert_id: None,
+            stage: None,
+            warned: None,
+            may_have_set_id: false,
+            drawn: DrawnBefore::default(),
         }
     }
 
@@ -153,6 +173,16 @@ impl SessionState {
             ServerKind::MySql => SqlMode::NONE,
         };
         Dialect { server: self.server, sql_mode: backslash.union(quotes), charset: ClientCharset::Utf8 }
+    }
+
+    /// `character_set_client`, where the server has reported it.
+    pub(in crate::proxy) fn reported_charset(&self) -> Option<ClientCharset> {
+        self.reported_charset.filter(|_| !self.may_miss_reports)
+    }
+
+    /// A statement may change what the server reports.
+    pub(in crate::proxy) fn may_miss_reports(&mut self) {
+        self.may_miss_reports = true;
     }
 
     /// Whether a statement may look at the client's own tracking, or set it.
@@ -255,8 +285,15 @@ impl SessionState {
         self.knowledge = Knowledge::Untouched;
         self.own_tracking = None;
         self.default = DefaultDatabase::Unknown;
+        self.moved_from = DefaultDatabase::Unknown;
         self.moves_unseen = UnseenMoves::default();
+        self.reported_charset = None;
+        self.may_miss_reports = false;
         self.owed_insert_id = None;
+        self.stage = None;
+        self.warned = None;
+        self.may_have_set_id = false;
+        self.drawn = DrawnBefore::default();
         self.temporary = TemporaryTables::default();
         self.sql_prepared = SqlPrepared::default();
         self.prepared_unseen = PreparedUnseen::default();
@@ -264,7 +301,8 @@ impl SessionState {
         self.status &= !status::IN_TRANS;
     }
 
-    /// The same for a COM_RESET_CONNECTION, which leaves the default database as it is.
+    /// The same where the default database stays as it is: for a COM_RESET_CONNECTION, and for a
+    /// COM_CHANGE_USER that the server has refused.
     pub(in crate::proxy) fn reset(&mut self) {
         let default = std::mem::replace(&mut self.default, DefaultDatabase::Unknown);
         let moves = std::mem::take(&mut self.moves_unseen);
@@ -306,7 +344,8 @@ impl SessionState {
             // Changes are not reported, so what is true now may not be true later.
             return;
         }
-        if let Some((state, found)) = row.and_then(|row| self.parse_state(row)) {
+        if let Some((state, found, has_set_id)) = row.and_then(|row| self.parse_state(row)) {
+            self.may_have_set_id = has_set_id;
             if !found.state_change && matches!(self.knowledge, Knowledge::AskedAgain) {
                 self.temporary.unsure();
             }
@@ -322,8 +361,8 @@ impl SessionState {
         }
     }
 
-    /// And what was tracked.
-    fn parse_state(&self, row: &[u8]) -> Option<(State, Tracking)> {
+    /// And what was tracked, and whether `insert_id` is set.
+    fn parse_state(&self, row: &[u8]) -> Option<(State, Tracking, bool)> {
         let mut r = Reader::new(row);
         let sql_mode = unhex(r.lenenc_bytes("sql_mode").ok()?)?;
         let charset = unhex(r.lenenc_bytes("character set").ok()?)?;
@@ -331,6 +370,7 @@ impl SessionState {
         let state_change = r.lenenc_bytes("session_track_state_change").ok()?.contains(&b'1');
         let schema = r.lenenc_bytes("session_track_schema").ok()?.contains(&b'1');
         let variables = unhex(r.lenenc_bytes("session_track_system_variables").ok()?)?;
+        let has_set_id = is_set_id(r.lenenc_bytes("insert_id").ok()?);
         // NULL (0xFB): no default database.
         let database = match r.peek()? {
             0xFB => None,
@@ -341,7 +381,7 @@ impl SessionState {
             sql_mode: SqlMode::parse(&sql_mode),
             charset: ClientCharset::parse(&charset),
         };
-        Some((State { dialect, database }, Tracking { schema, state_change, variables }))
+        Some((State { dialect, database }, Tracking { schema, state_change, variables }, has_set_id))
     }
 
     /// What an OK packet reports. `explained`: the text shows what has changed where the server
@@ -354,11 +394,19 @@ impl SessionState {
     pub(in crate::proxy) fn take_changes(&mut self, ok: &OkPacket<'_>, explained: bool, is_last: bool) {
         let changes = ok.state_changes();
         for change in changes.clone() {
-            if let StateChange::Schema(name) = change {
-                let name = std::str::from_utf8(name).ok().filter(|name| is_last && name.is_ascii());
-                self.default = name.map_or(DefaultDatabase::Unknown, |name| {
-                    DefaultDatabase::Is((!name.is_empty()).then(|| name.to_owned()))
-                });
+            match change {
+                StateChange::Schema(name) => {
+                    // In UTF-8, whatever the client's character set is.
+                    let name = std::str::from_utf8(name).ok();
+                    let name = name.filter(|name| is_last && letters_of_ascii(name.as_bytes()).is_empty());
+                    self.default = name.map_or(DefaultDatabase::Unknown, |name| {
+                        DefaultDatabase::Is((!name.is_empty()).then(|| name.to_owned()))
+                    });
+                }
+                StateChange::SystemVariable { name: b"character_set_client", value } => {
+                    self.reported_charset = Some(ClientCharset::parse(&String::from_utf8_lossy(value)));
+                }
+                StateChange::SystemVariable { .. } | StateChange::Other(..) => {}
             }
         }
         let is_unexplained = |change| match change {
@@ -409,6 +457,7 @@ impl SessionState {
         if effects.tracking {
             self.knowledge = Knowledge::Forgotten;
         }
+        self.may_have_set_id |= effects.insert_id;
         if effects.routine {
             self.doubt_state();
         }
@@ -443,3 +492,9 @@ impl SessionState {
 
 /// Insert ids that are kept beside the owed one: those of the last statements of a packet.
 const NEWER_IDS_MAX: usize = 16;
+
+/// Whether `HEX(@@insert_id)`, in whatever character set, is of another number than zero. Zero says
+/// that the server generates the next id as ever.
+pub(in crate::proxy) fn is_set_id(digits: &[u8]) -> bool {
+    digits.iter().any(|digit| matches!(digit, b'1'..=b'9' | b'A'..=b'F'))
+}

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::mysql::prepared::{Expected, LAST_PREPARED, ParamType};
+use crate::proxy::known::drawn::{DrawingStatement, PreparedDraws};
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::stage::Kind;
 use crate::rewrite::prepare::PreparedInsert;
 use crate::sql::dialect::Dialect;
 use crate::table_name::TableName;
@@ -40,8 +42,14 @@ pub(in crate::proxy) struct Kept {
 
 impl Kept {
     /// Whether it is a ruled INSERT ... SELECT.
-    pub(in crate::proxy) fn selects(&self) -> bool {
-        self.prepared.as_ref().is_some_and(|prepared| prepared.insert.select.is_some())
+    pub(in crate::proxy) fn is_staged(&self) -> bool {
+        self.prepared.as_ref().is_some_and(|prepared| prepared.insert.stage.is_some())
+    }
+
+    /// An INSERT ... SELECT.
+    pub(in crate::proxy) fn is_of_query(&self) -> bool {
+        let stage = self.prepared.as_ref().and_then(|prepared| prepared.insert.stage.as_ref());
+        stage.is_some_and(|stage| stage.kind == Kind::Query)
     }
 
     /// The text that the server has.
@@ -76,6 +84,9 @@ pub(in crate::proxy) struct Statement {
     pub(in crate::proxy) types: Option<Vec<ParamType>>,
     /// The client's parameters that were sent ahead by COM_STMT_SEND_LONG_DATA.
     pub(in crate::proxy) long_data: BTreeSet<u16>,
+    /// What was sent ahead for one that goes by way of a stage: the server has another text then.
+    /// `None`: it was too much.
+    pub(in crate::proxy) long_values: Option<BTreeMap<u16, Vec<u8>>>,
 }
 
 /// What a statement was before it was prepared again.
@@ -94,9 +105,33 @@ impl Statement {
         Expected { params, types, long_data, with_attributes }
     }
 
+    /// Keeps a piece of what is sent ahead, as long as all pieces have room.
+    pub(in crate::proxy) fn keep(&mut self, param: u16, piece: Option<&[u8]>, bytes_max: usize) {
+        let kept: usize = self.long_values.iter().flatten().map(|(_, value)| value.len()).sum();
+        match (piece, &mut self.long_values) {
+            (Some(piece), Some(values)) if kept.saturating_add(piece.len()) <= bytes_max => {
+                values.entry(param).or_default().extend_from_slice(piece);
+            }
+            _ => self.long_values = None,
+        }
+    }
+
+    /// Forgets what was sent ahead; whether that was something.
+    pub(in crate::proxy) fn forget_long_data(&mut self) -> bool {
+        self.long_values = Some(BTreeMap::new());
+        !std::mem::take(&mut self.long_data).is_empty()
+    }
+
     fn new(kept: Arc<Kept>) -> Self {
         let params = kept.prepared.as_ref().map_or(0, |prepared| prepared.text.client_params);
-        Statement { kept, server_id: None, params, types: None, long_data: BTreeSet::new() }
+        Statement {
+            kept,
+            server_id: None,
+            params,
+            types: None,
+            long_data: BTreeSet::new(),
+            long_values: Some(BTreeMap::new()),
+        }
     }
 }
 
@@ -112,6 +147,9 @@ pub(in crate::proxy) struct Statements {
     next_to_last: BTreeMap<u32, NextToLast>,
     /// Statements that may see that the server tracks for the proxy.
     see_tracking: BTreeSet<u32>,
+    /// Those with calls that draw ids.
+    drawing: BTreeMap<u32, DrawingStatement>,
+    last_drawing: LastDrawing,
     /// Of texts.
     kept_bytes: usize,
     /// The id that the server gave last.
@@ -125,6 +163,15 @@ pub(in crate::proxy) struct Statements {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::proxy) struct NextToLast {
     pub(in crate::proxy) names_insert_id: bool,
+}
+
+/// Whether the statement that was prepared last has calls.
+#[derive(Debug, Default)]
+enum LastDrawing {
+    #[default]
+    None,
+    Pending(Box<DrawingStatement>),
+    Known(u32),
 }
 
 #[derive(Debug, Default)]
@@ -164,6 +211,47 @@ impl Statements {
         self.kept_bytes.saturating_add(bytes) <= KEPT_BYTES_MAX
     }
 
+    /// A prepared statement with calls.
+    pub(in crate::proxy) fn drawing(&mut self, id: u32) -> Option<&mut DrawingStatement> {
+        match &mut self.last_drawing {
+            _ if id != LAST_PREPARED => self.drawing.get_mut(&id),
+            LastDrawing::None => None,
+            LastDrawing::Pending(statement) => Some(statement),
+            LastDrawing::Known(id) => self.drawing.get_mut(id),
+        }
+    }
+
+    pub(in crate::proxy) fn draws(&self, id: u32) -> bool {
+        match &self.last_drawing {
+            _ if id != LAST_PREPARED => self.drawing.contains_key(&id),
+            LastDrawing::None => false,
+            LastDrawing::Pending(_) | LastDrawing::Known(_) => true,
+        }
+    }
+
+    /// COM_STMT_PREPARE was sent for a statement, with calls or without.
+    pub(in crate::proxy) fn prepare_drawing(&mut self, draws: Option<Arc<PreparedDraws>>) {
+        self.last_drawing = match draws {
+            Some(draws) => LastDrawing::Pending(Box::new(DrawingStatement::new(draws))),
+            None => LastDrawing::None,
+        };
+    }
+
+    /// The server has answered with its id.
+    pub(in crate::proxy) fn prepared_drawing(&mut self, id: u32, draws: &Arc<PreparedDraws>) {
+        let statement = match std::mem::take(&mut self.last_drawing) {
+            LastDrawing::Pending(statement) if Arc::ptr_eq(&statement.draws, draws) => {
+                self.last_drawing = LastDrawing::Known(id);
+                *statement
+            }
+            last => {
+                self.last_drawing = last;
+                DrawingStatement::new(draws.clone())
+            }
+        };
+        self.drawing.insert(id, statement);
+    }
+
     /// COM_STMT_PREPARE was sent for it.
     pub(in crate::proxy) fn prepare(&mut self, kept: Arc<Kept>) {
         self.last = Last::Pending(Box::new(Statement::new(kept)));
@@ -195,7 +283,7 @@ impl Statements {
         let statement = self.get_mut(id)?;
         statement.kept = kept;
         Some(Replaced {
-            had_long_data: !std::mem::take(&mut statement.long_data).is_empty(),
+            had_long_data: statement.forget_long_data(),
             server_id: statement.server_id.replace(server_id),
         })
     }
@@ -273,6 +361,7 @@ impl Statements {
             self.kept_bytes = self.kept_bytes.saturating_sub(bytes_of(&old));
         }
         self.acting.remove(&id);
+        self.drawing.remove(&id);
         self.see_tracking.remove(&id);
         self.next_to_last.remove(&id);
         if matches!(self.last, Last::Known(last) if last == id || id == LAST_PREPARED) {

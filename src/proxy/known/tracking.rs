@@ -22,7 +22,8 @@ pub(in crate::proxy) const NOT_SET_WHILE_SHARED: u16 = 1766;
 
 /// In hexadecimal digits, so that the answer does not depend on character_set_results.
 pub(in crate::proxy) const STATE_SQL: &str = "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@session_track_state_change),\
-    HEX(@@session_track_schema),HEX(@@session_track_system_variables),HEX(CONVERT(DATABASE() USING utf8mb4))";
+    HEX(@@session_track_schema),HEX(@@session_track_system_variables),HEX(@@insert_id),\
+    HEX(CONVERT(DATABASE() USING utf8mb4))";
 
 /// What the session's own variables were before the server began to track for the proxy too.
 #[derive(Debug)]

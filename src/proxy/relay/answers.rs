@@ -44,11 +44,16 @@ impl Relay {
         if !self.down.is_clear() {
             return Step::SendFirst;
         }
-        match self.outstanding.forward() {
-            Some(entry) => entry.numbers.begin(),
+        // By a request for a file, which an answer of ours has come after.
+        let is_announced = self.down_state == DownState::Announced;
+        match self.outstanding.numbers() {
+            Some(numbers) => {
+                numbers.begin();
+                self.down_state = DownState::Boundary;
+            }
             None => self.down_state = DownState::Announced,
         }
-        Step::BeginAnswer
+        if is_announced { Step::Moved } else { Step::BeginAnswer }
     }
 
     /// Whether an answer of ours, or one that nobody asked for, must be announced first.

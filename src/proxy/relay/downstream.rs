@@ -2,25 +2,30 @@
 //! and the few packets that the client gets changed: OK packets (insert id, session state) and what
 //! tells of hidden parameters.
 
-use crate::mysql::error::{is_password_expired, parse_err};
-use crate::mysql::ok::{OkPacket, StateReport, status};
+use std::time::Instant;
+
+use crate::mysql::error::parse_err;
+use crate::mysql::ok::{Filled, Form, OkPacket, Patch, StateReport, status};
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Control, Follower, Kind, PrepareOk, Progress};
-use crate::proxy::known::inserts::{InsertReply, Settled};
-use crate::proxy::known::tracking::NOT_SET_WHILE_SHARED;
+use crate::proxy::known::inserts::Settled;
+use crate::proxy::known::rights::with_remedy;
 use crate::proxy::relay::answers::ERR;
-use crate::proxy::relay::outstanding::{Forward, Note, Numbers, Outstanding, Own, Purpose};
+use crate::proxy::relay::outstanding::{Forward, Note, Numbers, Outstanding};
 use crate::proxy::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
 use crate::sessions::Count;
 
 /// What becomes of a control packet.
-enum Verdict {
+pub(in crate::proxy) enum Verdict {
     Pass,
     Drop,
     /// Another payload goes in its place.
     Replace(Vec<u8>),
 }
+
+/// ER_DUP_ENTRY
+const DUPLICATE: u16 = 1062;
 
 /// Header, warnings, status.
 const EOF_BYTES: usize = 5;
@@ -69,6 +74,10 @@ impl Relay {
             return Step::More(HEADER_BYTES + 1);
         }
         let Some(entry) = self.outstanding.forward() else { return Step::Moved };
+        // Hopped over by the hundred: one by one they cost twenty times as much.
+        if entry.follower.is_in_rows() && self.down.accept_rows(&mut entry.numbers) > 0 {
+            return Step::Moved;
+        }
         // Asked of a copy: where more bytes are needed, the packet is asked about again.
         let mut follower = entry.follower;
         let is_param = follower.awaits_param();
@@ -127,11 +136,6 @@ impl Relay {
             Ok(whole) => whole,
             Err(step) => return step,
         };
-        if control == Control::Err
-            && let Some(step) = self.block_overran(header, whole)
-        {
-            return step;
-        }
         if let Some(Forward { numbers: Numbers::Due(_), .. }) = self.outstanding.forward() {
             return self.begin_answer();
         }
@@ -145,10 +149,15 @@ impl Relay {
         let first = payload.first().copied();
         let read = self.read_control(header, control, payload);
         self.down = down;
-        let (verdict, progress, follower) = match read {
+        let (mut verdict, progress, follower) = match read {
             Ok(read) => read,
             Err(event) => return Step::Event(event),
         };
+        let more_follows = self.outstanding.forward().is_some_and(|entry| entry.more_follows);
+        if more_follows {
+            let window = self.down.window().get(HEADER_BYTES..whole).unwrap_or_default();
+            verdict = self.with_more_results(control, window, verdict);
+        }
         if !matches!(verdict, Verdict::Pass) && !self.down.is_clear() {
             return Step::SendFirst;
         }
@@ -160,6 +169,9 @@ impl Relay {
             return self.progress(header, progress, first);
         }
         let nr = entry.numbers.take(header.packet_nr).unwrap_or(header.packet_nr);
+        if more_follows {
+            self.part_numbered(nr);
+        }
         if let Verdict::Replace(payload) = verdict {
             self.down.skip(whole);
             put_packets(self.down.out(), nr, &payload);
@@ -229,7 +241,9 @@ impl Relay {
                 }
             }
             self.learn_from_error(payload);
-            return Ok(Verdict::Pass);
+            let target = self.outstanding.forward().and_then(|entry| entry.note.first_target());
+            let told = target.and_then(|target| with_remedy(payload, target));
+            return Ok(told.map_or(Verdict::Pass, Verdict::Replace));
         }
         let Ok(ok) = OkPacket::parse(payload, self.capabilities) else {
             // COM_STATISTICS answers with a bare string, which may look like anything.
@@ -240,12 +254,6 @@ impl Relay {
                 Err(Event::Violation(Violation::Backend(Malformed::Bad("OK packet"))))
             };
         };
-        if control == Control::Ok
-            && ok.affected_rows > 0
-            && self.outstanding.insert_reply().is_some_and(|reply| reply.must_follow())
-        {
-            return Err(Event::SelectStored);
-        }
         if control == Control::Ok && ok.affected_rows > 0 && self.outstanding.explicit().is_some() {
             return Err(Event::FollowExplicit);
         }
@@ -262,10 +270,17 @@ impl Relay {
         }
         let explained = self.outstanding.forward().is_some_and(|entry| entry.explains_report());
         self.session.take_changes(&ok, explained, self.outstanding.is_at_last());
-        let is_changed = insert_id.is_some_and(|id| id != ok.insert_id);
+        let reply = self.outstanding.insert_reply().filter(|_| control == Control::Ok);
+        let more_warnings = reply.as_ref().map_or(0, |reply| reply.more_warnings());
+        let filled = reply.and_then(|reply| reply.filled());
+        let is_load = matches!(filled, Some(Filled { form: Form::Load(_), .. }));
+        // LOAD tells of no id.
+        let told_id = if is_load { Some(0) } else { insert_id };
+        let is_changed =
+            told_id.is_some_and(|id| id != ok.insert_id) || more_warnings != 0 || filled.is_some();
         let report = if self.strips_tracking { StateReport::Nothing } else { self.session.state_report() };
         let replaced = (is_changed || ok.has_state())
-            .then(|| ok.patched(insert_id, report))
+            .then(|| ok.patched(Patch { insert_id: told_id, more_warnings, filled, report }))
             .filter(|patched| patched != payload);
         if control == Control::Ok {
             self.note_insert_id(&ok, insert_id.unwrap_or(ok.insert_id));
@@ -319,6 +334,9 @@ impl Relay {
         const OF_COLUMNS: [u16; 7] = [1054, 1136, 1146, 1264, 1364, 1366, 1423];
         let &[ERR, low, high, ..] = payload else { return };
         let code = u16::from_le_bytes([low, high]);
+        if code == DUPLICATE {
+            self.note_collision(payload);
+        }
         let Some(entry) = self.outstanding.forward() else { return };
         for insert in entry.note.inserts() {
             self.rights.note_error(&insert.target, code);
@@ -341,6 +359,15 @@ impl Relay {
         }
     }
 
+    /// An id that was put in may be in the table already.
+    fn note_collision(&mut self, payload: &[u8]) {
+        let Some((_, text)) = parse_err(payload) else { return };
+        let Some(reply) = self.outstanding.insert_reply() else { return };
+        if let Some(id) = reply.collided(&text) {
+            self.session.tables.collided(&reply.target, id);
+        }
+    }
+
     fn prepare_ok(&mut self, payload: &[u8]) -> Result<Verdict, Event> {
         let malformed = |error| Event::Violation(Violation::Backend(error));
         let ok = PrepareOk::parse(payload, self.forms).map_err(malformed)?;
@@ -349,26 +376,21 @@ impl Relay {
         if entry.sees_tracking {
             self.statements.may_see_tracking(ok.statement_id);
         }
-        let kept = match &entry.note {
-            Note::Prepare(kept) => kept,
-            Note::PrepareActing(effects) => {
-                self.statements.prepared_acting(ok.statement_id, effects);
-                return Ok(Verdict::Pass);
-            }
+        match &entry.note {
+            Note::Prepare(kept) => self.statements.prepared(ok.statement_id, kept, ok.params),
+            Note::PrepareActing(effects) => self.statements.prepared_acting(ok.statement_id, effects),
             Note::PrepareNextToLast { names_insert_id } => {
                 self.statements.stays_next_to_last(ok.statement_id, *names_insert_id);
-                return Ok(Verdict::Pass);
             }
-            _ => return Ok(Verdict::Pass),
-        };
-        self.statements.prepared(ok.statement_id, kept, ok.params);
-        let Some(prepared) = kept.prepared.as_ref().filter(|prepared| !prepared.text.hidden.is_empty())
-        else {
-            return Ok(Verdict::Pass);
-        };
+            _ => {}
+        }
+        if let Some(draws) = &entry.draws {
+            self.statements.prepared_drawing(ok.statement_id, draws);
+        }
+        let Some(params) = entry.client_params() else { return Ok(Verdict::Pass) };
         let mut patched = payload.to_vec();
         if let Some(place) = patched.get_mut(PrepareOk::PARAMS_AT..PrepareOk::PARAMS_AT + 2) {
-            place.copy_from_slice(&prepared.text.client_params.to_le_bytes());
+            place.copy_from_slice(&params.to_le_bytes());
         }
         Ok(Verdict::Replace(patched))
     }
@@ -376,11 +398,19 @@ impl Relay {
     /// The response is complete; `succeeded`: it did not end with an error.
     pub(in crate::proxy) fn complete(&mut self, succeeded: bool) {
         let Some(Outstanding::Forward(entry)) = self.outstanding.pop() else { return };
+        let now = Instant::now();
+        self.here.changes_at(now);
+        let all = self.here.all();
+        all.answered.note(now.saturating_duration_since(entry.arrived));
+        all.at_server.note(now.saturating_duration_since(entry.sent));
         if entry.follower.prepares_nothing() && !self.outstanding.prepares() {
             self.statements.refuse_last();
         }
         if let Some(status) = entry.follower.status() {
             self.session.status = status;
+        }
+        if !succeeded && entry.more_follows {
+            self.part_failed();
         }
         if !succeeded && entry.note.has_inserts() {
             self.here.count(Count::Failed, 1);
@@ -390,85 +420,14 @@ impl Relay {
                 let is_last = self.outstanding.is_empty();
                 self.session.take_effects(&effects, succeeded, entry.results, is_last);
                 self.session.sql_prepared.take(&effects, (!succeeded).then_some(entry.results));
+                // What came before an error in the packet is stored.
+                for target in &effects.natively {
+                    self.session.tables.numbered_natively(target);
+                }
             }
             for insert in inserts.iter().filter(|_| succeeded) {
                 self.rights.note(&insert.target);
             }
-            // It was counted with.
-            let counted_from = inserts.iter().find_map(InsertReply::counted_from).filter(|_| !succeeded);
-            if counted_from.is_some() {
-                self.session.owe_insert_id(counted_from);
-            }
-        }
-    }
-
-    /// A packet that answers a command of ours: read, and swallowed.
-    fn own(&mut self, header: Header) -> Step {
-        let whole = match self.whole_control(header) {
-            Ok(whole) => whole,
-            Err(step) => return step,
-        };
-        if !self.down.is_clear() {
-            return Step::SendFirst;
-        }
-        let payload = self.down.window().get(HEADER_BYTES..whole).unwrap_or_default().to_vec();
-        self.down.skip(whole);
-        let Some(Outstanding::Own(own)) = self.outstanding.front_mut() else { return Step::Moved };
-        let done = match own.follower.classify(payload.len(), payload.first().copied()) {
-            Kind::Definition => {
-                if matches!(own.purpose, Purpose::Asked { keeps_definitions: true }) {
-                    own.definitions.push(payload);
-                }
-                own.follower.ended_with_definition()
-            }
-            Kind::Row => {
-                own.row.get_or_insert(payload);
-                false
-            }
-            Kind::Control(control) => match own.follower.advance(control, &payload) {
-                Err(malformed) => return Step::Event(Event::Violation(Violation::Backend(malformed))),
-                Ok(progress) => {
-                    own.first.get_or_insert(payload);
-                    progress == Progress::Done
-                }
-            },
-        };
-        if done && let Some(Outstanding::Own(own)) = self.outstanding.pop() {
-            self.own_complete(own);
-        }
-        Step::Moved
-    }
-
-    fn own_complete(&mut self, own: Own) {
-        if let Purpose::Asked { .. } = own.purpose {
-            return self.answers.push(own.answered());
-        }
-        let error = own.first.as_deref().and_then(parse_err);
-        match (own.purpose, error) {
-            (Purpose::ReadState, None) => self.session.take_state(own.row.as_deref()),
-            (Purpose::LastInsertId, Some((code, text))) => {
-                tracing::warn!(code, text, "LAST_INSERT_ID() could not be brought up to date");
-            }
-            (Purpose::Untrack, Some((code, text))) => {
-                tracing::warn!(code, text, "the client's own session tracking could not be put back");
-            }
-            (Purpose::Track, Some((NOT_SET_WHILE_SHARED, _))) if self.session.is_tracked_anyway() => {
-                self.session.sql_prepared.shares_connection = true;
-            }
-            (Purpose::Track, Some(_)) if self.session.is_tracked_anyway() => {}
-            (Purpose::Track | Purpose::ReadState, Some((code, _))) if is_password_expired(code) => {
-                self.session.is_locked(own.first.unwrap_or_default());
-            }
-            (Purpose::Track | Purpose::ReadState, Some((code, text))) => {
-                tracing::warn!(
-                    code,
-                    text,
-                    "the session's state cannot be read: its ruled statements are refused"
-                );
-                self.session.cannot_be_known();
-            }
-            (Purpose::LastInsertId | Purpose::Track | Purpose::Untrack, None)
-            | (Purpose::DropLongData | Purpose::Asked { .. }, _) => {}
         }
     }
 }

@@ -9,9 +9,11 @@ use crate::mysql::reader::Malformed;
 use crate::proxy::relay::outstanding::{Note, Purpose};
 use crate::proxy::relay::upstream::Treatment;
 use crate::proxy::relay::{Relay, Step};
+use crate::sql::draws::may_be_in;
 use crate::sql::glance::{Glance, glance, has_word};
 use crate::sql::last_result::{
     CALC_FOUND_ROWS, GLANCE_BYTES_MAX, first_word, may_read_insert_id, names_insert_id, reads_counts,
+    shows_warnings,
 };
 
 /// Bytes in which a statement's first word and a SELECT's options stand.
@@ -30,6 +32,8 @@ impl Relay {
         let text = window.get(at..whole.min(window.len())).unwrap_or_default();
         let multi_statements = command == Command::Query && self.session.multi_statements;
         match glance(text, is_complete, multi_statements) {
+            Glance::Harmless if is_complete && self.may_draw(text) => Ok(Treatment::Read),
+            Glance::Harmless if !is_complete && self.may_draw_later(header) => Err(Step::More(whole)),
             Glance::Harmless => {
                 let mut note = Note::Nothing;
                 if command == Command::StmtPrepare {
@@ -45,6 +49,18 @@ impl Relay {
             }
             Glance::Unclear | Glance::Read => Ok(Treatment::Read),
         }
+    }
+
+    /// Whether calls in a text may draw ids.
+    fn may_draw(&self, text: &[u8]) -> bool {
+        self.session.tables.has_draws() && may_be_in(text) && self.session.tables.now().may_draw(text)
+    }
+
+    /// Whether they may in the rest of one.
+    fn may_draw_later(&self, header: Header) -> bool {
+        !header.continues()
+            && header.payload_bytes <= self.statement_bytes_max
+            && self.session.tables.has_draws()
     }
 
     /// Whether the session's state is to be read before this statement. It is where the statement
@@ -120,18 +136,37 @@ impl Relay {
         Ok(self.named_statement().and_then(|id| self.statements.next_to_last(id)).is_none())
     }
 
-    /// The step that brings `LAST_INSERT_ID()` up to date before this command; `None`: none is
-    /// needed. Any statement may read the id, by a trigger or a function. A statement that reads
+    /// Reads a SHOW WARNINGS whole where the server does not show all warnings of the last statement. `None`: it is
+    /// something else.
+    pub(in crate::proxy) fn recall_warnings(&mut self, command: Command, header: Header) -> Option<Step> {
+        self.session.warned.as_ref()?;
+        if command == Command::Query {
+            match self.beginning(command, header) {
+                Err(step) => return Some(step),
+                Ok(text) if shows_warnings(text).is_some() => return Some(self.read_whole(command, header)),
+                Ok(_) => {}
+            }
+        }
+        // Those that leave the warnings of the last statement as they are.
+        if !matches!(command, Command::Ping | Command::StmtClose) {
+            self.session.warned = None;
+        }
+        None
+    }
+
+    /// The step that brings `LAST_INSERT_ID()` up to date before this command, and drops the
+    /// temporary table of an INSERT ... SELECT; `None`: none is needed. Any statement may read the id, by a trigger or a function. A statement that reads
     /// what the last one left (ROW_COUNT(), warnings) must follow that one directly, so nothing is
     /// sent before it.
     pub(in crate::proxy) fn insert_id_before(&mut self, command: Command, header: Header) -> Option<Step> {
         let may_owe = self.outstanding.may_owe_insert_id();
-        if !may_owe && self.session.owed_insert_id.is_none() {
+        let owes = may_owe || self.session.owed_insert_id.is_some();
+        if !owes && self.session.stage.is_none() {
             return None;
         }
         let may_read = match command {
             Command::Query => match self.beginning(command, header) {
-                Ok(text) if !may_read_insert_id(text) && names_insert_id(text) => {
+                Ok(text) if owes && !may_read_insert_id(text) && names_insert_id(text) => {
                     return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
                 }
                 Ok(text) => may_read_insert_id(text),
@@ -139,7 +174,7 @@ impl Relay {
             },
             Command::StmtExecute => {
                 match self.named_statement().and_then(|id| self.statements.next_to_last(id)) {
-                    Some(statement) if statement.names_insert_id => {
+                    Some(statement) if owes && statement.names_insert_id => {
                         return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
                     }
                     statement => statement.is_none(),
@@ -152,15 +187,18 @@ impl Relay {
             false => None,
             // Only its answer tells which id that is.
             true if may_owe => Some(Step::Hold),
-            true => Some(self.send_insert_id()),
+            true => Some(self.catch_up()),
         }
     }
 
-    fn send_insert_id(&mut self) -> Step {
-        if self.up.is_clear()
-            && let Some(owed) = self.session.owed_insert_id.take()
-        {
-            self.query_own(Purpose::LastInsertId, owed.statement());
+    fn catch_up(&mut self) -> Step {
+        if self.up.is_clear() {
+            if let Some(owed) = self.session.owed_insert_id.take() {
+                self.query_own(Purpose::LastInsertId, owed.statement());
+            }
+            if let Some(drop) = self.session.stage.take() {
+                self.query_own(Purpose::DropStage, drop);
+            }
         }
         Step::SendFirst
     }

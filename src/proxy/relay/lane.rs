@@ -19,6 +19,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::mysql::packet::{HEADER_BYTES, Header, packets_of, put_packets};
+use crate::mysql::response::is_plain_row;
+use crate::proxy::relay::outstanding::Numbers;
 use crate::tables::locks::SendBy;
 
 /// What a lane holds without having been asked for more. One read fetches at most this.
@@ -102,6 +104,27 @@ impl Lane {
         n
     }
 
+    /// Lets rows through, each a whole packet, under these numbers; returns how many there were. It ends before a packet that
+    /// may be something else, or is not all there.
+    pub(in crate::proxy) fn accept_rows(&mut self, numbers: &mut Numbers) -> usize {
+        let (mut at, mut rows) = (0, 0);
+        let window = self.window_mut();
+        while let Some(&[a, b, c, packet_nr, first]) = window.get(at..).and_then(<[u8]>::first_chunk) {
+            let payload_bytes = u32::from_le_bytes([a, b, c, 0]) as usize;
+            let end = at + HEADER_BYTES + payload_bytes;
+            if !is_plain_row(payload_bytes, first) || window.len() < end {
+                break;
+            }
+            let Some(nr) = numbers.take(packet_nr) else { break };
+            if let Some(place) = window.get_mut(at + HEADER_BYTES - 1) {
+                *place = nr;
+            }
+            (at, rows) = (end, rows + 1);
+        }
+        self.accept(at);
+        rows
+    }
+
     /// Drops the next `n` bytes, or as many of them as are there; returns how many.
     pub(in crate::proxy) fn skip(&mut self, n: usize) -> usize {
         debug_assert!(self.is_clear(), "skipped bytes would cut what was accepted");
@@ -138,6 +161,13 @@ impl Lane {
         Some(packets)
     }
 
+    /// Puts `bytes` at the front of the window, in place of its next `n` bytes.
+    pub(in crate::proxy) fn put_back(&mut self, n: usize, bytes: Vec<u8>) {
+        let end = (self.ready + n).min(self.end);
+        self.end = self.end - (end - self.ready) + bytes.len();
+        self.bytes.splice(self.ready..end, bytes);
+    }
+
     fn skip_replaced(&mut self, n: usize) {
         self.ready += n.min(self.end - self.ready);
         self.start = self.ready;
@@ -157,6 +187,11 @@ impl Lane {
     /// Whether nothing waits to be sent: only then may packets be skipped, replaced or injected.
     pub(in crate::proxy) fn is_clear(&self) -> bool {
         self.start == self.ready && self.out.is_empty()
+    }
+
+    /// Whether [`Lane::poll_send`] has something to do: a TLS stream may hold what the lane does not any more.
+    pub(in crate::proxy) fn owes(&self) -> bool {
+        !self.is_clear() || self.unflushed
     }
 
     /// The bytes that wait here, or come next, hold ids. After `limit` another proxy may issue the
@@ -184,13 +219,14 @@ impl Lane {
         to: &mut W,
         sent: &mut usize,
     ) -> Poll<io::Result<()>> {
-        if self.is_clear() && !self.unflushed {
+        if !self.owes() {
             return Poll::Ready(Ok(()));
         }
         if self.is_sink {
             self.start = self.ready;
             self.out.clear();
             self.out_sent = 0;
+            self.unflushed = false;
             return Poll::Ready(Ok(()));
         }
         while let Some(waiting) = self.bytes.get(self.start..self.ready).filter(|w| !w.is_empty()) {
@@ -291,131 +327,4 @@ impl Lane {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{LANE_BYTES, Lane, ROOMY_FILLS_MAX, SendBy};
-    use crate::mysql::packet::{PAYLOAD_BYTES_MAX, put_packets};
-    use crate::tables::locks::boottime;
-    use std::task::{Context, Poll, Waker};
-    use std::time::Duration;
-
-    fn send(lane: &mut Lane, to: &mut Vec<u8>) {
-        let mut sent = 0;
-        let done = lane.poll_send(&mut Context::from_waker(Waker::noop()), to, &mut sent);
-        assert!(matches!(done, Poll::Ready(Ok(()))));
-    }
-
-    fn fill(lane: &mut Lane, mut from: &[u8], wanted: usize) -> usize {
-        match lane.poll_fill(&mut Context::from_waker(Waker::noop()), &mut from, wanted) {
-            Poll::Ready(Ok(n)) => n,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn accepted_skipped_and_ours_keep_their_order() {
-        let (mut lane, mut to) = (Lane::holding(b"abcdef"), Vec::new());
-        assert_eq!(lane.accept(2), 2);
-        send(&mut lane, &mut to);
-        assert_eq!(lane.skip(1), 1);
-        lane.out().extend_from_slice(b"XY");
-        send(&mut lane, &mut to);
-        assert_eq!(lane.window(), b"def");
-        assert_eq!(lane.accept(9), 3);
-        send(&mut lane, &mut to);
-        assert_eq!(to, b"abXYdef");
-    }
-
-    #[test]
-    fn what_comes_too_late() {
-        let later = SendBy::Boottime(boottime() + Duration::from_mins(1));
-        for (limit, too_late) in
-            [(SendBy::AnyTime, false), (later, false), (SendBy::Boottime(boottime()), true)]
-        {
-            let mut lane = Lane::default();
-            lane.send_by(limit);
-            assert_eq!(lane.is_too_late(), too_late, "{limit:?}");
-            assert!(!lane.is_too_late(), "what is sent after it has no ids, or a limit of its own");
-        }
-    }
-
-    #[test]
-    fn a_big_packet_grows_the_lane_as_it_comes_and_gives_it_back() {
-        let big = vec![7; 1_000_000];
-        let (mut lane, mut at) = (Lane::default(), 0);
-        while at < big.len() {
-            at += fill(&mut lane, &big[at..], big.len());
-            assert!(lane.bytes.len() <= (2 * at).max(LANE_BYTES), "{} for {at}", lane.bytes.len());
-        }
-        assert_eq!(lane.window(), big);
-        lane.skip(big.len());
-        for _ in 0..ROOMY_FILLS_MAX + 2 {
-            fill(&mut lane, b"x", 0);
-            assert_eq!(lane.window(), b"x");
-            lane.skip(1);
-        }
-        assert_eq!(lane.bytes.len(), LANE_BYTES);
-    }
-
-    #[test]
-    fn big_packets_in_a_row_keep_their_room() {
-        let big = vec![7; 10 * LANE_BYTES];
-        let mut lane = Lane::default();
-        for nth in 0..3 * ROOMY_FILLS_MAX {
-            let mut at = fill(&mut lane, &big, 0);
-            assert!(nth == 0 || lane.bytes.len() >= big.len(), "the {nth}th begins in {}", lane.bytes.len());
-            while at < big.len() {
-                at += fill(&mut lane, &big[at..], big.len());
-            }
-            lane.skip(big.len());
-        }
-    }
-
-    #[test]
-    fn a_replaced_payload_is_as_many_packets_as_it_needs() {
-        for len in [1, 300, PAYLOAD_BYTES_MAX - 1, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX + 1] {
-            let (mut lane, mut to, mut expect) = (Lane::holding(b"abcdef"), Vec::new(), Vec::new());
-            let packets = lane.replace(4, |window, out| {
-                assert_eq!(window, b"abcd");
-                out.resize(out.len() + len, 7);
-                Some(())
-            });
-            put_packets(&mut expect, 0, &vec![7; len]);
-            send(&mut lane, &mut to);
-            assert!(to == expect && packets == Some(1 + len / PAYLOAD_BYTES_MAX), "{len}");
-            assert_eq!(lane.window(), b"ef");
-        }
-        let mut lane = Lane::holding(b"ab");
-        assert_eq!(lane.replace(1, |_, out| out.pop().map(|_| ()).filter(|()| false)), None);
-        assert!(lane.is_clear() && lane.window() == b"ab");
-    }
-
-    #[test]
-    fn a_window_at_the_end_moves_to_the_front() {
-        let mut lane = Lane::default();
-        fill(&mut lane, &vec![1; LANE_BYTES], 0);
-        lane.skip(LANE_BYTES - 3);
-        assert_eq!(fill(&mut lane, b"yz", 5), 2);
-        assert_eq!(lane.window(), [1, 1, 1, b'y', b'z']);
-    }
-
-    #[test]
-    fn a_lane_that_waits_has_no_buffer() {
-        let mut lane = Lane::default();
-        let wait = |lane: &mut Lane| {
-            let (mut never, _other_end) = tokio::io::duplex(1);
-            let polled = lane.poll_fill(&mut Context::from_waker(Waker::noop()), &mut never, 5);
-            assert!(polled.is_pending());
-        };
-        wait(&mut lane);
-        assert_eq!(lane.bytes.capacity(), 0);
-        fill(&mut lane, b"abc", 5);
-        assert_eq!(lane.bytes.len(), LANE_BYTES);
-        wait(&mut lane);
-        assert_eq!(lane.window(), b"abc", "it waits for more of a packet");
-        lane.skip(3);
-        wait(&mut lane);
-        assert_eq!((lane.bytes.capacity(), lane.window()), (0, &b""[..]));
-        fill(&mut lane, b"de", 5);
-        assert_eq!(lane.window(), b"de");
-    }
-}
+mod tests;

@@ -4,14 +4,17 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::mysql::error::parse_err;
-use crate::mysql::response::Follower;
-use crate::proxy::known::answered::{Answer, Answered, ServerError};
+use crate::mysql::response::{Control, Follower, Kind};
+use crate::proxy::known::answered::{Answer, Answered, ServerError, Table};
+use crate::proxy::known::drawn::PreparedDraws;
 use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::statements::Kept;
 use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::target::Target;
 
 /// An answer that is on its way.
 #[derive(Debug)]
@@ -20,7 +23,7 @@ pub(in crate::proxy) enum Outstanding {
     Forward(Forward),
     /// A command of ours: its response is read and swallowed.
     Own(Own),
-    /// Our answer to a command that never reached the backend: a whole packet.
+    /// Our answer to a command that never reached the backend: whole packets.
     Answer(Vec<u8>),
 }
 
@@ -37,7 +40,14 @@ pub(in crate::proxy) struct Forward {
     pub(in crate::proxy) params_seen: u16,
     /// A statement is being prepared that may see the session's tracking.
     pub(in crate::proxy) sees_tracking: bool,
+    /// A statement is being prepared with parameters of ours for its calls.
+    pub(in crate::proxy) draws: Option<Arc<PreparedDraws>>,
+    /// It answers a part of the client's packet, and is not the last one.
+    pub(in crate::proxy) more_follows: bool,
     pub(in crate::proxy) note: Note,
+    /// When the command arrived, and when it was sent.
+    pub(in crate::proxy) arrived: Instant,
+    pub(in crate::proxy) sent: Instant,
 }
 
 /// The packet numbers of a response, for the client.
@@ -82,6 +92,14 @@ impl Numbers {
         }
     }
 
+    /// The number of the next packet, where it is counted here.
+    pub(in crate::proxy) fn counted(self) -> Option<u8> {
+        match self {
+            Numbers::Moved(_) => None,
+            Numbers::From(next) | Numbers::Due(next) => Some(next),
+        }
+    }
+
     pub(in crate::proxy) fn begin(&mut self) {
         if let Numbers::Due(next) = *self {
             *self = Numbers::From(next);
@@ -116,12 +134,21 @@ pub(in crate::proxy) enum Note {
 impl Note {
     /// Whether ids were put in.
     pub(in crate::proxy) fn has_inserts(&self) -> bool {
-        !self.inserts().is_empty()
+        self.inserts().iter().any(|insert| insert.taken().is_some())
     }
 
-    /// The ruled INSERTs that ids were put into.
+    /// The ruled INSERTs whose OK packets may need their insert id.
     pub(in crate::proxy) fn inserts(&self) -> &[InsertReply] {
         if let Note::Statements { inserts, .. } = self { inserts } else { &[] }
+    }
+
+    /// The ruled table that the command is for, or the first of several.
+    pub(in crate::proxy) fn first_target(&self) -> Option<&Target> {
+        match self {
+            Note::Statements { inserts, .. } => inserts.first().map(|insert| &*insert.target),
+            Note::Prepare(kept) => kept.prepared.as_ref().map(|prepared| &*prepared.insert.target),
+            _ => None,
+        }
     }
 
     /// Of a packet without ruled INSERTs.
@@ -146,8 +173,23 @@ impl Note {
 impl Forward {
     /// Whether the next definition of a parameter is of one that the client did not write.
     pub(in crate::proxy) fn hides_param(&self) -> bool {
-        matches!(&self.note, Note::Prepare(kept)
-            if kept.prepared.as_ref().is_some_and(|prepared| prepared.hides(self.params_seen)))
+        let prepared = match &self.note {
+            Note::Prepare(kept) => kept.prepared.as_ref(),
+            _ => None,
+        };
+        let param =
+            prepared.map_or(Some(self.params_seen), |prepared| prepared.client_param(self.params_seen));
+        param.is_none_or(|param| self.draws.as_ref().is_some_and(|draws| draws.hides(param)))
+    }
+
+    /// How many parameters the client has, where the server counts more.
+    pub(in crate::proxy) fn client_params(&self) -> Option<u16> {
+        if let Some(draws) = &self.draws {
+            return Some(draws.client_params);
+        }
+        let Note::Prepare(kept) = &self.note else { return None };
+        let prepared = kept.prepared.as_ref().filter(|prepared| !prepared.text.hidden.is_empty());
+        prepared.map(|prepared| prepared.text.client_params)
     }
 
     /// Whether the text shows all that changes in the session's state.
@@ -158,9 +200,7 @@ impl Forward {
     /// Whether all parameters are ours: the client then expects no EOF after their definitions
     /// either.
     pub(in crate::proxy) fn hides_all_params(&self) -> bool {
-        matches!(&self.note, Note::Prepare(kept) if kept.prepared.as_ref().is_some_and(|prepared| {
-            prepared.text.client_params == 0 && !prepared.text.hidden.is_empty()
-        }))
+        self.client_params() == Some(0)
     }
 }
 
@@ -169,6 +209,8 @@ impl Forward {
 pub(in crate::proxy) enum Purpose {
     /// `SET last_insert_id`, on behalf of an INSERT whose ids were literals.
     LastInsertId,
+    /// The temporary table of an INSERT ... SELECT goes.
+    DropStage,
     /// Session tracking is switched on.
     Track,
     /// The client's own session tracking is put back.
@@ -178,7 +220,7 @@ pub(in crate::proxy) enum Purpose {
     /// What was sent ahead for an execution that was refused is dropped.
     DropLongData,
     /// A question that the session waits for the answer of ([`ask`](crate::proxy::session)).
-    Asked { keeps_definitions: bool },
+    Asked,
 }
 
 #[derive(Debug)]
@@ -189,16 +231,24 @@ pub(in crate::proxy) struct Own {
     pub(in crate::proxy) first: Option<Vec<u8>>,
     /// The first row, where there is one.
     pub(in crate::proxy) row: Option<Vec<u8>>,
-    /// Definitions of parameters and columns, where they are asked for.
-    pub(in crate::proxy) definitions: Vec<Vec<u8>>,
+    /// All of it, where that is asked for.
+    pub(in crate::proxy) table: Option<Table>,
+    /// The packet numbers for the client, if the server may ask it for a file.
+    pub(in crate::proxy) file: Option<Numbers>,
 }
 
 impl Own {
+    /// Whether this packet of its response asks for a file that the client has.
+    pub(in crate::proxy) fn asks_client(&self, payload: &[u8]) -> bool {
+        let kind = { self.follower }.classify(payload.len(), payload.first().copied());
+        self.file.is_some() && kind == Kind::Control(Control::Infile)
+    }
+
     pub(in crate::proxy) fn answered(self) -> Answered {
         let first = self.first.unwrap_or_default();
         match parse_err(&first) {
             Some((code, text)) => Err(ServerError { code, text, payload: first }),
-            None => Ok(Answer { first, row: self.row, definitions: self.definitions }),
+            None => Ok(Answer { first, row: self.row, table: self.table }),
         }
     }
 }
@@ -236,6 +286,24 @@ impl Queue {
         match self.front_mut()? {
             Outstanding::Forward(forward) => Some(forward),
             Outstanding::Own(_) | Outstanding::Answer(_) => None,
+        }
+    }
+
+    /// The packet numbers of what is being answered, where packets of it go to the client.
+    pub(in crate::proxy) fn numbers(&mut self) -> Option<&mut Numbers> {
+        match self.front_mut()? {
+            Outstanding::Forward(forward) => Some(&mut forward.numbers),
+            Outstanding::Own(own) => own.file.as_mut(),
+            Outstanding::Answer(_) => None,
+        }
+    }
+
+    /// The client has sent all of its file.
+    pub(in crate::proxy) fn file_sent(&mut self) {
+        match self.front_mut() {
+            Some(Outstanding::Forward(forward)) => forward.follower.file_sent(),
+            Some(Outstanding::Own(own)) => own.follower.file_sent(),
+            Some(Outstanding::Answer(_)) | None => {}
         }
     }
 
@@ -285,7 +353,7 @@ impl Queue {
     pub(in crate::proxy) fn may_owe_insert_id(&self) -> bool {
         self.entries.iter().any(|entry| {
             matches!(entry, Outstanding::Forward(forward)
-                if forward.note.inserts().iter().any(|reply| !reply.sets_insert_id()))
+                if forward.note.inserts().iter().any(InsertReply::may_owe))
         })
     }
 

@@ -75,7 +75,7 @@ impl Watchdog {
 
     /// Ready when the session is dead.
     fn poll(&mut self, cx: &mut Context<'_>, moved: Moved, relay: &Relay) -> Poll<Timeout> {
-        let (for_client, for_server) = (!relay.down.is_clear(), !relay.up.is_clear());
+        let (for_client, for_server) = (relay.down.owes(), relay.up.owes());
         if moved.all() > 0 || for_client || for_server {
             let now = Instant::now();
             if moved.all() > 0 {
@@ -205,7 +205,7 @@ where
         };
         let wanted = match step {
             Step::Event(event) => return Turn::Out(Outcome::Event(event)),
-            Step::SendFirst | Step::Hold if !lane.is_clear() => None,
+            Step::SendFirst | Step::Hold if lane.owes() => None,
             Step::Moved | Step::SendFirst => continue,
             Step::BeginAnswer => {
                 to.begin_answer();

@@ -17,12 +17,13 @@ use crate::proxy::relay::{Arrived, Relay, Step, number_after};
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::planner::{self, Inserts};
-use crate::rules::mentions::DefaultSchema;
-use crate::sql::dialect::SqlMode;
-use crate::sql::glance::{has_word, may_execute_name};
+use crate::rules::mentions::{DefaultSchema, Mention};
+use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
+use crate::sql::glance::{has_word, is_only_comments, may_execute_name};
 use crate::sql::last_result::{GLANCE_BYTES_MAX, first_word};
+use crate::sql::lex::Lexer;
 use crate::table_name::TableName;
-use crate::tables::{Tables, is_concerning};
+use crate::tables::{Tables, is_concerning, may_change_calls};
 
 /// Whether a rule may concern a command that was read whole.
 pub(in crate::proxy) enum Unconcerned {
@@ -39,6 +40,15 @@ pub(in crate::proxy) enum Unconcerned {
 
 /// For a default database that is not known: no schema has this name.
 const UNKNOWN: &str = "";
+
+/// The ways to read a text whose character set is not known.
+const ANY_CHARSET: [ClientCharset; 5] = [
+    ClientCharset::Utf8,
+    ClientCharset::Gbk,
+    ClientCharset::Gb18030,
+    ClientCharset::Big5,
+    ClientCharset::Sjis,
+];
 
 /// What is known of a prepared INSERT that no rule concerns.
 enum Keeping {
@@ -78,18 +88,31 @@ impl Relay {
         let has_attributes = command == Command::Query && self.has_attributes();
         let Ok(text_at) = text_at(&payload, has_attributes) else { return Unconcerned::No };
         let text = payload.get(text_at..).unwrap_or_default();
+        if is_only_comments(text) {
+            return Unconcerned::Text(Note::Nothing);
+        }
+        if !begins_with_row_change(text) && (may_see_tracking(text) || has_word(text, b"call")) {
+            self.session.may_miss_reports();
+        }
         let default = self.session.default_schema();
         let mention = tables.mention(text, default);
+        let doubts = mention.moves || mention.dynamic || mention.schema;
+        let only_rows = doubts && self.changes_rows(text);
+        // USE and PREPARE within the values of an INSERT are no statements.
+        let mention =
+            Mention { moves: mention.moves && !only_rows, dynamic: mention.dynamic && !only_rows, ..mention };
         let mentioned = self.session.mentioned;
         if is_concerning(mention, text, self.escapes())
-            && !is_unnamed_compound(&tables, text, default, mentioned)
+            && (mention.draws || !is_unnamed_compound(&tables, text, default, mentioned))
         {
             return if tables.awaits_views(text) { Unconcerned::ViewsFirst } else { Unconcerned::No };
         }
-        if may_execute_name(text) && self.session.prepared_unseen.may_run(&tables) {
+        if may_execute_name(text) && self.session.prepared_unseen.may_run(&tables) && !self.changes_rows(text)
+        {
             self.session.sql_prepared.others_lost = true;
             return Unconcerned::No;
         }
+        let changes_calls = may_change_calls(mention, text);
         let moves = mention.moves.then(|| Move::of(command, text));
         let note = match command {
             Command::StmtPrepare => match self.keeping(text) {
@@ -98,9 +121,9 @@ impl Relay {
                 Keeping::Nothing => Note::Nothing,
             },
             // Its tables may go with a schema.
-            _ if mention.schema || mention.moves => {
+            _ if mention.schema || mention.moves || changes_calls => {
                 let schema = moves.as_ref().and_then(Move::now);
-                let ddl = mention.schema && !self.changes_rows(text);
+                let ddl = mention.schema && !only_rows || changes_calls;
                 Note::effects(Arc::new(Effects { ddl, schema, ..Effects::default() }))
             }
             _ => Note::Nothing,
@@ -129,8 +152,29 @@ impl Relay {
 
     /// Whether it changes rows, and does nothing else: tables and views stay as they are.
     fn changes_rows(&self, text: &[u8]) -> bool {
-        let may_be_several = self.session.multi_statements && memchr::memchr(b';', text).is_some();
-        begins_with_row_change(text) && !may_be_several
+        begins_with_row_change(text) && (!self.session.multi_statements || self.is_one_statement(text))
+    }
+
+    fn is_one_statement(&self, text: &[u8]) -> bool {
+        if memchr::memchr(b';', text).is_none() {
+            return true;
+        }
+        // Where a string ends depends on what backslashes are.
+        if self.escapes().is_none() {
+            return false;
+        }
+        // And in some character sets the second byte of a character may look like one.
+        let may_hide_quotes = !text.is_ascii() && memchr::memchr2(b'\\', b'`', text).is_some();
+        let reported = self.session.reported_charset();
+        let charsets: &[ClientCharset] = match &reported {
+            Some(charset) => std::slice::from_ref(charset),
+            None if may_hide_quotes => &ANY_CHARSET,
+            None => &[ClientCharset::Utf8],
+        };
+        charsets.iter().all(|charset| {
+            let dialect = Dialect { charset: *charset, ..self.session.presumed_dialect() };
+            Lexer::new(text, dialect).is_some_and(|mut lexer| matches!(lexer.skip_statement(), Ok(false)))
+        })
     }
 
     /// Whether backslashes are escapes to the server, as far as its last answer tells; `None`: it
@@ -184,7 +228,7 @@ impl Relay {
                 self.statements.prepare(kept.clone());
             }
         }
-        self.owe(command.reply(), false, 0, note);
+        self.owe(command.reply(), false, arrived.shift(), note);
         self.up.accept(window_bytes);
     }
 

@@ -12,7 +12,7 @@ use crate::proxy::known::need::Need;
 use crate::proxy::known::statements::{Kept, Source, Statement, Statements};
 use crate::proxy::known::tracking::{STATE_SQL, TRACK_SQL};
 use crate::proxy::relay::outstanding::{Note, Numbers, Outstanding, Purpose};
-use crate::proxy::relay::{Arrived, Event, Relay, Step, UpState, Violation};
+use crate::proxy::relay::{Arrived, DownState, Event, Relay, Step, UpState, Violation};
 use crate::rewrite::plan::effects::Effects;
 
 /// In which a statement that is too long to be read must name its table.
@@ -69,7 +69,7 @@ impl Relay {
     }
 
     /// The packet at the front of the window passes as it is.
-    fn pass_packet(&mut self, header: Header) -> Step {
+    pub(in crate::proxy) fn pass_packet(&mut self, header: Header) -> Step {
         self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
         Step::Moved
     }
@@ -102,23 +102,29 @@ impl Relay {
         }
         let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES) };
         // They go on from the backend's request, which the client saw under another number.
-        let number = match self.outstanding.forward().map(|forward| &mut forward.numbers) {
-            Some(Numbers::Moved(by)) => header.packet_nr.wrapping_sub(*by),
-            Some(numbers) => {
+        let after = header.packet_nr.wrapping_add(1);
+        let (number, next) = match self.outstanding.numbers() {
+            Some(Numbers::Moved(by)) => (header.packet_nr.wrapping_sub(*by), after),
+            Some(numbers @ (Numbers::From(_) | Numbers::Due(_))) => {
                 numbers.pass_clients();
-                packet_nr
+                (packet_nr, numbers.counted().unwrap_or(after))
             }
-            None => header.packet_nr,
+            None => (header.packet_nr, after),
         };
         self.up.renumber(number);
         let packet_nr = packet_nr.wrapping_add(1);
         self.up.accept(HEADER_BYTES);
         // An empty packet after one of full length only ends that one's payload.
         if header.payload_bytes == 0 && !continues {
-            if let Some(forward) = self.outstanding.forward() {
-                forward.follower.file_sent();
-            }
+            self.outstanding.file_sent();
             self.up_state = UpState::Boundary;
+            // What answers the client's command goes on from there.
+            if let Some(Outstanding::Own(_)) = self.outstanding.front_mut() {
+                self.command_packets = next;
+                if self.framed.client {
+                    self.down_state = DownState::Announced;
+                }
+            }
         } else {
             let (left, continues) = (header.payload_bytes, header.continues());
             self.up_state = UpState::File { left, continues, packet_nr };
@@ -137,6 +143,9 @@ impl Relay {
         if self.holds_client {
             return Step::Hold;
         }
+        if let Some(step) = self.next_part() {
+            return step;
+        }
         let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES + 1) };
         if header.packet_nr != 0 {
             // Whether it is a COM_QUIT shows in its first byte.
@@ -152,7 +161,8 @@ impl Relay {
         let Some(command) = Command::from_byte(byte) else {
             return self.refuse(header, &Refusal::UnknownCommand(byte));
         };
-        if let Some(step) = self.give_back_tracking(command, header) {
+        let before = self.recall_warnings(command, header);
+        if let Some(step) = before.or_else(|| self.give_back_tracking(command, header)) {
             return step;
         }
         match self.treatment(command, header) {
@@ -193,7 +203,7 @@ impl Relay {
             if command == Command::StmtExecute
                 && let Some(statement) = self.named_statement().and_then(|id| self.statements.get_mut(id))
             {
-                statement.long_data.clear();
+                statement.forget_long_data();
             }
             self.translate_id();
         }
@@ -224,13 +234,14 @@ impl Relay {
     /// The session's variables, statements and insert id are the server's defaults once the command
     /// has run.
     pub(in crate::proxy) fn starts_over(&mut self) {
-        self.session.forget();
+        self.session.reset();
         self.statements = Statements::default();
     }
 
     fn treatment(&self, command: Command, header: Header) -> Result<Treatment, Step> {
         let pass = |may_change_session, note| Ok(Treatment::Pass { may_change_session, note });
         match command {
+            _ if self.parts.is_some() => Ok(Treatment::Read),
             // Also without rules: when there are some, the session's temporary tables and its state
             // must be known.
             Command::Query | Command::StmtPrepare => self.glance_at(command, header),
@@ -250,13 +261,19 @@ impl Relay {
                 let id = statement_id(start).unwrap_or_default();
                 match command {
                     _ if self.statements.is_refused(id) => Ok(Treatment::Read),
+                    Command::StmtSendLongData if self.statements.draws(id) => Ok(Treatment::LongData),
+                    Command::StmtExecute | Command::StmtBulkExecute if self.statements.draws(id) => {
+                        Ok(Treatment::Read)
+                    }
                     Command::StmtFetch => pass(false, Note::Nothing),
                     Command::StmtSendLongData if self.statements.get(id).is_some() => Ok(Treatment::LongData),
                     _ if let Some(statement) = self.statements.get(id) => {
                         self.execution(id, statement, header)
                     }
                     _ => match self.statements.effects(id) {
-                        Some(effects) if effects.hidden_insert.is_some() => Ok(Treatment::Read),
+                        Some(effects) if effects.hidden_insert.is_some() || !effects.natively.is_empty() => {
+                            Ok(Treatment::Read)
+                        }
                         effects => pass(true, effects.map_or(Note::Nothing, Note::effects)),
                     },
                 }
@@ -319,7 +336,7 @@ impl Relay {
     }
 
     /// Has the whole payload in the window before anybody looks at it.
-    fn read_whole(&mut self, command: Command, header: Header) -> Step {
+    pub(in crate::proxy) fn read_whole(&mut self, command: Command, header: Header) -> Step {
         match whole_payload(self.up.window()) {
             Whole::Needs { window_bytes } | Whole::Is { window_bytes, .. }
                 if window_bytes > self.statement_bytes_max.saturating_add(64) =>
@@ -333,6 +350,8 @@ impl Relay {
             Whole::Is { window_bytes, packets } => {
                 let payload = payload_of(self.up.window(), window_bytes);
                 let statement = if command.names_statement() { statement_id(&payload).ok() } else { None };
+                drop(payload);
+                let packets = self.part_packets(packets);
                 Step::Event(Event::Command(Arrived { command, window_bytes, packets, statement }))
             }
         }
@@ -435,29 +454,5 @@ impl Relay {
         self.up.skip(whole);
         self.answer(refusal, 1);
         Step::Moved
-    }
-
-    /// A parameter sent ahead keeps its number among the client's; among the server's it may be
-    /// another.
-    fn long_data(&mut self, header: Header) -> Step {
-        const PARAM: std::ops::Range<usize> = HEADER_BYTES + 5..HEADER_BYTES + 7;
-        self.owes_last = false;
-        if header.payload_bytes >= 7 {
-            if self.up.window().len() < PARAM.end {
-                return Step::More(PARAM.end);
-            }
-            if let Some(statement) = self.named_statement().and_then(|id| self.statements.get_mut(id))
-                && let Some(place) = self.up.window_mut().get_mut(PARAM)
-                && let Ok(number) = <[u8; 2]>::try_from(&*place)
-            {
-                let param = u16::from_le_bytes(number);
-                statement.long_data.insert(param);
-                let prepared = statement.kept.prepared.as_ref();
-                let server_param = prepared.map_or(param, |prepared| prepared.server_param(param));
-                place.copy_from_slice(&server_param.to_le_bytes());
-            }
-            self.translate_id();
-        }
-        self.pass_packet(header)
     }
 }

@@ -1,4 +1,4 @@
-//! What `log.audit` has of a session's statements.
+//! What `log.audit` has of a session's statements, and SHOW SESSIONS of the last one.
 
 use std::time::SystemTime;
 
@@ -7,6 +7,7 @@ use crate::ids::layout::Moment;
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::statements::Source;
 use crate::proxy::session::Session;
+use crate::rewrite::plan::target::Target;
 use crate::sql::dialect::Dialect;
 use crate::sql::digest::{Digest, digest};
 
@@ -29,31 +30,49 @@ impl Session {
     }
 
     fn audit_as(&self, text: Option<(&[u8], Dialect)>, inserts: &[InsertReply]) {
-        let audit = &self.shared.audit;
-        if !audit.is_on() || inserts.is_empty() {
+        let Some(first) = inserts.first() else { return };
+        self.relay.here.ruled(text, || format!("{}.{}", first.target.rule.schema, first.target.table));
+        if !self.shared.audit.is_on() {
             return;
         }
+        // With calls in it the text in the lane is not the client's.
+        let drawn = self.relay.drawn.as_ref().and_then(|drawn| drawn.digest.clone());
         let unknown = || Digest { text: String::new(), hash: UNKNOWN.to_owned() };
-        let digest = text.map_or_else(unknown, |(text, dialect)| digest(text, &dialect));
+        let written = || text.map_or_else(unknown, |(text, dialect)| digest(text, &dialect));
+        let digest = drawn.unwrap_or_else(written);
+        for (target, ids) in inserts.iter().filter_map(InsertReply::taken) {
+            let table = format!("{}.{}", target.rule.schema, target.table);
+            self.note_ids(&digest, &table, target, (ids.first, ids.last));
+        }
+    }
+
+    /// The statement is about to be sent with the ids that its calls have drawn.
+    pub(in crate::proxy) fn audit_drawn(&self) {
+        let Some(drawn) = self.relay.drawn.as_ref().filter(|_| self.shared.audit.is_on()) else { return };
+        let Some(digest) = &drawn.digest else { return };
+        for taken in &drawn.taken {
+            self.note_ids(digest, "", &taken.target, (taken.first, taken.last));
+        }
+    }
+
+    /// `table`: that the ids are put into; empty where they were drawn by calls.
+    fn note_ids(&self, digest: &Digest, table: &str, target: &Target, (first, last): (u64, u64)) {
         let now = Moment::from(SystemTime::now()).to_string();
         let (who, client) = self.relay.here.who();
         let client = client.map(|client| client.to_string()).unwrap_or_default();
-        for (target, ids) in inserts.iter().filter_map(InsertReply::taken) {
-            let rule = &target.rule;
-            let line = audit::Statement {
-                time: &now,
-                session: self.relay.here.id(),
-                connection: who.connection,
-                user: &who.user,
-                client: &client,
-                table: &format!("{}.{}", rule.schema, target.table),
-                generator: &rule.generator.to_string(),
-                digest: &digest.hash,
-                first: ids.first,
-                last: ids.last,
-                step: ids.spacing.step.get(),
-            };
-            audit.note(&line, &digest.text);
-        }
+        let line = audit::Statement {
+            time: &now,
+            session: self.relay.here.id(),
+            connection: who.connection,
+            user: &who.user,
+            client: &client,
+            table,
+            generator: &target.rule.generator.to_string(),
+            digest: &digest.hash,
+            first,
+            last,
+            step: target.spacing.step.get(),
+        };
+        self.shared.audit.note(&line, &digest.text);
     }
 }

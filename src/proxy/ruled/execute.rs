@@ -1,27 +1,30 @@
 //! Executions of prepared INSERTs into ruled tables. Which parameters take an id is decided at each
 //! execution.
 
+mod drawn;
+
 use std::sync::Arc;
 
 use crate::ids::range::block::IdBlock;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
+use crate::mysql::packet::packets_of;
 use crate::mysql::reader::Malformed;
 use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::inserts::{Ids, InsertReply};
 use crate::proxy::known::need::{Need, Supplied, Unsent};
 use crate::proxy::known::statements::Kept;
-use crate::proxy::relay::Arrived;
 use crate::proxy::relay::outstanding::{Note, Purpose};
-use crate::proxy::ruled::params::{BULK_SELECT, Params, too_many_sets};
+use crate::proxy::relay::{Arrived, Ready};
+use crate::proxy::ruled::params::{Params, too_many_sets};
 use crate::proxy::ruled::progress::{Later, Packet, Progress};
 use crate::proxy::ruled::verdict::{Verdict, malformed, refused, state_unknown};
 use crate::proxy::session::Session;
 use crate::rewrite::meaning::Meaning;
-use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::{LastId, Lookup};
 use crate::rewrite::prepare::PreparedInsert;
 use crate::rewrite::{bulk, execution};
 use crate::table_name::TableName;
@@ -33,8 +36,17 @@ pub(in crate::proxy) enum Filled {
     Passes,
     /// With its ids, and what its answer needs.
     Send(Vec<u8>, Note),
-    /// INSERT ... SELECT, which goes its own way.
-    Select(Arc<Kept>),
+    /// It goes by way of a stage.
+    Stage(Arc<Kept>),
+}
+
+/// What an execution takes, and what it brings itself.
+struct Taking<'a> {
+    ids: u32,
+    /// Sets of parameters.
+    sets: u32,
+    explicit: &'a [i128],
+    last: LastId,
 }
 
 impl Session {
@@ -48,6 +60,9 @@ impl Session {
             }
             Err(unsent) => return self.unsent(arrived, unsent),
         }
+        if let Some(progress) = self.execute_forwarded(arrived) {
+            return progress;
+        }
         let payload = self.relay.payload(arrived).into_owned();
         let mut supplied = std::mem::take(&mut self.supplied);
         let tables = self.relay.session.tables.now();
@@ -58,8 +73,8 @@ impl Session {
         }
         match filled {
             Err(unsent) => self.unsent(arrived, unsent),
-            Ok(Filled::Select(kept)) => match self.execution_of_select(arrived, kept, &payload) {
-                Ok(task) => Progress::Select(Box::new(task)),
+            Ok(Filled::Stage(kept)) => match self.staged_execution(arrived, kept, &payload) {
+                Ok(task) => Progress::Stage(Box::new(task)),
                 Err(refusal) => self.refuse(arrived, &refusal),
             },
             Ok(Filled::Passes) => {
@@ -67,11 +82,13 @@ impl Session {
                 self.relay.translate_id();
                 self.pass(arrived, false, Note::Nothing)
             }
-            Ok(Filled::Send(payload, note)) if note.inserts().iter().any(InsertReply::is_late) => {
+            Ok(Filled::Send(payload, note))
+                if packets_of(payload.len()) > 1 || note.inserts().iter().any(InsertReply::is_late) =>
+            {
                 let packet = Packet::Execution { payload, note };
                 Progress::Later(Box::new(Later { sets: None, packet, tables }))
             }
-            Ok(Filled::Send(payload, note)) => self.send_execution(arrived, payload, note),
+            Ok(Filled::Send(payload, note)) => self.send_execution(arrived, (payload, None), note),
         }
     }
 
@@ -81,6 +98,7 @@ impl Session {
             Unsent::Needs(need) => Progress::Needs(need),
             Unsent::Unreadable(shown) => Progress::Show(shown),
             Unsent::Refused(refusal) => self.refuse(arrived, &refusal),
+            Unsent::WithoutIds(why) => Progress::Natively(why),
             Unsent::Failed(error) => self.fail(arrived, &error),
         }
     }
@@ -88,19 +106,21 @@ impl Session {
     pub(in crate::proxy) fn send_execution(
         &mut self,
         arrived: Arrived,
-        mut payload: Vec<u8>,
+        (mut payload, ready): (Vec<u8>, Option<Ready>),
         note: Note,
     ) -> Progress {
         self.forget_long_data(arrived);
         if note.inserts().iter().any(InsertReply::sets_insert_id) {
             self.relay.session.owed_insert_id = None;
         }
-        if self.shared.audit.is_on() {
-            let statement = arrived.statement.and_then(|id| self.relay.statements.get(id));
-            self.audit_source(statement.map(|statement| &*statement.kept.source), note.inserts());
-        }
+        let statement = arrived.statement.and_then(|id| self.relay.statements.get(id));
+        self.audit_source(statement.map(|statement| &*statement.kept.source), note.inserts());
+        self.audit_drawn();
         self.put_server_id(arrived, &mut payload);
-        let nr_shift = self.relay.send_instead(&payload, arrived);
+        let nr_shift = match ready {
+            Some(ready) => self.relay.send_ready(ready, arrived),
+            None => self.relay.send_instead(&payload, arrived),
+        };
         self.relay.owe(arrived.command.reply_to(&payload), false, nr_shift, note);
         Progress::Done
     }
@@ -142,7 +162,7 @@ impl Session {
     pub(in crate::proxy) fn forget_long_data(&mut self, arrived: Arrived) -> Option<u32> {
         let id = arrived.statement?;
         let statement = self.relay.statements.get_mut(id)?;
-        (!std::mem::take(&mut statement.long_data).is_empty()).then_some(id)
+        statement.forget_long_data().then_some(id)
     }
 
     /// What is executed, under these rules and the present columns of its table.
@@ -156,14 +176,6 @@ impl Session {
         let (server_id, before) = (statement.server_id, statement.kept.clone());
         let kept = self.as_it_is_now(tables, before.clone(), supplied)?;
         if !Arc::ptr_eq(&kept, &before) && kept.server_text() != before.server_text() {
-            // What its query needs to be asked first was asked when it was prepared.
-            if kept.selects() {
-                return Err(refused(
-                    "the rules or the columns of the INSERT ... SELECT's table have changed since it was prepared; prepare \
-                     it again",
-                )
-                .into());
-            }
             server_id.ok_or(Refusal::UnknownStatement(id))?;
             return Err(Need::Prepared { id, kept }.into());
         }
@@ -191,8 +203,13 @@ impl Session {
             if is_bulk { Refusal::WrongArguments } else { malformed(Malformed::Truncated("statement id")) }
         })?;
         let kept = self.kept_now(tables, id, supplied)?;
-        if kept.selects() {
-            return if is_bulk { Err(refused(BULK_SELECT).into()) } else { Ok(Filled::Select(kept)) };
+        if kept.is_staged() {
+            return match self.relay.session.may_have_set_id {
+                // As MariaDB answers, which takes rows of values only.
+                _ if is_bulk && kept.is_of_query() => Err(Refusal::UnsupportedPrepared.into()),
+                true => Err(Need::SetId.into()),
+                false => Ok(Filled::Stage(kept)),
+            };
         }
         let with_attributes = self.relay.has_attributes();
         let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
@@ -205,7 +222,11 @@ impl Session {
             statement.types = Some(types);
         }
         if let Some(prepared) = &kept.prepared {
-            return self.with_ids(tables, prepared, params?, supplied);
+            let params = params?;
+            if self.relay.session.presumed_dialect().is_mariadb() {
+                params.refuse_unread()?;
+            }
+            return self.with_ids(tables, prepared, params, supplied);
         }
         // What is wrong is the server's to say.
         let Ok(params) = params else { return Ok(Filled::Passes) };
@@ -223,12 +244,15 @@ impl Session {
         supplied: &mut Supplied,
     ) -> Result<Filled, Unsent> {
         let meaning = self.meaning(prepared)?;
-        let mut take =
-            |ids, sets, explicit: &[i128]| self.take_for(tables, prepared, (ids, sets), explicit, supplied);
+        if let Some(why) = &supplied.without_ids {
+            return Err(Unsent::WithoutIds(why.clone()));
+        }
+        let mut take = |taking: Taking<'_>| self.take_for(tables, prepared, &taking, supplied);
         let (filled, note) = match params {
             Params::One(execute) => {
                 let draft = execution::Draft::new(prepared, &execute, meaning)?;
-                let (range, note) = take(draft.ids, 1, &draft.explicit)?;
+                let (ids, last) = (draft.ids, draft.last);
+                let (range, note) = take(Taking { ids, sets: 1, explicit: &draft.explicit, last })?;
                 match range {
                     Some(range) => (draft.write(execute, &range), note),
                     None => (Some(execute.build()), note),
@@ -242,7 +266,8 @@ impl Session {
                 let kinds = draft.kinds()?;
                 let too_many = || Refusal::NoId("too many rows; send fewer at a time".into());
                 let ids = draft.ids().ok_or_else(too_many)?;
-                let (range, note) = take(ids, draft.sets, &draft.explicit)?;
+                let (sets, last) = (draft.sets, draft.last);
+                let (range, note) = take(Taking { ids, sets, explicit: &draft.explicit, last })?;
                 (draft.write(&kinds, range.as_ref()), note)
             }
         };
@@ -250,16 +275,22 @@ impl Session {
         Ok(Filled::Send(payload, note))
     }
 
-    /// The ids of an execution with so many sets of parameters, and what its answer needs.
+    /// The ids of an execution, and what its answer needs.
     fn take_for(
         &self,
         tables: &Arc<Tables>,
         prepared: &PreparedInsert,
-        (ids, sets): (u32, u32),
-        explicit: &[i128],
+        &Taking { ids, sets, explicit, last }: &Taking<'_>,
         supplied: &mut Supplied,
     ) -> Result<(Option<IdBlock>, Note), Unsent> {
-        let target = &prepared.insert.target;
+        let insert = &prepared.insert;
+        if let Some(why) = insert.too_many_rows(insert.rows.saturating_mul(sets), ids) {
+            return Err(refused(why).into());
+        }
+        if ids > 0 && self.relay.session.may_have_set_id {
+            return Err(Need::SetId.into());
+        }
+        let target = &insert.target;
         let explicit = Explicit::expect(tables, target, 0, explicit);
         let range = match ids {
             0 => None,
@@ -272,10 +303,10 @@ impl Session {
             },
         };
         // An update of an explicit row reports the id by what was added to its list.
-        let tells = range.is_some() || prepared.text.style == Style::OdkuLiteral;
+        let tells = range.is_some() || insert.style == Style::OdkuLiteral || insert.tells_written(last);
         let reply = tells.then(|| {
             let (ids, found_rows) = (range.as_ref().map(Ids::from), self.relay.found_rows());
-            InsertReply::new(&prepared.insert, ids, found_rows, tables.clone()).in_bulk(sets)
+            InsertReply::new((insert, last), ids, found_rows, tables.clone()).in_bulk(sets)
         });
         let (inserts, explicit) = (reply.into_iter().collect(), explicit.into_iter().collect());
         Ok((range, Note::statements(inserts, explicit, Effects::default())))
@@ -292,11 +323,18 @@ impl Session {
         let source = &kept.source;
         let name = &source.table;
         let not_now = || Unsent::from(Refusal::NoId(format!("table {name} cannot be looked up")));
-        match tables.lookup(&name.schema, &name.table) {
-            lookup if kept.is_current(&lookup) => return Ok(kept),
+        match supplied.lookup(tables, &name.schema, &name.table) {
+            lookup if kept.is_current(&lookup) => {
+                let insert = kept.prepared.as_ref().map(|prepared| &prepared.insert);
+                return match supplied.outdated(tables, insert.into_iter()) {
+                    Some(need) => Err(need.into()),
+                    None => Ok(kept),
+                };
+            }
             // The server's word.
             Lookup::Missing => return Ok(kept),
             Lookup::Unknown if supplied.may_look() => {
+                supplied.begin_looking(tables, self.relay.outstanding.is_empty());
                 return Err(Need::Table { name: name.clone(), again: false }.into());
             }
             Lookup::Unknown | Lookup::PerhapsHidden => return Err(not_now()),
@@ -318,7 +356,9 @@ impl Session {
             Ok(Verdict::Prepare(kept)) => kept.prepared.clone(),
             Ok(Verdict::Pass(_) | Verdict::PassActing(_)) => None,
             // None of a statement that is prepared in a session whose state is known.
-            Ok(Verdict::Send(_) | Verdict::Select(_)) | Err(Unsent::Failed(_)) => return Err(not_now()),
+            Ok(Verdict::Send(_) | Verdict::Stage(_) | Verdict::Cut(_)) | Err(Unsent::Failed(_)) => {
+                return Err(not_now());
+            }
             Err(unsent) => return Err(unsent),
         };
         Ok(Arc::new(Kept { source: source.clone(), prepared }))

@@ -1,12 +1,13 @@
 //! The parameters of an execution: one set of them (COM_STMT_EXECUTE), or several (MariaDB's
 //! COM_STMT_BULK_EXECUTE), each of which gets ids of its own, out of one range.
 
-use crate::mysql::bulk::{Bulk, BulkError};
+use crate::mysql::bulk::{Bulk, BulkError, Indicator};
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::prepared::{Execute, Expected, ParamType};
-use crate::proxy::ruled::verdict::malformed;
-use crate::rewrite::plan::InsertPlan;
+use crate::mysql::prepared::{Bound, Execute, Expected, ParamType};
+use crate::mysql::reader::Malformed;
+use crate::proxy::ruled::verdict::{malformed, refused};
+use crate::rewrite::plan::{InsertPlan, NewRows};
 
 pub(in crate::proxy) enum Params<'a> {
     One(Execute<'a>),
@@ -40,6 +41,35 @@ impl<'a> Params<'a> {
         }
     }
 
+    /// MariaDB reads a value of some types as NULL, and its bytes as those of the next parameter: an
+    /// id that comes after it would be another one.
+    pub(in crate::proxy) fn refuse_unread(&self) -> Result<(), Refusal> {
+        let Some((at, kind)) = self.first_unread() else { return Ok(()) };
+        Err(refused(format_args!(
+            "parameter {} is bound as {kind}, which MariaDB reads as NULL, and its bytes as those of the parameter after it; \
+             bind it as an integer or a string",
+            at + 1
+        )))
+    }
+
+    fn first_unread(&self) -> Option<(usize, &'static str)> {
+        match self {
+            Params::One(execute) => {
+                let mut values =
+                    execute.params.iter().enumerate().filter(|(_, p)| matches!(p.bound, Bound::Value(_)));
+                values.find_map(|(at, param)| Some((at, param.kind.unread_by_mariadb()?)))
+            }
+            Params::Bulk(bulk) => {
+                bulk.types.iter().find_map(|kind| kind.unread_by_mariadb())?;
+                let mut cells = bulk.cells();
+                std::iter::from_fn(|| cells.cell().ok().flatten()).find_map(|(at, cell)| {
+                    let kind = bulk.types.get(at)?.unread_by_mariadb()?;
+                    (cell.indicator == Indicator::Value).then_some((at, kind))
+                })
+            }
+        }
+    }
+
     /// The execution with all types in it.
     pub(in crate::proxy) fn build(&self) -> Vec<u8> {
         match self {
@@ -49,9 +79,27 @@ impl<'a> Params<'a> {
     }
 }
 
-/// Why an INSERT ... SELECT takes no bulk execution.
-pub(in crate::proxy) const BULK_SELECT: &str =
-    "MariaDB's bulk execution of an INSERT ... SELECT; execute it once for each set of parameters";
+/// Why the rows of a bulk execution do not go by way of a stage, if so.
+pub(in crate::proxy) fn not_staged_in_bulk(
+    insert: &InsertPlan,
+    bulk: &Bulk<'_>,
+) -> Result<Option<String>, Malformed> {
+    let mut cells = bulk.cells();
+    let mut leaves_out = false;
+    while let Some((_, cell)) = cells.cell()? {
+        leaves_out |= matches!(cell.indicator, Indicator::Default | Indicator::Ignore);
+    }
+    let what = if leaves_out {
+        "values that are left out"
+    } else if insert.new_rows != NewRows::All || insert.returning {
+        "IGNORE, ON DUPLICATE KEY UPDATE or RETURNING"
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(format!(
+        "MariaDB's bulk execution of an INSERT with an expression as id and {what}; execute it once for each set of parameters"
+    )))
+}
 
 /// Why the INSERT takes no bulk execution of so many sets, if so.
 pub(in crate::proxy) fn too_many_sets(insert: &InsertPlan, sets: u32) -> Option<String> {

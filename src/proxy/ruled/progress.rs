@@ -1,6 +1,6 @@
 //! How far a command came, and what is left to do for one that takes several steps.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ids::range::block::IdBlock;
@@ -10,6 +10,7 @@ use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::need::{Need, Shown};
 use crate::proxy::known::statements::Kept;
 use crate::proxy::relay::outstanding::Note;
+use crate::rewrite::plan::stage::Named;
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::tables::Tables;
 
@@ -19,28 +20,31 @@ pub(in crate::proxy) enum Progress {
     Done,
     /// This is to be found out first.
     Needs(Need),
-    /// It is an INSERT ... SELECT, which takes questions to the server and several statements.
-    Select(Box<Task>),
+    /// It goes by way of a stage, which takes several statements.
+    Stage(Box<Task>),
+    /// It is SHOW WARNINGS, of a statement that went by way of a stage.
+    ShowWarnings,
     /// It cannot be read, and is shown to the server.
     Show(Shown),
+    /// There are no ids for an execution, for this reason, and the server is to number its rows.
+    Natively(String),
     /// Its ids go into user variables first, or were taken a while ago.
     Later(Box<Later>),
 }
 
-/// An INSERT ... SELECT: the client's command, whose payload is still in its lane.
+/// What goes by way of a stage: the client's command, whose payload is still in its lane.
 #[derive(Debug)]
 pub(in crate::proxy) enum Task {
     /// COM_QUERY; its text begins at `text_at` of its payload.
-    Text {
-        text_at: usize,
-        plan: Box<Plan>,
-    },
-    Prepare(Arc<Kept>),
-    /// COM_STMT_EXECUTE, and what its payload is read with.
+    Text { text_at: usize, plan: Box<Plan> },
+    /// An execution, and what its payload is read with.
     Execute {
         kept: Arc<Kept>,
         types: Option<Vec<ParamType>>,
-        long_data: BTreeSet<u16>,
+        /// What was sent ahead.
+        long_data: BTreeMap<u16, Vec<u8>>,
+        /// MariaDB's COM_STMT_BULK_EXECUTE: a row for each set of parameters.
+        is_bulk: bool,
     },
 }
 
@@ -48,22 +52,25 @@ impl Task {
     pub(in crate::proxy) fn insert(&self) -> Option<&InsertPlan> {
         match self {
             Task::Text { plan, .. } => plan.inserts.first(),
-            Task::Prepare(kept) | Task::Execute { kept, .. } => Some(&kept.prepared.as_ref()?.insert),
+            Task::Execute { kept, .. } => Some(&kept.prepared.as_ref()?.insert),
         }
     }
 
-    /// The client's text within its payload; an execution has none.
-    pub(in crate::proxy) fn text<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
-        let text = match self {
-            Task::Text { text_at, .. } => payload.get(*text_at..),
-            Task::Prepare(_) => payload.get(1..),
-            Task::Execute { .. } => None,
-        };
-        text.unwrap_or_default()
+    /// What SQL's EXECUTE or EXECUTE IMMEDIATE runs.
+    pub(in crate::proxy) fn named(&self) -> Option<&Named> {
+        self.insert()?.stage.as_ref()?.named.as_ref()
     }
 
-    pub(in crate::proxy) fn had_long_data(&self) -> bool {
-        matches!(self, Task::Execute { long_data, .. } if !long_data.is_empty())
+    /// The client's text.
+    pub(in crate::proxy) fn text<'a>(&'a self, payload: &'a [u8]) -> &'a [u8] {
+        let text = match self {
+            Task::Text { text_at, .. } => match self.named() {
+                Some(named) => Some(&*named.text),
+                None => payload.get(*text_at..),
+            },
+            Task::Execute { kept, .. } => kept.server_text(),
+        };
+        text.unwrap_or_default()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::mysql::command::Command;
 use crate::proxy::known::sql_prepared::SqlPrepared;
 use crate::proxy::known::statements::Kept;
 use crate::proxy::known::temporary::Masked;
-use crate::proxy::ruled::params::{BULK_SELECT, Params, too_many_sets};
+use crate::proxy::ruled::params::{Params, not_staged_in_bulk, too_many_sets};
 use crate::proxy::session::Session;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::{self, Known, Value};
@@ -19,7 +19,7 @@ use crate::sql::dialect::Dialect;
 use crate::sql::digest::{Digest, digest};
 use crate::table_name::TableName;
 use crate::tables::Tables;
-use crate::tables::shadow_counts::Outcome;
+use crate::tables::shadow::counts::Outcome;
 
 /// What SQL's PREPARE would have sent, and what the server answered the session.
 struct RehearsedSession<'a> {
@@ -85,6 +85,11 @@ impl Session {
                 }
             }
             Planned::Untouched(_) => {}
+            &Planned::Cut(at) => {
+                let (first, later) = text.split_at_checked(at).filter(|(first, _)| !first.is_empty())?;
+                let before = self.rehearse(command, first);
+                return self.rehearse(command, later).or(before);
+            }
             planned => rehearsed.count_stopped(&tables, planned, &digest),
         }
         match rehearsed.planned {
@@ -144,14 +149,20 @@ impl Session {
     }
 
     fn execution_of(&self, prepared: &PreparedInsert, params: &Params<'_>) -> Outcome {
-        let is_select = prepared.insert.select.is_some();
+        let is_staged = prepared.insert.stage.is_some();
         let meaning = match self.meaning(prepared) {
             Ok(meaning) => meaning,
             Err(why) => return Outcome::Refused(why.to_string()),
         };
         let ids = match params {
-            Params::One(_) if is_select => return Outcome::Rewritten { ids: 0 },
-            Params::Bulk(_) if is_select => return Outcome::Refused(BULK_SELECT.to_owned()),
+            Params::One(_) if is_staged => return Outcome::Rewritten { ids: 0 },
+            Params::Bulk(bulk) if is_staged => {
+                return match not_staged_in_bulk(&prepared.insert, bulk) {
+                    Ok(None) => Outcome::Rewritten { ids: 0 },
+                    Ok(Some(why)) => Outcome::Refused(why),
+                    Err(why) => Outcome::Refused(why.to_string()),
+                };
+            }
             Params::One(execute) => execution::Draft::new(prepared, execute, meaning).map(|draft| draft.ids),
             Params::Bulk(bulk) => match bulk::Draft::new(prepared, bulk, meaning) {
                 Ok(draft) => match too_many_sets(&prepared.insert, draft.sets) {
@@ -237,6 +248,7 @@ impl Rehearsed {
             | Planned::Fails(_)
             | Planned::Needs(Need::Temporary(_))
             | Planned::Untouched(_)
+            | Planned::Cut(_)
             | Planned::Rewrite(_) => return,
         };
         tables.count_shadow(name, &outcome, asks, digest);
@@ -248,7 +260,7 @@ fn parts(name: &TableName) -> (&str, &str) {
 }
 
 fn outcome_of(insert: &InsertPlan) -> Outcome {
-    match insert.select {
+    match insert.stage {
         Some(_) => Outcome::Rewritten { ids: 0 },
         None if insert.ids == 0 && !insert.has_edits() => Outcome::Left,
         None => Outcome::Rewritten { ids: insert.ids.into() },

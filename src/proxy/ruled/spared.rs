@@ -8,14 +8,18 @@ use crate::rewrite::plan::Planned;
 use crate::rewrite::plan::effects::Effects;
 use crate::sql::glance::{has_word, may_execute_name};
 use crate::sql::last_result::first_word;
-use crate::tables::Tables;
+use crate::tables::{Tables, may_change_calls};
 
 impl Session {
     /// A plan that refuses what no rule can concern lets it pass instead. DDL that names nothing
     /// ruled makes nobody read columns or views again.
     pub(in crate::proxy) fn spared(&self, tables: &Tables, text: &[u8], planned: Planned) -> Planned {
         match planned {
-            Planned::Refused(_) | Planned::Unreadable(_) | Planned::Stale { .. } | Planned::Away(_)
+            Planned::Refused(_)
+            | Planned::Unreadable(_)
+            | Planned::Stale { .. }
+            | Planned::Away(_)
+            | Planned::Cut(_)
                 if self.is_unconcerned(tables, text) =>
             {
                 Planned::Untouched(Effects::unseen())
@@ -24,7 +28,8 @@ impl Session {
                 let mention = tables.mention(text, self.relay.session.default_schema());
                 // What a routine prepares is not run when it is made.
                 let hides = mention.dynamic && !first_word(text).eq_ignore_ascii_case(b"create");
-                let names_nothing = !(mention.table || mention.schema || hides);
+                let names_nothing =
+                    !(mention.table || mention.schema || hides || may_change_calls(mention, text));
                 let ddl = !names_nothing || has_word(text, b"execute");
                 Planned::Untouched(Effects { ddl, ..effects })
             }

@@ -1,16 +1,19 @@
 //! Statements that may insert into ruled tables: planned, given their ids, and sent in the client's
 //! place.
 
+pub(in crate::proxy::ruled) mod drawn;
+
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use self::drawn::Drawing;
 use crate::ids::range::block::IdBlock;
 use crate::mysql::attributes::text_at;
 use crate::mysql::command::{Command, command_payload};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, payload_of};
 use crate::proxy::known::explicit::Explicit;
-use crate::proxy::known::inserts::{Ids, InsertReply, SmallestId};
+use crate::proxy::known::inserts::{Ids, InsertReply, Smallest, SmallestId};
 use crate::proxy::known::need::{Need, Shown, Supplied, Unsent};
 use crate::proxy::known::statements::{Kept, Source};
 use crate::proxy::known::temporary::Masked;
@@ -34,10 +37,27 @@ use crate::tables::Tables;
 
 impl Session {
     /// COM_QUERY or COM_STMT_PREPARE with its whole text.
-    pub(in crate::proxy) fn statement(&mut self, arrived: Arrived) -> Progress {
-        let command = arrived.command;
+    pub(in crate::proxy) fn statement(&mut self, arriving: &mut Arrived) -> Progress {
+        let command = arriving.command;
         let mut supplied = std::mem::take(&mut self.supplied);
         let tables = self.relay.session.tables.now();
+        let drawing = self.draw(&tables, arriving, &mut supplied);
+        let arrived = *arriving;
+        match drawing {
+            Ok(Drawing::Done) => {}
+            Ok(Drawing::Cut { text_at, at }) => {
+                self.relay.cut(arrived, text_at, at);
+                return Progress::Done;
+            }
+            Err(_) if tables.is_retired() => {
+                self.supplied = supplied;
+                return Progress::Needs(Need::Rules { retired: tables });
+            }
+            Err(unsent) => {
+                self.supplied = supplied;
+                return self.unsent(arrived, unsent);
+            }
+        }
         let payload = payload_of(self.relay.up.window(), arrived.window_bytes);
         let has_attributes = command == Command::Query && self.relay.has_attributes();
         let Ok(text_at) = text_at(&payload, has_attributes) else {
@@ -45,7 +65,8 @@ impl Session {
             return self.refuse(arrived, &Refusal::MalformedPacket);
         };
         let text = payload.get(text_at..).unwrap_or_default();
-        let judged = match self.judge(&tables, command, text, &mut supplied) {
+        let judged = self.judge(&tables, command, text, &mut supplied);
+        let judged = match self.doubted(&tables, (command, text), judged, &mut supplied) {
             // All that was made of rules that are retired is dropped.
             _ if tables.is_retired() => Err(Need::Rules { retired: tables.clone() }.into()),
             judged => judged,
@@ -80,14 +101,18 @@ impl Session {
                 self.relay.statements.prepare_acting(effects);
                 Progress::Done
             }
-            Ok(Verdict::Prepare(kept)) if kept.selects() => Progress::Select(Box::new(Task::Prepare(kept))),
             Ok(Verdict::Prepare(kept)) => self.prepare(arrived, kept),
-            Ok(Verdict::Select(plan)) => Progress::Select(Box::new(Task::Text { text_at, plan })),
+            Ok(Verdict::Cut(at)) => {
+                self.relay.cut(arrived, text_at, at);
+                Progress::Done
+            }
+            Ok(Verdict::Stage(plan)) => Progress::Stage(Box::new(Task::Text { text_at, plan })),
             Ok(Verdict::Send(packet)) => {
                 let packet = WithIds { text_at, ..packet };
                 let sets = packet.plan.variables(&packet.ranges);
-                if sets.is_none() && !packet.inserts.iter().any(InsertReply::is_late) {
-                    return self.send_planned(arrived, packet);
+                let is_quick = arrived.packets == 1 && !packet.inserts.iter().any(InsertReply::is_late);
+                if sets.is_none() && is_quick {
+                    return self.send_planned(arrived, packet, None);
                 }
                 Progress::Later(Box::new(Later { sets, packet: Packet::Text(packet), tables }))
             }
@@ -150,15 +175,22 @@ impl Session {
             return Ok(Verdict::Pass(Effects::unseen()));
         }
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
-        let planned = match self.planned(tables, protocol, text) {
+        let planned = match self.planned(tables, protocol, text, supplied) {
             Ok(planned) => planned,
             Err(_) if self.is_unconcerned(tables, text) => Planned::Untouched(Effects::unseen()),
             Err(refusal) => return Err(refusal.into()),
         };
         match &planned {
-            Planned::Untouched(_) | Planned::Rewrite(_) => {}
+            Planned::Rewrite(plan) => {
+                if let Some(need) = supplied.outdated(tables, plan.inserts.iter()) {
+                    return Err(need.into());
+                }
+            }
+            Planned::Untouched(_) => {}
             // DDL seen while a table is read has it read again.
-            Planned::Needs(plan::Need::Table(_)) if supplied.may_look() => {}
+            Planned::Needs(plan::Need::Table(_)) if supplied.may_look() => {
+                supplied.begin_looking(tables, self.relay.outstanding.is_empty());
+            }
             Planned::Stale { table, .. } if !supplied.has_read_again => {
                 supplied.has_read_again = true;
                 return Err(Need::Table { name: table.clone(), again: true }.into());
@@ -173,19 +205,27 @@ impl Session {
         match self.spared(tables, text, planned) {
             Planned::Untouched(effects) => Ok(self.untouched(command, text, effects)),
             Planned::Needs(need) => Err(Need::from(need).into()),
+            Planned::Cut(at) => Ok(Verdict::Cut(at)),
             Planned::Away(why) => Err(Refusal::NoId(why).into()),
             Planned::Fails(error) => Err(Unsent::Failed(error)),
             Planned::Refused(refusal) => Err(Refusal::from(refusal).into()),
             Planned::Unreadable(unreadable) | Planned::Stale { unreadable, .. } => {
                 Err(Unsent::Unreadable(Shown::new(unreadable, text)))
             }
+            Planned::Rewrite(plan)
+                if protocol == Protocol::Text
+                    && session.may_have_set_id
+                    && plan.inserts.iter().any(InsertPlan::may_take_ids) =>
+            {
+                Err(Need::SetId.into())
+            }
             Planned::Rewrite(plan) => {
                 // The server judges any other text that is being prepared before it is executed.
-                let takes_now = protocol == Protocol::Text || plan.select().is_some();
+                let takes_now = protocol == Protocol::Text;
                 match takes_now.then(|| self.relay.rights.objection(&plan, text)).flatten() {
                     Some(unsent) => Err(unsent),
                     None if protocol == Protocol::Prepare => self.prepared(text, plan),
-                    None if plan.select().is_some() => Ok(Verdict::Select(Box::new(plan))),
+                    None if plan.staged().is_some() => Ok(Verdict::Stage(Box::new(plan))),
                     None => self.verified(text, self.fill(tables, plan, supplied)?),
                 }
             }
@@ -235,7 +275,13 @@ impl Session {
         Ok(verdict)
     }
 
-    fn planned(&self, tables: &Tables, protocol: Protocol, text: &[u8]) -> Result<Planned, Refusal> {
+    fn planned(
+        &self,
+        tables: &Tables,
+        protocol: Protocol,
+        text: &[u8],
+        supplied: &Supplied,
+    ) -> Result<Planned, Refusal> {
         let session = &self.relay.session;
         let Some(state) = session.state() else {
             return if tables.has_rules() {
@@ -244,7 +290,7 @@ impl Session {
                 Ok(Planned::Untouched(Effects::unseen()))
             };
         };
-        let lookup = |schema: &str, table: &str| match tables.lookup(schema, table) {
+        let lookup = |schema: &str, table: &str| match supplied.lookup(tables, schema, table) {
             // A temporary table matters only where the name is ruled.
             found @ (Lookup::NotRuled | Lookup::Unknown) => found,
             _ if session.masked(schema, table) == Masked::Unsure => Lookup::PerhapsHidden,
@@ -274,7 +320,8 @@ impl Session {
         let begins_insert =
             self.relay.session.state().is_some_and(|state| planner::begins_insert(text, &state.dialect));
         let tables = self.relay.session.tables.now();
-        let planned = if begins_insert { self.planned(&tables, protocol, text).ok() } else { None };
+        let planned =
+            if begins_insert { self.planned(&tables, protocol, text, &self.supplied).ok() } else { None };
         match planned {
             Some(Planned::Needs(need @ plan::Need::Table(_))) if self.supplied.may_look() => {
                 return Some(need.into());
@@ -292,6 +339,11 @@ impl Session {
 
     /// Takes the ids that a text needs.
     fn fill(&self, tables: &Arc<Tables>, plan: Plan, supplied: &mut Supplied) -> Result<Verdict, Unsent> {
+        if supplied.without_ids.is_some() && plan.inserts.iter().all(|insert| insert.target.may_go_without())
+        {
+            let natively = plan.inserts.iter().map(|insert| insert.target.clone()).collect();
+            return Ok(Verdict::Pass(Effects { natively, ..plan.effects }));
+        }
         let expect = |insert: &InsertPlan| {
             Explicit::expect(tables, &insert.target, insert.statement, &insert.explicit)
         };
@@ -314,8 +366,9 @@ impl Session {
         for insert in &plan.inserts {
             let ids = if insert.ids > 0 { taken.next().map(Ids::from) } else { None };
             // An update reports the id by what was added to its list.
-            if ids.is_some() || insert.style == Style::OdkuLiteral && !insert.is_named {
-                inserts.push(InsertReply::new(insert, ids, found_rows, tables.clone()));
+            let is_told = insert.style == Style::OdkuLiteral && !insert.is_named;
+            if ids.is_some() || is_told || insert.tells_written(insert.last) {
+                inserts.push(InsertReply::new((insert, insert.last), ids, found_rows, tables.clone()));
             }
         }
         if inserts.is_empty() && explicit.is_empty() && !plan.has_edits() {
@@ -333,6 +386,9 @@ impl Session {
         supplied: &mut Supplied,
     ) -> Result<IdBlock, Unsent> {
         let n = NonZeroU64::new(ids.into()).ok_or_else(|| Refusal::NoId("a statement without ids".into()))?;
+        if let Some(why) = &supplied.without_ids {
+            return Err(Unsent::WithoutIds(why.clone()));
+        }
         let Some(range) = supplied.take(tables, target, n).or_else(|| tables.take_at_once(target, n)) else {
             return Err(Need::Ids { tables: tables.clone(), target: target.clone(), n }.into());
         };
@@ -342,24 +398,25 @@ impl Session {
             return Err(Need::Guard { tables: tables.clone(), target: target.clone() }.into());
         }
         self.relay.here.count(Count::Ids, n.get());
+        target.filled.note(n.get());
         Ok(within(target, range)?)
     }
 
     /// Asked on the control connection, which sees the rows of this session's open transaction at
     /// READ UNCOMMITTED.
-    pub(in crate::proxy) async fn smallest_id(&mut self, question: &SmallestId) -> Option<u64> {
+    pub(in crate::proxy) async fn smallest_id(&mut self, question: &SmallestId) -> Smallest {
         let target = &question.target;
-        let schema = self.relay.session.tables.schema()?;
+        let Some(schema) = self.relay.session.tables.schema() else { return Smallest::Unknown };
         // Of the table, also where the statement names a view.
-        let column = target.id_shape()?;
+        let Some(column) = target.id_shape() else { return Smallest::Unknown };
         let column = ColumnShape { name: target.rule.column.clone(), ..column.clone() };
         let table = (target.rule.schema.as_str(), target.table.as_str());
         let Ids { first, last, spacing } = question.ids;
         match schema.smallest_id(table, &column, (first, last, &spacing)).await {
-            Ok(smallest) => smallest,
+            Ok(smallest) => smallest.map_or(Smallest::None, Smallest::Id),
             Err(error) => {
                 tracing::warn!(%error, "the insert id of a statement with IGNORE or ON DUPLICATE KEY UPDATE is not known (LOCK TABLES ... WRITE keeps the control account out)");
-                None
+                Smallest::Unknown
             }
         }
     }

@@ -22,8 +22,10 @@ pub(in crate::proxy) enum Verdict {
     /// An INSERT that is being prepared. Where no rule concerns it, it is sent as it came: one may
     /// later.
     Prepare(Arc<Kept>),
+    /// What begins at this byte of the text is judged once all before it is answered.
+    Cut(usize),
     /// INSERT ... SELECT by text.
-    Select(Box<Plan>),
+    Stage(Box<Plan>),
 }
 
 /// Ids, where the column can hold them.
@@ -31,6 +33,12 @@ pub(in crate::proxy) fn within(target: &Target, range: IdBlock) -> Result<IdBloc
     let highest = target.highest_id();
     if range.last() <= highest {
         return Ok(range);
+    }
+    if target.rule.column.is_empty() {
+        return Err(Refusal::NoId(format!(
+            "a call gives ids up to {highest}, generator {} is beyond",
+            target.rule.generator
+        )));
     }
     Err(Refusal::NoId(format!(
         "{}.{}.{} holds ids up to {highest}, generator {} is beyond; widen the column",

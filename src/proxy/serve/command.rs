@@ -10,7 +10,7 @@ use crate::mysql::prepared::LAST_PREPARED;
 use crate::proxy::known::need::{Need, Supplied};
 use crate::proxy::relay::outstanding::Note;
 use crate::proxy::relay::unconcerned::Unconcerned;
-use crate::proxy::relay::{Arrived, Event, number_after};
+use crate::proxy::relay::{Arrived, Came, Event, number_after};
 use crate::proxy::ruled::progress::Progress;
 use crate::proxy::session::{Going, Session};
 use crate::sessions::Count;
@@ -18,7 +18,7 @@ use crate::sessions::Count;
 impl Session {
     pub(in crate::proxy) async fn handle(&mut self, event: Event) -> Going<()> {
         match event {
-            Event::Command(arrived) => match self.at_once(arrived) {
+            Event::Command(mut arrived) => match self.begun(&mut arrived) {
                 Progress::Done => Ok(()),
                 progress => Box::pin(self.step_by_step(arrived, progress)).await,
             },
@@ -27,14 +27,26 @@ impl Session {
         }
     }
 
-    /// Decides a command by what is known.
-    pub(in crate::proxy) fn at_once(&mut self, arrived: Arrived) -> Progress {
+    fn begun(&mut self, arrived: &mut Arrived) -> Progress {
+        self.relay.drawn = None;
+        self.at_once(arrived)
+    }
+
+    /// Decides a command by what is known. What it draws may make its text longer.
+    pub(in crate::proxy) fn at_once(&mut self, arrived: &mut Arrived) -> Progress {
         self.relay.command_packets = number_after(arrived.packets);
         let rewritten = self.relay.here.counted(Count::Rewritten);
         let begun = Instant::now();
+        // What was looked at before has waited since.
+        let at = self.relay.came.map_or(begun, |came| came.at);
+        self.relay.came = Some(Came { at, has_waited: self.relay.came.is_some() });
         let progress = self.treat(arrived);
         if !matches!(progress, Progress::Needs(_)) {
             self.decided();
+        }
+        if matches!(progress, Progress::Done) {
+            // Also of what has no answer.
+            self.relay.came = None;
         }
         let here = &self.relay.here;
         if here.counted(Count::Rewritten) > rewritten {
@@ -43,21 +55,29 @@ impl Session {
         progress
     }
 
-    fn treat(&mut self, arrived: Arrived) -> Progress {
+    fn treat(&mut self, arriving: &mut Arrived) -> Progress {
+        let arrived = *arriving;
         match arrived.command {
             _ if arrived.statement.is_some_and(|id| self.relay.statements.is_refused(id)) => {
                 self.refuse_unprepared(arrived)
             }
+            Command::Query if self.relay.session.warned.is_some() => Progress::ShowWarnings,
             Command::Query | Command::StmtPrepare | Command::StmtExecute | Command::StmtBulkExecute => {
-                self.treat_by_state(arrived)
+                self.treat_by_state(arriving)
             }
             _ => self.note_and_pass(arrived),
         }
     }
 
     /// Commands that mean what the session's state makes of them.
-    fn treat_by_state(&mut self, arrived: Arrived) -> Progress {
-        let command = arrived.command;
+    fn treat_by_state(&mut self, arriving: &mut Arrived) -> Progress {
+        let command = arriving.command;
+        if matches!(command, Command::StmtExecute | Command::StmtBulkExecute)
+            && let Some(progress) = self.draw_execution(arriving)
+        {
+            return progress;
+        }
+        let arrived = *arriving;
         let Some(header) = Header::parse(self.relay.up.window()) else { return Progress::Done };
         let is_unread = self.relay.passes_unread(command, header);
         let unconcerned = if is_unread { self.relay.unconcerned(arrived) } else { Unconcerned::No };
@@ -75,7 +95,7 @@ impl Session {
             }
         }
         match command {
-            Command::Query | Command::StmtPrepare => self.statement(arrived),
+            Command::Query | Command::StmtPrepare => self.statement(arriving),
             // The server refuses each of them.
             _ if self.relay.session.locked().is_some() => self.note_and_pass(arrived),
             _ => self.execute(arrived),
@@ -113,14 +133,16 @@ impl Session {
         if arrived.command == Command::StmtPrepare {
             self.relay.statements.forget_last();
         }
+        self.audit_drawn();
         let reply = self.relay.reply_to(arrived.command);
-        self.relay.owe(reply, may_change_session, 0, note);
+        self.relay.owe(reply, may_change_session, arrived.shift(), note);
         self.relay.up.accept(arrived.window_bytes);
         Progress::Done
     }
 
     /// Answers a command in place of the backend; nothing of it is sent.
     pub(in crate::proxy) fn refuse(&mut self, arrived: Arrived, refusal: &Refusal) -> Progress {
+        self.trace_refusal(arrived, &self.relay.payload(arrived), refusal);
         let sent_ahead = self.drop_unsent(arrived);
         self.relay.answer(refusal, arrived.packets);
         self.reset_long_data(sent_ahead);
@@ -137,6 +159,7 @@ impl Session {
 
     /// The server does not see the command. Returns the statement that data was sent ahead for.
     fn drop_unsent(&mut self, arrived: Arrived) -> Option<u32> {
+        self.relay.drawn = None;
         let sent_ahead = match arrived.command {
             Command::StmtPrepare => {
                 self.relay.statements.refuse_last();

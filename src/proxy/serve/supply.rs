@@ -6,8 +6,10 @@ use std::time::Instant;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::Header;
+use crate::mysql::reader::Reader;
 use crate::mysql::response::PrepareOk;
 use crate::proxy::known::need::Need;
+use crate::proxy::known::session_state::is_set_id;
 use crate::proxy::relay::{Arrived, Relay, Violation};
 use crate::proxy::ruled::progress::Progress;
 use crate::proxy::ruled::verdict::refused;
@@ -19,17 +21,25 @@ impl Session {
     /// Goes on with a command that could not be decided at once.
     pub(in crate::proxy) async fn step_by_step(
         &mut self,
-        arrived: Arrived,
+        mut arrived: Arrived,
         mut progress: Progress,
     ) -> Going<()> {
+        if let Some(came) = &mut self.relay.came {
+            came.has_waited = true;
+        }
         loop {
             progress = match progress {
-                Progress::Done => return Ok(()),
-                Progress::Select(task) => self.select(arrived, *task).await?,
+                Progress::Done => {
+                    self.relay.came = None;
+                    return Ok(());
+                }
+                Progress::Stage(task) => self.stage(arrived, *task).await?,
+                Progress::ShowWarnings => self.show_warnings(arrived).await?,
                 Progress::Show(shown) => self.show(arrived, shown).await?,
+                Progress::Natively(why) => self.execute_natively(arrived, why).await?,
                 Progress::Later(later) => self.send_later(arrived, *later).await?,
                 Progress::Needs(need) => match self.supply(arrived.command, need).await {
-                    Ok(()) => self.at_once(arrived),
+                    Ok(()) => self.at_once(&mut arrived),
                     Err(Stop::Over(over)) => return Err(over),
                     Err(Stop::Refused(refusal)) => {
                         self.refuse(arrived, &refusal);
@@ -97,6 +107,9 @@ impl Session {
                 let answer = self.ask(Question::Query(&question)).await?;
                 self.relay.session.sql_prepared.answered(question, answer);
             }
+            Need::Sequences(tables) => self.ask_sequences(&tables).await?,
+            Need::Function(name) => self.ask_function(name).await?,
+            Need::SetId => self.ask_set_id().await?,
             Need::Right(target) => {
                 let (schema, name) = target.named();
                 let (schema, name, column) = (quoted(schema), quoted(name), quoted(target.id_column()));
@@ -112,19 +125,27 @@ impl Session {
             }
             Need::Ids { tables, target, n } => {
                 let asked = Instant::now();
-                let taken = self.meanwhile(tables.take(&target, n, limit)).await?;
+                let taken = self.meanwhile(tables.take_or_none(&target, n, limit)).await?;
                 let waited = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
                 self.relay.here.count(Count::WaitedNanos, waited);
                 match taken {
                     Ok(ids) => self.supplied.put(&tables, target, ids),
                     // The rules that are active by now say whether there are ids.
                     Err(_) if tables.is_retired() => {}
+                    Err(error) if error.is_outage() && target.may_go_without() => {
+                        self.supplied.without_ids = Some(error.for_client());
+                    }
                     Err(error) => return Err(Refusal::NoId(error.for_client()).into()),
                 }
             }
             Need::Guard { tables, target } => {
                 let guarded = self.meanwhile(tables.guarded(&target, limit)).await?;
-                guarded.map_err(|error| Refusal::NoId(error.for_client()))?;
+                match guarded {
+                    Err(error) if error.is_outage() && target.may_go_without() => {
+                        self.supplied.without_ids = Some(error.for_client());
+                    }
+                    guarded => guarded.map_err(|error| Refusal::NoId(error.for_client()))?,
+                }
             }
             Need::Rules { retired } => {
                 self.supplied.begin_again();
@@ -149,6 +170,22 @@ impl Session {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Refuses where the client has set the id that the server generates next, and no INSERT has used it up.
+    async fn ask_set_id(&mut self) -> Result<(), Stop> {
+        let answer = self.ask(Question::Query(b"SELECT HEX(@@insert_id)")).await?;
+        let row = answer.map_err(|error| Stop::Failed(error.payload))?.row.unwrap_or_default();
+        let digits = Reader::new(&row).lenenc_bytes("insert_id").map_err(Violation::Backend);
+        if is_set_id(digits.map_err(Over::from)?) {
+            return Err(refused(
+                "insert_id is set in this session, which says which id the server generates; write the id itself, or \
+                 SET insert_id=0",
+            )
+            .into());
+        }
+        self.relay.session.may_have_set_id = false;
         Ok(())
     }
 }

@@ -39,7 +39,7 @@ fn execute(id: u32) -> Vec<u8> {
 /// With one parameter of ours.
 fn execute_with(id: u32, hidden: u64) -> Vec<u8> {
     let parts =
-        [&[0x17][..], &id.to_le_bytes(), &[0, 1, 0, 0, 0, 0, 1, 8, 0x80], &hidden.to_le_bytes()].concat();
+        [&[0x17][..], &id.to_le_bytes(), &[0, 1, 0, 0, 0, 0, 1, 8, 0], &hidden.to_le_bytes()].concat();
     p(0, parts)
 }
 
@@ -52,20 +52,20 @@ fn all(parts: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// sql_mode '', character set utf8mb4; changes of the schema are reported, other state and
-/// variables not; no database.
+/// variables not; insert_id is not set; no database.
 fn state_rows(deprecate_eof: bool) -> Vec<u8> {
-    let row = b"\x00\x0e757466386d6234\x010\x011\x00\xfb";
-    let mut out = p(1, [6]);
-    for nr in 2..8 {
+    let row = b"\x00\x0e757466386d6234\x010\x011\x00\x010\xfb";
+    let mut out = p(1, [7]);
+    for nr in 2..9 {
         out.extend(p(nr, b"\x03def"));
     }
     if deprecate_eof {
-        out.extend(p(8, row));
-        out.extend(p(9, [0xFE, 0, 0, 2, 0, 0, 0]));
-    } else {
-        out.extend(p(8, [0xFE, 0, 0, 2, 0]));
         out.extend(p(9, row));
-        out.extend(p(10, [0xFE, 0, 0, 2, 0]));
+        out.extend(p(10, [0xFE, 0, 0, 2, 0, 0, 0]));
+    } else {
+        out.extend(p(9, [0xFE, 0, 0, 2, 0]));
+        out.extend(p(10, row));
+        out.extend(p(11, [0xFE, 0, 0, 2, 0]));
     }
     out
 }
@@ -363,11 +363,8 @@ async fn what_was_sent_ahead_ends_with_a_refused_execution() {
     // Types BLOB and DATE: what is bound to the id is refused.
     let date = stmt(0x17, 7, &[0, 1, 0, 0, 0, 0, 1, 0xFC, 0, 0x0A, 0, 4, 0xE8, 7, 1, 2]);
     let null = stmt(0x17, 7, &[0, 1, 0, 0, 0, 0b10, 1, 0xFC, 0, 0x08, 0, 1, b'y']);
-    let filled = stmt(
-        0x17,
-        7,
-        &[&[0, 1, 0, 0, 0, 0, 1, 0xFC, 0, 0x08, 0x80, 1, b'y'][..], &1u64.to_le_bytes()].concat(),
-    );
+    let filled =
+        stmt(0x17, 7, &[&[0, 1, 0, 0, 0, 0, 1, 0xFC, 0, 0x08, 0, 1, b'y'][..], &1u64.to_le_bytes()].concat());
     let why = "what is bound to id does not show whether it is zero; bind an integer or NULL";
     let script = [
         Client(prepare("INSERT INTO s.t(a,id) VALUES(?,?)")),

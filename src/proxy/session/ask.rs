@@ -10,8 +10,8 @@ use super::{End, Going, Over, Session, SessionError};
 use crate::mysql::command::{Command, Reply, command_payload};
 use crate::mysql::compressed::FrameError;
 use crate::mysql::error::Refusal;
-use crate::proxy::known::answered::Answered;
-use crate::proxy::relay::outstanding::Purpose;
+use crate::proxy::known::answered::{Answered, Table};
+use crate::proxy::relay::outstanding::{Outstanding, Purpose};
 use crate::proxy::relay::pump::{Outcome, Timeout, poll_pump};
 use crate::proxy::relay::{Event, Relay, Side, Violation};
 
@@ -19,12 +19,16 @@ use crate::proxy::relay::{Event, Relay, Side, Violation};
 #[derive(Debug, Clone, Copy)]
 pub(in crate::proxy) enum Question<'a> {
     Query(&'a [u8]),
+    /// The same, and all of the result is wanted.
+    Table(&'a [u8]),
     /// Whether this can be prepared; nothing of it stays.
     Prepare(&'a [u8]),
-    /// The same, and which columns and parameters it has.
-    Describe(&'a [u8]),
     /// It stays prepared.
     PrepareAndKeep(&'a [u8]),
+    /// The whole payload of a command that is answered as a query is.
+    Command(&'a [u8]),
+    /// The same of a LOAD, whose file the client may have.
+    Load(&'a [u8]),
 }
 
 impl Session {
@@ -80,7 +84,7 @@ impl Session {
         self.until(|relay| relay.answers.len() == questions.len()).await?;
         let answers = std::mem::take(&mut self.relay.answers);
         for (question, answer) in questions.iter().zip(&answers) {
-            if let (Question::Prepare(_) | Question::Describe(_), Ok(answer)) = (question, answer) {
+            if let (Question::Prepare(_), Ok(answer)) = (question, answer) {
                 self.relay.close_own(&answer.first);
             }
         }
@@ -146,7 +150,6 @@ impl Session {
                 }
             }
             Event::FollowExplicit => self.follow_explicit().await,
-            Event::SelectStored => self.follow_selected_ids().await,
             Event::Violation(violation) => return Err(self.violated(&violation)),
             // While the session waits the client's commands stay where they are.
             Event::Command(_) | Event::TooLong(_) => {}
@@ -172,14 +175,20 @@ impl From<Violation> for Over {
 
 impl Relay {
     fn send_question(&mut self, question: &Question<'_>) {
-        let asked = |keeps_definitions| Purpose::Asked { keeps_definitions };
         match question {
-            Question::Query(sql) => self.query_own(asked(false), sql),
-            Question::Prepare(text) | Question::Describe(text) | Question::PrepareAndKeep(text) => {
-                let keeps_definitions = matches!(question, Question::Describe(_));
+            Question::Query(sql) => self.query_own(Purpose::Asked, sql),
+            Question::Table(sql) => {
+                self.query_own(Purpose::Asked, sql);
+                if let Some(Outstanding::Own(own)) = self.outstanding.back_mut() {
+                    own.table = Some(Table::default());
+                }
+            }
+            Question::Command(payload) => self.send_own(Purpose::Asked, Reply::Query, payload),
+            Question::Load(payload) => self.send_load(payload),
+            Question::Prepare(text) | Question::PrepareAndKeep(text) => {
                 self.statements.is_displaced = true;
                 let payload = command_payload(Command::StmtPrepare, text);
-                self.send_own(asked(keeps_definitions), Reply::Prepare, &payload);
+                self.send_own(Purpose::Asked, Reply::Prepare, &payload);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{Draft, Planning, Rows, Stop, refused};
 use crate::rewrite::meaning::{Column, Meaning};
+use crate::rewrite::plan::LastId;
 use crate::rewrite::plan::prepared_text::IdParam;
 use crate::rules::model::Explicit;
 use crate::sql::insert::Body;
@@ -55,10 +56,11 @@ impl Slot {
 }
 
 impl Draft<'_> {
-    pub(super) fn decide(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<()> {
+    /// Whether the text shows of each row what it takes.
+    pub(super) fn decide(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<bool> {
         let mut integers = body.integers.iter().copied();
         for (at, row) in (0u32..).zip(rows.rows.iter()) {
-            let Some(slot) = Slot::of(self.meaning, row.class) else { return self.refuse_value() };
+            let Some(slot) = Slot::of(self.meaning, row.class) else { return Ok(false) };
             let has_integer = matches!(row.class, IdValue::Integer | IdValue::Converted | IdValue::Truncated);
             let integer = has_integer.then(|| integers.next()).flatten();
             let slot = if integer.is_some_and(|integer| self.meaning.clamps(integer)) {
@@ -66,16 +68,18 @@ impl Draft<'_> {
             } else {
                 slot
             };
-            match (slot, row.class) {
+            self.last = match (slot, row.class) {
                 (Slot::Clamped, _) => self.decide_clamped(at, integer),
-                (Slot::Generate, _) => self.ids += 1,
+                (Slot::Generate, _) => self.generate(),
                 (Slot::Client, IdValue::Placeholder(index)) => {
-                    self.id_params.push(IdParam { index: param(index)?, row: at });
+                    let index = param(index)?;
+                    self.id_params.push(IdParam { index, row: at });
+                    LastId::Bound(index)
                 }
-                (_, IdValue::Text) => {}
-                _ if has_integer => self.explicit.extend(integer),
-                _ => self.explicit.push(0),
-            }
+                (_, IdValue::Text) => LastId::Unknown,
+                _ if has_integer => integer.map_or(LastId::Unknown, |integer| self.keep(integer)),
+                _ => self.keep(0),
+            };
             let is_zero = matches!(
                 row.class,
                 IdValue::Default | IdValue::Zero | IdValue::ConvertedZero | IdValue::MinusZero
@@ -85,29 +89,33 @@ impl Draft<'_> {
             }
             self.kept |= matches!(slot, Slot::Keep | Slot::Zero);
         }
-        self.check_slots(body)
+        self.check_slots(body).map(|()| true)
+    }
+
+    fn generate(&mut self) -> LastId {
+        self.ids += 1;
+        LastId::Generated
+    }
+
+    fn keep(&mut self, integer: i128) -> LastId {
+        self.explicit.push(integer);
+        LastId::Written(integer)
     }
 
     /// A row of which the server makes zero with a warning gets an id by which it warns too. Where
     /// zero is a value, and where the server refuses what the client wrote, that stays as it is.
-    fn decide_clamped(&mut self, at: u32, integer: Option<i128>) {
+    fn decide_clamped(&mut self, at: u32, integer: Option<i128>) -> LastId {
         let stays = !self.context.head.ignore && self.meaning.refuses_clamped(at);
         if self.meaning.zero_is_value {
             self.kept = true;
-            self.explicit.push(integer.unwrap_or_default());
+            self.keep(integer.unwrap_or_default())
         } else if stays {
             self.strict_meant = Some(self.meaning.strictness());
+            LastId::Unknown
         } else {
-            self.ids += 1;
             self.warned.push(at);
+            self.generate()
         }
-    }
-
-    fn refuse_value<T>(&self) -> Planning<T> {
-        let column = self.context.target.id_column();
-        refused(format!(
-            "the value for {column} does not show whether it is NULL or zero; write a number, NULL, or leave the column out"
-        ))
     }
 
     fn check_slots(&self, body: &Body) -> Planning<()> {

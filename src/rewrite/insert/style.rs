@@ -3,6 +3,7 @@
 use super::{Draft, InSets, Planning, Rows, SHARED, refused};
 use crate::rewrite::meaning::Column;
 use crate::rewrite::plan::edit::Style;
+use crate::rewrite::plan::{UpdatedIds, moves_ids};
 use crate::rules::model::InsertId;
 use crate::sql::insert::Body;
 use crate::sql::insert::body::{AssignsId, Odku};
@@ -26,14 +27,14 @@ impl Draft<'_> {
         let packet_only =
             self.context.target.rule.insert_id == InsertId::Packet || self.meaning.column == Column::Text;
         let several = rows.rows.len() > 1;
-        self.in_sets = match odku {
-            Some(Odku { assigns_id: AssignsId::Otherwise, .. }) => InSets::MovesId,
-            _ if all.loud => InSets::Loud,
-            _ => InSets::AsOne,
-        };
+        self.in_sets = if all.loud { InSets::Loud } else { InSets::AsOne };
         if let Some(odku) = odku {
-            if odku.assigns_id == AssignsId::Otherwise && (several || body.traits.sets_last_id) {
-                return self.refuse_assigned();
+            if odku.assigns_id == AssignsId::Otherwise {
+                self.updated_ids = UpdatedIds::Move;
+                // What is bound to the id may all be the client's own.
+                if several && self.ids > 0 || body.traits.sets_last_id {
+                    return refused(moves_ids(self.context.target.id_column()));
+                }
             }
             // A LAST_INSERT_ID(x) among the values takes the OK packet's place for itself.
             if !several && !body.traits.sets_last_id && !packet_only {
@@ -46,6 +47,8 @@ impl Draft<'_> {
             || body.later.loud
             || several && body.traits.loud;
         let literal = self.context.only_literals
+            || self.context.target.shows_insert_id()
+            || self.context.target.trigger_writes_id()
             || packet_only
             || shows
             || self.context.head.ignore
@@ -65,19 +68,9 @@ impl Draft<'_> {
             _ if self.strict_meant.is_some() => {
                 Some("it has a value for the id that is no number, or out of range")
             }
-            InSets::MovesId => Some("its ON DUPLICATE KEY UPDATE assigns the id"),
             InSets::Loud if has_wrapper => Some("a function or a subquery in it may read LAST_INSERT_ID()"),
             InSets::Loud | InSets::AsOne => None,
         }
-    }
-
-    /// Which of the rows that then bear an id of ours are new, nothing would tell.
-    fn refuse_assigned(&self) -> Planning<()> {
-        let column = self.context.target.id_column();
-        refused(format!(
-            "ON DUPLICATE KEY UPDATE of several rows assigns {column}, so that new rows cannot be told from old ones; leave \
-             {column} out of its list, or insert the rows one by one"
-        ))
     }
 
     /// One row, whose id the OK packet and the function are to show.

@@ -4,6 +4,7 @@
 use super::{Halt, Place, Resolved, Walk, refused};
 use crate::rewrite::insert::{self, Context, Stop};
 use crate::rewrite::plan::edit::Style;
+use crate::rewrite::plan::stage::Kind;
 use crate::rewrite::plan::{InsertPlan, Protocol};
 use crate::sql::dialect::{ServerKind, SqlMode};
 use crate::sql::hint::{self, HintedVariables};
@@ -79,7 +80,7 @@ impl Around {
                 }
             }
         }
-        if plan.ids > 0 || !plan.id_params.is_empty() || plan.select.is_some() {
+        if plan.may_take_ids() {
             self.check_ids(&plan)?;
         }
         plan.returning |= self.is_analyzed;
@@ -128,6 +129,22 @@ impl Around {
 }
 
 impl Walk<'_> {
+    /// What goes by way of a stage, after SET STATEMENT ... FOR. Each of its statements has the prefix.
+    pub(super) fn check_stage(plan: &InsertPlan, place: Place) -> Result<(), Halt> {
+        let Around { settings, .. } = place.around;
+        // Only what converts a query's values does not depend on what the session's mode is.
+        let is_query = plan.stage.as_ref().is_some_and(|stage| stage.kind == Kind::Query);
+        if settings.sql_mode != ModeSetting::Session && !is_query {
+            return refused(
+                "SET STATEMENT sets sql_mode for LOAD, or for an INSERT with an expression as id; set it for the session",
+            );
+        }
+        match place.around.check_ids(plan) {
+            Err(Stop::Refused(why)) => refused(why),
+            _ => Ok(()),
+        }
+    }
+
     /// An explained INSERT is not run, so no id is filled in. Without AUTO_INCREMENT the server may
     /// then miss the id's value (error 1364).
     pub(super) fn explained(&self, lexer: &mut Lexer<'_>, place: Place) -> Result<(), Halt> {

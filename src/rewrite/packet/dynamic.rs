@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::cut::AFTER_OPAQUE;
 use super::{Halt, Place, Walk, refused};
 use crate::mysql::error::parse_err;
 use crate::rewrite::packet::inner::{Inner, Order, Ran, check_around, prepared, taken_edits};
@@ -25,13 +26,13 @@ use crate::sql::statement::dynamic::{self, Dynamic, Literal, Source, Using};
 use crate::sql::statement::for_statement::ModeSetting;
 
 /// A text within a statement, read.
-struct Text<'a> {
-    bytes: Cow<'a, [u8]>,
-    place: TextPlace<'a>,
+pub(super) struct Text<'a> {
+    pub(super) bytes: Cow<'a, [u8]>,
+    pub(super) place: TextPlace<'a>,
 }
 
 /// Where it stands in the packet.
-enum TextPlace<'a> {
+pub(super) enum TextPlace<'a> {
     Literal(&'a Literal),
     /// The server evaluated this expression. Where the text must change, a string takes its place.
     Evaluated(Span),
@@ -51,7 +52,7 @@ impl Walk<'_> {
             Dynamic::Prepare { name, source } => {
                 let text = self.text_of(lexer, &source, place)?;
                 let change = match text {
-                    Some(text) => NamedChange::Prepared(name, self.prepare(&text, place)?),
+                    Some(text) => NamedChange::Prepared(name, self.prepare(lexer, &text, place)?),
                     // The text is NULL: the server's own error, after which there is no statement
                     // of this name.
                     None => NamedChange::Dropped(name),
@@ -148,10 +149,7 @@ impl Walk<'_> {
             if let Some((_, text)) = self.assigned.iter().rev().find(|(assigned, _)| *assigned == name) {
                 return Ok(Value::Text(text.clone()));
             }
-            return refused(
-                "a user's variable in PREPARE or EXECUTE after other statements of its packet; send them in packets of \
-                 their own",
-            );
+            return self.cut("a user's variable in PREPARE or EXECUTE after another statement");
         }
         let question = question(span.of(lexer.text()));
         match self.context.session.value(&question) {
@@ -173,9 +171,7 @@ impl Walk<'_> {
             ModeSetting::Session | ModeSetting::Unknown => {}
         }
         if self.effects.opaque && may_insert(&text.bytes) {
-            return refused(
-                "it follows a statement of its packet that may change how it is read; send them in packets of their own",
-            );
+            return self.cut(AFTER_OPAQUE);
         }
         if let TextPlace::Evaluated(_) = text.place {
             dialect.charset = ClientCharset::Utf8;
@@ -206,11 +202,6 @@ impl Walk<'_> {
         };
         walk.statement(&mut lexer, place.nth).map_err(|halt| Box::new(self.outside(*halt, text, place)))?;
         Ok(match walk.inserts.pop() {
-            Some(insert) if insert.select.is_some() => {
-                return refused(
-                    "INSERT ... SELECT by way of PREPARE or EXECUTE IMMEDIATE; send it by itself, or prepare it in the driver",
-                );
-            }
             Some(insert) => Inner::Fills(Box::new(insert)),
             None => Inner::Passes(Box::new(Ran {
                 effects: walk.effects,
@@ -238,7 +229,7 @@ impl Walk<'_> {
         }
     }
 
-    fn database(&self) -> Database {
+    pub(super) fn database(&self) -> Database {
         match &self.schema {
             _ if !self.schema_is_known || self.effects.opaque => Database::Unknown,
             Some(schema) => Database::Is(schema.clone().into_owned()),
@@ -246,10 +237,21 @@ impl Walk<'_> {
         }
     }
 
-    fn prepare(&mut self, text: &Text<'_>, place: Place) -> Result<Arc<NamedStatement>, Halt> {
+    fn prepare(
+        &mut self,
+        lexer: &Lexer<'_>,
+        text: &Text<'_>,
+        place: Place,
+    ) -> Result<Arc<NamedStatement>, Halt> {
         let dialect = self.dialect_of(text, place)?;
+        let mut is_staged = false;
         let sent = match self.inner(&text.bytes, dialect, &self.database(), place)? {
             Inner::Passes(_) => None,
+            Inner::Fills(insert) if insert.stage.is_some() => {
+                is_staged = true;
+                self.prepare_staged(lexer, text, *insert)?;
+                None
+            }
             Inner::Fills(mut insert) => {
                 let sent = prepared(&insert, &text.bytes)?;
                 let pieces = insert.pieces().map_err(|refusal| Box::new(Planned::Refused(refusal)))?;
@@ -265,7 +267,7 @@ impl Walk<'_> {
             }
         };
         let database = self.database();
-        Ok(Arc::new(NamedStatement { source: text.bytes.to_vec(), dialect, database, sent }))
+        Ok(Arc::new(NamedStatement { source: text.bytes.to_vec(), dialect, database, sent, is_staged }))
     }
 
     /// Edits of a text as edits of the packet.
@@ -315,6 +317,9 @@ impl Walk<'_> {
             Inner::Fills(insert) => insert,
         };
         check_around(&insert, place)?;
+        if insert.stage.is_some() {
+            return self.run_staged(lexer, text, *insert, using, place);
+        }
         let edits = insert.edits.iter().map(|edit| {
             let mut out = Vec::new();
             let piece = match &edit.piece {
@@ -343,9 +348,7 @@ impl Walk<'_> {
         }
         insert.edits = edits;
         self.settled.clear();
-        self.note_owed(&insert, place.start, using.end);
-        self.inserts.push(*insert);
-        Ok(())
+        self.add(*insert, place.start, using.end)
     }
 
     /// What a text that passes does when it runs. Session tracking tells how it leaves the session.
@@ -357,16 +360,19 @@ impl Walk<'_> {
             sql_mode,
             charset,
             tracking,
+            insert_id,
             temporary,
             routine,
             prepared_names: _,
             explains_report: _,
             hidden_insert: _,
             inserts_into: _,
+            natively: _,
         } = ran.effects;
         self.effects.opaque |= opaque || schema.is_some() || sql_mode.is_some() || charset.is_some();
         self.effects.ddl |= ddl;
         self.effects.tracking |= tracking;
+        self.effects.insert_id |= insert_id;
         self.effects.routine |= routine;
         self.effects.temporary.extend(temporary);
         self.overlay = ran.overlay;

@@ -5,7 +5,7 @@ use crate::rewrite::packet::inner::{Inner, Order, check_around, prepared, taken_
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
 use crate::rewrite::plan::prepared_names::{Known, NamedChange, NamedStatement, Value};
 use crate::rewrite::plan::prepared_text::PreparedText;
-use crate::rewrite::plan::{InsertPlan, Planned};
+use crate::rewrite::plan::{InsertPlan, LastId, Planned};
 use crate::rules::model::Explicit;
 use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::lex::{Lexer, Span};
@@ -70,7 +70,7 @@ impl Walk<'_> {
             inner => inner?,
         };
         let mut insert = match inner {
-            Inner::Passes(_) if statement.sent.is_some() => return refused(changed),
+            Inner::Passes(_) if statement.sent.is_some() || statement.is_staged => return refused(changed),
             Inner::Passes(ran) => {
                 self.runs(*ran);
                 self.effects.opaque |= !is_certain;
@@ -86,6 +86,12 @@ impl Walk<'_> {
             Inner::Fills(insert) => insert,
         };
         check_around(&insert, place)?;
+        if insert.stage.is_some() != statement.is_staged {
+            return refused(changed);
+        }
+        if statement.is_staged {
+            return self.execute_staged(lexer, &statement, *insert, using, place);
+        }
         let now = prepared(&insert, &statement.source)?;
         if statement.sent.as_ref() != Some(&now) {
             return refused(changed);
@@ -107,9 +113,7 @@ impl Walk<'_> {
         if insert.ids > 0 && !self.dialect.is_mariadb() {
             self.use_variables(&mut insert, &statement.source)?;
         }
-        self.note_owed(&insert, place.start, using.end);
-        self.inserts.push(*insert);
-        Ok(())
+        self.add(*insert, place.start, using.end)
     }
 
     /// What values mean when it runs is the session's, where tokens end is as it was prepared.
@@ -117,7 +121,7 @@ impl Walk<'_> {
         let zero_is_value = SqlMode::NO_AUTO_VALUE_ON_ZERO;
         let now = match place.around.settings.sql_mode {
             ModeSetting::Known(sql_mode) => sql_mode,
-            ModeSetting::Unknown if statement.sent.is_some() => {
+            ModeSetting::Unknown if statement.sent.is_some() || statement.is_staged => {
                 return refused(
                     "SET STATEMENT sets sql_mode to what the text does not show; set it for the session",
                 );
@@ -145,7 +149,8 @@ impl Walk<'_> {
         let mut taking = Vec::new();
         for param in std::mem::take(&mut insert.id_params) {
             let Some(&arg) = using.args.get(usize::from(param.index)) else { continue };
-            match self.bound(lexer, arg, zero_is_value, place)? {
+            let value = self.bound(lexer, arg, zero_is_value, place)?;
+            match value {
                 Some(_) if insert.target.rule.explicit == Explicit::Reject => {
                     return refused(format!(
                         "the rule rejects values written for {}; bind NULL to it",
@@ -158,8 +163,14 @@ impl Walk<'_> {
                     insert.ids += 1;
                 }
             }
+            if insert.last == LastId::Bound(param.index) {
+                insert.last = value.map_or(LastId::Generated, LastId::Written);
+            }
         }
-        Ok(taking)
+        match insert.too_many_rows(insert.rows, insert.ids) {
+            Some(why) => refused(why),
+            None => Ok(taking),
+        }
     }
 
     /// What is bound to the id; `None`: it takes one.

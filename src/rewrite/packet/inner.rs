@@ -25,7 +25,8 @@ pub(super) enum Inner {
 
 /// What is around an EXECUTE may change what its INSERT stores.
 pub(super) fn check_around(insert: &InsertPlan, place: Place) -> Result<(), Halt> {
-    if place.around.settings.ids && (insert.ids > 0 || !insert.id_params.is_empty()) {
+    if place.around.settings.ids && (insert.ids > 0 || !insert.id_params.is_empty() || insert.stage.is_some())
+    {
         return refused(
             "a variable that says which id the server generates is set for this statement; write the id itself, or leave the \
              variable out",

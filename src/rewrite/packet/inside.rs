@@ -1,11 +1,13 @@
 //! Statements that insert without being an INSERT: LOAD, compound statements, and what is not
 //! known.
 
-use super::{Halt, Resolved, Walk, refused};
+use super::cut::is_end;
+use super::{Halt, Place, Resolved, Walk, refused};
+use crate::rewrite::insert::loaded;
 use crate::sql::glance::may_insert;
 use crate::sql::insert::{Head, Verb};
-use crate::sql::lex::{Lexer, TokenKind};
-use crate::sql::name::Path;
+use crate::sql::lex::{Lexer, Span, TokenKind};
+use crate::sql::name::{self, Path};
 use crate::sql::statement::Statement;
 
 /// What a statement that holds others does to what follows it.
@@ -25,14 +27,21 @@ impl Walk<'_> {
         lexer: &Lexer<'_>,
         kind: &Statement,
         before: &Lexer<'_>,
+        place: Place,
     ) -> Result<bool, Halt> {
         self.effects.routine |= *kind == Statement::Compound;
-        let inside = self.look_inside(lexer, kind, before)?;
+        let inside = self.look_inside(lexer, kind, before, place)?;
         self.effects.opaque |= !inside.keeps_session;
         Ok(inside.takes_rest)
     }
 
-    fn look_inside(&self, lexer: &Lexer<'_>, kind: &Statement, before: &Lexer<'_>) -> Result<Inside, Halt> {
+    fn look_inside(
+        &mut self,
+        lexer: &Lexer<'_>,
+        kind: &Statement,
+        before: &Lexer<'_>,
+        place: Place,
+    ) -> Result<Inside, Halt> {
         if !self.context.any_rules {
             let takes_rest = *kind == Statement::Compound;
             return Ok(Inside { keeps_session: false, takes_rest });
@@ -40,9 +49,7 @@ impl Walk<'_> {
         match kind {
             Statement::Load(None) => refused("LOAD into a table whose name cannot be read; name it plainly"),
             &Statement::Load(Some(path)) => {
-                let what = "LOAD into a ruled table: how many ids its file needs is not known before it is read; load it into a table without a \
-                            rule, and INSERT the rows from there";
-                self.refuse_ruled(lexer.text(), path, what)?;
+                self.load(lexer, path, before.position(), place)?;
                 Ok(Inside { keeps_session: true, takes_rest: false })
             }
             Statement::Compound => self.compound(before),
@@ -55,6 +62,35 @@ impl Walk<'_> {
                 }
                 Ok(Inside { keeps_session: false, takes_rest: false })
             }
+        }
+    }
+
+    /// The lexer stands after LOAD, which begins after `start`.
+    fn load(&mut self, lexer: &Lexer<'_>, path: Path, start: u32, place: Place) -> Result<(), Halt> {
+        let target = match self.lookup(lexer.text(), path)? {
+            Resolved::Ruled(target) => target,
+            Resolved::ServerFirst(why) => return refused(why),
+            Resolved::NotRuled | Resolved::Hidden | Resolved::Missing => return Ok(()),
+        };
+        let Some(table) = name::decode(self.text, path.last, self.dialect.charset) else {
+            return refused("LOAD into a table whose name cannot be read; connect with utf8mb4");
+        };
+        let head = Head { verb: Verb::Insert, ignore: false, table: path };
+        let context = self.insert_context(place.nth, &target, head, &table);
+        let mut ahead = lexer.clone();
+        match loaded::plan(&mut ahead, &context) {
+            Ok((mut plan, semicolon)) => {
+                Self::check_stage(&plan, place)?;
+                if let Some(stage) = plan.stage.as_deref_mut().filter(|_| place.depth > 0) {
+                    stage.put_before(Span { start: place.start, end: start }.of(self.text));
+                }
+                if semicolon && !self.several && !is_end(&mut ahead) {
+                    return Err(Box::new(self.unreadable(place.start, "something follows its semicolon")));
+                }
+                self.alone(&ahead)?;
+                self.add(plan, place.start, ahead.position())
+            }
+            Err(stop) => Err(Box::new(self.stopped(stop, path, place.start))),
         }
     }
 

@@ -23,49 +23,6 @@ pub enum Style {
     OdkuNative,
 }
 
-/// A number in the text of an INSERT ... SELECT.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Number {
-    /// What LAST_INSERT_ID() says before the statement: the rows are counted from there.
-    BeforeFirst = 0,
-    /// That, and the length of the block.
-    Last = 1,
-    /// What each row sets LAST_INSERT_ID() to.
-    Sets = 2,
-    /// The block's first id.
-    First = 3,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Numbers {
-    pub before_first: u64,
-    pub last: u64,
-    pub sets: u64,
-    pub first: u64,
-}
-
-impl Numbers {
-    pub fn get(&self, number: Number) -> u64 {
-        match number {
-            Number::BeforeFirst => self.before_first,
-            Number::Last => self.last,
-            Number::Sets => self.sets,
-            Number::First => self.first,
-        }
-    }
-
-    /// Of a parameter of ours, by its [`Number`].
-    pub fn of_param(&self, number: u32) -> u64 {
-        match number {
-            0 => self.before_first,
-            1 => self.last,
-            2 => self.sets,
-            _ => self.first,
-        }
-    }
-}
-
 /// Bytes `start..end` of the text give way to `piece`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::rewrite) struct Edit {

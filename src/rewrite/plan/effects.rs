@@ -1,7 +1,10 @@
 //! What a packet's statements do to the session that the next packet is read in, as far as their
 //! text shows.
 
+use std::sync::Arc;
+
 use crate::rewrite::plan::prepared_names::NamedChange;
+use crate::rewrite::plan::target::Target;
 use crate::sql::dialect::{ClientCharset, SqlMode};
 use crate::table_name::TableName;
 
@@ -23,6 +26,8 @@ pub struct Effects {
     pub charset: Option<ClientCharset>,
     /// `session_track_...` was set: the proxy's own list of tracked variables is to be put back.
     pub tracking: bool,
+    /// `insert_id` was set: the id that the server generates next.
+    pub insert_id: bool,
     /// Names that temporary tables hide from now on, or no longer, in the order of the text, each
     /// with its statement's number.
     pub temporary: Vec<(usize, Temporary)>,
@@ -39,6 +44,8 @@ pub struct Effects {
     pub prepared_names: Vec<(usize, NamedChange)>,
     /// What the single INSERT of a text that is prepared goes into, where no rule concerns it.
     pub inserts_into: Option<Box<TableName>>,
+    /// Ruled tables whose new rows the server numbers itself: the statement went on as it came.
+    pub natively: Vec<Arc<Target>>,
 }
 
 impl Effects {
@@ -47,17 +54,23 @@ impl Effects {
         Effects { opaque: true, routine: true, ..Effects::default() }
     }
 
+    /// The same of one that inserts into tables whose rows the server numbers.
+    pub fn forwarded(natively: Vec<Arc<Target>>) -> Self {
+        Effects { natively, ..Effects::unseen() }
+    }
+
     /// Whether there is nothing to be said of it.
     pub fn is_nothing(&self) -> bool {
         self.leave_session()
             && !self.explains_report
             && self.hidden_insert.is_none()
             && self.inserts_into.is_none()
+            && self.natively.is_empty()
     }
 
     /// Whether a later statement is read just as this one was.
     pub fn leave_session(&self) -> bool {
-        !(self.ddl || self.opaque || self.tracking || self.routine)
+        !(self.ddl || self.opaque || self.tracking || self.insert_id || self.routine)
             && self.prepared_names.is_empty()
             && self.schema.is_none()
             && self.sql_mode.is_none()

@@ -12,8 +12,10 @@ pub struct NamedStatement {
     pub(in crate::rewrite) source: Vec<u8>,
     pub(in crate::rewrite) dialect: Dialect,
     pub(in crate::rewrite) database: Database,
-    /// With hidden parameters; `None`: as it came.
+    /// With hidden parameters; `None`: as it came, or `is_staged`.
     pub(in crate::rewrite) sent: Option<PreparedText>,
+    /// It goes by way of a stage. The server has another statement by its name, which does nothing.
+    pub(in crate::rewrite) is_staged: bool,
 }
 
 impl NamedStatement {

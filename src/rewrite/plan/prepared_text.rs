@@ -28,9 +28,10 @@ pub struct PreparedText {
 pub struct HiddenParam {
     /// Among the server's parameters, counted from 0.
     pub index: u16,
-    /// Row of the statement, counted from 0: ids ascend with the rows that take one. Of an INSERT
-    /// ... SELECT, which [`Number`](crate::rewrite::plan::edit::Number) goes there.
+    /// Row of the statement, counted from 0: ids ascend with the rows that take one.
     pub row: u32,
+    /// It is the whole value of the id's column, whose type the server expects then.
+    pub is_whole: bool,
 }
 
 /// A parameter of the client's at the id's place.

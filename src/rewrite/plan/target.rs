@@ -1,12 +1,46 @@
 //! The table that a statement inserts into.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::ids::range::block::Spacing;
-use crate::rules::model::{ColumnShape, Rule, TableShape};
+use crate::meter::Counter;
+use crate::rules::model::{
+    Collide, ColumnShape, Explicit, GeneratorSpec, InsertId, Mode, Rule, TableShape, Unavailable,
+};
+
+/// What was taken for a table, since the process began. All are alike: whatever was counted, a table is
+/// the same.
+#[derive(Debug, Default)]
+pub struct Filled(OnceLock<Box<[Counter; 2]>>);
+
+impl Filled {
+    /// A statement that took so many ids.
+    pub fn note(&self, ids: u64) {
+        // Two kilobytes each: not for tables that nobody inserts into.
+        let [statements, taken] = &**self.0.get_or_init(Box::default);
+        statements.add(1);
+        taken.add(ids);
+    }
+
+    /// Statements and ids.
+    pub fn get(&self) -> (u64, u64) {
+        self.0.get().map_or((0, 0), |counters| {
+            let [statements, ids] = &**counters;
+            (statements.get(), ids.get())
+        })
+    }
+}
+
+impl PartialEq for Filled {
+    fn eq(&self, _: &Filled) -> bool {
+        true
+    }
+}
+
+impl Eq for Filled {}
 
 /// A ruled table as it is now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     pub rule: Arc<Rule>,
     /// The table's own name: the rule's may be a pattern. Its schema is the rule's.
@@ -17,6 +51,8 @@ pub struct Target {
     pub spacing: Spacing,
     /// The statement names a view of the table; `shape` is the view's then.
     pub view: Option<Through>,
+    /// The table's own: also of what goes through a view.
+    pub filled: Arc<Filled>,
 }
 
 /// A view through which rows go into a ruled table.
@@ -29,6 +65,32 @@ pub struct Through {
 }
 
 impl Target {
+    /// Of calls that draw ids for no table. Its name is one that no table of the rules has.
+    pub fn of_generator(spec: &GeneratorSpec) -> Self {
+        let rule = Rule {
+            schema: spec.name.schema.clone(),
+            table: String::new(),
+            column: String::new(),
+            generator: spec.name.clone(),
+            explicit: Explicit::Keep,
+            insert_id: InsertId::Packet,
+            mode: Mode::On,
+            unavailable: Unavailable::Refuse,
+            collide: Collide::Report,
+            origin: spec.origin.clone(),
+            of_schemas: None,
+            made_from: None,
+        };
+        Target {
+            rule: Arc::new(rule),
+            table: format!("(generator {})", spec.name.name),
+            shape: None,
+            spacing: spec.kind.spacing(),
+            view: None,
+            filled: Arc::default(),
+        }
+    }
+
     /// What the statement calls the id's column.
     pub fn id_column(&self) -> &str {
         self.view.as_ref().map_or(&self.rule.column, |view| &view.column)
@@ -39,9 +101,41 @@ impl Target {
         self.shape.as_deref()?.column(self.id_column())
     }
 
+    /// Whether the server numbers a row whose id is left out.
+    pub fn keeps_auto_increment(&self) -> bool {
+        self.id_shape().is_some_and(|id| id.auto_increment)
+    }
+
+    /// Whether its rows go to the server without ids while there are none to be had.
+    pub fn may_go_without(&self) -> bool {
+        self.rule.unavailable == Unavailable::Native && self.keeps_auto_increment()
+    }
+
+    /// Whether a trigger of the table may read LAST_INSERT_ID(), and so would see a wrapper act.
+    pub fn shows_insert_id(&self) -> bool {
+        self.shape.as_ref().is_some_and(|shape| shape.shows_insert_id)
+    }
+
+    /// Whether a trigger of the table may write another id than the statement has.
+    pub fn trigger_writes_id(&self) -> bool {
+        self.id_shape().is_some_and(|id| id.set_by_trigger)
+    }
+
     /// The highest id that its column holds.
     pub fn highest_id(&self) -> u64 {
         self.id_shape().and_then(ColumnShape::highest).unwrap_or(i64::MAX.unsigned_abs())
+    }
+
+    /// The client's own id as the column holds it, in the bits of a 64-bit number. What is out of
+    /// range becomes the nearest in it, or is an error.
+    pub fn stored_id(&self, written: i128) -> Option<u64> {
+        let id = self.id_shape();
+        let stored = match id.and_then(ColumnShape::highest).map(i128::from) {
+            Some(highest) if id.is_some_and(|id| id.unsigned) => written.clamp(0, highest),
+            Some(highest) => written.clamp(-highest - 1, highest),
+            None => written,
+        };
+        u64::try_from(stored).ok().or_else(|| i64::try_from(stored).ok().map(i64::cast_unsigned))
     }
 
     /// Schema and name that the statement goes by: the view's, where it names one.

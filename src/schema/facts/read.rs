@@ -7,7 +7,8 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 
 use super::{
-    Body, BodyKind, ColumnFacts, Facts, ForeignKey, Highest, Index, ServerFacts, TableFacts, ViewFacts,
+    Accounts, Body, BodyKind, ColumnFacts, Facts, ForeignKey, Highest, Index, ServerFacts, TableFacts,
+    ViewFacts,
 };
 use crate::ids::layout::Moment;
 use crate::rules::RuleSet;
@@ -38,9 +39,13 @@ impl Facts {
         // MySQL keeps counters for a day; MariaDB does not know the variable.
         let _ = reader.conn.query_drop("SET information_schema_stats_expiry = 0").await;
         let grants = reader.grants().await?;
+        let accounts = Accounts::read(&mut reader.conn).await?;
         let schemas = reader.schemas().await?;
         let wanted: BTreeSet<&str> = rules.rules().map(|rule| rule.schema.as_str()).collect();
-        let is_wanted = |name: &&String| wanted.iter().any(|wanted| case.folded(wanted) == case.folded(name));
+        let is_wanted = |name: &&String| {
+            wanted.iter().any(|wanted| case.folded(wanted) == case.folded(name))
+                || rules.is_meant_by_pattern(case, name)
+        };
         let (mut tables, mut foreign_keys) = (Vec::new(), Vec::new());
         for name in schemas.iter().filter(is_wanted) {
             tables.extend(reader.tables(name).await?);
@@ -58,7 +63,7 @@ impl Facts {
                 table.highest = highest(schema, table, &rule).await;
             }
         }
-        Ok(Facts { server, case, clocks, grants, schemas, tables, foreign_keys, bodies, views })
+        Ok(Facts { server, case, clocks, grants, accounts, schemas, tables, foreign_keys, bodies, views })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Generators as operators see them.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::admin::{DeskError, GeneratorRow, GeneratorState, Kind, Raised};
@@ -17,6 +18,13 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// By name. Those that no rule which acts names are not opened.
 pub(super) fn rows(tables: &InForce, rates: &Rates) -> Vec<GeneratorRow> {
     let (rules, open) = (tables.rules(), tables.generators());
+    let open: HashMap<&str, &Generator> =
+        open.iter().map(|generator| (generator.name(), generator)).collect();
+    let mut named: HashMap<&GeneratorName, usize> = HashMap::new();
+    for rule in rules.rules() {
+        *named.entry(&rule.generator).or_default() += 1;
+    }
+    let wide: Vec<_> = rules.rules().filter(|rule| rule.made_from.is_some()).collect();
     let row = |spec: &GeneratorSpec| {
         let name = spec.name.to_string();
         let (taken, per_second) = (tables.taken().of(&spec.name), rates.per_second(&name));
@@ -31,13 +39,13 @@ pub(super) fn rows(tables: &InForce, rates: &Rates) -> Vec<GeneratorRow> {
             },
             issued: taken.ids(),
             per_second,
-            rules: rules.rules().filter(|rule| rule.generator == spec.name).count(),
+            rules: named.get(&spec.name).copied().unwrap_or_default()
+                + wide.iter().filter(|rule| rule.draws_from(&spec.name)).count(),
             name,
             kind,
             ..GeneratorRow::default()
         };
-        let found = open.iter().find(|generator| generator.name() == blank.name);
-        let mut row = match found {
+        let mut row = match open.get(blank.name.as_str()) {
             Some(Generator::Sequence(sequence)) => of_sequence(sequence, blank),
             Some(Generator::Timestamp(timestamp)) => of_timestamp(timestamp, blank),
             None => blank,
@@ -47,7 +55,7 @@ pub(super) fn rows(tables: &InForce, rates: &Rates) -> Vec<GeneratorRow> {
         }
         row
     };
-    rules.generators().map(row).collect()
+    tables.generator_specs().iter().map(row).collect()
 }
 
 /// `None`: those are that a rule needs.

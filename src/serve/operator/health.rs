@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::schema::Schema;
+use crate::schema::{Role, Schema};
 use crate::serve::operator::ProxyDesk;
 use crate::store::{Key, Store};
 
@@ -22,7 +22,7 @@ pub(super) struct Health(Mutex<Backend>);
 pub(super) struct Backend {
     /// This machine's clock less the backend's, in seconds.
     pub(super) drift: Option<f64>,
-    /// Why the control account got no answer.
+    /// Why the control account got no answer, or clients could not write.
     pub(super) trouble: Option<String>,
 }
 
@@ -68,8 +68,30 @@ async fn ask_backend(schema: Option<&Schema>) -> Backend {
             let ours = SystemTime::now() - asked.elapsed() / 2;
             let ours = ours.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
             let theirs = Duration::from_micros(theirs.micros()).as_secs_f64();
-            Backend { drift: Some(ours - theirs), trouble: None }
+            // Where there are several, none of them takes writes: else another one would have been chosen.
+            let read_only = schema.is_read_only().await;
+            let role = match read_only {
+                Ok(true) => Role::ReadOnly,
+                Ok(false) => Role::Writable,
+                Err(_) => Role::Away,
+            };
+            note_role(schema, role);
+            let trouble = match read_only {
+                Ok(is_read_only) => is_read_only.then(|| "the server is read_only".to_owned()),
+                Err(error) => Some(error.to_string()),
+            };
+            Backend { drift: Some(ours - theirs), trouble }
         }
-        Err(error) => Backend { drift: None, trouble: Some(error.to_string()) },
+        Err(error) => {
+            note_role(schema, Role::Away);
+            Backend { drift: None, trouble: Some(error.to_string()) }
+        }
+    }
+}
+
+/// Where there are several, all of them are asked each second, and more is known of them.
+fn note_role(schema: &Schema, role: Role) {
+    if !schema.has_several_servers() {
+        schema.primary().note_role(0, role);
     }
 }

@@ -3,42 +3,57 @@
 use std::time::UNIX_EPOCH;
 
 use crate::admin::metrics::{
-    self as catalogue, AUDIT_LOST, BYTES, CLOCK_DRIFT, CONNECT_FAILURES, EXPLICIT_IDS_NOT_FOLLOWED, ID_WAIT,
-    LOGINS_REFUSED, NO_ID_GIVEN, RELOAD_GOOD, RELOAD_TIME, RELOADS, REWRITE_TIME, RULES, SECOND_OPINIONS,
-    SESSIONS, SESSIONS_OPENED, SESSIONS_REFUSED, SHADOW, STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES,
-    STORE_TIME, number,
+    self as catalogue, ANSWER_TIME, AUDIT_LOST, BYTES, CLOCK_DRIFT, EXPLICIT_IDS_NOT_FOLLOWED, ID_COLLISIONS,
+    ID_WAIT, LOGINS_REFUSED, NATIVE, NO_ID_GIVEN, RELOAD_GOOD, RELOAD_TIME, RELOADS, REWRITE_TIME, RULES,
+    SECOND_OPINIONS, SERVER_TIME, SESSIONS, SESSIONS_LIMIT, SESSIONS_OPENED, SESSIONS_REFUSED, SHADOW,
+    STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES, STORE_TIME, TABLE_IDS, TABLE_STATEMENTS, number,
 };
-use crate::admin::{Desk, Metric};
+use crate::admin::{Desk, Metric, Timing};
 use crate::ids::Generator;
 use crate::meter::Timed;
-use crate::serve::operator::{Parts, ProxyDesk};
+use crate::serve::operator::{Parts, ProxyDesk, process};
 use crate::sessions::{Count, Login, Sessions};
-use crate::tables::shadow_counts::ShadowCount;
+use crate::tables::shadow::counts::ShadowCount;
 
 /// By name.
 pub(super) fn all(desk: &ProxyDesk, parts: &Parts, sessions: &Sessions) -> Vec<Metric> {
     let mut all = catalogue::of_about(&desk.about());
     all.extend(catalogue::of_checks(&desk.checks()));
     all.extend(catalogue::of_generators(&desk.generators()));
+    all.extend(catalogue::of_backends(&desk.backends()));
     all.extend(of_ids(parts));
-    all.extend(of_store(parts));
-    all.extend(of_statements(parts, sessions));
+    all.extend(counted(parts, sessions));
     all.push(of_shadow(parts));
     all.push(AUDIT_LOST.of([([], number(parts.shared.load().audit.lost()))]));
-    all.extend(of_sessions(sessions));
+    all.push(of_limits(parts));
     all.extend(of_reloads(parts));
+    all.extend(process::metrics());
     all.push(CLOCK_DRIFT.of(desk.health.backend().drift.map(|drift| ([], drift))));
     all.sort_by_key(|metric| metric.name);
     all
 }
 
+/// What costs the same however many rules there are.
+pub(super) fn counted(parts: &Parts, sessions: &Sessions) -> Vec<Metric> {
+    let mut counted = of_store(parts);
+    counted.extend(of_statements(parts, sessions));
+    counted.extend(of_tables(parts));
+    counted.extend(of_sessions(sessions));
+    counted
+}
+
 fn of_ids(parts: &Parts) -> Vec<Metric> {
-    let (rules, taken) = (parts.tables.rules(), parts.tables.taken());
-    let names: Vec<_> =
-        rules.generators().map(|spec| (spec.name.to_string(), taken.of(&spec.name))).collect();
+    let taken = parts.tables.taken();
+    let names: Vec<_> = parts
+        .tables
+        .generator_specs()
+        .iter()
+        .map(|spec| (spec.name.to_string(), taken.of(&spec.name)))
+        .collect();
     let refused = names
         .iter()
-        .flat_map(|(name, of)| of.refused().map(move |(why, count)| ([name.as_str(), why], number(count))));
+        .flat_map(|(name, of)| of.refused().map(move |(why, count)| ([name.as_str(), why], number(count))))
+        .filter(has_happened);
     let open = parts.tables.generators();
     let not_followed = open.iter().filter_map(|generator| match generator {
         Generator::Sequence(sequence) => Some((sequence.name(), sequence.stats())),
@@ -50,11 +65,23 @@ fn of_ids(parts: &Parts) -> Vec<Metric> {
             ([name, "too_far"], number(stats.explicit_too_far)),
         ]
     });
+    let not_followed = not_followed.filter(has_happened);
+    let collisions = names.iter().map(|(name, of)| ([name.as_str()], number(of.collisions())));
+    let native = names.iter().map(|(name, of)| ([name.as_str()], number(of.native())));
+    let (collisions, native) = (collisions.filter(has_happened), native.filter(has_happened));
     vec![
         NO_ID_GIVEN.of(refused),
+        NATIVE.of(native),
+        ID_COLLISIONS.of(collisions),
         EXPLICIT_IDS_NOT_FOLLOWED.of(not_followed),
         ID_WAIT.timed([([], timing(&taken.waited.read()))]),
     ]
+}
+
+/// What of each generator has a series only once there is something to tell: 10,000 generators that nothing is wrong
+/// with are 60,000 series, and not 180,000.
+fn has_happened<L>((_, count): &(L, f64)) -> bool {
+    *count > 0.0
 }
 
 fn of_store(parts: &Parts) -> Vec<Metric> {
@@ -90,10 +117,34 @@ fn of_statements(parts: &Parts, sessions: &Sessions) -> Vec<Metric> {
         STATEMENTS.of(outcomes),
         STATEMENTS_REFUSED.of(refused.chain([(["verify"], number(differs))])),
         SECOND_OPINIONS.of(opinions),
+        ANSWER_TIME.timed([([], timing(&sessions.answered.read()))]),
+        SERVER_TIME.timed([([], timing(&sessions.at_server.read()))]),
         REWRITE_TIME.timed([([], timing(&sessions.rewriting.read()))]),
         BYTES.of(bytes.map(|(label, count)| (label, number(get(count))))),
         RULES.is(number(parts.tables.rules().rules().len() as u64)),
     ]
+}
+
+fn of_limits(parts: &Parts) -> Metric {
+    let limits = &parts.shared.load().login.settings.limits;
+    let rows = [
+        ("connections", limits.connections_max),
+        ("per_user", limits.connections_per_user_max),
+        ("per_address", limits.connections_per_address_max),
+    ];
+    // Those that are not set have no end.
+    let is_set = |(_, limit): &(&str, usize)| (1..usize::MAX).contains(limit);
+    SESSIONS_LIMIT.of(rows.into_iter().filter(is_set).map(|(name, limit)| ([name], number(limit as u64))))
+}
+
+/// Of tables that something was inserted into.
+fn of_tables(parts: &Parts) -> [Metric; 2] {
+    let tables: Vec<_> = parts.tables.taken().filled_tables();
+    let tables: Vec<_> = tables.iter().map(|(name, filled)| (name.to_string(), filled.get())).collect();
+    let each = |value: fn(&(u64, u64)) -> u64| {
+        tables.iter().map(move |(name, counted)| ([name.as_str()], number(value(counted))))
+    };
+    [TABLE_STATEMENTS.of(each(|counted| counted.0)), TABLE_IDS.of(each(|counted| counted.1))]
 }
 
 fn of_shadow(parts: &Parts) -> Metric {
@@ -132,7 +183,6 @@ fn of_sessions(sessions: &Sessions) -> Vec<Metric> {
         SESSIONS_OPENED.is(number(sessions.opened())),
         SESSIONS_REFUSED.of(refused),
         LOGINS_REFUSED.is(logins(Login::Denied)),
-        CONNECT_FAILURES.is(logins(Login::Unreachable)),
     ]
 }
 
@@ -146,9 +196,9 @@ fn of_reloads(parts: &Parts) -> Vec<Metric> {
     ]
 }
 
-fn timing(timed: &Timed) -> catalogue::Timing {
+pub(super) fn timing(timed: &Timed) -> Timing {
     let end = |end: Option<std::time::Duration>| end.map_or(f64::INFINITY, |end| end.as_secs_f64());
-    catalogue::Timing {
+    Timing {
         seconds: timed.sum.as_secs_f64(),
         buckets: timed.up_to.iter().map(|&(up_to, count)| (end(up_to), count)).collect(),
     }

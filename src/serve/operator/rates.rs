@@ -53,9 +53,8 @@ pub(super) async fn sample(desk: Weak<ProxyDesk>) {
     loop {
         let Some(here) = desk.upgrade() else { return };
         let tables = &here.parts.tables;
-        let rules = tables.rules();
-        let taken =
-            rules.generators().map(|spec| (spec.name.to_string(), tables.taken().of(&spec.name).ids()));
+        let specs = tables.generator_specs();
+        let taken = specs.iter().map(|spec| (spec.name.to_string(), tables.taken().of(&spec.name).ids()));
         here.rates.note(Instant::now(), taken.collect());
         drop(here);
         tokio::time::sleep(INTERVAL).await;

@@ -10,4 +10,4 @@ pub mod tail;
 
 pub use body::{Body, Form, Row, Wants};
 pub use head::{Columns, Head, Source, Verb};
-pub use select::{Query, RowsMax};
+pub use select::Query;

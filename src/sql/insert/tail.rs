@@ -5,7 +5,7 @@ use crate::sql::lex::{Lexer, Odd, Span, Token, TokenKind};
 use crate::sql::name;
 use crate::sql::value::{self, Classified, IdValue};
 
-/// Assignments to the id's column.
+/// Assignments to the id's column. `id = id` leaves it as it is, and so is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AssignsId {
     #[default]
@@ -181,6 +181,7 @@ fn odku(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Option<(Odku, Token)>
         let Some((is_id, value)) = assignment(lexer, scope)? else { return Ok(None) };
         odku.end = value.span.end;
         let mut traits = value.traits;
+        let assigns = is_id && !is_itself(lexer, &value, scope)?;
         let is_idiom = value.traits.sets_last_id && is_idiom(lexer, &value, scope)?;
         if value.traits.sets_last_id && last_id_call(lexer, &value)? {
             odku.calls_last_id = true;
@@ -188,7 +189,7 @@ fn odku(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Option<(Odku, Token)>
         }
         odku.traits.add(traits);
         odku.assigns_id = match odku.assigns_id {
-            before if !is_id => before,
+            before if !assigns => before,
             AssignsId::No if is_idiom => AssignsId::Idiom,
             _ => AssignsId::Otherwise,
         };
@@ -221,18 +222,28 @@ fn last_id_call(lexer: &Lexer<'_>, value: &expression::Expression) -> Result<boo
 /// `LAST_INSERT_ID(id)`, the column perhaps qualified.
 fn is_idiom(lexer: &Lexer<'_>, value: &expression::Expression, scope: Scope<'_>) -> Result<bool, Odd> {
     let mut lexer = lexer.over(value.span);
-    if !(lexer.eat_word("LAST_INSERT_ID")? && lexer.eat_punct(b'(')?) {
-        return Ok(false);
-    }
+    Ok(lexer.eat_word("LAST_INSERT_ID")?
+        && lexer.eat_punct(b'(')?
+        && is_id(&mut lexer, scope)?
+        && lexer.eat_punct(b')')?
+        && lexer.next()?.kind == TokenKind::End)
+}
+
+/// The id's column and nothing else.
+fn is_itself(lexer: &Lexer<'_>, value: &expression::Expression, scope: Scope<'_>) -> Result<bool, Odd> {
+    let mut lexer = lexer.over(value.span);
+    Ok(is_id(&mut lexer, scope)? && lexer.next()?.kind == TokenKind::End)
+}
+
+/// The id's column, perhaps qualified.
+fn is_id(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<bool, Odd> {
     let first = lexer.next()?;
-    let Some(path) = name::path(&mut lexer, first)? else { return Ok(false) };
+    let Some(path) = name::path(lexer, first)? else { return Ok(false) };
     let names = |token, name: &str| {
         name::decode(lexer.text(), token, lexer.dialect().charset)
             .is_some_and(|n| name::same_column(&n, name))
     };
-    let is_id = names(path.last, scope.column)
-        && path.qualifier.is_none_or(|qualifier| names(qualifier, scope.table));
-    Ok(is_id && lexer.eat_punct(b')')? && lexer.next()?.kind == TokenKind::End)
+    Ok(names(path.last, scope.column) && path.qualifier.is_none_or(|qualifier| names(qualifier, scope.table)))
 }
 
 fn returning(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Option<(Traits, Token)>, Odd> {

@@ -20,6 +20,26 @@ impl Lexer<'_> {
         Ok(kind)
     }
 
+    /// `_gbk'...'`: which character set cuts the string differs between servers. Digits, as in `_utf16
+    /// 0xAC00`, are cut alike by all; and ASCII is by those in which it is never the first byte of two.
+    pub(super) fn refuse_unsafe_introducer(&self, start: usize) -> Result<(), Odd> {
+        let name = self.text.get(start + 1..self.at).unwrap_or_default();
+        let is_of = |sets: &[&[u8]]| sets.iter().any(|set| name.eq_ignore_ascii_case(set));
+        let of_two_bytes = is_of(&[b"gbk", b"gb18030", b"big5", b"sjis", b"cp932"]);
+        if !of_two_bytes && !is_of(&[b"ucs2", b"utf16", b"utf16le", b"utf32"]) {
+            return Ok(());
+        }
+        let is_cut_alike = match self.rest().trim_ascii_start() {
+            [b'0', b'x' | b'b', ..] | [b'x' | b'X' | b'b' | b'B', b'\'', ..] => true,
+            [b'\'', string @ ..] if of_two_bytes => {
+                let end = string.iter().position(|byte| !byte.is_ascii() || matches!(byte, b'\'' | b'\\'));
+                end.is_some_and(|end| string.get(end) == Some(&b'\'') && string.get(end + 1) != Some(&b'\''))
+            }
+            _ => false,
+        };
+        if is_cut_alike { Ok(()) } else { Err(self.odd("a string's character set")) }
+    }
+
     pub(super) fn quote(&mut self, quote: u8) -> Result<TokenKind, Odd> {
         let is_name = quote == b'`' || quote == b'"' && self.dialect.sql_mode.contains(SqlMode::ANSI_QUOTES);
         if is_name {

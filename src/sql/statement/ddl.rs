@@ -29,7 +29,7 @@ pub(in crate::sql) fn read(lexer: &mut Lexer<'_>, first: Token) -> Result<Statem
     let is_drop = lexer.is_word(first, "DROP");
     let is_temporary = is_drop && lexer.eat_word("TEMPORARY")?;
     let names_tables = (is_drop || lexer.is_word(first, "RENAME"))
-        && (lexer.eat_word("TABLE")? || lexer.eat_word("TABLES")?);
+        && (lexer.eat_word("TABLE")? || lexer.eat_word("TABLES")? || lexer.eat_word("SEQUENCE")?);
     if !names_tables {
         return Ok(Statement::Ddl(tables));
     }
@@ -84,7 +84,8 @@ fn create(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
             return Ok(Statement::Routine);
         }
         temporary |= is(&["TEMPORARY"]);
-        if is(&["TABLE"]) {
+        // MariaDB's SEQUENCE, which may be temporary too, is in the tables' names.
+        if is(&["TABLE", "SEQUENCE"]) {
             skip_if_exists(lexer)?;
             let made = table(lexer)?.filter(|_| temporary).map(TableChange::CreatedTemporary);
             return Ok(Statement::Ddl(made.into_iter().collect()));
@@ -92,7 +93,7 @@ fn create(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
         if is(&["VIEW"]) {
             return view(lexer);
         }
-        if is(&["INDEX", "DATABASE", "SCHEMA", "USER", "ROLE", "SERVER", "SEQUENCE", "TABLESPACE"])
+        if is(&["INDEX", "DATABASE", "SCHEMA", "USER", "ROLE", "SERVER", "TABLESPACE"])
             || token.ends_statement()
         {
             break;

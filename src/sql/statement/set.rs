@@ -11,6 +11,8 @@ pub struct Settings {
     pub charset: Option<ClientCharset>,
     /// A `session_track_...` variable is set.
     pub tracking: bool,
+    /// `insert_id` is set: the id that the server generates next.
+    pub insert_id: bool,
     /// `sql_mode` or the character set become what the text does not show.
     pub opaque: bool,
 }
@@ -21,6 +23,7 @@ enum Variable {
     SqlMode,
     Charset,
     Tracking,
+    InsertId,
     Other,
 }
 
@@ -108,6 +111,7 @@ fn system_variable(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<(Variab
         b"sql_mode" => Variable::SqlMode,
         b"character_set_client" => Variable::Charset,
         name if name.starts_with(b"session_track_") => Variable::Tracking,
+        b"insert_id" => Variable::InsertId,
         _ => Variable::Other,
     };
     Ok(Some((variable, scope)))
@@ -163,6 +167,7 @@ fn value(
         },
         Variable::Charset if is_session => set_charset(lexer, value.first, literal, settings),
         Variable::Tracking => settings.tracking |= is_session,
+        Variable::InsertId => settings.insert_id |= is_session,
         _ => {}
     }
     Ok(value.end)

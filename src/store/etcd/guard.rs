@@ -1,7 +1,7 @@
 //! Writes that notice a store that went back in time.
 //!
 //! Each transaction compares, beside its own record, that `suspect` is not there and that the witness stands where it
-//! was left, and writes the witness anew. Whoever finds it elsewhere, or the store's revision lower than it was, writes
+//! was left, and writes the witness again. Whoever finds it elsewhere, or the store's revision lower than it was, writes
 //! `suspect`: from then on every proxy's writes are refused, until an operator has raised the floors.
 
 use std::sync::Arc;
@@ -42,8 +42,13 @@ impl Inner {
 
     /// One write, guarded: of a record at the revision `stands` (0: none), or `None` of the witness alone.
     pub(super) async fn write(&self, record: Option<(&Key, i64, &[u8])>) -> Result<Outcome> {
+        self.write_all(record.as_slice()).await
+    }
+
+    /// The same of several records, all or none. Where one stands elsewhere, what is told is that of the last one.
+    pub(super) async fn write_all(&self, records: &[(&Key, i64, &[u8])]) -> Result<Outcome> {
         let own = Key::witness(&self.name);
-        let key = record.map_or(&own, |(key, ..)| key);
+        let key = records.first().map_or(&own, |(key, ..)| key);
         // Deadlines cut a write off anywhere: the witness knows of it before it is sent.
         let mut witness = self.witness.lock().await;
         for _ in 0..ATTEMPTS_MAX {
@@ -57,11 +62,11 @@ impl Inner {
             ];
             let mut puts = vec![TxnOp::put(self.path(&own), encode(&witness.next()), None)];
             let mut gets = self.gets_beside();
-            if let Some((key, stands, value)) = record {
-                compares.push(Compare::mod_revision(self.path(key), CompareOp::Equal, stands));
-                puts.push(TxnOp::put(self.path(key), value, None));
-                gets.push(TxnOp::get(self.path(key), None));
+            for (key, stands, value) in records {
+                compares.push(Compare::mod_revision(self.path(key), CompareOp::Equal, *stands));
+                puts.push(TxnOp::put(self.path(key), *value, None));
             }
+            gets.extend(records.last().map(|(key, ..)| TxnOp::get(self.path(key), None)));
             let seen = self.seen();
             let txn = Txn::new().when(compares).and_then(puts).or_else(gets);
             let answer =
@@ -77,7 +82,7 @@ impl Inner {
                 return Ok(Outcome::Written(Revision(revision)));
             }
             let mut found = found(&answer);
-            let stands = record.and_then(|_| found.pop()).flatten();
+            let stands = records.last().and_then(|_| found.pop()).flatten();
             let beside = self.beside(found)?;
             match self.compare(&mut witness, &beside).await? {
                 Verdict::Same => return Ok(Outcome::Conflict(stands.map(versioned))),
@@ -88,7 +93,7 @@ impl Inner {
         Err(self.silent("this proxy's witness moves"))
     }
 
-    /// The witness written anew, by this process: from here on a copy from before is told from the store.
+    /// The witness written again, by this process: from here on a copy from before is told from the store.
     pub(super) async fn sign(&self) -> Result<()> {
         match self.write(None).await {
             Err(StoreError::UnknownOutcome { .. }) => self.write(None).await.map(drop),

@@ -21,7 +21,7 @@ pub(super) fn start(inner: &Arc<Inner>) {
             if !end.is_panic() {
                 return; // The runtime ends.
             }
-            tracing::error!(error = %end, "the task that looks after etcd panicked; starting it anew");
+            tracing::error!(error = %end, "the task that looks after etcd panicked; starting it again");
         }
     });
 }

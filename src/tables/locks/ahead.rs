@@ -1,6 +1,6 @@
-//! The locks of tables that are not there yet. Who takes a table's lock waits for the grace time
-//! before it issues ids; where the lock was taken long before the table is made, its first INSERT
-//! does not wait.
+//! The locks of many tables, a hundred by one statement, and those of tables that are not there yet.
+//! Who takes a table's lock waits for the grace time before it issues ids; where the lock was taken
+//! long before the table is made, its first INSERT does not wait.
 
 use tokio::time::Instant;
 
@@ -8,6 +8,20 @@ use crate::tables::locks::server::TABLES_PER_QUERY;
 use crate::tables::locks::{GRACE, Inner, LockError, TableLocks};
 
 impl TableLocks {
+    /// [`TableLocks::take`] of many tables. `took` is told how many, now and then.
+    pub async fn take_all(&self, tables: &[String], took: impl Fn(usize)) -> Result<(), LockError> {
+        for tables in tables.chunks(TABLES_PER_QUERY) {
+            // Where the server has no locks for us, the first table's alone tells what that means.
+            let free = if self.is_unguarded() { Ok(()) } else { self.inner.take_ahead(tables).await };
+            free.or_else(|error| if error.has_no_locks() { Ok(()) } else { Err(error) })?;
+            for table in tables {
+                self.take(table).await?;
+            }
+            took(tables.len());
+        }
+        Ok(())
+    }
+
     /// Takes those of these locks that are free, and waits for none. A lock that another store's
     /// proxy holds is tried again when its table is there; the error then names the holder.
     pub async fn take_ahead(&self, tables: &[String]) {

@@ -2,6 +2,7 @@
 
 use crate::schema::Schema;
 use crate::tables::locks::LockError;
+use crate::tables::locks::line::{ANSWER_TIMEOUT, Line};
 use crate::tables::locks::server::{self, Holder};
 
 /// A table's lock that is held by a connection of none of the store's proxies.
@@ -20,13 +21,13 @@ pub async fn held_by_others(
     tables: &[String],
     store: Option<&str>,
 ) -> Result<Vec<HeldByOther>, LockError> {
-    let mut conn = schema.own_connection(server::ANSWER_TIMEOUT).await?;
+    let mut line = Line::new(schema.own_connection(ANSWER_TIMEOUT).await?);
     let names: Vec<&str> = tables.iter().map(String::as_str).collect();
-    let holders = server::look(&mut conn, &names, store.unwrap_or_default()).await?;
+    let holders = server::look(&mut line, &names, store.unwrap_or_default()).await?;
     let mut held = Vec::new();
     for (table, holder) in tables.iter().zip(holders) {
         let Holder::Foreign { connection } = holder else { continue };
-        let user = server::user_of(&mut conn, connection).await;
+        let user = server::user_of(&mut line, connection).await;
         held.push(HeldByOther { table: table.clone(), connection, user });
     }
     Ok(held)

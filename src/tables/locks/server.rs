@@ -5,19 +5,17 @@
 //! same store that they may share the first. The third tells them that its connection has waited
 //! out [`GRACE`](crate::tables::locks::GRACE).
 
-use std::time::Duration;
-
-use mysql_async::Conn;
 use mysql_async::prelude::{FromRow, Queryable};
 use sha2::{Digest, Sha256};
 
 use crate::tables::locks::LockError;
-
-/// For each answer.
-pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+use crate::tables::locks::line::Line;
 
 /// Tables that are asked for by one statement, which has some 60 KB then.
 pub(super) const TABLES_PER_QUERY: usize = 100;
+
+/// Tables whose holders one text tells.
+const LOCKS_PER_TEXT: usize = 500;
 
 /// Who holds a table's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,21 +59,41 @@ impl Holder {
 }
 
 /// Takes the locks that are free, and tells who holds each, in the order of `tables`.
-pub(super) async fn take(conn: &mut Conn, tables: &[&str], store: &str) -> Result<Vec<Holder>, LockError> {
+pub(super) async fn take(line: &mut Line, tables: &[&str], store: &str) -> Result<Vec<Holder>, LockError> {
     type Row = (Option<u64>, Option<u64>, Option<u64>, Option<u64>, Option<u64>, u64);
-    let rows: Vec<Row> = of_each(conn, tables, |table| taking(table, store)).await?;
+    let rows: Vec<Row> = of_each(line, tables, |table| taking(table, store)).await?;
     Ok(rows.into_iter().map(|(_, _, lock, badge, settled, own)| holder(lock, badge, settled, own)).collect())
 }
 
 /// Tells who holds each, and takes none.
-pub(super) async fn look(conn: &mut Conn, tables: &[&str], store: &str) -> Result<Vec<Holder>, LockError> {
+pub(super) async fn look(line: &mut Line, tables: &[&str], store: &str) -> Result<Vec<Holder>, LockError> {
     type Row = (Option<u64>, Option<u64>, Option<u64>, u64);
     let looking = |table: &str| {
         let [lock, badge, settled] = names(table, store);
         format!("IS_USED_LOCK('{lock}'),IS_USED_LOCK('{badge}'),IS_USED_LOCK('{settled}'),CONNECTION_ID()")
     };
-    let rows: Vec<Row> = of_each(conn, tables, looking).await?;
+    let rows: Vec<Row> = of_each(line, tables, looking).await?;
     Ok(rows.into_iter().map(|(lock, badge, settled, own)| holder(lock, badge, settled, own)).collect())
+}
+
+/// Which connection holds each table's first lock, by numbers in one text: proxies of one store ask
+/// this of each other's locks many times a second.
+pub(super) async fn used(line: &mut Line, tables: &[&str]) -> Result<Vec<Option<u64>>, LockError> {
+    let mut found = Vec::with_capacity(tables.len());
+    for chunk in tables.chunks(LOCKS_PER_TEXT) {
+        let locks = chunk.iter().map(|table| format!("COALESCE(IS_USED_LOCK('{}'),0)", lock_name(table)));
+        let sql = format!("SELECT CONCAT_WS(',',{})", locks.collect::<Vec<_>>().join(","));
+        let table = chunk.first().copied().unwrap_or_default();
+        let text: Option<String> = line.ask(table, async |conn| conn.query_first(sql).await).await?;
+        let text = text.unwrap_or_default();
+        let numbers = text.split(',').map(|number| number.parse().ok().filter(|number| *number > 0));
+        let before = found.len();
+        found.extend(numbers);
+        if found.len() - before != chunk.len() {
+            return Err(LockError::Answer { table: table.to_owned() });
+        }
+    }
+    Ok(found)
 }
 
 fn holder(lock: Option<u64>, badge: Option<u64>, settled: Option<u64>, own: u64) -> Holder {
@@ -104,36 +122,37 @@ fn is_own(lock: &str) -> String {
 
 /// The connection has held the locks of these tables for the grace time: proxies of the same store
 /// need not wait.
-pub(super) async fn settle(conn: &mut Conn, tables: &[&str], store: &str) -> Result<(), LockError> {
+pub(super) async fn settle(line: &mut Line, tables: &[&str], store: &str) -> Result<(), LockError> {
     let settling = |table: &str| {
         let [lock, _, settled] = names(table, store);
         format!("IF({},IF({},1,GET_LOCK('{settled}',0)),0)", is_own(&lock), is_own(&settled))
     };
-    of_each::<Option<u64>>(conn, tables, settling).await.map(drop)
+    of_each::<Option<u64>>(line, tables, settling).await.map(drop)
 }
 
 /// Gives a table's locks up. The first one goes last: while there is a badge there is a lock.
-pub(super) async fn release(conn: &mut Conn, table: &str, store: &str) -> Result<(), LockError> {
+pub(super) async fn release(line: &mut Line, table: &str, store: &str) -> Result<(), LockError> {
     let [lock, badge, settled] = names(table, store);
     let sql = format!("SELECT RELEASE_LOCK('{settled}'),RELEASE_LOCK('{badge}'),RELEASE_LOCK('{lock}')");
-    answered(table, conn.query_drop(sql)).await
+    line.ask(table, async |conn| conn.query_drop(sql).await).await
 }
 
 /// Whose session a connection is, where the account may see that.
-pub(super) async fn user_of(conn: &mut Conn, connection: u64) -> Option<String> {
+pub(super) async fn user_of(line: &mut Line, connection: u64) -> Option<String> {
     let sql = format!("SELECT USER, HOST FROM information_schema.PROCESSLIST WHERE ID={connection}");
-    let found: Option<(String, String)> = answered("", conn.query_first(sql)).await.ok()?;
+    let found: Option<(String, String)> =
+        line.ask("", async |conn| conn.query_first(sql).await).await.ok()?;
     found.map(|(user, host)| format!("{user:?} from {host:?}"))
 }
 
 /// Whether the connection lives, and with it its locks.
-pub(super) async fn lives(conn: &mut Conn) -> Result<(), LockError> {
-    answered("", conn.ping()).await
+pub(super) async fn lives(line: &mut Line) -> Result<(), LockError> {
+    line.ask("", async |conn| conn.ping().await).await
 }
 
 /// A row for each table.
 async fn of_each<T: FromRow + Send + 'static>(
-    conn: &mut Conn,
+    line: &mut Line,
     tables: &[&str],
     columns: impl Fn(&str) -> String,
 ) -> Result<Vec<T>, LockError> {
@@ -141,7 +160,8 @@ async fn of_each<T: FromRow + Send + 'static>(
     for chunk in tables.chunks(TABLES_PER_QUERY) {
         let selects: Vec<String> = chunk.iter().map(|table| format!("SELECT {}", columns(table))).collect();
         let table = chunk.first().copied().unwrap_or_default();
-        let found: Vec<T> = answered(table, conn.query(selects.join(" UNION ALL "))).await?;
+        let found: Vec<T> =
+            line.ask(table, async |conn| conn.query(selects.join(" UNION ALL ")).await).await?;
         if found.len() != chunk.len() {
             return Err(LockError::Answer { table: table.to_owned() });
         }
@@ -150,26 +170,19 @@ async fn of_each<T: FromRow + Send + 'static>(
     Ok(rows)
 }
 
-/// After an answer that did not come in time the connection is of no more use.
-async fn answered<T>(
-    table: &str,
-    query: impl Future<Output = mysql_async::Result<T>>,
-) -> Result<T, LockError> {
-    let table = || table.to_owned();
-    let answer = tokio::time::timeout(ANSWER_TIMEOUT, query).await;
-    answer
-        .map_err(|_| LockError::Timeout { table: table() })?
-        .map_err(|error| LockError::Query { table: table(), error })
-}
-
 /// Of at most 64 characters. The first one is the same in every version of Rowstamp.
 fn names(table: &str, store: &str) -> [String; 3] {
-    let digest = |parts: &[&str]| {
-        let digest = Sha256::digest(parts.join("\0"));
-        let half = digest.iter().take(16).fold(0u128, |sum, &byte| sum << 8 | u128::from(byte));
-        format!("rowstamp.{half:032x}")
-    };
-    [digest(&[table]), digest(&[table, store, "shared"]), digest(&[table, store, "settled"])]
+    [lock_name(table), digest(&[table, store, "shared"]), digest(&[table, store, "settled"])]
+}
+
+fn lock_name(table: &str) -> String {
+    digest(&[table])
+}
+
+fn digest(parts: &[&str]) -> String {
+    let digest = Sha256::digest(parts.join("\0"));
+    let half = digest.iter().take(16).fold(0u128, |sum, &byte| sum << 8 | u128::from(byte));
+    format!("rowstamp.{half:032x}")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Answers of the server, and as the client got them: the same packets, but for what is named here.
 //!
-//! * OK packets of ruled statements have another insert id: one of those that the statement was given, or 0.
+//! * OK packets of ruled statements have another insert id: one of those that the statement was given, or 0. Where an
+//!   INSERT may bring ids itself, they have one where they had none; which one, the facts of the native run say.
 //! * OK packets come without the reports of session tracking that the client did not ask for: all, where it lacks the
 //!   capability, else some. Which ones is judged by what the same statements answer without the proxy.
 //! * Of a prepared statement our parameters are missing, in its counts and among its definitions.
@@ -9,6 +10,7 @@ use super::transcript::{command, shown};
 use crate::support::raw::{CLIENT_DEPRECATE_EOF, CLIENT_SESSION_TRACK, SERVER_MORE_RESULTS_EXISTS};
 
 const SESSION_STATE_CHANGED: u16 = 0x4000;
+pub(crate) const NO_INDEX_USED: u16 = 0x0020;
 
 /// What may differ.
 #[derive(Debug, Clone, Copy)]
@@ -17,8 +19,12 @@ pub(crate) struct Allowed<'a> {
     pub(crate) capabilities: u32,
     /// The statement was changed, so that its OK packets may tell of no id where they told of one.
     pub(crate) is_ruled: bool,
+    /// It may bring ids itself.
+    pub(crate) inserts: bool,
     /// First and last of runs of ids, one of which an OK packet may tell.
     pub(crate) ids: &'a [(u64, u64)],
+    /// Warnings that are counted with those of an OK packet.
+    pub(crate) more_warnings: i32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,10 +112,11 @@ impl Allowed<'_> {
         };
         let insert_id = told_ok.insert_id;
         let may_be = insert_id == ok.insert_id
-            || self.is_ruled && insert_id == 0
+            || (self.is_ruled || self.inserts) && insert_id == 0
+            || self.inserts && ok.insert_id == 0
             || self.ids.iter().any(|(first, last)| (*first..=*last).contains(&insert_id));
         let state = if self.has(CLIENT_SESSION_TRACK) { told_ok.state } else { &[] };
-        may_be && is_part(state, ok.state) && ok.written(insert_id, state) == told
+        may_be && is_part(state, ok.state) && ok.written(insert_id, state, self.more_warnings) == told
     }
 
     /// The answer to a COM_STMT_PREPARE; `hidden`: parameters of ours in it.
@@ -178,19 +185,66 @@ impl<'a> OkPacket<'a> {
     }
 
     /// With this insert id, and with these reports of the session's state.
-    fn written(&self, insert_id: u64, state: &[u8]) -> Vec<u8> {
+    fn written(&self, insert_id: u64, state: &[u8], more_warnings: i32) -> Vec<u8> {
         let is_stripped = state.is_empty() && self.status & SESSION_STATE_CHANGED != 0;
         let status = if is_stripped { self.status & !SESSION_STATE_CHANGED } else { self.status };
+        let warnings = i32::from(u16::from_le_bytes(self.warnings)) + more_warnings;
+        let warnings = u16::try_from(warnings).unwrap_or_default();
+        let info = with_warnings(self.info, warnings);
         let id = if insert_id == self.insert_id { self.written_id.to_vec() } else { put_number(insert_id) };
         let mut out =
-            [&[self.head], self.affected_rows, &*id, &status.to_le_bytes(), &self.warnings].concat();
+            [&[self.head], self.affected_rows, &*id, &status.to_le_bytes(), &warnings.to_le_bytes()].concat();
         if !is_stripped {
-            out.extend([self.info, state].concat());
-        } else if self.info != [0] {
-            out.extend(self.info);
+            out.extend([&*info, state].concat());
+        } else if self.info != [0] && !self.info.is_empty() {
+            out.extend(info);
         }
         out
     }
+}
+
+/// An OK packet of an INSERT ... SELECT that stores a stage, in the form of one of what filled it.
+pub(crate) fn as_filled(packet: &[u8], no_index_used: bool, is_one: bool) -> Vec<u8> {
+    let Some(ok) = (packet.first() == Some(&0)).then(|| OkPacket::parse(packet)).flatten() else {
+        return packet.to_vec();
+    };
+    let status = ok.status & !NO_INDEX_USED | if no_index_used { NO_INDEX_USED } else { 0 };
+    let info: &[u8] = match (is_one, ok.state.is_empty()) {
+        (false, _) => ok.info,
+        (true, true) => &[],
+        (true, false) => &[0],
+    };
+    let (status, head) = (status.to_le_bytes(), [ok.head]);
+    [&head[..], ok.affected_rows, ok.written_id, &status, &ok.warnings, info, ok.state].concat()
+}
+
+/// The same of a LOAD that has read so many records, and skipped some of them.
+pub(crate) fn as_load(packet: &[u8], (records, skipped): (u64, u64), replaces: bool) -> Vec<u8> {
+    let Some(ok) = (packet.first() == Some(&0)).then(|| OkPacket::parse(packet)).flatten() else {
+        return packet.to_vec();
+    };
+    let text =
+        number(ok.info).map(|(_, _, text)| String::from_utf8_lossy(text).into_owned()).unwrap_or_default();
+    let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let &[stored, duplicates, warnings] = &numbers[..] else { return packet.to_vec() };
+    // Rows that a CHECK has left out are no records.
+    let records = records.min(stored + skipped);
+    let (deleted, skipped) = if replaces { (duplicates, skipped) } else { (0, skipped + duplicates) };
+    let info = format!("Records: {records}  Deleted: {deleted}  Skipped: {skipped}  Warnings: {warnings}");
+    let info = [put_number(info.len() as u64), info.into_bytes()].concat();
+    let ok = OkPacket { info: &info, status: ok.status & !NO_INDEX_USED, ..ok };
+    let status = ok.status.to_le_bytes();
+    [&[ok.head], ok.affected_rows, ok.written_id, &status, &ok.warnings, ok.info, ok.state].concat()
+}
+
+/// The info text behind its length, `Warnings: n` with that number.
+fn with_warnings(info: &[u8], warnings: u16) -> Vec<u8> {
+    const LABEL: &str = "Warnings: ";
+    let Some((_, _, text)) = number(info) else { return info.to_vec() };
+    let text = String::from_utf8_lossy(text);
+    let Some(at) = text.find(LABEL) else { return info.to_vec() };
+    let text = format!("{}{warnings}", &text[..at + LABEL.len()]);
+    [put_number(text.len() as u64), text.into_bytes()].concat()
 }
 
 /// Whether each of these reports is among those, in their order. Both stand behind their length.

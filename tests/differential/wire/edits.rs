@@ -40,7 +40,7 @@ pub(crate) struct Known<'a> {
 }
 
 /// What the server said of a user's variable or a computed text.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Told {
     Null,
     Text(Vec<u8>),

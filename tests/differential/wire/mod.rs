@@ -18,12 +18,16 @@
 mod answers;
 mod edits;
 mod execute;
+mod load;
+mod named;
 mod own;
-mod select;
+mod parts;
+mod stage;
 #[cfg(test)]
 mod tests;
 mod tokens;
 mod transcript;
+mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +36,7 @@ use answers::Allowed;
 use edits::{Ids, Known, Told, from_digits, ids_in};
 use execute::{Bound, Execution};
 use own::{Place, is_own};
-use select::{Selected, selected};
+use stage::Run;
 use transcript::{Exchange, Transcript, command, number, shown};
 
 /// Codes of errors that the proxy answers with itself, and how their texts begin.
@@ -86,14 +90,13 @@ impl Wire {
 }
 
 /// A statement that the client has prepared.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Statement {
     pub(crate) text: Vec<u8>,
     pub(crate) server_id: u32,
     /// Parameters of the client's.
     params: u16,
     hidden: Vec<u16>,
-    selected: Option<Selected>,
     /// The server has another text.
     is_changed: bool,
     /// Parameters sent ahead, by the client's numbers.
@@ -126,10 +129,16 @@ impl Statement {
 enum Sent {
     AsItIs,
     WithIds(Ids),
-    Selected(Selected),
+    /// A stage is stored.
+    Stored(Run),
+    /// That of a LOAD, which may replace rows.
+    Loaded(Run, bool),
     /// An execution; what was bound.
     Bound(Bound),
 }
+
+/// [`Walk::statements`], [`Walk::unknown`], [`Walk::stores`]
+type Statements = (BTreeMap<u32, Statement>, BTreeSet<u32>, BTreeMap<u32, Run>);
 
 struct Walk<'a> {
     wire: &'a mut Wire,
@@ -139,11 +148,21 @@ struct Walk<'a> {
     at: usize,
     statements: BTreeMap<u32, Statement>,
     unknown: BTreeSet<u32>,
+    /// Among these: what stores stages.
+    stores: BTreeMap<u32, Run>,
+    /// Texts that SQL's PREPARE gave a name.
+    named: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// What the server said last of a user's variable.
+    last_told: Option<Vec<u8>>,
+    /// Of how many zero dates in it the server warns again.
+    repeated: u16,
+    /// What it said when the last statement's stage was filled.
+    warned: Option<Vec<Vec<u8>>>,
     own: Own,
 }
 
 /// What came of commands of the proxy's own since the last one of the client's that was sent.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Own {
     /// What the server said of user's variables.
     told: Vec<Told>,
@@ -151,17 +170,36 @@ struct Own {
     set: Vec<u64>,
     /// One of them may be the answer to a command that was not sent.
     errors: Vec<Vec<u8>>,
+    /// There is a stage, of which the server was not asked for its warnings.
+    asks_warnings: bool,
+    /// The statement that filled a stage.
+    filled: Option<stage::Filled>,
+    load: Option<load::Filled>,
 }
 
 impl<'a> Walk<'a> {
     fn new(wire: &'a mut Wire, client: &'a Transcript, server: &'a Transcript) -> Self {
-        let (statements, unknown) = (BTreeMap::new(), BTreeSet::new());
-        Walk { wire, client, server, at: 0, statements, unknown, own: Own::default() }
+        let (statements, unknown, stores) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        let (named, last_told, warned, own) = (BTreeMap::new(), None, None, Own::default());
+        Walk {
+            wire,
+            client,
+            server,
+            at: 0,
+            statements,
+            unknown,
+            stores,
+            named,
+            last_told,
+            warned,
+            repeated: 0,
+            own,
+        }
     }
 
     fn run(&mut self) -> Result<(), String> {
         for asked in &self.client.exchanges {
-            self.exchange(asked)?;
+            self.whole_or_cut(asked)?;
             self.wire.compared += 1;
         }
         match self.server.exchanges.get(self.at) {
@@ -171,13 +209,29 @@ impl<'a> Walk<'a> {
     }
 
     fn exchange(&mut self, asked: &Exchange) -> Result<(), String> {
+        if let Some(warned) = self.warned.take_if(|_| warnings::is_show(asked)) {
+            // What stored the rows may have been prepared, and is closed.
+            let rest = self.server.exchanges.get(self.at..).unwrap_or_default();
+            let closed = rest.iter().take_while(|sent| sent.byte() == command::STMT_CLOSE).count();
+            let stored = rest.get(closed).filter(|sent| warnings::is_show(sent));
+            self.at += if stored.is_some() { closed + 1 } else { 0 };
+            let stored = stored.map(|stored| &*stored.answer);
+            let is_right = warnings::are_told(&asked.answer, &warned, (stored, self.repeated));
+            self.warned = Some(warned);
+            return if is_right {
+                Ok(())
+            } else {
+                Err("SHOW WARNINGS shows others than there were".to_owned())
+            };
+        }
+        self.warned = None;
         while let Some(sent) = self.server.exchanges.get(self.at) {
             let known = Known { columns: self.wire.rules.columns, told: &self.own.told };
             if let Some(how) = self.sent(asked, sent, known) {
                 self.at += 1;
                 let ids = self.take_ids(asked, &how)?;
-                self.own = Own::default();
-                return self.answered(asked, sent, &how, &ids).map_err(|problem| {
+                let own = std::mem::take(&mut self.own);
+                return self.answered(asked, sent, &how, (&ids, &own)).map_err(|problem| {
                     format!(
                         "in the answer to {}, sent as {}: {problem}",
                         shown(asked.command()),
@@ -186,19 +240,29 @@ impl<'a> Walk<'a> {
                 });
             }
             let statement = named(asked).and_then(|id| self.statements.get(&id));
-            if !is_own(&Place { asked, statement, unknown: &self.unknown, known }, sent) {
+            // Asked once, after a stage was filled or could not be.
+            let is_clients = warnings::is_show(sent) && !self.own.asks_warnings;
+            if is_clients || !is_own(&Place { asked, statement, unknown: &self.unknown, known }, sent) {
                 break;
             }
             self.at += 1;
             self.note_own(asked, sent);
         }
+        // What is sent ahead for a stage is kept until it is executed.
+        let keeps = may_be_staged(named(asked).and_then(|id| self.statements.get(&id)));
+        if asked.byte() == command::STMT_SEND_LONG_DATA && keeps {
+            return Ok(());
+        }
         let is_own_error = asked.error().is_some_and(|(code, text)| {
             OWN_ERRORS.iter().any(|(own, begins)| *own == code && text.starts_with(begins.as_bytes()))
         });
-        if is_own_error && asked.answer.len() == 1 {
+        let is_short = asked.answer.len() == 1 || load::asks_first(&asked.answer);
+        if is_own_error && is_short {
+            self.own = Own::default();
             return Ok(());
         }
-        if let Some(told) = self.own.errors.iter().position(|error| asked.answer == [&**error]) {
+        let is_told = |error: &Vec<u8>| asked.answer.last().is_some_and(|told| stage::is_told(told, error));
+        if let Some(told) = self.own.errors.iter().position(|error| is_short && is_told(error)) {
             self.own.errors.remove(told);
             return Ok(());
         }
@@ -210,33 +274,36 @@ impl<'a> Walk<'a> {
 
     /// How `sent` is what the client asked; `None`: it is not.
     fn sent(&self, asked: &Exchange, sent: &Exchange, known: Known<'_>) -> Option<Sent> {
-        if asked.byte() != sent.byte() {
-            return None;
-        }
         let statement = named(asked).and_then(|id| self.statements.get(&id));
+        if asked.byte() != sent.byte() {
+            let is_text = asked.byte() == command::STMT_EXECUTE && sent.byte() == command::QUERY;
+            let ran = own::ran(asked, statement);
+            if is_text && load::is_load(ran) {
+                let stored = load::stores(ran, sent.text());
+                return stored.map(|(run, replaces)| Sent::Loaded(run, replaces));
+            }
+            let run = stage::stores(ran, sent.text());
+            return run.filter(|_| is_text).map(Sent::Stored);
+        }
         let (theirs, ours) = (asked.text(), sent.text());
         match (asked.byte(), statement) {
             (command::QUERY, _) if asked.sent == sent.sent => Some(Sent::AsItIs),
+            (command::QUERY, _) if named::stands_in(theirs, ours) => Some(Sent::AsItIs),
+            (command::QUERY, _) if load::is_load(theirs) => {
+                load::stores(theirs, ours).map(|(run, replaces)| Sent::Loaded(run, replaces))
+            }
             // The text may have been shown to the server before it was prepared: then the client does not know that one.
             (command::STMT_PREPARE, _) if asked.statement_id() != sent.statement_id() => None,
             (command::STMT_PREPARE, _) if sent.error().is_some() && asked.answer != sent.answer => None,
             (command::STMT_PREPARE, _) if theirs == ours => Some(Sent::AsItIs),
-            (command::QUERY | command::STMT_PREPARE, _) => match selected(theirs, ours, known) {
-                // It was shown to the server beforehand.
-                Some(_) if asked.byte() == command::STMT_PREPARE && sent.error().is_some() => None,
-                // Where the block was too small it is sent again, and the client has the answer to that.
-                Some(_)
-                    if asked.answer != sent.answer && sent.error().is_some_and(|(code, _)| code == 1690) =>
-                {
-                    None
-                }
-                Some(selected) => Some(Sent::Selected(selected)),
+            (command::QUERY | command::STMT_PREPARE, _) => match stage::stores(theirs, ours) {
+                Some(run) => Some(Sent::Stored(run)),
                 None => ids_in(theirs, ours, known).map(Sent::WithIds),
             },
             (command::STMT_EXECUTE, Some(_))
-                if asked.answer != sent.answer && sent.error().is_some_and(|(code, _)| code == 1690) =>
+                if let Some(run) = self.stores.get(&number(sent.command(), 1)?) =>
             {
-                None
+                Some(Sent::Stored(*run))
             }
             (command::STMT_EXECUTE, Some(statement)) => statement.bound(asked, sent).map(Sent::Bound),
             (command::STMT_SEND_LONG_DATA, Some(statement)) => {
@@ -259,21 +326,14 @@ impl<'a> Walk<'a> {
     /// Runs of ids that the command was given.
     fn take_ids(&mut self, asked: &Exchange, how: &Sent) -> Result<Vec<(u64, u64)>, String> {
         let each = |numbers: &[u64]| numbers.iter().map(|number| (*number, *number)).collect::<Vec<_>>();
-        let statement = named(asked).and_then(|id| self.statements.get(&id));
-        let of_select = statement.and_then(|statement| statement.selected.as_ref());
-        let ids = match (how, of_select) {
-            (Sent::WithIds(ids), _) if ids.variables.len() != self.own.set.len() => {
+        let ids = match how {
+            Sent::WithIds(ids) if ids.variables.len() != self.own.set.len() => {
                 return Err(format!("{} reads other variables than were set", shown(asked.command())));
             }
-            (Sent::WithIds(ids), _) => each(&[&ids.numbers[..], &self.own.set].concat()),
-            (Sent::Selected(selected), _) if asked.byte() == command::QUERY => {
-                vec![selected.block(&[]).ok_or("an INSERT ... SELECT without its block")?]
-            }
-            (Sent::AsItIs | Sent::Selected(_), _) => Vec::new(),
-            (Sent::Bound(bound), Some(selected)) => {
-                vec![selected.block(&bound.hidden).ok_or("an INSERT ... SELECT without its block")?]
-            }
-            (Sent::Bound(bound), None) => each(&[&bound.hidden[..], &bound.replaced].concat()),
+            Sent::WithIds(ids) => each(&[&ids.numbers[..], &self.own.set].concat()),
+            Sent::Stored(run) | Sent::Loaded(run, _) => run.iter().copied().collect(),
+            Sent::AsItIs => Vec::new(),
+            Sent::Bound(bound) => each(&[&bound.hidden[..], &bound.replaced].concat()),
         };
         for (first, last) in &ids {
             let complaint = |what| Err(format!("{} got {first}, which {what}", shown(asked.command())));
@@ -293,22 +353,41 @@ impl<'a> Walk<'a> {
         asked: &Exchange,
         sent: &Exchange,
         how: &Sent,
-        ids: &[(u64, u64)],
+        (ids, own): (&[(u64, u64)], &Own),
     ) -> Result<(), String> {
         let statement = named(asked).and_then(|id| self.statements.get(&id));
         let is_ruled =
             asked.command() != sent.command() || statement.is_some_and(|statement| statement.is_changed);
-        let allowed = Allowed { capabilities: self.client.capabilities, is_ruled, ids };
+        let text = statement.map_or_else(|| asked.text(), |statement| &statement.text).to_ascii_uppercase();
+        let has = |word: &&[u8]| memchr::memmem::find(&text, word).is_some();
+        let inserts = [&b"INSERT"[..], b"REPLACE", b"EXECUTE"].iter().any(has);
+        let (capabilities, more_warnings) =
+            (self.client.capabilities, own.filled.map_or(0, |filled| filled.warnings));
+        let allowed = Allowed { capabilities, is_ruled, inserts, ids, more_warnings };
+        if let (&Sent::Loaded(_, replaces), Some(load)) = (how, &own.load) {
+            return allowed.compare(asked.byte(), &asked.answer, &load.told(&sent.answer, replaces));
+        }
+        // RETURNING answers with rows. MariaDB takes a comment after a semicolon for another statement.
+        if let (Sent::Stored(_), Some(filled), Some([0 | 0xFF, ..])) =
+            (how, own.filled, sent.answer.first().map(Vec::as_slice))
+        {
+            let mut told = sent.answer.clone();
+            told[0] = answers::as_filled(&told[0], filled.no_index_used, filled.is_one);
+            let compared = allowed.compare(asked.byte(), &asked.answer, &told);
+            if let Some(id) = named(asked) {
+                self.note_use(id, asked);
+            }
+            return compared;
+        }
         if asked.byte() != command::STMT_PREPARE {
             if let Some(id) = named(asked) {
                 self.note_use(id, asked);
             }
             return allowed.compare(asked.byte(), &asked.answer, &sent.answer);
         }
-        let (hidden, selected) = match how {
-            Sent::WithIds(ids) => (ids.hidden.clone(), None),
-            Sent::Selected(selected) => (selected.hidden.clone(), Some(selected.clone())),
-            Sent::AsItIs | Sent::Bound(_) => (Vec::new(), None),
+        let hidden = match how {
+            Sent::WithIds(ids) => ids.hidden.clone(),
+            Sent::AsItIs | Sent::Stored(_) | Sent::Loaded(..) | Sent::Bound(_) => Vec::new(),
         };
         allowed.compare_prepared(&asked.answer, &sent.answer, &hidden)?;
         if let Some(id) = asked.statement_id() {
@@ -316,7 +395,7 @@ impl<'a> Walk<'a> {
             let params = u16::from_le_bytes([head[7], head[8]]);
             let text = asked.text().to_vec();
             let (is_changed, long) = (is_ruled, BTreeSet::new());
-            let statement = Statement { text, server_id: id, params, hidden, selected, is_changed, long };
+            let statement = Statement { text, server_id: id, params, hidden, is_changed, long };
             self.statements.insert(id, statement);
         }
         Ok(())
@@ -337,9 +416,35 @@ impl<'a> Walk<'a> {
     }
 
     fn note_own(&mut self, asked: &Exchange, sent: &Exchange) {
+        if stage::find(sent.text(), stage::STAGE).is_some() {
+            self.own.asks_warnings = !sent.text().starts_with(b"DROP ");
+        }
+        if warnings::is_show(sent) {
+            self.own.asks_warnings = false;
+            (self.warned, self.repeated) = (Some(sent.answer.clone()), 0);
+        }
+        if let (Some(dates), Some(filled)) = (stage::zero_dates(sent), &mut self.own.filled) {
+            filled.warnings -= i32::from(dates);
+            self.repeated = dates;
+        }
         self.own.told.extend(told(sent));
+        self.last_told = named::last_text(&self.own.told).or(self.last_told.take());
         self.own.set.extend(own::ids_set(sent));
         self.own.errors.extend(sent.error().and_then(|_| sent.answer.last().cloned()));
+        if own::is_fill(
+            &Place {
+                asked,
+                statement: named(asked).and_then(|id| self.statements.get(&id)),
+                unknown: &self.unknown,
+                known: Known { columns: self.wire.rules.columns, told: &[] },
+            },
+            sent,
+        ) {
+            self.own.filled = Some(stage::filled(sent));
+            let statement = named(asked).and_then(|id| self.statements.get(&id));
+            let is_load = load::is_load(own::ran(asked, statement));
+            self.own.load = is_load.then(|| load::Filled::of(sent)).flatten();
+        }
         let Some(id) = sent.statement_id().filter(|_| sent.byte() == command::STMT_PREPARE) else { return };
         let known = Known { columns: self.wire.rules.columns, told: &[] };
         let statement = named(asked).and_then(|id| self.statements.get_mut(&id));
@@ -348,14 +453,28 @@ impl<'a> Walk<'a> {
             return;
         };
         let text = sent.text();
+        if stage::fills(&statement.text, text) {
+            self.unknown.insert(id);
+            return;
+        }
+        if let Some(run) = stage::stores(&statement.text, text) {
+            self.stores.insert(id, run);
+            self.unknown.insert(id);
+            return;
+        }
         let ids =
             if text == statement.text { Some(Ids::default()) } else { ids_in(&statement.text, text, known) };
         if let Some(ids) = ids {
             self.unknown.insert(std::mem::replace(&mut statement.server_id, id));
-            (statement.hidden, statement.selected, statement.is_changed) =
-                (ids.hidden, None, text != statement.text);
+            (statement.hidden, statement.is_changed) = (ids.hidden, text != statement.text);
         }
     }
+}
+
+/// Whether it may go by way of a stage.
+fn may_be_staged(statement: Option<&Statement>) -> bool {
+    statement
+        .is_some_and(|statement| statement.text.to_ascii_uppercase().windows(6).any(|word| word == b"SELECT"))
 }
 
 /// The statement that a command names.

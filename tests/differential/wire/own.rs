@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use super::Statement;
 use super::edits::{Known, Told, ids_in};
-use super::select::selected;
+use super::load;
+use super::stage::{fills, stores};
 use super::transcript::{Exchange, command, number};
 
 /// What a command of the proxy's own stands in front of.
@@ -28,7 +29,7 @@ struct Kind {
 }
 
 /// ARCHITECTURE.md: "What is outstanding" (Own); docs/design: "INSERT ... SELECT", "Decisions".
-const KINDS: [Kind; 22] = [
+const KINDS: [Kind; 39] = [
     Kind {
         name: "session tracking is switched on",
         byte: command::QUERY,
@@ -38,7 +39,13 @@ const KINDS: [Kind; 22] = [
     Kind {
         name: "the session's state is read",
         byte: command::QUERY,
-        form: "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@session_track_state_change),HEX(@@session_track_schema),HEX(@@session_track_system_variables),HEX(CONVERT(DATABASE() USING utf8mb4))",
+        form: "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@session_track_state_change),HEX(@@session_track_schema),HEX(@@session_track_system_variables),HEX(@@insert_id),HEX(CONVERT(DATABASE() USING utf8mb4))",
+        also: anyway,
+    },
+    Kind {
+        name: "whether the client has set the id that the server generates next",
+        byte: command::QUERY,
+        form: "SELECT HEX(@@insert_id)",
         also: anyway,
     },
     Kind {
@@ -48,7 +55,7 @@ const KINDS: [Kind; 22] = [
         also: anyway,
     },
     Kind {
-        name: "the same, behind statements of a packet that may have set it anew",
+        name: "the same, behind statements of a packet that may have set it again",
         byte: command::QUERY,
         form: "SET last_insert_id=CAST(IF(LAST_INSERT_ID() IN(*),LAST_INSERT_ID(),#)AS UNSIGNED)",
         also: names_ids,
@@ -78,36 +85,107 @@ const KINDS: [Kind; 22] = [
         also: sets_ids_only,
     },
     Kind {
-        name: "INSERT ... SELECT: how statements are logged",
+        name: "a stage: how statements are logged, and numbers counted",
         byte: command::QUERY,
-        form: "SELECT HEX(CONCAT_WS(',',@@log_bin,@@sql_log_bin,@@binlog_format,LAST_INSERT_ID()))",
+        form: "SELECT HEX(CONCAT_WS(',',@@log_bin,@@sql_log_bin,@@binlog_format,@@sql_mode LIKE '%NO_ZERO_DATE%',@@auto_increment_increment,LAST_INSERT_ID()))",
         also: anyway,
     },
     Kind {
-        name: "INSERT ... SELECT: how far it counted",
+        name: "a stage is made",
         byte: command::QUERY,
-        form: "SELECT HEX(CONCAT(LAST_INSERT_ID(),''))",
+        form: "CREATE TEMPORARY TABLE `*`.`rowstamp stage` (`rowstamp nr` BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY) \
+               ENGINE=InnoDB SELECT * FROM (SELECT 1 AS `rowstamp 1`) AS `rowstamp 2` LEFT JOIN * ON FALSE LIMIT 0",
         also: anyway,
     },
     Kind {
-        name: "INSERT ... SELECT: views among its tables",
+        name: "the same, with the NOT NULL of the table's columns",
         byte: command::QUERY,
-        form: "SELECT HEX(CONCAT(COUNT(*),'')) FROM information_schema.views WHERE table_name IN ('*')",
+        form: "CREATE TEMPORARY TABLE `*`.`rowstamp stage` (`rowstamp nr` BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY) \
+               ENGINE=InnoDB SELECT * FROM * LIMIT 0",
         also: anyway,
     },
     Kind {
-        name: "INSERT ... SELECT: rows are counted beforehand",
+        name: "the same, of a LOAD that fills no column",
         byte: command::QUERY,
-        form: "WITH `rowstamp q`(*) AS (*) SELECT HEX(CONCAT(COUNT(*),'')) FROM `rowstamp q`",
-        also: counts_a_part,
+        form: "CREATE TEMPORARY TABLE `*`.`rowstamp stage` (`rowstamp nr` BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY) \
+               ENGINE=InnoDB",
+        also: is_load,
     },
     Kind {
-        name: "INSERT ... SELECT: its block was too small",
+        name: "the same, of a table that is too wide for InnoDB",
         byte: command::QUERY,
-        form: "*",
-        also: overran,
+        form: "CREATE TEMPORARY TABLE `*`.`rowstamp stage` (`rowstamp nr` BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY) \
+               ENGINE=MyISAM SELECT *",
+        also: anyway,
     },
-    Kind { name: "the same, prepared", byte: command::STMT_EXECUTE, form: "*", also: overran_prepared },
+    Kind {
+        name: "a stage is made, whatever defaults the table has",
+        byte: command::QUERY,
+        form: "SET @`rowstamp sql_mode`=*",
+        also: anyway,
+    },
+    Kind { name: "the same", byte: command::QUERY, form: "SET sql_mode=@`rowstamp sql_mode`", also: anyway },
+    Kind { name: "the same", byte: command::QUERY, form: "SET sql_mode=''", also: anyway },
+    Kind {
+        name: "why a stage cannot be made",
+        byte: command::QUERY,
+        form: "* SELECT NULL* FROM (SELECT 1 AS `rowstamp 1`) AS `rowstamp 2` WHERE FALSE",
+        also: anyway,
+    },
+    Kind { name: "a stage is filled", byte: command::QUERY, form: "*", also: fills_stage },
+    Kind {
+        name: "the same, by SQL's PREPARE",
+        byte: command::QUERY,
+        form: "PREPARE `rowstamp fill` FROM '*'",
+        also: anyway,
+    },
+    Kind {
+        name: "the same, by SQL's EXECUTE",
+        byte: command::QUERY,
+        form: "EXECUTE `rowstamp fill` USING *",
+        also: anyway,
+    },
+    Kind {
+        name: "what filled a stage goes",
+        byte: command::QUERY,
+        form: "DEALLOCATE PREPARE `rowstamp fill`",
+        also: anyway,
+    },
+    Kind { name: "what that was warned of", byte: command::QUERY, form: "SHOW WARNINGS", also: anyway },
+    Kind {
+        name: "how many zero dates it has",
+        byte: command::QUERY,
+        form: "SELECT HEX(CONCAT(0+COUNT(*))) FROM `*`.`rowstamp stage`",
+        also: anyway,
+    },
+    Kind { name: "a LOAD fills one", byte: command::QUERY, form: "*", also: loads },
+    Kind { name: "the same, prepared", byte: command::STMT_PREPARE, form: "*", also: fills_stage },
+    Kind { name: "the same, executed", byte: command::STMT_EXECUTE, form: "*", also: executes_unknown },
+    Kind {
+        name: "which ids a stage has",
+        byte: command::QUERY,
+        form: "SELECT HEX(CONCAT_WS(',',MIN(`rowstamp nr`),COUNT(IF(*,1,NULL)),MAX(IF(*,NULL,*)))) FROM `*`.`rowstamp stage`",
+        also: anyway,
+    },
+    Kind {
+        name: "the id that the last row brought",
+        byte: command::QUERY,
+        form: "SELECT HEX(IF(*,'-',*)) FROM `*`.`rowstamp stage` ORDER BY `rowstamp nr` DESC LIMIT 1",
+        also: anyway,
+    },
+    Kind {
+        name: "the same of a LOAD that brings none",
+        byte: command::QUERY,
+        form: "SELECT HEX(CONCAT_WS(',',MIN(`rowstamp nr`),COUNT(*))) FROM `*`.`rowstamp stage`",
+        also: is_load,
+    },
+    Kind { name: "a stage is stored, prepared", byte: command::STMT_PREPARE, form: "*", also: stores_stage },
+    Kind {
+        name: "a stage goes",
+        byte: command::QUERY,
+        form: "DROP TEMPORARY TABLE `*`.`rowstamp stage`",
+        also: anyway,
+    },
     Kind {
         name: "whether the user may insert",
         byte: command::STMT_PREPARE,
@@ -119,12 +197,6 @@ const KINDS: [Kind; 22] = [
         byte: command::STMT_PREPARE,
         form: "*",
         also: is_a_part,
-    },
-    Kind {
-        name: "whether the rewritten query prepares",
-        byte: command::STMT_PREPARE,
-        form: "*",
-        also: is_select,
     },
     Kind {
         name: "whether the text in another prepares",
@@ -158,7 +230,8 @@ pub(crate) fn is_own(place: &Place<'_>, sent: &Exchange) -> bool {
     let text = sent.text();
     let of_kind = |kind: &Kind| {
         kind.byte == sent.byte()
-            && sent.sent.len() == 1
+            // Or with the client's file.
+            && (sent.sent.len() == 1 || loads(place, sent))
             && fits(kind.form.as_bytes(), text)
             && (kind.also)(place, sent)
     };
@@ -217,18 +290,6 @@ fn uses_a_part(place: &Place<'_>, sent: &Exchange) -> bool {
     at.is_some_and(|at| contains(place.asked.command(), &sent.command()[at..]))
 }
 
-fn counts_a_part(place: &Place<'_>, sent: &Exchange) -> bool {
-    let query = between(sent.command(), b") AS (", b") SELECT HEX");
-    let same = |query: &[u8]| contains(place.asked.command(), query);
-    let limited = |query: &[u8]| {
-        let (head, tail) = String::from_utf8_lossy(query)
-            .split_once(" LIMIT 18446744073709551615")
-            .map(|(a, b)| (a.to_owned(), b.to_owned()))?;
-        Some(same((head + &tail).as_bytes()))
-    };
-    query.is_some_and(|query| same(query) || limited(query) == Some(true))
-}
-
 fn sets_ids_only(_: &Place<'_>, sent: &Exchange) -> bool {
     let text = &sent.command()[1 + b"SET ".len()..];
     text.split(|byte| *byte == b',').all(|one| fits(b"@`rowstamp.#`=#", one))
@@ -242,30 +303,48 @@ pub(crate) fn ids_set(sent: &Exchange) -> Vec<u64> {
     sets.split(|byte| *byte == b',').filter_map(number).collect()
 }
 
-/// Error 1690 of our own making, which the client does not see.
-fn is_overrun(place: &Place<'_>, sent: &Exchange) -> bool {
-    let is_ours =
-        sent.error().is_some_and(|(code, text)| code == 1690 && contains(text, b"18446744073709551615 +"));
-    is_ours && place.asked.answer != sent.answer
-}
-
-fn overran(place: &Place<'_>, sent: &Exchange) -> bool {
-    let form = || selected(place.asked.text(), sent.text(), place.known);
-    is_overrun(place, sent) && place.asked.byte() == command::QUERY && form().is_some()
-}
-
-fn overran_prepared(place: &Place<'_>, sent: &Exchange) -> bool {
-    is_overrun(place, sent)
-        && place.statement.is_some_and(|statement| statement.bound(place.asked, sent).is_some())
-}
-
 fn is_a_part(place: &Place<'_>, sent: &Exchange) -> bool {
     let of_statement = || place.statement.is_some_and(|statement| contains(&statement.text, sent.text()));
     contains(place.asked.text(), sent.text()) || of_statement()
 }
 
-fn is_select(place: &Place<'_>, sent: &Exchange) -> bool {
-    selected(place.asked.text(), sent.text(), place.known).is_some()
+/// The text that the client's command runs.
+pub(crate) fn ran<'a>(asked: &'a Exchange, statement: Option<&'a Statement>) -> &'a [u8] {
+    if asked.byte() == command::STMT_EXECUTE {
+        return statement.map_or(&[], |statement| &statement.text);
+    }
+    asked.text()
+}
+
+fn fills_stage(place: &Place<'_>, sent: &Exchange) -> bool {
+    fills(ran(place.asked, place.statement), sent.text())
+}
+
+fn is_load(place: &Place<'_>, _: &Exchange) -> bool {
+    load::is_load(ran(place.asked, place.statement))
+}
+
+fn loads(place: &Place<'_>, sent: &Exchange) -> bool {
+    load::fills(ran(place.asked, place.statement), place.asked, sent)
+}
+
+fn stores_stage(place: &Place<'_>, sent: &Exchange) -> bool {
+    place.asked.byte() == command::STMT_EXECUTE
+        && stores(ran(place.asked, place.statement), sent.text()).is_some()
+}
+
+/// Whether it fills a stage.
+pub(crate) fn is_fill(place: &Place<'_>, sent: &Exchange) -> bool {
+    match sent.byte() {
+        command::QUERY if sent.text().starts_with(b"EXECUTE `rowstamp fill`") => true,
+        command::QUERY => fills_stage(place, sent) || loads(place, sent),
+        command::STMT_EXECUTE => executes_unknown(place, sent),
+        _ => false,
+    }
+}
+
+fn executes_unknown(place: &Place<'_>, sent: &Exchange) -> bool {
+    number(sent.command(), 1).is_some_and(|id| place.unknown.contains(&id))
 }
 
 /// A text in quotes, which may double its own.

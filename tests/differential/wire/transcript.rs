@@ -53,6 +53,11 @@ pub(crate) struct Transcript {
 }
 
 impl Exchange {
+    /// Of a part of a command.
+    pub(crate) fn new(sent: Vec<Vec<u8>>, answer: &[Vec<u8>]) -> Self {
+        Exchange { sent, answer: answer.to_vec(), due: 0 }
+    }
+
     pub(crate) fn command(&self) -> &[u8] {
         &self.sent[0]
     }

@@ -154,7 +154,8 @@ class Contest:
         report = self.logs / "wire.json"
         sessions = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
         hidden = [session for session in sessions if session["hidden"]]
-        sessions = [session for session in sessions if not session["hidden"]]
+        refused = [session for session in sessions if session["refused"]]
+        sessions = [session for session in sessions if not session["hidden"] and not session["refused"]]
         for session in sessions:
             if session["difference"]:
                 tally.fail(f"{self.label}: {session['test']}, connection {session['id']}: {session['difference']}")
@@ -163,7 +164,8 @@ class Contest:
         passed = sum(outcome == "pass" for outcome, _ in results.values())
         print(f"{'ok     ' if same and same == len(sessions) else 'FAILED '} {self.label}: {passed} of {len(results)} tests passed; {same} of "
               f"{len(sessions)} sessions have the same bytes on both sides, {sum(one['up'] for one in sessions):,} from clients and "
-              f"{sum(one['down'] for one in sessions):,} from the server; {len(hidden)} more up to a PREPARE whose text does not show", flush=True)  # fmt: skip
+              f"{sum(one['down'] for one in sessions):,} from the server; {len(hidden)} more up to a PREPARE whose text does not show, "
+              f"{len(refused)} that ask for the binary log, which is refused", flush=True)  # fmt: skip
 
     def sift(self, lost, known):
         """Runs what differs again, and drops from `lost` what does not always differ: {test: why}."""

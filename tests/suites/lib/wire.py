@@ -4,7 +4,8 @@ Clients connect to 127.0.0.1:PORT and are relayed to the proxy; the proxy's own 
 server is. A session is known on both sides by the connection id and the scramble in the server's greeting. From the greeting and the first answer to
 it on, in which the proxy may leave capabilities out, the bytes of both sides have to be the same. REPORT gets a line of JSON for each
 session of a client that has ended: {"test", "id", "up", "down": bytes compared, "difference": null or a text, "hidden": whether the
-proxy's question stands in front of a PREPARE or EXECUTE IMMEDIATE, whose text it may not see}.
+proxy's question stands in front of a PREPARE or EXECUTE IMMEDIATE, whose text it may not see, or somewhere after one whose text does
+not show, "refused": whether the session begins with COM_BINLOG_DUMP, which the proxy refuses}.
 """
 
 import asyncio
@@ -20,9 +21,52 @@ SSL_REQUEST_BYTES = 32
 SHOWN_BYTES = 60
 # MySQL's clients say before a text that it has no query attributes.
 QUESTION = re.compile(rb"\x03(?:\x00\x01)?SELECT HEX\(@@sql_mode\)")
-TEXT_IN_TEXT = re.compile(rb"(?:\x00\x01)?\s*(prepare\s+\S+\s+from|execute\s+immediate)\b", re.IGNORECASE)
+TEXT_IN_TEXT = re.compile(rb"(?:\x00\x01)?\s*(?:/\*M?!\d*\s*)?(prepare\s+\S+\s+from|execute\s+immediate)\b", re.IGNORECASE)
+# Its text is no literal.
+HIDDEN_TEXT = re.compile(TEXT_IN_TEXT.pattern + rb"\s*(?!['\"\s])", re.IGNORECASE)
+COM_QUERY, COM_BINLOG_DUMP = 0x03, 0x12
+# Error 1158, which answers nothing: MySQL sends it to who closes without COM_QUIT. That is the proxy, which is stopped with its test
+# while a client that the test has left behind is still there.
+CLOSED_WITHOUT_QUIT = re.compile(rb"...\0\xff\x86\x04#08S01Got an error reading communication packets", re.DOTALL)
+# Of each command, so much is kept.
+BEGINNING_BYTES = 256
 
 _pairs = {}
+
+
+class Commands:
+    """What a client has sent, as far as it tells which questions of the proxy are to be expected."""
+
+    def __init__(self):
+        self.hides_text, self.dumps_binlog = False, False
+        self._head, self._left = bytearray(), 0
+
+    def add(self, data):
+        """Takes bytes of any number of packets."""
+        at = 0
+        while at < len(data):
+            if self._left:
+                taken = min(self._left, len(data) - at)
+                if len(self._head) < BEGINNING_BYTES:
+                    self._head += data[at : at + min(taken, BEGINNING_BYTES)]
+                self._left -= taken
+                at += taken
+                if not self._left:
+                    self._see(bytes(self._head[4:]), self._head[3])
+                    self._head.clear()
+                continue
+            self._head.append(data[at])
+            at += 1
+            if len(self._head) == 4:
+                self._left = int.from_bytes(self._head[:3], "little")
+                if not self._left:
+                    self._head.clear()
+
+    def _see(self, payload, number):
+        if number == 0 and payload[0] == COM_QUERY and HIDDEN_TEXT.match(payload, 1):
+            self.hides_text = True
+        if number == 0 and payload[0] == COM_BINLOG_DUMP:
+            self.dumps_binlog = True
 
 
 class Way:
@@ -32,16 +76,20 @@ class Way:
         self.name, self.compared, self.difference, self.hidden = name, 0, None, False
         self.last = bytearray()
         self.waiting = {"client": bytearray(), "server": bytearray()}
+        self.commands = Commands()
 
     def add(self, side, data):
         if self.difference:
             return
+        if (self.name, side) == ("up", "client"):
+            self.commands.add(data)
         self.waiting[side] += data
         one, other = self.waiting["client"], self.waiting["server"]
         length = min(len(one), len(other))
         if one[:length] != other[:length]:
             at = next(nth for nth in range(length) if one[nth] != other[nth])
-            self.hidden = self.name == "up" and bool(QUESTION.match(other, at + 4)) and bool(TEXT_IN_TEXT.match(one, at + 5))
+            asks = self.name == "up" and bool(QUESTION.match(other, at + 4))
+            self.hidden = asks and (self.commands.hides_text or bool(TEXT_IN_TEXT.match(one, at + 5)))
             self.difference = (f"{self.name}, byte {self.compared + at} behind the login: on the client's side "
                                f"{bytes(one[max(0, at - 20):at + SHOWN_BYTES])!r}, on the server's "
                                f"{bytes(other[max(0, at - 20):at + SHOWN_BYTES])!r}")  # fmt: skip
@@ -61,6 +109,8 @@ class Way:
             return
         if (self.name, side) == ("up", "client") and "server" in gone or (self.name, side) == ("down", "server") and "client" in gone:
             return
+        if (self.name, side) == ("down", "server") and CLOSED_WITHOUT_QUIT.fullmatch(rest):
+            return
         self.difference = f"{self.name}: {len(rest)} bytes on the {side}'s side alone: {bytes(rest[:SHOWN_BYTES])!r}, behind {bytes(self.last)!r}"
 
 
@@ -77,7 +127,7 @@ class Pair:
         for way in self.ways.values():
             way.end(self.gone)
         up, down = self.ways["up"], self.ways["down"]
-        line = {"test": TEST, "id": self.number, "up": up.compared, "down": down.compared, "difference": up.difference or down.difference, "hidden": up.hidden}
+        line = {"test": TEST, "id": self.number, "up": up.compared, "down": down.compared, "difference": up.difference or down.difference, "hidden": up.hidden, "refused": up.commands.dumps_binlog}
         with open(REPORT, "a") as report:
             report.write(json.dumps(line) + "\n")
 

@@ -1,6 +1,6 @@
 //! What clients send on their own account, and what they get.
 
 mod catalog;
-mod select;
+pub(super) mod select;
 pub(super) mod setup;
 mod variables;

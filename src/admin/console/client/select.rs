@@ -2,7 +2,7 @@
 //! here.
 
 use sqlparser::ast::{
-    Expr, Ident, ObjectNamePart, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
+    Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
     Value as Constant,
 };
 use sqlparser::dialect::MySqlDialect;
@@ -37,18 +37,34 @@ pub(crate) fn answer(statement: &str, context: &Context<'_>) -> Result<Table, Fa
     if select.from.iter().all(is_dual) { row(&select, context) } else { nothing(&select) }
 }
 
+/// The body of a query, of a union its first part.
 fn parse(statement: &str) -> Result<Select, Failure> {
+    let mut body = *query(statement)?.body;
+    loop {
+        body = match body {
+            SetExpr::Select(select) => return Ok(*select),
+            // A union has the columns of its first part.
+            SetExpr::SetOperation { left, .. } => *left,
+            SetExpr::Query(query) => *query.body,
+            _ => return Err(unreadable()),
+        }
+    }
+}
+
+/// The parser's own error would quote the statement.
+fn unreadable() -> Failure {
+    Failure::Syntax(SyntaxError::Wrong {
+        found: "this SELECT".to_owned(),
+        wanted: "one that the console understands",
+        form: "SELECT @@variable, or HELP for what the console has",
+    })
+}
+
+/// A text that is one query.
+pub(crate) fn query(statement: &str) -> Result<Box<Query>, Failure> {
     if statement.len() > STATEMENT_BYTES_MAX {
         return Err(no_tables());
     }
-    // The parser's own error would quote the statement.
-    let unreadable = || {
-        Failure::Syntax(SyntaxError::Wrong {
-            found: "this SELECT".to_owned(),
-            wanted: "one that the console understands",
-            form: "SELECT @@variable, or HELP for what the console has",
-        })
-    };
     let statement = statement.trim_end_matches(|c: char| c == ';' || c.is_whitespace() || c == '\0');
     let dialect = MySqlDialect {};
     let tokens = Tokenizer::new(&dialect, statement).tokenize_with_location().map_err(|_| unreadable())?;
@@ -60,16 +76,7 @@ fn parse(statement: &str) -> Result<Select, Failure> {
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
     let parsed = parser.parse_statements().map_err(|_| unreadable())?;
     let Ok([Statement::Query(query)]) = <[Statement; 1]>::try_from(parsed) else { return Err(unreadable()) };
-    let mut body = *query.body;
-    loop {
-        body = match body {
-            SetExpr::Select(select) => return Ok(*select),
-            // A union has the columns of its first part.
-            SetExpr::SetOperation { left, .. } => *left,
-            SetExpr::Query(query) => *query.body,
-            _ => return Err(unreadable()),
-        }
-    }
+    Ok(query)
 }
 
 /// The one row of a SELECT that needs no table.
@@ -196,7 +203,7 @@ fn all_columns(tables: &[Vec<String>]) -> Result<Vec<Column>, Failure> {
     Ok(columns)
 }
 
-fn relation_name(relation: &TableFactor) -> Option<Vec<String>> {
+pub(crate) fn relation_name(relation: &TableFactor) -> Option<Vec<String>> {
     let TableFactor::Table { name, args: None, .. } = relation else { return None };
     let part = |part: &ObjectNamePart| match part {
         ObjectNamePart::Identifier(name) => Some(name.value.clone()),

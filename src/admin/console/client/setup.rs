@@ -92,7 +92,7 @@ fn show(mut tokens: Tokens<'_>, context: &Context<'_>) -> Result<Option<Table>, 
     } else if tokens.take("STATUS")? {
         variables_table(status(context))
     } else if tokens.take("DATABASES")? || tokens.take("SCHEMAS")? {
-        let mut schemas: Vec<_> = context.desk.rules().into_iter().map(|rule| rule.schema).collect();
+        let mut schemas: Vec<_> = context.desk.rules().into_iter().flat_map(|rule| rule.databases).collect();
         schemas.sort();
         schemas.dedup();
         let rows = schemas.into_iter().map(|schema| vec![schema.into()]).collect();

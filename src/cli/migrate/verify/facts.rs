@@ -121,7 +121,7 @@ pub(super) async fn read_table(
     let guard = guard_name(&of.table);
     let is_guarded = triggers.iter().any(|one| one.table == of.table && one.name == guard);
     let name = rule.generator.to_string();
-    let ids = match rules.generator(&rule.generator).map(|spec| &spec.kind) {
+    let ids = match rules.generator_of(rule).map(|spec| &spec.kind) {
         _ if shape.highest().is_none() => Ids::NotRead,
         None => Ids::NotRead,
         Some(GeneratorKind::Sequence(spec)) => {

@@ -9,6 +9,7 @@ use crate::mysql::reader::Malformed;
 use crate::proxy::connect::backend::ConnectError;
 use crate::proxy::connect::packet_io::{PAYLOAD_BYTES_MAX, ReadError};
 use crate::proxy::rsa_key::NoKey;
+use crate::schema::ConnectFailure;
 use crate::sessions::Login;
 
 /// Why a login ended without a session. The client has been told, where it could be.
@@ -59,6 +60,16 @@ pub enum LoginError {
 }
 
 impl LoginError {
+    /// As a failure to connect: of an error that came before the server had greeted, or by TLS to it.
+    pub(in crate::proxy) fn of_connection(&self) -> Option<ConnectFailure> {
+        match self {
+            LoginError::Server(_) | LoginError::ServerMalformed(_) => Some(ConnectFailure::Greeting),
+            LoginError::ServerRefused { .. } => Some(ConnectFailure::Rejected),
+            LoginError::ServerTls(_) => Some(ConnectFailure::Tls),
+            _ => None,
+        }
+    }
+
     /// What the client is sent; `None`: nothing, or it was sent already. Addresses of the backend
     /// stay in the log: who reads this is not logged in.
     pub(in crate::proxy) fn refusal(&self) -> Option<Refusal> {
@@ -86,6 +97,20 @@ impl LoginError {
             }
             LoginError::Timeout => Refusal::Timeout,
         })
+    }
+
+    /// [`LoginError::refusal`] for the proxy's own account, which is no stranger, and has no log to look into.
+    pub(in crate::proxy) fn refusal_to_ourselves(&self) -> Option<Refusal> {
+        match self {
+            LoginError::Connect(error) => Some(Refusal::BackendUnreachable(error.reasons())),
+            LoginError::ServerTls(error) => Some(Refusal::BackendTls(format!("{error}; see backend.tls"))),
+            LoginError::ServerWithoutTls => Some(Refusal::BackendTls(self.to_string())),
+            LoginError::ServerMalformed(error) => {
+                let remedy = "name the address of a MySQL or MariaDB server";
+                Some(Refusal::BackendMalformed(format!("{error}; {remedy}")))
+            }
+            other => other.refusal(),
+        }
     }
 
     /// Who is to blame, for the count of logins.

@@ -72,8 +72,8 @@ async fn a_text_that_cannot_be_read_is_prepared_without_them() {
 #[tokio::test]
 async fn executions_have_them_behind_their_parameters() {
     const ID: &[u8] = b"\x00\x00\x00\x00\x00\x00\x00";
-    let hidden = |n: u8| [&b"\x01\x00\x01\x08\x80\x00"[..], &[n], ID].concat();
-    let with_one = [b"\x02\x00\x01\x08\x80\x00\xfe\x00\x01a\x03", ID, b"\x02hi"].concat();
+    let hidden = |n: u8| [&b"\x01\x00\x01\x08\x00\x00"[..], &[n], ID].concat();
+    let with_one = [b"\x02\x00\x01\x08\x00\x00\xfe\x00\x01a\x03", ID, b"\x02hi"].concat();
     let script = [
         Client(prepare(INSERT)),
         ToServer(all(&[q(NONE, STATE_SQL), q(NONE, TRACK_SQL)])),

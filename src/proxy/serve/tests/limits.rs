@@ -79,11 +79,25 @@ async fn payloads_at_the_edge_pass_in_both_directions() {
 async fn a_statement_whose_rules_change_before_it_is_sent_is_planned_anew() {
     let sent = rig::changing(&q(INSERT), "other").await;
     assert_eq!(sent, q("INSERT INTO s.t(a,`other`) VALUES(1,LAST_INSERT_ID(2))"));
+    // The same text, with an id that was drawn again.
+    let sent = rig::changing(&q(DRAW), "other").await;
+    assert_eq!(sent, q("SET @a=2"));
 }
+
+/// What its calls have drawn before a wait is not sent after it: others may have drawn the same ids.
+#[tokio::test]
+async fn calls_whose_rules_change_before_they_are_sent_draw_again() {
+    let sql = "INSERT INTO s.t(a) VALUES(NEXTVAL(s.g))";
+    let sent = rig::changing_before_the_answer(&q(sql), &rows(MODERN, 1, &["0"], 2), "other").await;
+    assert_eq!(sent, q("INSERT INTO s.t(a,`other`) VALUES(3,LAST_INSERT_ID(4))"));
+}
+
+const DRAW: &str = "SET @a=NEXTVAL(s.g)";
 
 #[tokio::test]
 async fn under_retired_rules_nothing_is_sent() {
     assert_eq!(rig::text_under_retired_rules(&q(INSERT)).await, b"");
+    assert_eq!(rig::text_under_retired_rules(&q(DRAW)).await, b"");
     for execution in [
         p(0, b"\x17\x07\x00\x00\x00\x00\x01\x00\x00\x00\x00\x01\x01\x00\x05"),
         p(0, b"\xfa\x07\x00\x00\x00\x80\x00\x01\x00\x00\x05\x00\x06"),
@@ -97,6 +111,7 @@ async fn under_retired_rules_nothing_is_sent() {
 #[tokio::test]
 async fn ids_that_were_waited_for_while_tables_are_bound_again_are_not_sent() {
     assert_eq!(rig::binding_again(&q(INSERT)).await, inserted(2));
+    assert_eq!(rig::binding_again(&q(DRAW)).await, q("SET @a=2"));
 }
 
 #[tokio::test]

@@ -36,6 +36,7 @@ schema = "s"
 [generators.g]
 kind = "sequence"
 seed = "none"
+sql = true
 [tables.t]
 column = "id"
 generator = "g"
@@ -220,7 +221,7 @@ impl Rig {
     /// is known.
     async fn ready(capabilities: Capabilities) -> Rig {
         let mut rig = Rig::new(capabilities).await;
-        rig.session.relay.session.take_state(Some(b"\x00\x0e757466386d6234\x010\x011\x00\xfb"));
+        rig.session.relay.session.take_state(Some(b"\x00\x0e757466386d6234\x010\x011\x00\x010\xfb"));
         rig.session.shared.tables.now().fetch("s", "t", false).await;
         rig
     }
@@ -268,6 +269,26 @@ async fn under_retired_rules(rig: Rig, command: &[u8]) -> Vec<u8> {
     tables.retire();
     client.ends().input.extend_from_slice(command);
     let mut serving = Box::pin(session.until_change_user());
+    settle(&mut serving, [&client, &server]).await;
+    std::mem::take(&mut server.ends().output)
+}
+
+/// A text, as a whole packet, for which the server is asked whether `insert_id` is set. Before it answers its table's rule
+/// changes to another column. Returns what goes to the server then.
+pub(super) async fn changing_before_the_answer(packet: &[u8], answer: &[u8], column: &str) -> Vec<u8> {
+    let Rig { mut session, client, server } = Rig::ready(Capabilities::DEPRECATE_EOF).await;
+    session.relay.session.may_have_set_id = true;
+    let tables = session.shared.tables.clone();
+    let Lookup::Ruled(target) = tables.now().lookup("s", "t") else { panic!("it is ruled") };
+    let taken = tables.now().take(&target, NonZeroU64::MIN, Duration::from_secs(5)).await;
+    assert!(taken.is_ok(), "ids are at hand");
+    client.ends().input.extend_from_slice(packet);
+    let mut serving = Box::pin(session.until_change_user());
+    settle(&mut serving, [&client, &server]).await;
+    let question = std::mem::take(&mut server.ends().output);
+    assert!(question.ends_with(b"@@insert_id)"), "{}", question.escape_ascii());
+    tables.change(rules_of(column)).await.unwrap();
+    server.ends().input.extend_from_slice(answer);
     settle(&mut serving, [&client, &server]).await;
     std::mem::take(&mut server.ends().output)
 }

@@ -28,6 +28,203 @@ fn patterns_that_clash() {
     );
 }
 
+fn several(schema: &str, table: &str) -> String {
+    format!(
+        "{schema}\n[generators.ids]\nkind = 'sequence'\n[tables.orders]\ncolumn = 'id'\ngenerator = 'ids'\n{table}"
+    )
+}
+
+#[test]
+fn a_file_for_several_schemas() {
+    let file = several("schemas = ['a', 'b']", "[tables.'x_*']\ncolumn = 'auto'\ngenerator = 'c.all'");
+    let shared = "schema = 'c'\n[generators.all]\nkind = 'sequence'";
+    check(&[&file, shared], &[]);
+    let rules = RuleSet::of_texts(&[&file, shared]);
+    let names: Vec<_> = rules.generators().map(|spec| spec.name.to_string()).collect();
+    assert_eq!(names, ["a.ids", "b.ids", "c.all"]);
+    let of = |schema, table| {
+        rules.find(NameCase::Sensitive, schema, table).unwrap().map(|rule| rule.generator.to_string())
+    };
+    assert_eq!((of("a", "orders"), of("b", "orders")), (Some("a.ids".into()), Some("b.ids".into())));
+    assert_eq!((of("b", "x_1"), of("c", "x_1")), (Some("c.all".into()), None));
+}
+
+#[test]
+fn what_is_wrong_with_several_schemas_is_said_once() {
+    let error = |line: usize, rest: &str| vec![format!("error: a.toml:{line}: {rest}")];
+    let check = |file: &str, expect: Vec<String>| assert_eq!(found(&[file]), expect, "{file}");
+    check(
+        &several("schemas = ['a', 'b']\nschema = 'a'", ""),
+        error(1, "schemas: and schema are both there; keep one of them"),
+    );
+    check(
+        &several("", ""),
+        error(1, "schema: is missing; write, say, schema = \"shop\", or schemas = [\"shop_0\", \"shop_1\"]"),
+    );
+    check(
+        &several("schemas = []", ""),
+        error(1, "schemas: names no database; write, say, schemas = [\"shop_0\", \"shop_1\"]"),
+    );
+    check(&several("schemas = ['a', 'a']", ""), error(1, "schemas: \"a\" is there twice; keep one"));
+    check(
+        &several("schemas = ['a', '']", ""),
+        error(1, "schemas: \"\" is no name of a database; write 1 to 64 characters"),
+    );
+    for (schema, sign) in [("shop_{0..15}", "a {"), ("${SHOP}", "a {"), ("a}", "a }")] {
+        let text = format!(
+            "schema: {schema:?} has {sign}, which stands for nothing in a database's name here; write names of databases, or patterns with * \
+             and ?: schemas = [\"shop_0\", \"crm_*\"]"
+        );
+        check(&several(&format!("schema = '{schema}'"), ""), error(1, &text));
+    }
+    let wrong =
+        several("schemas = ['a', 'b']", "explicit = 'advance'").replace("'ids'\nexplicit", "'idz'\nexplicit");
+    let text = "tables.orders.generator: there is no generator a.idz; did you mean a.ids?";
+    check(
+        &wrong,
+        [vec!["warning: a.toml:2: generators.ids: no table draws from it".into()], error(6, text)].concat(),
+    );
+}
+
+#[test]
+fn patterns_where_none_is_meant() {
+    check_table(
+        "[tables.'a_{0..9}']\ncolumn = 'id'\ngenerator = 'ids'",
+        &[
+            "error: a.toml:8: tables.\"a_{0..9}\": has a { or }: tables are named exactly, or by * and ?; write each range as patterns, \
+             \"orders_0?\"",
+        ],
+    );
+    check_table(
+        "[tables.a]\ncolumn = 'id_*'\ngenerator = 'ids'",
+        &[
+            "error: a.toml:9: tables.a.column: \"id_*\" has a *, which stands for nothing here; name the column, or write \"auto\"",
+        ],
+    );
+    for (generator, why) in [
+        ("{tabel}", "has \"{tabel}\", which stands for nothing here; write \"{schema}\" or \"{table}\""),
+        ("${IDS}", "has a ${, and rules files take no variables; write the name itself"),
+        (
+            "id*",
+            "\"id*\" has a *, which stands for nothing here; name one generator, which all tables of the pattern share, or write \"{table}\" for \
+             one of each",
+        ),
+    ] {
+        let found = found(&[&shop("", &format!("[tables.a]\ncolumn = 'id'\ngenerator = '{generator}'"))]);
+        let expect = format!("error: a.toml:10: tables.a.generator: {why}");
+        assert!(found.contains(&expect), "{found:?}");
+    }
+    let wrong = shop("", "").replace("generators.ids", "generators.'{tabel}'").replace("'ids'", "'{table}'");
+    let why = "generators.{tabel}: has \"{tabel}\", which stands for nothing here; write \"{schema}\" or \"{table}\"";
+    assert!(
+        found(&[&wrong])
+            .iter()
+            .any(|line| line.replace('"', "") == format!("error: a.toml:2: {why}").replace('"', "")),
+        "{:?}",
+        found(&[&wrong])
+    );
+}
+
+/// The generator of a table, and of what kind it is; "-" where no rule is for the table.
+#[track_caller]
+fn generator_of(files: &[&str], schema: &str, table: &str) -> String {
+    let rules = RuleSet::of_texts(files);
+    let Some(rule) = rules.find(NameCase::Sensitive, schema, table).unwrap() else { return "-".to_owned() };
+    assert_eq!(rule.schema, schema);
+    match rules.generator_of(&rule).unwrap().kind {
+        GeneratorKind::Sequence(_) => rule.generator.to_string(),
+        GeneratorKind::Timestamp(_) => format!("{} of time", rule.generator),
+    }
+}
+
+#[test]
+fn a_file_for_a_pattern_of_schemas() {
+    let file = several("schema = 'shop_*'", "[tables.'x_*']\ncolumn = 'auto'\ngenerator = '{table}'");
+    check(&[&file], &[]);
+    for (schema, table, expect) in [
+        ("shop_1", "orders", "shop_1.ids"),
+        ("shop_2", "orders", "shop_2.ids"),
+        ("shop_1", "x_7", "shop_1.x_7"),
+        ("shop_1", "x_a b", "shop_1.x_a_b"),
+        ("shop", "orders", "-"),
+        ("other", "x_1", "-"),
+    ] {
+        assert_eq!(generator_of(&[&file], schema, table), expect, "{schema}.{table}");
+    }
+    // Not the server's own, and a file that names the schema has the say.
+    let all = several("schema = '*'", "[tables.'*']\ncolumn = 'auto'\ngenerator = 'all.{table}'");
+    let own = several("schema = 'own'", "[tables.'*']\ncolumn = 'auto'\ngenerator = '{schema}.{table}'");
+    for (schema, table, expect) in [
+        ("mysql", "user", "-"),
+        ("sys", "orders", "-"),
+        ("a", "t", "all.t"),
+        ("b", "t", "all.t"),
+        ("a", "orders", "a.ids"),
+        ("own", "t", "own.t"),
+        ("own", "orders", "own.ids"),
+    ] {
+        assert_eq!(generator_of(&[&all, &own], schema, table), expect, "{schema}.{table}");
+    }
+}
+
+#[test]
+fn generators_that_are_named_after_tables() {
+    let time = "kind = 'timestamp'\nlayout = 'snowflake'\n";
+    let table = |name: &str, generator: &str| {
+        format!("[tables.'{name}']\ncolumn = 'auto'\ngenerator = '{generator}'\n")
+    };
+    let all = table("*", "{table}");
+    let wordpress = format!("schema = 'wp'\n{all}");
+    assert_eq!(generator_of(&[&wordpress], "wp", "wp_posts"), "wp.wp_posts");
+    let defined = format!("schema = 'wp'\n[generators.'{{table}}']\n{time}{all}");
+    assert_eq!(generator_of(&[&defined], "wp", "wp_posts"), "wp.wp_posts of time");
+    // One that is defined by its name is as it is defined, and of the same kind.
+    let same = format!("{wordpress}[generators.wp_posts]\nkind = 'sequence'\nstart = 7\n");
+    check(&[&same], &["warning: a.toml:5: generators.wp_posts: no table draws from it"]);
+    let other = format!("{wordpress}[generators.events]\n{time}");
+    let text = "tables.*.generator: would give a table wp.events, which is defined at a.toml:5 and is of the other kind; give the table a rule of its \
+                own, or rename that generator";
+    assert!(
+        found(&[&other]).iter().any(|line| line.replace('"', "").ends_with(text)),
+        "{:?}",
+        found(&[&other])
+    );
+    check(&[&(other + &table("events", "events"))], &[]);
+    // Whoever defines a template does not mean the defaults of another one.
+    let misspelt = format!("schema = 'wp'\n[generators.'{{table}}_ids']\nkind = 'sequence'\n{all}");
+    assert!(
+        found(&[&misspelt])
+            .iter()
+            .any(|line| line
+                .contains("there is no generator wp.{table}; define [generators.\"{table}\"] for it")),
+        "{:?}",
+        found(&[&misspelt])
+    );
+    let long = format!("schema = 'wp'\n{}", table("*", &format!("{}_{{table}}", "x".repeat(60))));
+    let rule = RuleSet::of_texts(&[&long]).find(NameCase::Sensitive, "wp", "orders").unwrap().unwrap();
+    assert!(rule.generator.is_too_long(), "{}", rule.generator);
+}
+
+#[test]
+fn patterns_of_schemas_that_clash() {
+    let file = |schema: &str, table: &str| {
+        format!("schema = '{schema}'\n[tables.'{table}']\ncolumn = 'id'\ngenerator = '{{table}}'\n")
+    };
+    check(&[&file("shop_*", "a*"), &file("*_1", "*b")], &[]);
+    check(
+        &[&file("shop_*", "a*"), &file("shop_1*", "ab*")],
+        &[
+            "error: b.toml:2: tables.\"ab*\": all its tables are matched by \"a*\" of \"shop_*\" (a.toml:2) too; only an exact name beats a \
+             pattern",
+        ],
+    );
+    check(&[&file("shop_*", "a*"), &file("shop_1", "ab*")], &[]);
+    let rules = RuleSet::of_texts(&[&file("shop_*", "a*"), &file("*_1", "a*")]);
+    let two = rules.find(NameCase::Sensitive, "shop_1", "ab").unwrap_err().to_string();
+    assert!(two.contains("\"*_1.a*\"") && two.contains("\"shop_*.a*\""), "{two}");
+    assert!(rules.find(NameCase::Sensitive, "shop_2", "ab").unwrap().is_some());
+}
+
 #[test]
 fn a_folder() {
     let folder = tempfile::tempdir().unwrap();

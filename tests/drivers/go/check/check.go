@@ -45,7 +45,7 @@ const tricky = "it's \"q\" \\ ? (), -- /* é ☃ 😀"
 
 func at[T any](value T) *T { return &value }
 
-// Samples change NULLs and types from one row to the next, so that a prepared statement has to bind anew.
+// Samples change NULLs and types from one row to the next, so that a prepared statement has to bind again.
 var Samples = []Sample{
 	{at("plain"), at(int32(1)), at("12.50"), at(0.25), at(time.Date(2024, 2, 29, 13, 14, 15, 123456000, time.UTC)), at(true),
 		[]byte{0, 1, 0x27, 0x5c, 0xff}, "plain|1|12.50|0.25|2024-02-29 13:14:15.123456|1|0001275CFF"},

@@ -18,7 +18,7 @@ const tables = { orders: 5000, kept: 7000 };
 const columns = ["note", "qty", "price", "weight", "placed", "paid", "payload"];
 
 // Values of the columns, and the text that the table's view must show for them. NULLs and types change from one row to
-// the next, so that a prepared statement has to bind anew. A Date is in local time for both drivers.
+// the next, so that a prepared statement has to bind again. A Date is in local time for both drivers.
 const samples = [
   [
     ["plain", 1, "12.50", 0.25, new Date(2024, 1, 29, 13, 14, 15, 123), true, Buffer.from([0, 1, 0x27, 0x5c, 0xff])],

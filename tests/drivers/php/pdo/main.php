@@ -10,7 +10,7 @@ const COLUMNS = ['note', 'qty', 'price', 'weight', 'placed', 'paid', 'payload'];
 const TRICKY = "it's \"q\" \\ ? (), -- /* é ☃ 😀";
 
 // Values of the columns and the text that the table's view must show for them. NULLs and types change from one row to the
-// next, so that a prepared statement has to bind anew.
+// next, so that a prepared statement has to bind again.
 const SAMPLES = [
     [
         ['plain', 1, '12.50', 0.25, '2024-02-29 13:14:15.123456', true, "\x00\x01'\\\xff"],

@@ -17,7 +17,7 @@ TABLES = {"orders": 5000, "kept": 7000}
 COLUMNS = ("note", "qty", "price", "weight", "placed", "paid", "payload")
 
 # Values of the columns, and the text that the table's view must show for them. NULLs and types change from one row to the
-# next, so that a prepared statement has to bind anew; a note holds what a rewriter of text might trip over. The doubles are
+# next, so that a prepared statement has to bind again; a note holds what a rewriter of text might trip over. The doubles are
 # such as a float holds: that is what the C extension of mysql-connector binds.
 SAMPLES = [
     (("plain", 1, Decimal("12.50"), 0.25, datetime(2024, 2, 29, 13, 14, 15, 123456), True, b"\x00\x01'\\\xff"),

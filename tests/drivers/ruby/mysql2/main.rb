@@ -10,7 +10,7 @@ COLUMNS = %w[note qty price weight placed paid payload].freeze
 TRICKY = "it's \"q\" \\ ? (), -- /* é ☃ 😀"
 
 # Values of the columns and the text that the table's view must show for them. NULLs and types change from one row to the
-# next, so that a prepared statement has to bind anew.
+# next, so that a prepared statement has to bind again.
 SAMPLES = [
   [['plain', 1, BigDecimal('12.50'), 0.25, Time.local(2024, 2, 29, 13, 14, 15, 123_456), true, "\x00\x01'\\\xFF".b],
    'plain|1|12.50|0.25|2024-02-29 13:14:15.123456|1|0001275CFF'],

@@ -47,7 +47,7 @@ pub struct Sample {
     pub text: &'static str,
 }
 
-/// NULLs change from one row to the next, so that a prepared statement has to bind anew.
+/// NULLs change from one row to the next, so that a prepared statement has to bind again.
 pub fn samples() -> [Sample; 4] {
     [
         Sample {

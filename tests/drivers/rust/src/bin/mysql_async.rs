@@ -31,7 +31,7 @@ async fn connect() -> anyhow::Result<Conn> {
         .user(Some(address.user))
         .pass(Some(address.password))
         .db_name(Some(address.database))
-        // By default it asks a server on a loopback address for @@socket and, if that file is there, connects anew to it: past
+        // By default it asks a server on a loopback address for @@socket and, if that file is there, connects again to it: past
         // any proxy.
         .prefer_socket(false);
     Ok(Conn::new(opts).await?)

@@ -30,7 +30,7 @@ final class Check {
     private static final String TRICKY = "it's \"q\" \\ ? (), -- /* \u00e9 \u2603 \ud83d\ude00";
 
     /**
-     * NULLs and types change from one row to the next, so that a prepared statement has to bind anew. No fractions of a second:
+     * NULLs and types change from one row to the next, so that a prepared statement has to bind again. No fractions of a second:
      * Connector/J drops them on MariaDB, whose greeting begins with 5.5.5.
      */
     static final List<Sample> SAMPLES = List.of(

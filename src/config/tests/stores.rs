@@ -1,0 +1,113 @@
+//! Where bounds are kept.
+
+use super::{PLAIN, RULES, check_line, found, loaded};
+use crate::config::{Account, Etcd, EtcdTls, Loaded, Mysql, StoreKind};
+use crate::proxy::settings::TlsIdentity;
+use crate::toml_file::Secret;
+
+const NO_MEMBER: &str =
+    "\"ENDPOINT\" is no member of etcd; write host:port, http://host:port or https://host:port";
+
+#[test]
+fn stores() {
+    let (folder, Loaded { config, .. }) = loaded(
+        "[store]\nkind = 'etcd'\nendpoints = ['e1:2379', '[::1]:2379']\nprefix = '/fleet/'\nuser = 'r'\npassword_env = 'SECRET'\n\
+         tls = { ca = 'pem', cert = 'pem', key = 'pem' }",
+    );
+    let pem = folder.path().join("pem");
+    let etcd = Etcd {
+        endpoints: vec!["e1:2379".into(), "[::1]:2379".into()],
+        prefix: "/fleet".into(),
+        account: Some(Account { user: "r".into(), password: Secret::new("hush".into()) }),
+        tls: Some(EtcdTls { ca: pem.clone(), identity: Some(TlsIdentity { cert: pem.clone(), key: pem }) }),
+    };
+    assert_eq!(config.store.kind, StoreKind::Etcd(etcd));
+    let plain = loaded("[store]\nkind = 'etcd'\nendpoints = ['e1:2379']\ntls = { mode = 'disabled' }").1;
+    let StoreKind::Etcd(etcd) = plain.config.store.kind else { panic!("{:?}", plain.config.store) };
+    assert_eq!((etcd.account, etcd.tls, &*etcd.prefix), (None, None, "/rowstamp"));
+
+    let line = |n: u32, key: &str, text: &str| format!("error: rowstamp.toml:{n}: {key}: {text}");
+    let missing = "is missing; write etcd's members, say, endpoints = [\"127.0.0.1:2379\"]";
+    check_line("store.kind = 'etcd'", &[&line(3, "store.endpoints", missing)]);
+    let (folder, Loaded { config, .. }) = loaded(
+        "[store]\nkind = 'etcd'\nendpoints = ['https://e1:2379', 'e2:2379', 'https://[::1]:2379/']\ntls = { ca = 'pem' }",
+    );
+    let StoreKind::Etcd(etcd) = config.store.kind else { panic!("{:?}", config.store) };
+    assert_eq!(etcd.endpoints, ["e1:2379", "e2:2379", "[::1]:2379"]);
+    drop(folder);
+    let plain = loaded("store = { kind = 'etcd', endpoints = ['http://e1:2379', 'http://e2:2379/'] }").1;
+    let StoreKind::Etcd(etcd) = plain.config.store.kind else { panic!("{:?}", plain.config.store) };
+    assert_eq!(etcd.endpoints, ["e1:2379", "e2:2379"]);
+    for (endpoint, text) in [
+        (
+            "https://e1:2379",
+            "\"https://e1:2379\" is TLS, which needs [store.tls] with ca; add it, or write http://",
+        ),
+        ("ftp://e1:2379", NO_MEMBER),
+        ("e1:2379/v3", NO_MEMBER),
+        ("http://e1", NO_MEMBER),
+        ("http://", NO_MEMBER),
+        ("unix:/run/etcd", NO_MEMBER),
+    ] {
+        let text = text.replace("ENDPOINT", endpoint);
+        let config = format!("store.endpoints = ['{endpoint}']\nstore.kind = 'etcd'");
+        check_line(&config, &[&line(3, "store.endpoints", &text)]);
+    }
+    check_line(
+        "store = { kind = 'etcd', endpoints = ['http://e1:2379'], tls = { ca = 'pem' } }",
+        &[&line(
+            3,
+            "store.endpoints",
+            "\"http://e1:2379\" is without TLS, and [store.tls] wants it; write https://, or mode = \"disabled\" there",
+        )],
+    );
+    let no_account = "a host and port have no user or password in front of them: the keys for those stand beside the address";
+    check_line(
+        "store.endpoints = ['http://etcd:secret@e1:2379']\nstore.kind = 'etcd'",
+        &[&line(3, "store.endpoints", no_account)],
+    );
+    let etcd = "[store]\nkind = 'etcd'\nendpoints = ['e1:2379']\n";
+    for (keys, key, text) in [
+        ("path = 'x'", "store.path", "is for kind = \"embedded\"; write that, or remove the key"),
+        ("table = 'x'", "store.table", "is for kind = \"mysql\"; write that, or remove the key"),
+        ("password = ''", "store.user", "is missing; a password needs its user"),
+        (
+            "user = 'r'",
+            "store",
+            "needs a password; write password_file, password_env or password (\"\" for none)",
+        ),
+        ("tls = {}", "store.tls.ca", "is missing; name a file of certificates that etcd's lead to"),
+        (
+            "tls = { mode = 'required', ca = 'pem' }",
+            "store.tls.mode",
+            "etcd is always verified, by name too; write \"verify_identity\" or \"disabled\"",
+        ),
+    ] {
+        let found = found(super::folder(&format!("{PLAIN}{etcd}{keys}"), RULES).path());
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].ends_with(&format!(": {key}: {text}")), "{found:?}");
+    }
+    for (keys, key, kinds) in [
+        ("store.endpoints = ['a:1']", "store.endpoints", "\"etcd\""),
+        ("store.prefix = '/x'", "store.prefix", "\"etcd\""),
+        ("store.user = 'x'", "store.user", "\"etcd\" or \"mysql\""),
+        ("store.password_env = 'x'", "store.password_env", "\"etcd\" or \"mysql\""),
+        ("store.tls = {}", "store.tls", "\"etcd\""),
+        ("store.table = 'leaf_alloc'", "store.table", "\"mysql\""),
+        ("store.address = 'a:1'", "store.address", "\"mysql\""),
+    ] {
+        check_line(keys, &[&line(3, key, &format!("is for kind = {kinds}; write that, or remove the key"))]);
+    }
+    let missing = "is missing: the store's table needs an account, [backend.control] or this one";
+    let found = found(super::folder("backend.address = 'db:3306'\nstore.kind = 'mysql'", RULES).path());
+    assert!(found.contains(&line(2, "store.user", missing)), "{found:?}");
+    let mysql = loaded(
+        "[store]\nkind = 'mysql'\ntable = 'ids.bounds'\naddress = 'other:3306'\nuser = 'r'\npassword_env = 'SECRET'",
+    );
+    let expect = Mysql {
+        table: "ids.bounds".into(),
+        address: Some("other:3306".parse().unwrap()),
+        account: Some(Account { user: "r".into(), password: Secret::new("hush".into()) }),
+    };
+    assert_eq!(mysql.1.config.store.kind, StoreKind::Mysql(expect));
+}

@@ -1,0 +1,219 @@
+//! Which accounts lack a right that Rowstamp's INSERTs need, and a client's do not: to the id's column, and to what a stage is made of.
+//!
+//! Measured on MariaDB 10.11 and MySQL 9.7: INSERT on the id's column (1143) for any INSERT; SELECT and UPDATE on it for ON DUPLICATE KEY
+//! UPDATE of one row where there is no AUTO_INCREMENT; CREATE TEMPORARY TABLES, and SELECT on the columns that are filled, for a stage.
+
+use std::collections::BTreeSet;
+
+use crate::lint::checks::grants::{Grants, like};
+use crate::lint::finding::{Code, Finding, Where};
+use crate::lint::survey::{Live, Survey};
+use crate::schema::facts::{Accounts, ColumnFacts, PUBLIC, Right, Scope};
+use crate::sql::name::{quoted, same_column};
+use crate::table_name::NameCase;
+
+/// So many accounts are named in one finding.
+const NAMED_MAX: usize = 8;
+
+pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
+    let facts = survey.facts;
+    if !survey.tables.is_empty() && !Grants::of(facts).has("SELECT", "mysql", None) {
+        found.push(Finding::note(
+            Code::AccountsUnseen,
+            Where::object("mysql"),
+            "the control account sees its own grants alone: whether the applications' accounts have grants on single columns, or lack \
+             CREATE TEMPORARY TABLES, is not known",
+            "GRANT SELECT ON `mysql`.* to the control account, or look at SHOW GRANTS of each account that goes by the proxy",
+        ));
+    }
+    let accounts = all(&facts.accounts, facts.case);
+    let mut temporary: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for (live, id) in survey.columns() {
+        let table = Judged { live, id };
+        let may_insert = accounts.iter().filter(|account| account.reach("INSERT", live).is_any());
+        let may_insert: Vec<&Account<'_>> = may_insert.collect();
+        for lack in [Lack::Insert, Lack::Update, Lack::Select] {
+            let who = may_insert.iter().filter(|account| table.lacks(lack, account));
+            let who: Vec<&str> = who.map(|account| account.name).collect();
+            found.extend((!who.is_empty()).then(|| table.finding(lack, &who)));
+        }
+        let schema = live.table.schema.as_str();
+        let no_stage = may_insert.iter().filter(|account| !account.has("CREATE TEMPORARY TABLES", schema));
+        temporary.extend(no_stage.map(|account| (schema, account.name)));
+    }
+    let schemas: BTreeSet<&str> = temporary.iter().map(|(schema, _)| *schema).collect();
+    for schema in schemas {
+        let who: Vec<&str> =
+            temporary.iter().filter(|(of, _)| *of == schema).map(|(_, account)| *account).collect();
+        found.push(Finding::note(
+            Code::AccountUnstaged,
+            Where::object(schema),
+            format!(
+                "{} may insert, and not make temporary tables: INSERT ... SELECT, LOAD and expressions as ids are refused to such an account",
+                named(&who)
+            ),
+            format!("GRANT CREATE TEMPORARY TABLES ON {}.* TO {}", quoted(schema), named(&who)),
+        ));
+    }
+}
+
+/// What the accounts of a finding lack.
+#[derive(Clone, Copy)]
+enum Lack {
+    Insert,
+    Update,
+    Select,
+}
+
+/// A ruled table and its id's column.
+struct Judged<'a> {
+    live: &'a Live<'a>,
+    id: &'a ColumnFacts,
+}
+
+impl Judged<'_> {
+    fn lacks(&self, lack: Lack, account: &Account<'_>) -> bool {
+        match lack {
+            Lack::Insert => self.lacks_id(account),
+            Lack::Update => self.lacks_update(account),
+            Lack::Select => self.lacks_select(account),
+        }
+    }
+
+    fn lacks_id(&self, account: &Account<'_>) -> bool {
+        !account.reach("INSERT", self.live).covers(&self.id.shape.name)
+    }
+
+    /// Of an account that updates rows, but not their ids.
+    fn lacks_update(&self, account: &Account<'_>) -> bool {
+        let id = &self.id.shape.name;
+        let updates = account.reach("UPDATE", self.live);
+        let reads = account.reach("SELECT", self.live);
+        let is_told_otherwise = self.id.shape.auto_increment || self.lacks_id(account);
+        let has_both = updates.covers(id) && reads.covers(id);
+        updates.is_any() && !is_told_otherwise && !has_both
+    }
+
+    /// Of an account that fills columns which it may not read. The id is read only where a statement brings it.
+    fn lacks_select(&self, account: &Account<'_>) -> bool {
+        let (inserts, reads) = (account.reach("INSERT", self.live), account.reach("SELECT", self.live));
+        let mut columns =
+            self.live.table.shapes().filter(|shape| !same_column(&shape.name, &self.id.shape.name));
+        columns.any(|shape| inserts.covers(&shape.name) && !reads.covers(&shape.name))
+    }
+
+    fn finding(&self, lack: Lack, who: &[&str]) -> Finding {
+        let (table, id, place) =
+            (self.live.quoted(), quoted(&self.id.shape.name), self.live.column_place(self.id));
+        let who = named(who);
+        match lack {
+            Lack::Insert => Finding::warning(
+                Code::AccountDenied,
+                place,
+                format!(
+                    "{who} may insert into other columns, but not into the id's, which Rowstamp fills: error 1143"
+                ),
+                format!("GRANT INSERT ({id}) ON {table} TO {who}"),
+            ),
+            Lack::Update => Finding::warning(
+                Code::AccountDenied,
+                place,
+                format!(
+                    "{who} may update rows, but not read and update the id, as Rowstamp does for ON DUPLICATE KEY UPDATE of one row: error 1143"
+                ),
+                format!("GRANT SELECT ({id}), UPDATE ({id}) ON {table} TO {who}"),
+            ),
+            Lack::Select => Finding::note(
+                Code::AccountUnstaged,
+                self.live.place(),
+                format!(
+                    "{who} may fill columns and not read them: INSERT ... SELECT, LOAD and expressions as ids are refused to such an account"
+                ),
+                format!("GRANT SELECT ON {table} TO {who}"),
+            ),
+        }
+    }
+}
+
+/// An account with its roles.
+struct Account<'a> {
+    name: &'a str,
+    rights: Vec<&'a Right>,
+    case: NameCase,
+}
+
+/// What of a table a right is for.
+enum Reach<'a> {
+    Whole,
+    Columns(Vec<&'a str>),
+}
+
+impl Reach<'_> {
+    fn is_any(&self) -> bool {
+        !matches!(self, Reach::Columns(columns) if columns.is_empty())
+    }
+
+    fn covers(&self, column: &str) -> bool {
+        match self {
+            Reach::Whole => true,
+            Reach::Columns(columns) => columns.iter().any(|one| same_column(one, column)),
+        }
+    }
+}
+
+impl<'a> Account<'a> {
+    /// On all of a schema.
+    fn has(&self, privilege: &str, schema: &str) -> bool {
+        self.rights.iter().any(|right| {
+            right.privilege == privilege
+                && match &right.on {
+                    Scope::All => true,
+                    Scope::Schema(pattern) => like(pattern, schema),
+                    Scope::Table { .. } | Scope::Column { .. } => false,
+                }
+        })
+    }
+
+    fn reach(&self, privilege: &str, live: &Live<'_>) -> Reach<'a> {
+        let (of, is) = (live.table, |a: &str, b: &str| self.case.folded(a) == self.case.folded(b));
+        let is_one = |schema: &str, table: &str| is(schema, &of.schema) && is(table, &of.name);
+        if self.has(privilege, &of.schema) {
+            return Reach::Whole;
+        }
+        let mut columns = Vec::new();
+        for right in self.rights.iter().filter(|right| right.privilege == privilege) {
+            match &right.on {
+                Scope::Table { schema, table } if is_one(schema, table) => return Reach::Whole,
+                Scope::Column { schema, table, column } if is_one(schema, table) => columns.push(&**column),
+                _ => {}
+            }
+        }
+        Reach::Columns(columns)
+    }
+}
+
+/// Those with any right, without roles.
+fn all(accounts: &Accounts, case: NameCase) -> Vec<Account<'_>> {
+    let roles: BTreeSet<&String> = accounts.roles.values().flatten().collect();
+    let names = accounts.rights.keys().chain(accounts.roles.keys());
+    let names: BTreeSet<&String> =
+        names.filter(|name| !roles.contains(name) && !name.ends_with("@''")).collect();
+    let with_roles = |name: &'_ String| {
+        let mut of: Vec<&str> = vec![name, PUBLIC];
+        let mut at = 0;
+        while let Some(one) = of.get(at) {
+            let more = accounts.roles.get(*one).into_iter().flatten().map(|role| &**role);
+            let more: Vec<&str> = more.filter(|role| !of.contains(role)).collect();
+            of.extend(more);
+            at += 1;
+        }
+        of.iter().filter_map(|one| accounts.rights.get(*one)).flatten().collect()
+    };
+    names.into_iter().map(|name| Account { name, rights: with_roles(name), case }).collect()
+}
+
+fn named(who: &[&str]) -> String {
+    let (first, rest) = who.split_at(who.len().min(NAMED_MAX));
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    first.join(", ") + &more
+}

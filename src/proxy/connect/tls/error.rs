@@ -1,0 +1,98 @@
+//! Why TLS cannot be had as the settings want it: the key, the file, and what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustls::pki_types::pem;
+use rustls::server::VerifierBuilderError;
+use rustls::{CertificateError, InconsistentKeys};
+use tokio_rustls::rustls;
+
+use crate::proxy::settings::TlsIdentity;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("{key} = {path:?} {error}")]
+    File { key: &'static str, path: PathBuf, error: FileError },
+    #[error(
+        "backend.tls.mode = {mode:?} needs backend.tls.ca: the PEM file of the CA that signed the server's certificate"
+    )]
+    CaMissing { mode: &'static str },
+    #[error(
+        "no certificate can be made in state.path = {path:?}: {error}; make the folder writable, or set listen.tls.cert and key"
+    )]
+    SelfSigned { path: PathBuf, error: io::Error },
+    #[error("TLS: {0}")]
+    Versions(rustls::Error),
+}
+
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("cannot be read: {0}; it must be a PEM file that this process may read")]
+    Pem(pem::Error),
+    #[error("holds no certificate; a PEM file with BEGIN CERTIFICATE is needed")]
+    NoCertificate,
+    #[error(
+        "holds no private key; a PEM file with BEGIN PRIVATE KEY, or RSA or EC before PRIVATE, is needed"
+    )]
+    NoKey,
+    #[error("is the key of another certificate than the one in {}; name the key that it was made with", .cert.display())]
+    OfAnotherCertificate { cert: PathBuf },
+    #[error(
+        "holds no certificate that can be read; the text between BEGIN CERTIFICATE and END CERTIFICATE is damaged: copy it again"
+    )]
+    Damaged,
+    #[error(
+        "cannot be used: {0}; it must be the certificate itself, first in the file, and what signed it behind"
+    )]
+    Unusable(rustls::Error),
+    #[error("cannot verify certificates: {0}; name the CA's own certificate")]
+    Verifier(VerifierBuilderError),
+}
+
+impl FileError {
+    pub(super) fn of_key(error: pem::Error) -> FileError {
+        match error {
+            pem::Error::NoItemsFound => FileError::NoKey,
+            error => FileError::Pem(error),
+        }
+    }
+
+    fn of_certificate(error: rustls::Error) -> FileError {
+        match error {
+            rustls::Error::InvalidCertificate(CertificateError::BadEncoding) => FileError::Damaged,
+            error => FileError::Unusable(error),
+        }
+    }
+}
+
+impl TlsError {
+    pub(super) fn of_file(key: &'static str, path: &Path, error: FileError) -> TlsError {
+        let error = match error {
+            FileError::Unusable(error) => FileError::of_certificate(error),
+            error => error,
+        };
+        TlsError::File { key, path: path.to_owned(), error }
+    }
+
+    /// `keys`: what the certificate and its key are called in the configuration.
+    pub(super) fn of_identity(
+        [cert, key]: [&'static str; 2],
+        identity: &TlsIdentity,
+        error: rustls::Error,
+    ) -> TlsError {
+        match error {
+            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                let error = FileError::OfAnotherCertificate { cert: identity.cert.clone() };
+                TlsError::of_file(key, &identity.key, error)
+            }
+            error => TlsError::of_file(cert, &identity.cert, FileError::Unusable(error)),
+        }
+    }
+
+    /// Whether a file is there, and holds what it should not.
+    pub(super) fn is_of_content(&self) -> bool {
+        matches!(self, TlsError::File { error, .. } if !matches!(error, FileError::Pem(pem::Error::Io(_))))
+    }
+}

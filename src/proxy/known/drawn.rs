@@ -1,0 +1,154 @@
+//! Ids that calls in the session's texts have drawn (docs/design/doors.md).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::mysql::prepared::{Expected, ParamType};
+use crate::rewrite::plan::target::Target;
+use crate::rules::model::GeneratorName;
+use crate::sql::digest::Digest;
+use crate::sql::draws::Form;
+use crate::table_name::TableName;
+use crate::tables::Tables;
+use crate::tables::locks::SendBy;
+
+/// What the client's present command has drawn. Its text with the ids in it is in the lane.
+pub(in crate::proxy) struct Drawn {
+    /// The ids may be sent while these are the rules.
+    pub(in crate::proxy) under: Arc<Tables>,
+    /// Of each generator.
+    pub(in crate::proxy) taken: Vec<Taken>,
+    /// Of the client's text, where it is to be noted.
+    pub(in crate::proxy) digest: Option<Digest>,
+    /// The packets that the client sent.
+    pub(in crate::proxy) came: Vec<u8>,
+    /// It is being prepared: calls became parameters.
+    pub(in crate::proxy) prepares: Option<Arc<PreparedDraws>>,
+}
+
+/// What was taken of a generator.
+#[derive(Debug)]
+pub(in crate::proxy) struct Taken {
+    pub(in crate::proxy) target: Arc<Target>,
+    pub(in crate::proxy) first: u64,
+    pub(in crate::proxy) last: u64,
+}
+
+/// A text in which parameters of ours stand for calls. What comes after them takes them for the client's own.
+#[derive(Debug)]
+pub(in crate::proxy) struct PreparedDraws {
+    /// Ascending by index.
+    pub(in crate::proxy) params: Vec<DrawParam>,
+    pub(in crate::proxy) client_params: u16,
+    /// Of the client's text.
+    pub(in crate::proxy) digest: Digest,
+}
+
+#[derive(Debug)]
+pub(in crate::proxy) struct DrawParam {
+    /// Among the client's and these.
+    pub(in crate::proxy) index: u16,
+    pub(in crate::proxy) form: Form,
+    /// Of the generator, as the session's default database had it then.
+    pub(in crate::proxy) generator: TableName,
+}
+
+/// A prepared statement with calls.
+#[derive(Debug)]
+pub(in crate::proxy) struct DrawingStatement {
+    pub(in crate::proxy) draws: Arc<PreparedDraws>,
+    /// Of the client's parameters: those of the last execution that sent any.
+    pub(in crate::proxy) types: Option<Vec<ParamType>>,
+    /// The client's parameters that were sent ahead.
+    pub(in crate::proxy) long_data: BTreeSet<u16>,
+}
+
+impl DrawingStatement {
+    pub(in crate::proxy) fn new(draws: Arc<PreparedDraws>) -> Self {
+        DrawingStatement { draws, types: None, long_data: BTreeSet::new() }
+    }
+
+    pub(in crate::proxy) fn expected(&self, with_attributes: bool) -> Expected<'_> {
+        let (types, long_data) = (self.types.as_deref(), &self.long_data);
+        Expected { params: self.draws.client_params, types, long_data, with_attributes }
+    }
+}
+
+impl PreparedDraws {
+    pub(in crate::proxy) fn hides(&self, param: u16) -> bool {
+        self.params.binary_search_by_key(&param, |param| param.index).is_ok()
+    }
+
+    /// Where the client's parameter stands among all.
+    pub(in crate::proxy) fn moved(&self, client_param: u16) -> u16 {
+        self.params.iter().fold(client_param, |at, param| at + u16::from(param.index <= at))
+    }
+}
+
+impl Drawn {
+    /// Until when its ids may be sent.
+    pub(in crate::proxy) fn send_by(&self) -> Option<SendBy> {
+        self.taken.iter().filter_map(|taken| self.under.send_by(&taken.target)).min()
+    }
+}
+
+/// How long the server's functions are taken to be as they were.
+const AGE_MAX: Duration = Duration::from_secs(5);
+
+/// What the session remembers.
+#[derive(Debug, Default)]
+pub(in crate::proxy) struct DrawnBefore {
+    last: BTreeMap<GeneratorName, u64>,
+    functions: Vec<OwnFunction>,
+}
+
+/// Whether the server has a function of this name, for the session's default database.
+#[derive(Debug)]
+struct OwnFunction {
+    name: &'static str,
+    database: Option<String>,
+    ddl: u64,
+    asked_at: Instant,
+    is_there: bool,
+}
+
+impl DrawnBefore {
+    pub(in crate::proxy) fn last(&self, generator: &GeneratorName) -> Option<u64> {
+        self.last.get(generator).copied()
+    }
+
+    /// It is sent.
+    pub(in crate::proxy) fn note(&mut self, drawn: &Drawn) {
+        for Taken { target, last, .. } in &drawn.taken {
+            self.last.insert(target.rule.generator.clone(), *last);
+        }
+    }
+
+    /// `None`: it is to be asked.
+    pub(in crate::proxy) fn has_function(
+        &self,
+        name: &str,
+        database: Option<&str>,
+        ddl: u64,
+    ) -> Option<bool> {
+        let is_it = |one: &&OwnFunction| {
+            one.name == name
+                && one.database.as_deref() == database
+                && one.ddl == ddl
+                && one.asked_at.elapsed() < AGE_MAX
+        };
+        self.functions.iter().find(is_it).map(|one| one.is_there)
+    }
+
+    pub(in crate::proxy) fn answered(
+        &mut self,
+        name: &'static str,
+        database: Option<String>,
+        ddl: u64,
+        is_there: bool,
+    ) {
+        self.functions.retain(|one| one.name != name);
+        self.functions.push(OwnFunction { name, database, ddl, asked_at: Instant::now(), is_there });
+    }
+}

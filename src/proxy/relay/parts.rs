@@ -1,0 +1,147 @@
+//! A packet of several statements that goes to the server in parts, each a COM_QUERY: what follows a
+//! cut is read, and sent, when all before it is answered, as the server itself would go on. The
+//! client sees one response: its packet numbers go on, every end but the last one says that more
+//! results follow, and an error ends it.
+
+use crate::mysql::ok::OkPacket;
+use crate::mysql::ok::status::MORE_RESULTS;
+use crate::mysql::packet::{HEADER_BYTES, PAYLOAD_BYTES_MAX, put_packets};
+use crate::mysql::response::Control;
+use crate::proxy::relay::downstream::Verdict;
+use crate::proxy::relay::{Arrived, DownState, Relay, Step, nr_shift, number_after};
+
+/// What is left of a packet that was cut.
+#[derive(Debug)]
+pub(in crate::proxy) struct Parts {
+    /// As they would have come from the client; the next one is the last.
+    rest: Vec<Vec<u8>>,
+    /// Of the packet with which the response goes on.
+    next_nr: u8,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// A part is at the front of the client's window.
+    Ready,
+    /// It is on its way, or answered.
+    Taken,
+    /// It was answered by an error.
+    Failed,
+}
+
+impl Arrived {
+    /// What the packet numbers of its response move by where it goes on as it came: those of a later
+    /// part do not begin after its own.
+    pub(in crate::proxy) fn shift(self) -> u8 {
+        nr_shift(self.packets, self.window_bytes / (HEADER_BYTES + PAYLOAD_BYTES_MAX) + 1)
+    }
+}
+
+impl Relay {
+    /// Cuts the packet in the window, after `at` bytes of the text that begins at `text_at` of its
+    /// payload. Its first part arrives next.
+    pub(in crate::proxy) fn cut(&mut self, arrived: Arrived, text_at: usize, at: usize) {
+        let payload = self.payload(arrived);
+        let (before, text) = payload.split_at_checked(text_at).unwrap_or_default();
+        let (first, rest) = text.split_at_checked(at).unwrap_or_default();
+        let packets = |text: &[u8]| {
+            let mut out = Vec::with_capacity(HEADER_BYTES + before.len() + text.len());
+            put_packets(&mut out, 0, &[before, text].concat());
+            out
+        };
+        let (first, rest) = (packets(first), packets(rest));
+        drop(payload);
+        self.up.put_back(arrived.window_bytes, first);
+        let next_nr = number_after(arrived.packets);
+        let parts = self
+            .parts
+            .get_or_insert_with(|| Box::new(Parts { rest: Vec::new(), next_nr, state: State::Ready }));
+        parts.rest.push(rest);
+        parts.state = State::Ready;
+    }
+
+    /// Puts the next part into the client's window, once the one before it is answered.
+    /// `None`: what is there may be read.
+    pub(in crate::proxy) fn next_part(&mut self) -> Option<Step> {
+        let parts = self.parts.as_mut()?;
+        if parts.state == State::Ready {
+            return None;
+        }
+        if !self.outstanding.is_empty() {
+            return Some(Step::Hold);
+        }
+        match parts.rest.pop().filter(|_| parts.state == State::Taken) {
+            None => self.parts = None,
+            Some(part) => {
+                parts.state = State::Ready;
+                self.up.put_back(0, part);
+                // The client's side knows of the answer, which goes on.
+                if self.framed.client {
+                    self.down_state = DownState::Announced;
+                }
+            }
+        }
+        Some(Step::Moved)
+    }
+
+    /// A command has arrived that took so many packets. How many its response is numbered after:
+    /// that of a later part goes on from the one before it.
+    pub(in crate::proxy) fn part_packets(&mut self, packets: usize) -> usize {
+        let Some(parts) = &mut self.parts else { return packets };
+        parts.state = State::Taken;
+        let next_nr = parts.next_nr.into();
+        if parts.rest.is_empty() {
+            self.parts = None;
+        }
+        next_nr
+    }
+
+    /// Whether results follow those of the client's present command.
+    pub(in crate::proxy) fn more_follows(&self) -> bool {
+        self.parts.is_some()
+    }
+
+    /// The present part is answered by an error: what follows it is dropped.
+    pub(in crate::proxy) fn part_failed(&mut self) {
+        if let Some(parts) = &mut self.parts {
+            parts.state = State::Failed;
+        }
+    }
+
+    /// A packet of this number went to the client, in the response of a part that others follow.
+    pub(in crate::proxy) fn part_numbered(&mut self, packet_nr: u8) {
+        if let Some(parts) = &mut self.parts {
+            parts.next_nr = packet_nr.wrapping_add(1);
+        }
+    }
+
+    /// What becomes of a packet in the response of a part that others follow: it has the bit that more
+    /// results follow, as with the server's own.
+    pub(in crate::proxy) fn with_more_results(
+        &self,
+        control: Control,
+        payload: &[u8],
+        verdict: Verdict,
+    ) -> Verdict {
+        /// After header and warnings.
+        const EOF_STATUS_AT: usize = 3;
+        let payload = match &verdict {
+            Verdict::Pass => payload,
+            Verdict::Replace(payload) => payload,
+            Verdict::Drop => return verdict,
+        };
+        let status_at = match (control, payload) {
+            (Control::Eof, [0xFE, _, _, _, _]) => Some(EOF_STATUS_AT),
+            (Control::Ok | Control::Eof, _) => {
+                OkPacket::parse(payload, self.capabilities).ok().map(|ok| ok.status_at())
+            }
+            _ => None,
+        };
+        let mut out = payload.to_vec();
+        let Some(status) = status_at.and_then(|at| out.get_mut(at)) else { return verdict };
+        let [low, _] = MORE_RESULTS.to_le_bytes();
+        *status |= low;
+        Verdict::Replace(out)
+    }
+}

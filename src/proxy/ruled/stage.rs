@@ -1,0 +1,358 @@
+//! An INSERT ... SELECT or a LOAD, by way of a stage (`rewrite/plan/stage`): made, filled by the
+//! client's query or file, and stored with ids. The client's commands after it wait until it is
+//! sent. `prepared` has what the client has prepared, `made` makes the stage, `told` has the server's words
+//! and ours; `forwarded` lets a statement go on as it came.
+
+mod forwarded;
+mod made;
+mod named;
+mod prepared;
+mod told;
+mod warnings;
+
+use std::sync::Arc;
+
+use self::prepared::Part;
+use self::told::{lost, not_answered, text_of, too_many, with_table_name};
+use crate::ids::range::block::IdBlock;
+use crate::mysql::command::Command;
+use crate::mysql::error::Refusal;
+use crate::mysql::ok::{self, Form, Loaded, OkPacket, status};
+use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::inserts::{Ids, InsertReply};
+use crate::proxy::known::need::{Need, Unsent};
+use crate::proxy::known::warned::Warned;
+use crate::proxy::relay::outstanding::{Note, Purpose};
+use crate::proxy::relay::{Arrived, Violation};
+use crate::proxy::ruled::progress::{Progress, Task};
+use crate::proxy::ruled::verdict::refused;
+use crate::proxy::session::{Going, Over, Question, Session, Stop};
+use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::stage::{Brought, Kind, Numbering, Stage, Takes};
+use crate::rewrite::plan::target::Target;
+use crate::rewrite::plan::{InsertPlan, LastId, NewRows};
+use crate::rules::model;
+use crate::tables::Tables;
+
+/// A statement on its way.
+struct Job<'a> {
+    task: &'a Task,
+    /// The client's.
+    payload: &'a [u8],
+    text: &'a [u8],
+    insert: &'a InsertPlan,
+    stage: &'a Stage,
+}
+
+/// What the session and the server say before the stage is filled.
+struct Facts {
+    /// sql_mode has NO_ZERO_DATE.
+    warns_of_zero_dates: bool,
+    increment: u64,
+    last_insert_id: u64,
+    /// Why the rows may not be those of the table where the server warns of what fills the stage.
+    unwarned: Option<String>,
+}
+
+/// The stage with its rows.
+struct Filled {
+    rows: u64,
+    /// Those of which the server warns again when the rows are stored are not counted.
+    warnings: i32,
+    warned: Option<Warned>,
+    /// What the client is told of it.
+    told: ok::Filled,
+    numbering: Numbering,
+    /// Ids that the query or the file brought.
+    brought: Brought,
+}
+
+/// What the rows of a stage get.
+enum StageIds {
+    Taken(IdBlock),
+    /// There are none to be had, and the server numbers the rows.
+    Without,
+    /// Something was waited for, so all is to be looked at again.
+    LookAgain,
+}
+
+impl Session {
+    pub(in crate::proxy) async fn stage(&mut self, arrived: Arrived, task: Task) -> Going<Progress> {
+        let payload = self.relay.payload(arrived).into_owned();
+        self.relay.up.skip(arrived.window_bytes);
+        let went = match task {
+            Task::Text { text_at, plan } if plan.inserts.iter().any(|insert| insert.is_named) => {
+                self.prepare_named(&payload, text_at, *plan).await
+            }
+            task => match task.insert().and_then(|insert| Some((insert, insert.stage.as_deref()?))) {
+                None => Err(lost().into()),
+                Some((insert, stage)) => {
+                    let text = task.text(&payload);
+                    let job = Job { task: &task, payload: &payload, text, insert, stage };
+                    self.by_steps(&job).await
+                }
+            },
+        };
+        // With those of a file that it has sent meanwhile.
+        let packets = self.relay.command_packets.into();
+        match went {
+            Ok(()) => {}
+            Err(Stop::Over(over)) => return Err(over),
+            Err(Stop::Refused(refusal)) => {
+                self.trace_refusal(arrived, &payload, &refusal);
+                self.relay.answer(&refusal, packets);
+            }
+            Err(Stop::Failed(error)) => self.relay.answer_with(&error, packets),
+        }
+        Ok(self.decided())
+    }
+
+    async fn by_steps(&mut self, job: &Job<'_>) -> Result<(), Stop> {
+        let facts = match self.make_stage(job).await {
+            Err(Stop::Refused(Refusal::Statement(why))) if self.may_forward(job) => {
+                return self.forward_staged(job, &why).await;
+            }
+            made => made?,
+        };
+        let went = match self.fill_stage(job, &facts).await {
+            Ok(filled) => self.store_stage(job, &facts, filled).await,
+            Err(stop) => Err(stop),
+        };
+        if went.is_err() {
+            // The stage may have counted its rows there.
+            self.relay.session.owe_insert_id(Some(facts.last_insert_id));
+        }
+        went
+    }
+
+    /// The client's query or file goes into the stage, as the client wrote it.
+    async fn fill_stage(&mut self, job: &Job<'_>, facts: &Facts) -> Result<Filled, Stop> {
+        let Job { task, text, stage, insert, payload, .. } = *job;
+        let fill = stage.fill(text);
+        let answered = match task {
+            Task::Text { .. } if let Some(named) = task.named() => self.run_named(&fill, named).await?,
+            Task::Text { text_at, .. } => {
+                let sent = [payload.get(..*text_at).unwrap_or_default(), &fill].concat();
+                self.ask(if stage.is_load() { Question::Load(&sent) } else { Question::Command(&sent) })
+                    .await?
+            }
+            // It has no parameters.
+            Task::Execute { .. } if stage.is_load() => {
+                let sent = self.query(&fill);
+                self.ask(Question::Load(&sent)).await?
+            }
+            Task::Execute { .. } => match self.prepare_ours(job, &fill, Part::Query).await? {
+                Ok((id, execution)) => {
+                    let answered = self.ask(Question::Command(&execution)).await?;
+                    self.relay.close(id);
+                    answered
+                }
+                Err(error) => Err(error),
+            },
+        };
+        let answer = match answered {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.relay.session.warned = self.warned(&insert.target).await?.map(Box::new);
+                self.forget_named(task).await?;
+                return Err(Stop::Failed(with_table_name(&error.payload, &insert.target)));
+            }
+        };
+        let ok = OkPacket::parse(&answer.first, self.relay.capabilities).map_err(Violation::Backend);
+        let ok = ok.map_err(Over::from)?;
+        let (rows, warnings) = (ok.affected_rows, ok.warnings);
+        let warned = if warnings > 0 { self.warned(&insert.target).await? } else { None };
+        let repeated =
+            if warnings > 0 && facts.warns_of_zero_dates { self.zero_dates(stage).await? } else { 0 };
+        let warned = warned.map(|warned| warned.repeated(repeated, stage.dates()));
+        self.forget_named(task).await?;
+        let form = match stage.kind {
+            Kind::Load { replaces, .. } => {
+                Form::Load(Loaded::parse(ok.info, rows, replaces).ok_or_else(lost)?)
+            }
+            Kind::Values if ok.info.is_empty() => Form::OneRow,
+            Kind::Query | Kind::Values => Form::Rows,
+        };
+        let told = ok::Filled { no_index_used: ok.status & status::NO_INDEX_USED != 0, form };
+        if let Some(why) = facts.unwarned.as_deref().filter(|_| warnings > 0) {
+            return Err(refused(format_args!(
+                "the server warns of {warnings} values, and {why}; nothing was stored; correct them"
+            ))
+            .into());
+        }
+        let mut brought = Brought { base: ok.insert_id, takes: rows, highest: None, last: None };
+        if stage.is_counted() && rows > 0 {
+            brought = self.ask_brought(stage).await?;
+        }
+        let takes = match brought.takes {
+            0 => Takes::None,
+            all if all == rows => Takes::All,
+            _ => Takes::Some,
+        };
+        if takes != Takes::All && rows > 0 && insert.target.rule.explicit == model::Explicit::Reject {
+            return Err(refused(
+                "the rule rejects ids that the query or file brings; leave the id out, or write NULL for it",
+            )
+            .into());
+        }
+        let (base, ids) = (brought.base, brought.takes);
+        let numbering = Numbering { base, increment: facts.increment, takes, first: Some(0), ids };
+        let warnings = i32::from(warnings) - i32::from(repeated);
+        Ok(Filled { rows, warnings, warned, told, numbering, brought })
+    }
+
+    /// How the rows are numbered, and what they bring for the id.
+    async fn ask_brought(&mut self, stage: &Stage) -> Result<Brought, Stop> {
+        let (counting, last) = (stage.counting(), stage.last_id());
+        let questions = [Some(&counting), last.as_ref()].into_iter().flatten();
+        let questions: Vec<_> = questions.map(|sql| Question::Query(sql)).collect();
+        let mut answers = self.ask_all(&questions).await?.into_iter().map(|answered| {
+            let answered = answered.map_err(|error| not_answered(&error))?;
+            answered.row.as_deref().and_then(text_of).ok_or_else(lost)
+        });
+        let counted = answers.next().ok_or_else(lost)??;
+        let last = answers.next().transpose()?.and_then(|id| id.parse().ok());
+        let mut numbers = counted.split(',').map(|number| number.parse().ok());
+        let mut count = || numbers.next().flatten().and_then(|count: i128| u64::try_from(count).ok());
+        let (base, takes) = (count().ok_or_else(lost)?, count().ok_or_else(lost)?);
+        Ok(Brought { base, takes, highest: numbers.next().flatten(), last })
+    }
+
+    /// The stage's rows go into the table, with ids. What the server answers is the client's answer.
+    async fn store_stage(&mut self, job: &Job<'_>, facts: &Facts, filled: Filled) -> Result<(), Stop> {
+        let Job { task, insert, stage, .. } = *job;
+        let Filled { rows, warnings, warned, told, mut numbering, brought } = filled;
+        let found_rows = self.relay.found_rows();
+        let is_told = self.tells_last(job, rows, &brought).await?;
+        let last = brought.last.filter(|_| is_told).map_or(insert.last, LastId::Written);
+        let (ours, payload, inserts, explicit, effects) = loop {
+            let (tables, target) = self.target_now(&insert.target).await?;
+            let explicit = brought.highest.and_then(|id| Explicit::expect(&tables, &target, 0, &[id]));
+            let (range, natively) = match u32::try_from(numbering.ids).map_err(|_| too_many())? {
+                0 => (None, false),
+                ids => match self.ids_for_stage(&tables, &target, ids).await? {
+                    StageIds::Taken(range) => (Some(range), false),
+                    StageIds::Without => (None, true),
+                    StageIds::LookAgain => continue,
+                },
+            };
+            numbering.first = (!natively).then(|| range.as_ref().map_or(0, IdBlock::first));
+            let text = stage.store(job.text, &numbering, &target.spacing);
+            // What it answers with may be rows, which are an execution's. MySQL warns of VALUES() when
+            // it is prepared, and no more.
+            let differs =
+                insert.returning || stage.has_later_params || insert.new_rows == NewRows::SomeUpdated;
+            let is_execution = differs && matches!(task, Task::Execute { .. });
+            let (ours, payload) = if is_execution {
+                let prepared = self.prepare_ours(job, &text, Part::Tail).await?;
+                let (id, payload) = prepared.map_err(|error| Stop::Failed(error.payload))?;
+                (Some(id), payload)
+            } else {
+                (None, self.query(&text))
+            };
+            let ids = range.as_ref().map(Ids::from);
+            let reply = InsertReply::new((insert, last), ids, found_rows, tables.clone());
+            let reply = reply.staged(target, (rows, warnings, told));
+            self.until(|relay| relay.up.is_clear()).await?;
+            // Asked when all is ready to be sent, as of every statement.
+            let drawn = self.drawn_unguarded();
+            if matches!(drawn, Ok(None)) && !tables.is_retired() && !reply.is_late() {
+                let effects = natively.then(|| {
+                    let natively = vec![reply.target.clone()];
+                    Arc::new(Effects { natively, ..Effects::default() })
+                });
+                break (ours, payload, vec![reply], explicit, effects);
+            }
+            if let Some(id) = ours {
+                self.relay.close(id);
+            }
+            if !tables.is_retired() {
+                let target = drawn?.unwrap_or_else(|| reply.target.clone());
+                self.supply(Command::Query, Need::Guard { tables, target }).await?;
+            }
+        };
+        match task {
+            Task::Execute { kept, .. } => self.audit_source(Some(&kept.source), &inserts),
+            Task::Text { .. } => self.audit(Some(job.text), &inserts),
+        }
+        self.audit_drawn();
+        if rows > 0 {
+            // The stage has counted its rows there.
+            let sql = format!("SET last_insert_id={}", facts.last_insert_id);
+            self.relay.query_own(Purpose::LastInsertId, sql);
+        }
+        let nr_shift = self.relay.send_later(&payload, self.relay.command_packets.into());
+        let note = Note::Statements { inserts, explicit: explicit.into_iter().collect(), effects };
+        self.relay.owe(Command::Query.reply(), false, nr_shift, note);
+        self.relay.session.warned = warned.map(|warned| Box::new(warned.stored()));
+        if let Some(id) = ours {
+            self.relay.close(id);
+        }
+        Ok(())
+    }
+
+    /// Whether servers tell the id that the last row brought. Measured on both, of a query: not with ON
+    /// DUPLICATE KEY UPDATE, and not where a trigger is fired; of rows that IGNORE leaves out, the last
+    /// one's that is stored, which is not known.
+    async fn tells_last(&mut self, job: &Job<'_>, rows: u64, brought: &Brought) -> Going<bool> {
+        let Job { insert, stage, .. } = *job;
+        if stage.kind != Kind::Query || brought.last.is_none() {
+            return Ok(true);
+        }
+        // The server tells it itself.
+        let is_told_anyway = insert.target.keeps_auto_increment();
+        let is_known = match insert.new_rows {
+            NewRows::All => true,
+            NewRows::SomeIgnored => rows == 1,
+            NewRows::SomeUpdated => false,
+        };
+        if is_told_anyway || !is_known {
+            return Ok(false);
+        }
+        Ok(!self.fired(&insert.target).await?.is_some_and(|fired| fired.any))
+    }
+
+    /// The table by the active rules, which may be others than when the statement was planned.
+    async fn target_now(&mut self, target: &Arc<Target>) -> Result<(Arc<Tables>, Arc<Target>), Stop> {
+        loop {
+            let tables = self.relay.session.tables.now();
+            if tables.is_retired() {
+                self.supply(Command::Query, Need::Rules { retired: tables }).await?;
+                continue;
+            }
+            return match self.meanwhile(tables.serves_now(target)).await? {
+                Some(now) => Ok((tables, now)),
+                None if tables.is_retired() => continue,
+                None => Err(refused(
+                    "the rules or the columns of its table have changed while the statement was on its way; nothing was stored; \
+                     send it again",
+                )
+                .into()),
+            };
+        }
+    }
+
+    /// Ids to be used at once.
+    async fn ids_for_stage(
+        &mut self,
+        tables: &Arc<Tables>,
+        target: &Arc<Target>,
+        ids: u32,
+    ) -> Result<StageIds, Stop> {
+        self.until(|relay| relay.up.is_clear()).await?;
+        let mut supplied = std::mem::take(&mut self.supplied);
+        let taken = self.take(tables, target, ids, &mut supplied);
+        self.supplied = supplied;
+        match taken {
+            Ok(range) => Ok(StageIds::Taken(range)),
+            Err(Unsent::Needs(need)) => {
+                self.supply(Command::Query, need).await?;
+                Ok(StageIds::LookAgain)
+            }
+            Err(Unsent::Refused(refusal)) => Err(refusal.into()),
+            Err(Unsent::WithoutIds(_)) if target.may_go_without() => Ok(StageIds::Without),
+            Err(Unsent::WithoutIds(why)) => Err(Refusal::NoId(why).into()),
+            Err(Unsent::Failed(_) | Unsent::Unreadable(_)) => Err(lost().into()),
+        }
+    }
+}

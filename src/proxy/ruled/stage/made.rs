@@ -1,0 +1,166 @@
+//! How a stage is made, and what has to be known for it.
+
+use super::told::{facts_of, lost, not_made};
+use super::{Facts, Job};
+use crate::proxy::known::answered::Answered;
+use crate::proxy::ruled::progress::Task;
+use crate::proxy::ruled::verdict::refused;
+use crate::proxy::session::{Going, Question, Session, Stop};
+use crate::rewrite::plan::stage::{Engine, Kind, Nulls, Stage};
+use crate::rewrite::plan::target::Target;
+use crate::schema::Fired;
+use crate::sql::dialect::SqlMode;
+
+/// In hexadecimal digits, so that the answers do not depend on character_set_results.
+const FACTS_SQL: &[u8] = b"SELECT HEX(CONCAT_WS(',',@@log_bin,@@sql_log_bin,@@binlog_format,\
+    @@sql_mode LIKE '%NO_ZERO_DATE%',@@auto_increment_increment,LAST_INSERT_ID()))";
+/// A zero date is the default of one of the table's columns, which sql_mode allows no new table to
+/// have (1067).
+const INVALID_DEFAULT: u16 = 1067;
+/// InnoDB has no rows or tables as wide as other engines have: a row of more than 8,126 bytes, more than 1,017 columns. MariaDB says of the latter that
+/// it cannot create the table.
+const TOO_WIDE: [u16; 3] = [1005, 1117, 1118];
+const UNKNOWN_COLUMN: u16 = 1054;
+
+impl Session {
+    /// Makes the stage, once the server has nothing against the client's statement.
+    pub(super) async fn make_stage(&mut self, job: &Job<'_>) -> Result<Facts, Stop> {
+        let Job { task, text, stage, insert, .. } = *job;
+        let (nulls, unwarned) = match stage.kind {
+            Kind::Query => (Nulls::Anywhere, None),
+            kind => self.nulls(kind, &insert.target).await?,
+        };
+        let create = stage.create(text, nulls, Engine::InnoDb);
+        let left = self.relay.session.stage.take();
+        let left = left.as_deref().map(Question::Query);
+        // What is prepared has been judged, and LOAD cannot be. The client's text is the last: SHOW
+        // WARNINGS shows its error.
+        let is_judged = matches!(task, Task::Execute { .. }) || stage.is_load();
+        let whole = (!is_judged).then_some(Question::Prepare(text));
+        let questions = left.into_iter().chain([Question::Query(FACTS_SQL), Question::Query(&create)]);
+        let questions: Vec<_> = questions.chain(whole).collect();
+        let mut answers = self.ask_all(&questions).await?.into_iter().skip(usize::from(left.is_some()));
+        let (facts, made, judged) = (answers.next(), answers.next(), answers.next());
+        let mut made = made.ok_or_else(lost)?;
+        self.relay.session.stage = made.is_ok().then(|| stage.drop());
+        if let Some(Err(error)) = judged {
+            return Err(Stop::Failed(error.payload));
+        }
+        let facts = Facts { unwarned, ..facts_of(facts.ok_or_else(lost)?)? };
+        if made.is_err() {
+            made = self.make_otherwise(made, (stage, text, nulls), create).await?;
+            self.relay.session.stage = made.is_ok().then(|| stage.drop());
+        }
+        if let Err(error) = made {
+            // As LOAD says it itself.
+            if !stage.is_load() || error.code != UNKNOWN_COLUMN {
+                let of_no_rows = self.ask(Question::Query(&stage.of_no_rows())).await?;
+                of_no_rows.map_err(|error| Stop::Failed(error.payload))?;
+            }
+            return Err(not_made(error, &insert.target));
+        }
+        Ok(facts)
+    }
+
+    /// Makes the stage in another engine, or under another sql_mode, where the server's error says that it then can be made.
+    async fn make_otherwise(
+        &mut self,
+        mut made: Answered,
+        (stage, text, nulls): (&Stage, &[u8], Nulls),
+        mut create: Vec<u8>,
+    ) -> Result<Answered, Stop> {
+        let (mut engine, mut in_any_mode) = (Engine::InnoDb, false);
+        // Each of the two once.
+        while let Err(error) = &made {
+            match error.code {
+                code if TOO_WIDE.contains(&code) && engine == Engine::InnoDb => {
+                    engine = Engine::MyIsam;
+                    create = stage.create(text, nulls, engine);
+                }
+                INVALID_DEFAULT if !in_any_mode => in_any_mode = true,
+                _ => break,
+            }
+            made = if in_any_mode {
+                self.make_in_any_mode(&create).await?
+            } else {
+                self.ask(Question::Query(&create)).await?
+            };
+        }
+        Ok(made)
+    }
+
+    /// Makes the stage while no sql_mode looks at the defaults that it takes over.
+    async fn make_in_any_mode(&mut self, create: &[u8]) -> Result<Answered, Stop> {
+        let questions = [
+            Question::Query(b"SET @`rowstamp sql_mode`=@@sql_mode"),
+            Question::Query(b"SET sql_mode=''"),
+            Question::Query(create),
+            Question::Query(b"SET sql_mode=@`rowstamp sql_mode`"),
+            Question::Query(b"SET @`rowstamp sql_mode`=NULL"),
+        ];
+        let mut answers = self.ask_all(&questions).await?;
+        if let Some(Err(error)) = answers.get(3) {
+            return Err(Stop::Failed(error.payload.clone()));
+        }
+        Ok(answers.swap_remove(2))
+    }
+
+    /// Which triggers an INSERT into the table fires; `None`: the control account cannot see them.
+    pub(super) async fn fired(&mut self, target: &Target) -> Going<Option<Fired>> {
+        let in_force = self.relay.session.tables.clone();
+        self.meanwhile(async {
+            let (schema, table) = target.named();
+            let asked = in_force.schema()?.fired_by_insert(schema, table).await;
+            asked.inspect_err(|error| tracing::warn!(%error, "the triggers of a table are not known")).ok()?
+        })
+        .await
+    }
+
+    /// Which columns of the stage may be NULL, and why the server must not warn of what fills it. NULL
+    /// where a column takes none is stored as another value, with a warning, or refused, unless a
+    /// BEFORE INSERT trigger may replace it.
+    async fn nulls(&mut self, kind: Kind, target: &Target) -> Result<(Nulls, Option<String>), Stop> {
+        let (schema, table) = target.named();
+        let has_trigger = self.fired(target).await?.map(|fired| fired.before);
+        let state = self.relay.session.state();
+        let is_mysql = state.is_some_and(|state| !state.dialect.is_mariadb());
+        let strict = [SqlMode::STRICT_TRANS_TABLES, SqlMode::STRICT_ALL_TABLES];
+        let is_strict =
+            state.is_some_and(|state| strict.iter().any(|mode| state.dialect.sql_mode.contains(*mode)));
+        let (nulls, why) = match has_trigger {
+            Some(false) if matches!(kind, Kind::Load { loses_defaults: true, .. }) => {
+                let why = "a line that is too short gives a BIT column another default".to_owned();
+                return Ok((Nulls::AsInTable, Some(why)));
+            }
+            Some(false) => return Ok((Nulls::AsInTable, None)),
+            // MariaDB fills columns that are left out, or missing in a line, with NULL.
+            Some(true) if kind != Kind::Values && !is_mysql => return Ok((Nulls::Anywhere, None)),
+            // What is NULL after the trigger is refused by either statement.
+            Some(true) if kind == Kind::Values && is_strict => return Ok((Nulls::Anywhere, None)),
+            Some(true) if kind == Kind::Values => (
+                Nulls::AsInTable,
+                format!("`{schema}`.`{table}` has a BEFORE INSERT trigger, which would not see NULL"),
+            ),
+            Some(true) => (
+                Nulls::Anywhere,
+                format!(
+                    "`{schema}`.`{table}` has a BEFORE INSERT trigger, which would see NULL where LOAD gives it another value"
+                ),
+            ),
+            None => (
+                Nulls::AsInTable,
+                format!(
+                    "whether `{schema}`.`{table}` has a BEFORE INSERT trigger is not known: GRANT TRIGGER ON `{schema}`.* TO the \
+                     account of [backend.control]"
+                ),
+            ),
+        };
+        if matches!(kind, Kind::Load { leaves_defaults: true, .. }) {
+            return Err(refused(format_args!(
+                "LOAD leaves out a column that is NOT NULL and has no default, and {why}; name the column in the list"
+            ))
+            .into());
+        }
+        Ok((nulls, Some(why)))
+    }
+}

@@ -1,0 +1,83 @@
+//! What the server tells while a statement goes by way of a stage, and what the client is told.
+
+use super::Facts;
+use crate::mysql::error::Refusal;
+use crate::mysql::reader::Reader;
+use crate::proxy::known::answered::{Answered, ServerError};
+use crate::proxy::known::warned::replaced;
+use crate::proxy::ruled::verdict::refused;
+use crate::proxy::session::Stop;
+use crate::rewrite::plan::target::Target;
+
+/// What is asked beforehand, where the server's way of logging allows that rows are numbered in the
+/// order of a query.
+pub(super) fn facts_of(answered: Answered) -> Result<Facts, Refusal> {
+    let facts = answered.map_err(|error| not_answered(&error))?;
+    let unreadable = || refused("the server's way of logging cannot be read; try again");
+    let facts = facts.row.as_deref().and_then(text_of).ok_or_else(unreadable)?;
+    let mut facts = facts.split(',');
+    let mut is_on = || matches!(facts.next(), Some("1" | "ON"));
+    let is_logged = is_on() & is_on();
+    if is_logged && facts.next().is_none_or(|format| format.eq_ignore_ascii_case("STATEMENT")) {
+        return Err(refused(
+            "INSERT ... SELECT, LOAD and expressions as ids are logged as statements here, and a replica may number the rows differently; SET \
+             binlog_format to ROW or MIXED",
+        ));
+    }
+    let last_insert_id = facts.next_back().and_then(|id| id.parse().ok()).ok_or_else(unreadable)?;
+    let increment = facts.next_back().and_then(|step| step.parse().ok()).ok_or_else(unreadable)?;
+    let warns_of_zero_dates = facts.next_back() == Some("1");
+    Ok(Facts { warns_of_zero_dates, increment, last_insert_id, unwarned: None })
+}
+
+/// The text in a row's only column, which came as hexadecimal digits; zero bytes of UTF-16 are
+/// passed over.
+pub(super) fn text_of(row: &[u8]) -> Option<String> {
+    let digits = Reader::new(row).lenenc_bytes("an answer of ours").ok()?;
+    crate::text_query::unhex(digits)
+}
+
+/// Why there is no stage.
+pub(super) fn not_made(error: ServerError, target: &Target) -> Stop {
+    /// Access to the database, to the table, to a column is denied; XA.
+    const DENIED: u16 = 1044;
+    const DENIED_READING: [u16; 2] = [1142, 1143];
+    const IN_XA: u16 = 4091;
+    let (schema, table) = target.named();
+    let by_way = "INSERT ... SELECT, LOAD and expressions as ids go by way of a temporary table, ";
+    match error.code {
+        DENIED => refused(format_args!(
+            "{by_way}which the account may not make: GRANT CREATE TEMPORARY TABLES ON `{schema}`.* TO it"
+        ))
+        .into(),
+        code if DENIED_READING.contains(&code) => refused(format_args!(
+            "{by_way}made after columns that the account may not read: GRANT SELECT ON `{schema}`.`{table}` TO it"
+        ))
+        .into(),
+        IN_XA => refused(format_args!(
+            "{by_way}which MySQL has in no XA transaction while xa_detach_on_prepare is ON; SET it OFF, or insert outside of it"
+        ))
+        .into(),
+        _ => Stop::Failed(error.payload),
+    }
+}
+
+/// The stage's name.
+pub(super) const STAGE: &[u8] = b"rowstamp stage";
+
+/// The server's error, with the table's name where it has the stage's.
+pub(super) fn with_table_name(error: &[u8], target: &Target) -> Vec<u8> {
+    replaced(error, STAGE, target.named().1.as_bytes())
+}
+
+pub(super) fn not_answered(ServerError { code, text, .. }: &ServerError) -> Refusal {
+    refused(format_args!("the server answered {code}, {text}; try again"))
+}
+
+pub(super) fn too_many() -> Refusal {
+    Refusal::NoId("more than 4294967295 rows; insert fewer at a time".into())
+}
+
+pub(super) fn lost() -> Refusal {
+    Refusal::NoId("a statement lost its plan".into())
+}

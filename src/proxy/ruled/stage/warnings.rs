@@ -1,0 +1,58 @@
+//! SHOW WARNINGS after what went by way of a stage.
+
+use super::lost;
+use super::told::{STAGE, text_of};
+use crate::mysql::attributes::text_at;
+use crate::proxy::known::answered::Table;
+use crate::proxy::known::warned::Warned;
+use crate::proxy::relay::Arrived;
+use crate::proxy::ruled::progress::Progress;
+use crate::proxy::session::{Going, Question, Session, Stop};
+use crate::rewrite::plan::stage::Stage;
+use crate::rewrite::plan::target::Target;
+use crate::sql::last_result::shows_warnings;
+
+const SHOW: &[u8] = b"SHOW WARNINGS";
+
+impl Session {
+    /// What the server shows right after the stage was filled, or could not be.
+    pub(super) async fn warned(&mut self, target: &Target) -> Going<Option<Warned>> {
+        let table = target.named().1.as_bytes();
+        Ok(self.ask_table().await?.map(|filling| Warned::new(filling, STAGE, table)))
+    }
+
+    /// Of how many zero dates in the stage the server will warn again.
+    pub(super) async fn zero_dates(&mut self, stage: &Stage) -> Going<u16> {
+        let Some(sql) = stage.zero_dates() else { return Ok(0) };
+        let counted = self.ask(Question::Query(&sql)).await?.ok().and_then(|answer| answer.row);
+        let counted = counted.as_deref().and_then(text_of).and_then(|count| count.parse::<u64>().ok());
+        Ok(counted.map_or(0, |count| u16::try_from(count).unwrap_or(u16::MAX)))
+    }
+
+    async fn ask_table(&mut self) -> Going<Option<Table>> {
+        let answered = self.ask(Question::Table(SHOW)).await?;
+        Ok(answered.ok().and_then(|answer| answer.table))
+    }
+
+    /// The client's SHOW WARNINGS, which the server could answer in part only.
+    pub(in crate::proxy) async fn show_warnings(&mut self, arrived: Arrived) -> Going<Progress> {
+        let payload = self.relay.payload(arrived).into_owned();
+        self.relay.up.skip(arrived.window_bytes);
+        match self.shown_warnings(&payload).await {
+            Ok(packets) => self.relay.answer_with_table(&packets, arrived.packets),
+            Err(Stop::Over(over)) => return Err(over),
+            Err(Stop::Refused(refusal)) => self.relay.answer(&refusal, arrived.packets),
+            Err(Stop::Failed(error)) => self.relay.answer_with(&error, arrived.packets),
+        }
+        Ok(self.decided())
+    }
+
+    async fn shown_warnings(&mut self, payload: &[u8]) -> Result<Vec<Vec<u8>>, Stop> {
+        let at = text_at(payload, self.relay.has_attributes()).map_err(|_| lost())?;
+        let shown = payload.get(at..).and_then(shows_warnings).ok_or_else(lost)?;
+        let is_stored = self.relay.session.warned.as_ref().is_some_and(|warned| warned.is_stored);
+        let storing = if is_stored { self.ask_table().await? } else { None };
+        let warned = self.relay.session.warned.as_ref().ok_or_else(lost)?;
+        Ok(warned.shown(storing.as_ref(), shown))
+    }
+}

@@ -1,0 +1,411 @@
+//! Calls in a text that draw ids (docs/design/doors.md). They are decided before anything else: from here on
+//! the text is read as if the client had written the ids.
+
+use std::sync::Arc;
+
+use crate::ids::range::block::IdBlock;
+use crate::mysql::attributes::text_at;
+use crate::mysql::command::Command;
+use crate::mysql::error::Refusal;
+use crate::mysql::packet::{payload_of, put_packets};
+use crate::proxy::known::drawn::{DrawParam, Drawn, PreparedDraws, Taken};
+use crate::proxy::known::need::{Need, Supplied, Unsent};
+use crate::proxy::known::temporary::Masked;
+use crate::proxy::relay::Arrived;
+use crate::proxy::ruled::verdict::{refused, state_unknown};
+use crate::proxy::session::{Question, Session, Stop};
+use crate::rewrite::draws::{Value, refusal, write};
+use crate::rewrite::plan::prepared_text::PARAMS_MAX;
+use crate::rewrite::plan::target::Target;
+use crate::rules::model::GeneratorName;
+use crate::sql::dialect::Dialect;
+use crate::sql::digest::{Digest, digest};
+use crate::sql::draws::{self, Call, Form, Place, TAKEN_MAX};
+use crate::sql::lex::Lexer;
+use crate::sql::name;
+use crate::table_name::TableName;
+use crate::tables::{DrawnFrom, Tables};
+
+/// What becomes of a packet's calls.
+pub(super) enum Drawing {
+    /// It has none, or they are drawn by now.
+    Done,
+    /// A statement with calls is sent by itself: what begins at this byte of the text, which begins at that one of
+    /// the payload, is read when all before it has run.
+    Cut { text_at: usize, at: usize },
+}
+
+/// A call and what it draws from; `None`: it is the server's own.
+type Meant<'d> = (&'d Call, Option<Arc<Target>>);
+
+/// The server has no function of that name, or would look for it in the default database, and there is none.
+const NO_FUNCTION: [u16; 2] = [1305, 1046];
+
+/// A take of several ids that are not one run is taken again so often: a tick of a timestamp generator may have had
+/// no room for it.
+const RUNS_TRIED_MAX: usize = 8;
+
+impl Session {
+    /// A generator whose ids, drawn by the present command, are not known to be this proxy's any more.
+    pub(in crate::proxy) fn drawn_unguarded(&self) -> Result<Option<Arc<Target>>, Refusal> {
+        let Some(drawn) = &self.relay.drawn else { return Ok(None) };
+        if drawn.under.is_retired() {
+            return Err(refused(
+                "the rules have changed while the statement was on its way; nothing was stored; send it again",
+            ));
+        }
+        let mut targets = drawn.taken.iter().map(|taken| &taken.target);
+        Ok(targets.find(|target| !drawn.under.is_guarded(target)).cloned())
+    }
+
+    pub(in crate::proxy) async fn ask_sequences(&mut self, tables: &Tables) -> Result<(), Stop> {
+        if let Err(error) = self.meanwhile(tables.read_sequences()).await? {
+            tracing::warn!(%error, "which SEQUENCEs the server has is not known: calls draw no ids");
+            let why = "the server could not be asked for its SEQUENCEs; try again";
+            return Err(Refusal::NoId(why.into()).into());
+        }
+        Ok(())
+    }
+
+    /// Has the server say whether it has a function that a call would be.
+    pub(in crate::proxy) async fn ask_function(&mut self, name: &'static str) -> Result<(), Stop> {
+        let ddl = self.relay.session.tables.now().ddl_seen();
+        let arguments = if name == "ROWSTAMP_TAKE" { "1,1" } else { "1" };
+        let sql = format!("SELECT {name}({arguments})");
+        let answer = self.ask(Question::Prepare(sql.as_bytes())).await?;
+        let is_there = !matches!(&answer, Err(error) if NO_FUNCTION.contains(&error.code));
+        let database = self.relay.session.state().and_then(|state| state.database.clone());
+        self.relay.session.drawn.answered(name, database, ddl, is_there);
+        Ok(())
+    }
+
+    /// Draws the ids of the calls in the text that has arrived, and puts them in place there.
+    pub(super) fn draw(
+        &mut self,
+        tables: &Arc<Tables>,
+        arrived: &mut Arrived,
+        supplied: &mut Supplied,
+    ) -> Result<Drawing, Unsent> {
+        if self.is_drawn(tables, arrived)? {
+            return Ok(Drawing::Done);
+        }
+        if !tables.has_draws() || self.relay.session.locked().is_some() {
+            return Ok(Drawing::Done);
+        }
+        let payload = payload_of(self.relay.up.window(), arrived.window_bytes);
+        let has_attributes = arrived.command == Command::Query && self.relay.has_attributes();
+        let Ok(text_at) = text_at(&payload, has_attributes) else { return Ok(Drawing::Done) };
+        let (before, text) = payload.split_at_checked(text_at).unwrap_or_default();
+        if !tables.may_draw(text) {
+            return Ok(Drawing::Done);
+        }
+        let dialect = self.relay.session.state().ok_or_else(state_unknown)?.dialect;
+        let several = self.relay.session.multi_statements && arrived.command == Command::Query;
+        let found = Lexer::new(text, dialect).map(|lexer| draws::find(lexer, several));
+        // What cannot be read is the server's to judge.
+        let Some(Ok((draws, later))) = found else { return Ok(Drawing::Done) };
+        if let Some(at) = later {
+            return Ok(Drawing::Cut { text_at, at: at as usize });
+        }
+        if draws.calls.is_empty() {
+            return Ok(Drawing::Done);
+        }
+        let mut meant: Vec<Meant<'_>> = Vec::with_capacity(draws.calls.len());
+        for call in &draws.calls {
+            meant.push((call, self.meant(tables, text, call, supplied)?));
+        }
+        if meant.iter().all(|(_, target)| target.is_none()) {
+            return Ok(Drawing::Done);
+        }
+        let (values, taken, prepares) = if arrived.command == Command::StmtPrepare {
+            let (values, prepares) = prepared(&meant, draws.params, digest(text, &dialect))?;
+            (values, Vec::new(), Some(prepares))
+        } else {
+            let wanted: Vec<_> =
+                meant.iter().map(|(call, target)| Wanted::by(call, target.clone())).collect();
+            let (values, taken) = self.values(tables, &wanted, supplied)?;
+            (values, taken, None)
+        };
+        let written = write(text, &draws, &values, dialect.charset).ok_or_else(|| {
+            refused(
+                "the text of a column cannot be its name, by a character in it or at its end; give the column a name (AS id)",
+            )
+        })?;
+        let mut packets = Vec::with_capacity(before.len() + written.len() + 8);
+        put_packets(&mut packets, 0, &[before, &written].concat());
+        let digest = self.shared.audit.is_on().then(|| digest(text, &dialect));
+        drop(payload);
+        self.put_drawn(arrived, packets, (tables, taken), (digest, prepares));
+        Ok(Drawing::Done)
+    }
+
+    /// Whether the command that has arrived has its ids already, and they may be sent.
+    pub(in crate::proxy::ruled) fn is_drawn(
+        &mut self,
+        tables: &Arc<Tables>,
+        arrived: &mut Arrived,
+    ) -> Result<bool, Unsent> {
+        if let Some(drawn) = self.relay.drawn.take_if(|drawn| !Arc::ptr_eq(&drawn.under, tables)) {
+            // Other proxies may have issued the same ids since.
+            let bytes = drawn.came.len();
+            self.relay.up.put_back(arrived.window_bytes, drawn.came);
+            arrived.window_bytes = bytes;
+        }
+        let Some(drawn) = &self.relay.drawn else { return Ok(false) };
+        let mut targets = drawn.taken.iter().map(|taken| &taken.target);
+        match targets.find(|target| !tables.is_guarded(target)).cloned() {
+            Some(target) => Err(Need::Guard { tables: tables.clone(), target }.into()),
+            None => Ok(true),
+        }
+    }
+
+    /// `packets` take the place of the client's in its lane.
+    pub(in crate::proxy::ruled) fn put_drawn(
+        &mut self,
+        arrived: &mut Arrived,
+        packets: Vec<u8>,
+        (tables, taken): (&Arc<Tables>, Vec<Taken>),
+        (digest, prepares): (Option<Digest>, Option<PreparedDraws>),
+    ) {
+        let came = self.relay.up.window().get(..arrived.window_bytes).unwrap_or_default().to_vec();
+        let bytes = packets.len();
+        self.relay.up.put_back(arrived.window_bytes, packets);
+        arrived.window_bytes = bytes;
+        let prepares = prepares.map(Arc::new);
+        self.relay.drawn = Some(Box::new(Drawn { under: tables.clone(), taken, digest, came, prepares }));
+    }
+
+    /// What a call draws from, if it does, and what it says can be served.
+    fn meant(
+        &self,
+        tables: &Arc<Tables>,
+        text: &[u8],
+        call: &Call,
+        supplied: &mut Supplied,
+    ) -> Result<Option<Arc<Target>>, Unsent> {
+        let session = &self.relay.session;
+        let state = session.state().ok_or_else(state_unknown)?;
+        let dialect = &state.dialect;
+        let decoded = |token| name::decode(text, token, dialect.charset);
+        let generator = decoded(call.path.last);
+        let schema = match call.path.qualifier {
+            Some(token) => decoded(token),
+            None => state.database.as_deref().map(Into::into),
+        };
+        let (Some(schema), Some(generator)) = (schema, generator) else { return Ok(None) };
+        let target = match tables.drawn_from(&schema, &generator, dialect.is_mariadb()) {
+            DrawnFrom::Other => return Ok(None),
+            DrawnFrom::Unknown if supplied.may_look() => return Err(Need::Sequences(tables.clone()).into()),
+            DrawnFrom::Unknown => {
+                let why =
+                    format!("whether the server has a SEQUENCE {schema}.{generator} is not known; try again");
+                return Err(Refusal::NoId(why).into());
+            }
+            DrawnFrom::Generator(target) => target,
+        };
+        if dialect.is_mariadb() {
+            match session.masked(&schema, &generator) {
+                Masked::No => {}
+                Masked::Yes => return Ok(None),
+                Masked::Unsure => return Err(Need::Temporary(TableName::new(schema, generator)).into()),
+            }
+        }
+        let is_among_columns =
+            !matches!(call.place, Place::Once { among_columns: false, .. } | Place::Explained);
+        if let Some(function) = function(call, dialect).filter(|_| is_among_columns) {
+            match session.drawn.has_function(function, state.database.as_deref(), tables.ddl_seen()) {
+                Some(false) => {}
+                Some(true) => return Ok(None),
+                None => return Err(Need::Function(function).into()),
+            }
+        }
+        match refusal(call, &target.rule.generator.name) {
+            Some(why) => Err(Refusal::from(why).into()),
+            None => Ok(Some(target)),
+        }
+    }
+
+    /// What each of them gets, in the order of evaluation, and what is taken of each generator.
+    pub(in crate::proxy::ruled) fn values(
+        &self,
+        tables: &Arc<Tables>,
+        wanted: &[Wanted],
+        supplied: &mut Supplied,
+    ) -> Result<(Vec<Value>, Vec<Taken>), Unsent> {
+        let mut blocks = Vec::new();
+        for target in wanted.iter().filter_map(|one| one.target.as_ref()) {
+            if blocks.iter().any(|(of, _)| of == target) {
+                continue;
+            }
+            match self.block(tables, target, wanted, supplied) {
+                Ok(block) => blocks.extend(block.map(|block| (target.clone(), block))),
+                Err(unsent) => {
+                    for (target, block) in blocks {
+                        supplied.put(tables, target, block);
+                    }
+                    return Err(unsent);
+                }
+            }
+        }
+        let mut used = vec![0u64; blocks.len()];
+        let mut taken: Vec<Taken> = Vec::with_capacity(blocks.len());
+        let mut values = Vec::with_capacity(wanted.len());
+        for one in wanted {
+            let Some(target) = &one.target else {
+                values.push(Value::Left);
+                continue;
+            };
+            let known = taken.iter_mut().find(|one| one.target == *target);
+            let n = match one.what {
+                What::Ids(n) => n,
+                What::Last => {
+                    let drawn = known.map(|known| known.last);
+                    let id = drawn.or_else(|| self.relay.session.drawn.last(&target.rule.generator));
+                    values.push(id.map_or(Value::Null, Value::Id));
+                    continue;
+                }
+                What::Shown => {
+                    values.push(Value::Id(1));
+                    continue;
+                }
+            };
+            let place = blocks.iter().position(|(of, _)| of == target);
+            let of_block = place.and_then(|at| Some((&blocks.get(at)?.1, used.get_mut(at)?)));
+            let (block, used) = of_block.ok_or_else(no_ids)?;
+            let (first, end) = (block.nth(*used).ok_or_else(no_ids)?, *used + n);
+            let id = block.nth(end - 1).ok_or_else(no_ids)?;
+            *used = end;
+            values.push(Value::Id(first));
+            match known {
+                Some(known) => known.last = id,
+                None => taken.push(Taken { target: target.clone(), first, last: id }),
+            }
+        }
+        Ok((values, taken))
+    }
+
+    /// All ids of a statement from one generator. `None`: it takes none.
+    fn block(
+        &self,
+        tables: &Arc<Tables>,
+        target: &Arc<Target>,
+        wanted: &[Wanted],
+        supplied: &mut Supplied,
+    ) -> Result<Option<IdBlock>, Unsent> {
+        let of_it = wanted.iter().filter(|one| one.target.as_ref() == Some(target));
+        let runs: Vec<u64> = of_it.map(|one| if let What::Ids(n) = one.what { n } else { 0 }).collect();
+        let Some(n) = u32::try_from(runs.iter().sum::<u64>()).ok().filter(|n| *n <= TAKEN_MAX) else {
+            return Err(refused(format_args!(
+                "the calls of one statement draw more than {TAKEN_MAX} ids; draw them in several statements"
+            ))
+            .into());
+        };
+        if n == 0 {
+            return Ok(None);
+        }
+        let generator = &target.rule.generator;
+        let longest = runs.iter().max().copied().unwrap_or_default();
+        let of_tick = target.spacing.ticks.map(|ticks| ticks.ids.get());
+        if let Some(run) = of_tick.filter(|run| *run < longest) {
+            return Err(refused(format_args!(
+                "generator {generator} has runs of {run} ids at most; take fewer at a time"
+            ))
+            .into());
+        }
+        for _ in 0..RUNS_TRIED_MAX {
+            let block = self.take(tables, target, n, supplied)?;
+            if are_runs(&block, &runs, target) {
+                return Ok(Some(block));
+            }
+        }
+        Err(refused(format_args!(
+            "generator {generator} cannot give so many ids in one run; take fewer at a time"
+        ))
+        .into())
+    }
+}
+
+/// What one call gets.
+pub(in crate::proxy::ruled) struct Wanted {
+    /// `None`: it is the server's own.
+    pub(in crate::proxy::ruled) target: Option<Arc<Target>>,
+    pub(in crate::proxy::ruled) what: What,
+}
+
+pub(in crate::proxy::ruled) enum What {
+    /// The first of so many.
+    Ids(u64),
+    /// The last that the session drew.
+    Last,
+    /// It is explained, not evaluated.
+    Shown,
+}
+
+impl Wanted {
+    fn by(call: &Call, target: Option<Arc<Target>>) -> Self {
+        let what = match call.form {
+            _ if call.place == Place::Explained => What::Shown,
+            Form::Next => What::Ids(1),
+            Form::Previous => What::Last,
+            Form::Take(n) => What::Ids(n.unwrap_or_default().into()),
+        };
+        Wanted { target, what }
+    }
+}
+
+/// Parameters of ours for the calls of a text that is being prepared. `client_params`: those that it has.
+fn prepared(
+    meant: &[Meant<'_>],
+    client_params: u32,
+    digest: Digest,
+) -> Result<(Vec<Value>, PreparedDraws), Refusal> {
+    let mut values = Vec::with_capacity(meant.len());
+    let mut params: Vec<DrawParam> = Vec::new();
+    for (call, target) in meant {
+        values.push(match target {
+            None => Value::Left,
+            Some(_) if call.place == Place::Explained => Value::Id(1),
+            Some(target) => {
+                let GeneratorName { schema, name } = &target.rule.generator;
+                let index = call.params_before as usize + params.len();
+                let index = u16::try_from(index).map_err(|_| no_room())?;
+                params.push(DrawParam { index, form: call.form, generator: TableName::new(schema, name) });
+                Value::Param
+            }
+        });
+    }
+    let client_params = u16::try_from(client_params).map_err(|_| no_room())?;
+    if usize::from(client_params) + params.len() > PARAMS_MAX {
+        return Err(no_room());
+    }
+    Ok((values, PreparedDraws { params, client_params, digest }))
+}
+
+fn no_room() -> Refusal {
+    refused("65,535 placeholders leave no room for the ids that its calls draw; prepare fewer rows at a time")
+}
+
+/// Whether the ids of each call are at even distances.
+fn are_runs(block: &IdBlock, runs: &[u64], target: &Target) -> bool {
+    let mut from = 0;
+    runs.iter().filter(|n| **n > 0).all(|n| {
+        let (first, last) = (block.nth(from), block.nth(from + n - 1));
+        from += n;
+        let distance = (n - 1).checked_mul(target.spacing.step.get());
+        matches!((first, last), (Some(first), Some(last)) if last.checked_sub(first) == distance)
+    })
+}
+
+fn no_ids() -> Refusal {
+    Refusal::NoId("the ids do not fit the calls".to_owned())
+}
+
+/// The function that the call would be, were it the server's own.
+fn function(call: &Call, dialect: &Dialect) -> Option<&'static str> {
+    match call.form {
+        Form::Take(_) => Some("ROWSTAMP_TAKE"),
+        _ if call.in_words || dialect.is_mariadb() => None,
+        Form::Next => Some("NEXTVAL"),
+        Form::Previous => Some("LASTVAL"),
+    }
+}

@@ -1,0 +1,41 @@
+//! A planned INSERT joins its packet: what the statements before it and after it have to do with its
+//! ids.
+
+use super::{Halt, Walk};
+use crate::rewrite::plan::InsertPlan;
+use crate::sql::glance::has_whole_word;
+
+impl Walk<'_> {
+    /// It lies between `start` and `end`.
+    pub(super) fn add(&mut self, insert: InsertPlan, start: u32, end: u32) -> Result<(), Halt> {
+        if self.effects.insert_id && insert.may_take_ids() {
+            return self
+                .cut("SET insert_id before it says which id the server generates; write the id itself");
+        }
+        self.note_owed(&insert, start, end);
+        self.inserts.push(insert);
+        Ok(())
+    }
+
+    /// Whether a statement before `end` may read the id of an earlier INSERT whose
+    /// `LAST_INSERT_ID()` is not known yet. It may where its text names the function or its
+    /// variable, or runs what may do so.
+    pub(super) fn reads_owed_id(&self, end: u32) -> bool {
+        let Some(from) = self.owes_from else { return false };
+        let between = self.text.get(from as usize..end as usize).unwrap_or_default();
+        [&b"last_insert_id"[..], b"identity", b"call", b"execute"]
+            .iter()
+            .any(|word| has_whole_word(between, word))
+    }
+
+    /// Notes whether the packet's next statements may read the id of this one, which lies between
+    /// `start` and `end`.
+    fn note_owed(&mut self, insert: &InsertPlan, start: u32, end: u32) {
+        let owes = insert.owes_insert_id();
+        if insert.ids > 0 && !owes && !self.reads_owed_id(start) {
+            self.owes_from = None;
+        } else if owes {
+            self.owes_from.get_or_insert(end);
+        }
+    }
+}

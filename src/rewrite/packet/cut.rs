@@ -1,0 +1,51 @@
+//! Where a packet is cut: a statement that cannot be planned, or sent, together with those before it
+//! or after it goes to the server in a packet of its own.
+
+use super::{Halt, Walk};
+use crate::rewrite::plan::Planned;
+use crate::rewrite::plan::refusal::Refusal;
+use crate::sql::lex::{Lexer, Span, TokenKind};
+
+/// Said of one that comes after another in what is not a packet.
+pub(super) const AFTER_OPAQUE: &str =
+    "it follows a statement that may change how it is read; send them in packets of their own";
+
+impl Walk<'_> {
+    /// What stands before the present statement is answered before this one is planned. `why` is
+    /// said where nothing stands before it in its packet.
+    pub(super) fn cut<T>(&self, why: &str) -> Result<T, Halt> {
+        let is_later = self.several && self.start > 0;
+        Err(Box::new(if is_later {
+            Planned::Cut(self.start as usize)
+        } else {
+            Planned::Refused(Refusal::new(why))
+        }))
+    }
+
+    /// Where the statement after one begins that ends at `end`.
+    pub(super) fn after_semicolon(&self, end: u32) -> usize {
+        let rest = Span { start: end, end: u32::try_from(self.text.len()).unwrap_or(u32::MAX) };
+        let next = Lexer::new(self.text, self.dialect).and_then(|lexer| lexer.over(rest).next().ok());
+        next.filter(|next| next.is_punct(b';')).map_or(end, |next| next.span.end) as usize
+    }
+
+    /// The present statement goes to the server in several. The lexer stands after it.
+    pub(super) fn alone(&self, after: &Lexer<'_>) -> Result<(), Halt> {
+        match self.start {
+            0 if !self.several || is_end(&mut after.clone()) => Ok(()),
+            0 => Err(Box::new(Planned::Cut(self.after_semicolon(after.position())))),
+            start => Err(Box::new(Planned::Cut(start as usize))),
+        }
+    }
+}
+
+/// Only `;`, blanks and comments are left.
+pub(super) fn is_end(lexer: &mut Lexer<'_>) -> bool {
+    loop {
+        match lexer.next().map(|token| token.kind) {
+            Ok(TokenKind::End) => return true,
+            Ok(TokenKind::Punct(b';')) => {}
+            _ => return false,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What goes by way of a stage, by SQL's PREPARE, EXECUTE and EXECUTE IMMEDIATE: the session runs it
+//! by the client's own text, and binds what USING has.
+//!
+//! In the server's keeping the name stands for a statement with one parameter more, which does
+//! nothing. So an EXECUTE that we do not see (a routine's) fails with 1210.
+
+use super::dynamic::{Text, TextPlace};
+use super::{Halt, Place, Walk, refused};
+use crate::rewrite::plan::InsertPlan;
+use crate::rewrite::plan::edit::{Edit, Piece};
+use crate::rewrite::plan::prepared_names::{Database, NamedStatement};
+use crate::rewrite::plan::stage::{Kind, Named};
+use crate::sql::dialect::{ClientCharset, SqlMode};
+use crate::sql::lex::{Lexer, Span};
+use crate::sql::statement::dynamic::{self, Using};
+
+impl Walk<'_> {
+    /// PREPARE.
+    pub(super) fn prepare_staged(
+        &mut self,
+        lexer: &Lexer<'_>,
+        text: &Text<'_>,
+        mut insert: InsertPlan,
+    ) -> Result<(), Halt> {
+        let mut nothing = b"DO ?".to_vec();
+        nothing.extend(b",?".repeat(insert.params as usize));
+        let end = u32::try_from(text.bytes.len()).unwrap_or(u32::MAX);
+        let (span, nothing) = match text.place {
+            TextPlace::Literal(literal) => {
+                (Span { start: literal.place(0), end: literal.place(end) }, nothing)
+            }
+            TextPlace::Evaluated(span) => (span, [b"'", &*nothing, b"'"].concat()),
+        };
+        self.put_named(text, Vec::new(), &mut insert)?;
+        insert.edits = vec![Edit::over(span, Piece::Text(nothing.into()))];
+        insert.is_named = true;
+        self.settled.clear();
+        self.named_alone(lexer)?;
+        self.inserts.push(insert);
+        Ok(())
+    }
+
+    /// EXECUTE IMMEDIATE.
+    pub(super) fn run_staged(
+        &mut self,
+        lexer: &Lexer<'_>,
+        text: &Text<'_>,
+        mut insert: InsertPlan,
+        using: &Using,
+        place: Place,
+    ) -> Result<(), Halt> {
+        if using.args.len() != insert.params as usize {
+            // The server's own error, 1210.
+            return Ok(());
+        }
+        self.put_named(text, args(lexer, using), &mut insert)?;
+        self.settled.clear();
+        self.put_staged(lexer, insert, place, using.end)
+    }
+
+    /// EXECUTE.
+    pub(super) fn execute_staged(
+        &mut self,
+        lexer: &Lexer<'_>,
+        statement: &NamedStatement,
+        mut insert: InsertPlan,
+        using: &Using,
+        place: Place,
+    ) -> Result<(), Halt> {
+        let modes = |mode: SqlMode| mode.without(SqlMode::NO_AUTO_VALUE_ON_ZERO);
+        let is_as_then = statement.dialect.charset == self.dialect.charset
+            && modes(statement.dialect.sql_mode) == modes(self.dialect.sql_mode)
+            && statement.database == self.database()
+            && statement.database != Database::Unknown;
+        if !is_as_then {
+            return refused(
+                "the default database, sql_mode or character set has changed since the INSERT ... SELECT was prepared; PREPARE \
+                 it again",
+            );
+        }
+        match using.args.len().checked_sub(insert.params as usize) {
+            Some(0) => {}
+            Some(1) => return refused("EXECUTE has more parameters than its statement"),
+            // The server's own error, 1210.
+            _ => return Ok(()),
+        }
+        let stage = insert.stage.as_deref_mut();
+        if let Some(stage) = stage {
+            stage.named = Some(Named { text: statement.source.as_slice().into(), args: args(lexer, using) });
+        }
+        self.put_staged(lexer, insert, place, using.end)
+    }
+
+    fn put_staged(
+        &mut self,
+        lexer: &Lexer<'_>,
+        insert: InsertPlan,
+        place: Place,
+        end: u32,
+    ) -> Result<(), Halt> {
+        if place.depth > 0 {
+            return refused(
+                "SET STATEMENT ... FOR an EXECUTE of what takes several statements; set the variables for the session",
+            );
+        }
+        self.named_alone(lexer)?;
+        self.add(insert, place.start, end)
+    }
+
+    /// The lexer stands within the statement.
+    fn named_alone(&self, lexer: &Lexer<'_>) -> Result<(), Halt> {
+        let mut after = lexer.clone();
+        match after.skip_statement() {
+            Ok(_) => self.alone(&after),
+            Err(odd) => refused(format!("{} cannot be read for certain (byte {})", odd.what, odd.at)),
+        }
+    }
+
+    fn put_named(&self, text: &Text<'_>, args: Vec<Box<[u8]>>, insert: &mut InsertPlan) -> Result<(), Halt> {
+        let charset = self.dialect.charset;
+        let may_be_written = match text.place {
+            TextPlace::Evaluated(_) => dynamic::may_be_written(&text.bytes, charset),
+            // It is put between quotes again.
+            TextPlace::Literal(_) => {
+                text.bytes.is_ascii()
+                    || matches!(
+                        charset,
+                        ClientCharset::Utf8
+                            | ClientCharset::Latin1
+                            | ClientCharset::OneByte(_)
+                            | ClientCharset::Safe
+                    )
+            }
+        };
+        if !may_be_written {
+            return refused(
+                "a text within a statement cannot be written in this character set; connect with utf8mb4",
+            );
+        }
+        let Some(stage) = insert.stage.as_deref_mut() else { return Ok(()) };
+        if matches!(stage.kind, Kind::Load { .. }) {
+            return refused("LOAD by way of PREPARE or EXECUTE IMMEDIATE; send it by itself");
+        }
+        if stage.has_later_params {
+            return refused(
+                "PREPARE of an INSERT ... SELECT with a placeholder after its query; prepare it in the driver",
+            );
+        }
+        stage.named = Some(Named { text: text.bytes.as_ref().into(), args });
+        Ok(())
+    }
+}
+
+fn args(lexer: &Lexer<'_>, using: &Using) -> Vec<Box<[u8]>> {
+    using.args.iter().map(|arg| arg.of(lexer.text()).into()).collect()
+}

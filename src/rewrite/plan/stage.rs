@@ -1,0 +1,498 @@
+//! INSERT ... SELECT, LOAD, and an INSERT with an expression as id, into a ruled table, by way of a
+//! stage: a temporary table with the columns that the statement fills, and a number.
+//!
+//! ```text
+//! CREATE TEMPORARY TABLE s (nr ... AUTO_INCREMENT ...) SELECT a, b FROM t LIMIT 0
+//! INSERT INTO s (a, b) <the client's query or values>, or LOAD DATA ... INTO TABLE s   fills it
+//! INSERT INTO t (id, a, b) SELECT <id of nr>, a, b FROM s ORDER BY nr    stores its rows
+//! ```
+//!
+//! The client's query, or its file, is not touched, so the server converts, refuses and orders its
+//! rows as it does without a proxy. How many ids are needed is known before the rows are stored.
+//!
+//! In the dead branch of the id stands UUID_SHORT(), which has `binlog_format=MIXED` log rows: a
+//! replica that ran the query again could number its rows in another order.
+
+use crate::ids::range::block::{Spacing, Ticks};
+use crate::rewrite::plan::edit::put_digits;
+use crate::rewrite::plan::target::Target;
+use crate::sql::lex::Span;
+
+/// The stage's name: no client's table has it.
+pub const STAGE: &str = "`rowstamp stage`";
+const NR: &[u8] = b"`rowstamp nr`";
+
+/// What the statements of this way are made of. Names are quoted, in the client's character set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stage {
+    /// Where it is made: the schema of the table, or of the view that the statement names.
+    pub(in crate::rewrite) schema: Box<[u8]>,
+    /// The table's name in the client's text.
+    pub(in crate::rewrite) table: Span,
+    pub filling: Filling,
+    /// The statement that stores the rows, up to its query: INSERT INTO t (id, a, b).
+    pub(in crate::rewrite) head: Box<[u8]>,
+    /// What follows that query, in the client's text, with other names for the query's columns.
+    pub tail: Filling,
+    pub(in crate::rewrite) columns: Vec<Column>,
+    /// Which of them is the id. `None`: the statement brings none.
+    pub(in crate::rewrite) id_place: Option<usize>,
+    /// NO_AUTO_VALUE_ON_ZERO
+    pub(in crate::rewrite) zero_is_value: bool,
+    /// The client's parameters within the query, which come before all others.
+    pub query_params: u32,
+    /// There are others.
+    pub has_later_params: bool,
+    pub kind: Kind,
+    /// SQL's PREPARE, EXECUTE or EXECUTE IMMEDIATE has it.
+    pub named: Option<Named>,
+}
+
+/// A text within a statement, which the stage's places are in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    pub text: Box<[u8]>,
+    /// What USING binds to its parameters, as it is written there.
+    pub args: Vec<Box<[u8]>>,
+}
+
+/// A column of the stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::rewrite) struct Column {
+    pub(in crate::rewrite) name: Box<[u8]>,
+    /// Its values go into the table. Those of a generated column are read and dropped.
+    pub(in crate::rewrite) is_stored: bool,
+    /// Of a type that has zero dates.
+    pub(in crate::rewrite) is_date: bool,
+}
+
+/// A part of the client's text, with other bytes in some places. From its beginning it is the statement that fills the stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filling {
+    pub start: u32,
+    /// In the order of the text.
+    pub edits: Vec<(Span, Box<[u8]>)>,
+    /// Where the client's query, values or LOAD ends in its text.
+    pub end: u32,
+}
+
+impl Filling {
+    pub(in crate::rewrite) fn of(&self, text: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(text.len() + 256);
+        let mut from = self.start as usize;
+        for (span, bytes) in &self.edits {
+            out.extend_from_slice(text.get(from..span.start as usize).unwrap_or_default());
+            out.extend_from_slice(bytes);
+            from = span.end as usize;
+        }
+        out.extend_from_slice(text.get(from..self.end as usize).unwrap_or_default());
+        out
+    }
+}
+
+/// What fills a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// INSERT ... SELECT
+    Query,
+    /// An INSERT of values, with an expression as id.
+    Values,
+    /// LOAD
+    Load {
+        /// REPLACE: rows in the way are deleted. Else they may be why one is skipped.
+        replaces: bool,
+        /// Columns that are left out, may not be NULL and have no default get the type's own.
+        leaves_defaults: bool,
+        /// A line that is too short gives a column its default, and the stage has another one: MySQL
+        /// copies none of a BIT column.
+        loses_defaults: bool,
+    },
+}
+
+/// What keeps the stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    InnoDb,
+    /// Of a table that is too wide for InnoDB.
+    MyIsam,
+}
+
+/// Which columns of the stage may be NULL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nulls {
+    /// All: a trigger of the table may fill what it does not take as NULL.
+    Anywhere,
+    /// Those of the table that may, and the id.
+    AsInTable,
+}
+
+/// Which rows of the stage take ids, and how they are numbered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbering {
+    /// The lowest number in the stage, and the distance of two.
+    pub base: u64,
+    pub increment: u64,
+    pub takes: Takes,
+    /// The first id; `None`: the server numbers the rows.
+    pub first: Option<u64>,
+    /// How many there are.
+    pub ids: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    All,
+    /// The query brings some.
+    Some,
+    None,
+}
+
+/// A number that is known once the stage is filled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Number {
+    First,
+    Ids,
+}
+
+type PutNumber<'a> = dyn FnMut(Number, &mut Vec<u8>) + 'a;
+
+/// What is known of a filled stage, from the answer to [`Stage::counting`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Brought {
+    /// The lowest number.
+    pub base: u64,
+    /// Rows that take an id.
+    pub takes: u64,
+    /// The highest id among the others; `None`: there is none.
+    pub highest: Option<i128>,
+    /// The id that the last row brought. `None`: it takes one.
+    pub last: Option<i128>,
+}
+
+impl Stage {
+    /// Whether the statement has values for the id.
+    pub fn brings_ids(&self) -> bool {
+        self.id_place.is_some()
+    }
+
+    /// The statement with no rows: what is wrong with its table or its columns, the server says of it.
+    pub fn of_no_rows(&self) -> Vec<u8> {
+        let stored = self.columns.iter().filter(|column| column.is_stored).count();
+        let mut out = self.head.to_vec();
+        out.extend_from_slice(b"SELECT ");
+        out.extend(vec!["NULL"; stored + usize::from(!self.brings_ids())].join(",").bytes());
+        out.extend_from_slice(b" FROM (SELECT 1 AS `rowstamp 1`) AS `rowstamp 2` WHERE FALSE");
+        out
+    }
+
+    /// What stands before the statement and holds for it.
+    pub(in crate::rewrite) fn put_before(&mut self, prefix: &[u8]) {
+        self.head = [prefix, b" ", &*self.head].concat().into();
+    }
+
+    /// Makes the stage. The query's words are no part of it.
+    pub fn create(&self, text: &[u8], nulls: Nulls, engine: Engine) -> Vec<u8> {
+        let mut out = b"CREATE TEMPORARY TABLE ".to_vec();
+        self.put_stage(&mut out);
+        out.extend_from_slice(b" (");
+        out.extend_from_slice(NR);
+        out.extend_from_slice(b" BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY) ENGINE=");
+        out.extend_from_slice(match engine {
+            Engine::InnoDb => b"InnoDB",
+            Engine::MyIsam => b"MyISAM",
+        });
+        // LOAD of nothing but variables.
+        if self.columns.is_empty() {
+            return out;
+        }
+        out.extend_from_slice(b" SELECT ");
+        let table = self.table.of(text);
+        // The table has no other name, which LOCK TABLES would not know.
+        match nulls {
+            Nulls::Anywhere => {
+                put_list(self.columns.iter().map(|column| &*column.name), &mut out);
+                // Columns of an outer join's inner table may be NULL.
+                out.extend_from_slice(b" FROM (SELECT 1 AS `rowstamp 1`) AS `rowstamp 2` LEFT JOIN ");
+                out.extend_from_slice(table);
+                out.extend_from_slice(b" ON FALSE");
+            }
+            Nulls::AsInTable => {
+                let column = |(nth, Column { name, .. }): (usize, &Column)| {
+                    let id = || [b"NULLIF(", &**name, b",", name, b") AS ", name].concat();
+                    if self.id_place == Some(nth) { id() } else { name.to_vec() }
+                };
+                put_list(self.columns.iter().enumerate().map(column), &mut out);
+                out.extend_from_slice(b" FROM ");
+                out.extend_from_slice(table);
+            }
+        }
+        out.extend_from_slice(b" LIMIT 0");
+        out
+    }
+
+    /// Puts the rows into the stage: the client's text, but for the table and what names it.
+    pub fn fill(&self, text: &[u8]) -> Vec<u8> {
+        self.filling.of(text)
+    }
+
+    pub fn is_load(&self) -> bool {
+        matches!(self.kind, Kind::Load { .. })
+    }
+
+    /// Whether [`Stage::counting`] has to be asked: an INSERT ... SELECT without ids tells all by itself.
+    pub fn is_counted(&self) -> bool {
+        self.brings_ids() || self.is_load()
+    }
+
+    /// The lowest number, how many rows take an id, and the highest id of the others, as digits in
+    /// hexadecimal.
+    pub fn counting(&self) -> Vec<u8> {
+        let mut out = b"SELECT HEX(CONCAT_WS(',',MIN(".to_vec();
+        out.extend_from_slice(NR);
+        out.extend_from_slice(b"),COUNT(");
+        match self.id() {
+            None => out.push(b'*'),
+            Some(name) => {
+                out.extend_from_slice(b"IF(");
+                self.put_takes(name, &mut out);
+                out.extend_from_slice(b",1,NULL)),MAX(IF(");
+                self.put_takes(name, &mut out);
+                out.extend_from_slice(b",NULL,");
+                out.extend_from_slice(name);
+                out.push(b')');
+            }
+        }
+        out.extend_from_slice(b"))) FROM ");
+        self.put_stage(&mut out);
+        out
+    }
+
+    /// What the last row brought for the id, as digits in hexadecimal; `-`, where it takes one.
+    /// `None`: the statement brings no ids.
+    pub fn last_id(&self) -> Option<Vec<u8>> {
+        let name = self.id().filter(|_| !self.is_load())?;
+        let mut out = b"SELECT HEX(IF(".to_vec();
+        self.put_takes(name, &mut out);
+        out.extend_from_slice(b",'-',");
+        out.extend_from_slice(name);
+        out.extend_from_slice(b")) FROM ");
+        self.put_stage(&mut out);
+        out.extend_from_slice(b" ORDER BY ");
+        out.extend_from_slice(NR);
+        out.extend_from_slice(b" DESC LIMIT 1");
+        Some(out)
+    }
+
+    /// How many zero dates there are in it, as digits in hexadecimal: where sql_mode has NO_ZERO_DATE, the server warns of each when it is
+    /// stored, again. `None`: there is no column for them, or the statement sets sql_mode for itself.
+    pub fn zero_dates(&self) -> Option<Vec<u8>> {
+        let sets_mode = memchr::memmem::find(&self.head.to_ascii_lowercase(), b"sql_mode").is_some();
+        let mut dates = self.dates().filter(|_| !sets_mode).peekable();
+        dates.peek()?;
+        let mut out = b"SELECT HEX(CONCAT(0".to_vec();
+        for name in dates {
+            out.extend_from_slice(b"+COUNT(IF(");
+            out.extend_from_slice(name);
+            out.extend_from_slice(b"+0=0,1,NULL))");
+        }
+        out.extend_from_slice(b")) FROM ");
+        self.put_stage(&mut out);
+        Some(out)
+    }
+
+    /// The names of the columns that may have them.
+    pub fn dates(&self) -> impl Iterator<Item = &[u8]> {
+        self.stored().filter(|(_, column)| column.is_date).map(|(_, column)| &*column.name)
+    }
+
+    /// Stores the stage's rows, by a query of ours.
+    pub fn store(&self, text: &[u8], numbering: &Numbering, spacing: &Spacing) -> Vec<u8> {
+        self.put_store(text, numbering, spacing, &mut |number, out| {
+            put_digits(
+                out,
+                match number {
+                    Number::First => numbering.first.unwrap_or(0),
+                    Number::Ids => numbering.ids,
+                },
+            );
+        })
+    }
+
+    pub fn drop(&self) -> Vec<u8> {
+        let mut out = b"DROP TEMPORARY TABLE ".to_vec();
+        self.put_stage(&mut out);
+        out
+    }
+
+    /// The statements as they are shown.
+    pub(in crate::rewrite) fn describe(&self, text: &[u8], target: &Target) -> Vec<u8> {
+        let text = self.named.as_ref().map_or(text, |named| &*named.text);
+        let takes = if self.brings_ids() { Takes::Some } else { Takes::All };
+        let numbering = Numbering { base: 1, increment: 1, takes, first: Some(0), ids: 0 };
+        let mut out = self.create(
+            text,
+            if self.kind == Kind::Query { Nulls::Anywhere } else { Nulls::AsInTable },
+            Engine::InnoDb,
+        );
+        out.push(b'\n');
+        out.extend(self.fill(text));
+        out.push(b'\n');
+        out.extend(self.put_store(text, &numbering, &target.spacing, &mut |number, out| match number {
+            Number::First => out.extend(format!("<id 1 of {}>", target.rule.generator).into_bytes()),
+            Number::Ids => out.extend_from_slice(b"<ids>"),
+        }));
+        out
+    }
+
+    fn put_store(
+        &self,
+        text: &[u8],
+        numbering: &Numbering,
+        spacing: &Spacing,
+        number: &mut PutNumber<'_>,
+    ) -> Vec<u8> {
+        let mut out = self.head.to_vec();
+        out.extend_from_slice(b"SELECT ");
+        let mut id = Vec::new();
+        put_id(numbering, spacing, &mut id, number);
+        // Where several columns fail, MySQL tells of the first one, and of an id without a value in
+        // a warning.
+        if self.id_place.is_none() {
+            out.extend_from_slice(&id);
+        }
+        let mut is_first = self.id_place.is_some();
+        for (nth, _) in self.stored() {
+            if !std::mem::take(&mut is_first) {
+                out.push(b',');
+            }
+            if self.id_place == Some(nth) && numbering.takes != Takes::None {
+                let mut name = Vec::new();
+                put_column(&mut name, nth);
+                out.extend_from_slice(b"IF(");
+                self.put_takes(&name, &mut out);
+                out.push(b',');
+                out.extend_from_slice(&id);
+                out.push(b',');
+                out.extend_from_slice(&name);
+                out.push(b')');
+            } else {
+                put_column(&mut out, nth);
+            }
+        }
+        // The names in ON DUPLICATE KEY UPDATE are the table's alone.
+        out.extend_from_slice(b" FROM (SELECT ");
+        out.extend_from_slice(NR);
+        for (nth, column) in self.stored() {
+            out.push(b',');
+            out.extend_from_slice(&column.name);
+            out.extend_from_slice(b" AS ");
+            put_column(&mut out, nth);
+        }
+        if let Some(place) = self.id_place.filter(|_| numbering.takes == Takes::Some) {
+            out.extend_from_slice(b",ROW_NUMBER() OVER (PARTITION BY ");
+            self.put_takes(self.columns.get(place).map_or(&[][..], |id| &id.name), &mut out);
+            out.extend_from_slice(b" ORDER BY ");
+            out.extend_from_slice(NR);
+            out.extend_from_slice(b") AS `rowstamp k`");
+        }
+        out.extend_from_slice(b" FROM ");
+        self.put_stage(&mut out);
+        out.extend_from_slice(b") AS `rowstamp s` ORDER BY ");
+        out.extend_from_slice(NR);
+        out.extend(self.tail.of(text));
+        out
+    }
+
+    fn id(&self) -> Option<&[u8]> {
+        Some(&self.columns.get(self.id_place?)?.name)
+    }
+
+    fn stored(&self) -> impl Iterator<Item = (usize, &Column)> {
+        self.columns.iter().enumerate().filter(|(_, column)| column.is_stored)
+    }
+
+    /// Whether a row takes an id, by its column of the id.
+    fn put_takes(&self, name: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(name);
+        out.extend_from_slice(b" IS NULL");
+        if !self.zero_is_value {
+            out.extend_from_slice(b" OR ");
+            out.extend_from_slice(name);
+            out.extend_from_slice(b"=0");
+        }
+    }
+
+    fn put_stage(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&stage_name(&self.schema));
+    }
+}
+
+/// `schema`.`rowstamp stage`
+pub(in crate::rewrite) fn stage_name(schema: &[u8]) -> Vec<u8> {
+    [schema, b".", STAGE.as_bytes()].concat()
+}
+
+/// Names with commas between them.
+pub(in crate::rewrite) fn put_list(names: impl Iterator<Item = impl AsRef<[u8]>>, out: &mut Vec<u8>) {
+    for (nth, name) in names.enumerate() {
+        if nth > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(name.as_ref());
+    }
+}
+
+/// The id of a row that takes one, or an error where there is none for it (1690).
+fn put_id(numbering: &Numbering, spacing: &Spacing, out: &mut Vec<u8>, number: &mut PutNumber<'_>) {
+    let Numbering { base, increment, takes, first, .. } = *numbering;
+    if first.is_none() {
+        out.extend_from_slice(b"NULL");
+        return;
+    }
+    // Counted from 0.
+    let mut nth = b"(`rowstamp k`-1)".to_vec();
+    if takes != Takes::Some {
+        nth = b"(".to_vec();
+        nth.extend_from_slice(NR);
+        nth.push(b'-');
+        put_digits(&mut nth, base);
+        nth.push(b')');
+        if increment != 1 {
+            nth.splice(..0, *b"(");
+            nth.extend_from_slice(b" DIV ");
+            put_digits(&mut nth, increment);
+            nth.push(b')');
+        }
+    }
+    out.extend_from_slice(b"IF(");
+    out.extend_from_slice(&nth);
+    out.push(b'<');
+    number(Number::Ids, out);
+    out.push(b',');
+    number(Number::First, out);
+    out.push(b'+');
+    out.extend_from_slice(&nth);
+    if let Some(Ticks { ids, distance }) = spacing.ticks {
+        // The numbers of whole ticks, and those within the last one.
+        out.extend_from_slice(b" DIV ");
+        put_digits(out, ids.get());
+        out.push(b'*');
+        put_digits(out, distance.get());
+        out.push(b'+');
+        out.extend_from_slice(&nth);
+        out.extend_from_slice(b" MOD ");
+        put_digits(out, ids.get());
+    }
+    out.push(b'*');
+    put_digits(out, spacing.step.get());
+    out.extend_from_slice(b",18446744073709551615+");
+    out.extend_from_slice(NR);
+    out.extend_from_slice(b"+0*UUID_SHORT())");
+}
+
+/// As the derived table names the column at this place.
+pub(in crate::rewrite) fn put_column(out: &mut Vec<u8>, nth: usize) {
+    out.extend_from_slice(b"`rowstamp c");
+    put_digits(out, nth as u64 + 1);
+    out.push(b'`');
+}

@@ -1,0 +1,145 @@
+//! What would keep `serve` from starting, as far as this machine shows it. Nothing is changed, and no server is asked.
+//!
+//! The files themselves are read where the configuration is loaded. Here is what they name: addresses, folders, the store.
+
+use std::path::Path;
+
+use rustix::fs::{Access, access};
+
+use crate::address::Address;
+use crate::address::listener::Listener;
+use crate::config::{Config, Loaded, StoreKind};
+use crate::opened::store::OperatorStore;
+use crate::proxy::connect::tls::self_made_fault;
+use crate::serve::folders;
+use crate::takeover::TakeoverServer;
+use crate::toml_file::{Finding, Findings, Source};
+
+/// All of it. Where a proxy of this `state.path` runs, addresses and store are its own, and nothing can be told of them.
+pub async fn findings(loaded: &Loaded) -> Findings {
+    let config = &loaded.config;
+    let mut look = Look { places: &loaded.places, findings: Findings::default() };
+    let runs = TakeoverServer::is_taken(&config.proxy.state_path).await.is_some();
+    if !runs {
+        look.addresses(config);
+    }
+    look.state(config);
+    look.audit(config);
+    if let StoreKind::Embedded { path } = &config.store.kind {
+        look.store(config, path, runs).await;
+    }
+    look.findings.sorted()
+}
+
+struct Look<'a> {
+    places: &'a Source<()>,
+    findings: Findings,
+}
+
+impl Look<'_> {
+    fn error(&mut self, key: &str, why: impl std::fmt::Display) {
+        self.findings.push(self.places.error(key, why));
+    }
+
+    /// Where it is not, the error is told.
+    fn is_fine(&mut self, key: &str, tried: anyhow::Result<()>) -> bool {
+        let is_fine = tried.is_ok();
+        if let Err(error) = tried {
+            self.error(key, format!("{error:#}"));
+        }
+        is_fine
+    }
+
+    fn addresses(&mut self, config: &Config) {
+        let http = config.http.as_ref();
+        let mut before: Vec<(&str, &Address)> = Vec::new();
+        for (key, address, is_written, without) in [
+            (
+                "listen.address",
+                Some(&config.proxy.listen),
+                config.proxy.listen_is_written,
+                "`serve` listens on another port",
+            ),
+            ("admin.address", config.admin.address.as_ref(), config.admin.is_written, "there is no console"),
+            (
+                "http.address",
+                http.map(|http| &http.address),
+                http.is_some_and(|http| http.is_written),
+                "there are no metrics",
+            ),
+        ] {
+            let Some(address) = address else { continue };
+            let is_any = matches!(address, Address::Tcp { port: 0, .. });
+            let twin = before.iter().find(|(_, other)| *other == address && !is_any);
+            let found = match (twin, Listener::probe(address)) {
+                (Some((twin, _)), _) => Some(
+                    self.places.error(key, format!("{address} is what {twin} has; write another address")),
+                ),
+                (None, Ok(())) => None,
+                (None, Err(error)) => {
+                    Some(self.unbound(key, address, &error, (!is_written).then_some(without)))
+                }
+            };
+            self.findings.extend(found);
+            before.push((key, address));
+        }
+    }
+
+    /// `default`: what becomes of the process where the address is the default and another's.
+    fn unbound(
+        &self,
+        key: &str,
+        address: &Address,
+        error: &std::io::Error,
+        default: Option<&'static str>,
+    ) -> Finding {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::AddrInUse => "stop what listens there, or write another address",
+            std::io::ErrorKind::PermissionDenied => "write a port or a folder that this user may use",
+            _ => "correct it",
+        };
+        let text = format!("nobody can listen on {address}: {error}; {remedy}");
+        match default.filter(|_| error.kind() == std::io::ErrorKind::AddrInUse) {
+            Some(becomes) => self.places.warning(key, format!("{text}, until then {becomes}")),
+            None => self.places.error(key, text),
+        }
+    }
+
+    fn state(&mut self, config: &Config) {
+        let folder = &config.proxy.state_path;
+        if self.is_fine("state.path", folders::shut_to_others(folder)) {
+            self.is_fine("state.path", folders::writable(folder, true));
+        }
+        if let Some(fault) = self_made_fault(&config.proxy) {
+            self.error("state.path", format!("{fault}; or remove the file: `serve` makes a new one"));
+        }
+    }
+
+    fn audit(&mut self, config: &Config) {
+        let Some(path) = &config.log.audit else { return };
+        if path.exists() {
+            let can = access(path, Access::WRITE_OK).map_err(std::io::Error::from);
+            let is_file = !path.is_dir();
+            if let (true, Ok(())) = (is_file, &can) {
+                return;
+            }
+            let why = can.err().map_or("it is a folder".to_owned(), |error| error.to_string());
+            self.error(
+                "log.audit",
+                format!("{} cannot be written: {why}; name another file", path.display()),
+            );
+        } else {
+            self.is_fine("log.audit", folders::writable(&folders::of_file(path), false));
+        }
+    }
+
+    async fn store(&mut self, config: &Config, path: &Path, runs: bool) {
+        let folder = folders::of_file(path);
+        let is_fine = self.is_fine("store.path", folders::shut_to_others(&folder))
+            && self.is_fine("store.path", folders::writable(&folder, false));
+        // Opened as `serve` opens it. One that is not there is not made.
+        if is_fine && path.exists() && !runs {
+            self.is_fine("store.path", OperatorStore::open(config).await.map(drop));
+        }
+    }
+}

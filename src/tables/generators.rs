@@ -1,0 +1,268 @@
+//! The generators that a version of the rules has open: those that are defined by their names, from its beginning, and those
+//! that are made for tables, as tables are found.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::change::{kept_sequence, max_of};
+use super::survey::{Binding, Live};
+use super::{InForce, MadeTwice, TableError, Tables};
+use crate::ids::Generator;
+use crate::ids::fence::create_sequences;
+use crate::rewrite::plan::target::Target;
+use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec};
+
+/// By name.
+#[derive(Default)]
+pub(super) struct Generators(ArcSwap<BTreeMap<GeneratorName, Open>>);
+
+#[derive(Clone)]
+struct Open {
+    generator: Generator,
+    /// What it was made as, where it was made for a table.
+    made: Option<Arc<GeneratorSpec>>,
+}
+
+impl Generators {
+    pub(super) fn get(&self, name: &GeneratorName) -> Option<Generator> {
+        self.with(name, |generator| Some(generator.clone()))
+    }
+
+    /// What the generator gives, without a clone of it: all sessions would write one count.
+    pub(super) fn with<T>(
+        &self,
+        name: &GeneratorName,
+        look: impl FnOnce(&Generator) -> Option<T>,
+    ) -> Option<T> {
+        look(&self.0.load().get(name)?.generator)
+    }
+
+    pub(super) fn all(&self) -> Vec<(GeneratorName, Generator)> {
+        self.0.load().iter().map(|(name, open)| (name.clone(), open.generator.clone())).collect()
+    }
+
+    pub(super) fn add(&self, name: &GeneratorName, generator: &Generator, made: Option<&GeneratorSpec>) {
+        self.add_all([(name.clone(), generator.clone(), made.cloned())]);
+    }
+
+    /// Each change copies all.
+    pub(super) fn add_all(
+        &self,
+        new: impl IntoIterator<Item = (GeneratorName, Generator, Option<GeneratorSpec>)>,
+    ) {
+        let new = new
+            .into_iter()
+            .map(|(name, generator, made)| (name, Open { generator, made: made.map(Arc::new) }));
+        let new: Vec<_> = new.collect();
+        self.0.rcu(|all| {
+            let mut all = BTreeMap::clone(all);
+            all.extend(new.iter().cloned());
+            all
+        });
+    }
+
+    /// Takes those out that were made for tables and that nobody needs any more.
+    pub(super) fn remove_made(
+        &self,
+        is_needless: impl Fn(&GeneratorName) -> bool,
+    ) -> Vec<(GeneratorName, Generator)> {
+        let is_going = |name: &GeneratorName, open: &Open| open.made.is_some() && is_needless(name);
+        let before = self.0.load_full();
+        let going = before.iter().filter(|(name, open)| is_going(name, open));
+        let going: Vec<_> = going.map(|(name, open)| (name.clone(), open.generator.clone())).collect();
+        if !going.is_empty() {
+            self.0.rcu(|all| {
+                let mut all = BTreeMap::clone(all);
+                all.retain(|name, open| !is_going(name, open));
+                all
+            });
+        }
+        going
+    }
+
+    pub(super) fn made(&self) -> Vec<Arc<GeneratorSpec>> {
+        self.0.load().values().filter_map(|open| open.made.clone()).collect()
+    }
+
+    fn made_as(&self, name: &GeneratorName) -> Option<Arc<GeneratorSpec>> {
+        self.0.load().get(name)?.made.clone()
+    }
+}
+
+impl Clone for Generators {
+    fn clone(&self) -> Self {
+        Generators(ArcSwap::new(self.0.load_full()))
+    }
+}
+
+/// A sequence that is to be open.
+struct Opening {
+    spec: GeneratorSpec,
+    /// Where a template makes it: by its name it is defined nowhere.
+    is_made: bool,
+    max: u64,
+    /// It starts above it, where nobody has used it yet.
+    floor: u64,
+}
+
+impl Tables {
+    /// The generator of a table that is to be bound; opened where it is made for the table, and this is the first that draws
+    /// from it.
+    pub(super) async fn generator_for(&self, target: &Target) -> Result<Generator, TableError> {
+        let rule = &target.rule;
+        let Some(spec) = rule.made() else {
+            // A table that is not bound must not count as one that is.
+            return self
+                .generators
+                .get(&rule.generator)
+                .ok_or_else(|| TableError::NotOpen(rule.generator.clone()));
+        };
+        if let Some(first) = self.generators.made_as(&spec.name) {
+            one_kind(&first, &spec)?;
+        }
+        if let Some(open) = self.generators.get(&spec.name) {
+            return Ok(open);
+        }
+        let generator = match &spec.kind {
+            GeneratorKind::Sequence(sequence) => {
+                let width = target.id_shape().and_then(ColumnShape::highest);
+                let max = sequence.max.unwrap_or(i64::MAX.unsigned_abs());
+                self.open_sequence(&spec, sequence, width.map_or(max, |width| max.min(width))).await?
+            }
+            GeneratorKind::Timestamp(timestamp) => self.open_timestamp(&spec, timestamp).await?,
+        };
+        tracing::info!(generator = %spec.name, table = format!("{}.{}", rule.schema, target.table), "a generator is made for the table");
+        self.generators.add(&spec.name, &generator, Some(&spec));
+        Ok(generator)
+    }
+
+    /// The timestamp generators of these tables, before their ids are looked at: which of them count depends on the node.
+    pub(super) async fn make_timestamps(
+        &self,
+        live: &[Live],
+        old: Option<&Tables>,
+    ) -> Result<(), TableError> {
+        for spec in made_for(live)?.into_values() {
+            if let GeneratorKind::Timestamp(timestamp) = &spec.kind {
+                let generator = self.timestamp(&spec, timestamp, old).await?;
+                self.generators.add(&spec.name, &generator, Some(&spec));
+            }
+        }
+        Ok(())
+    }
+
+    /// The sequences of the rules and of these tables. Those that the store has not are written to it by the hundred, each above its
+    /// tables' ids.
+    pub(super) async fn open_sequences(
+        &self,
+        live: &[Live],
+        narrowest: &HashMap<&GeneratorName, u64>,
+        old: Option<&Tables>,
+    ) -> Result<(), TableError> {
+        let defined = self.rules.acting_generators().map(|spec| (spec.clone(), false));
+        let made = made_for(live)?.into_values().map(|spec| (spec, true));
+        let mut all: BTreeMap<GeneratorName, Opening> = BTreeMap::new();
+        for (spec, is_made) in defined.chain(made) {
+            if let GeneratorKind::Sequence(sequence) = &spec.kind {
+                let max = max_of(&spec, sequence, narrowest);
+                all.insert(spec.name.clone(), Opening { spec, is_made, max, floor: 0 });
+            }
+        }
+        for one in live {
+            if let (Binding::New { highest }, Some(opening)) = (one.binding, all.get_mut(&one.rule.generator))
+            {
+                opening.floor = opening.floor.max(highest);
+            }
+        }
+        let progress = &self.backend.progress;
+        progress.begin("opening generators", all.len());
+        let (mut open, mut new) = (Vec::with_capacity(all.len()), Vec::new());
+        for opening in all.into_values() {
+            match opening.kept(old) {
+                Some(kept) => open.push(opening.opened(kept)),
+                None => new.push(opening),
+            }
+        }
+        progress.add(open.len());
+        let wanted: Vec<(String, u64)> =
+            new.iter().map(|one| (one.spec.name.to_string(), one.bound())).collect();
+        let created = create_sequences(&*self.backend.store, &self.backend.owner, &wanted).await;
+        if let (Err(error), Some(first)) = (created, new.first()) {
+            let generator = first.spec.name.to_string();
+            let error = crate::ids::OpenError::Store { generator, error };
+            return Err(TableError::Open { origin: first.spec.origin.clone(), error });
+        }
+        for opening in new {
+            let GeneratorKind::Sequence(sequence) = &opening.spec.kind else { continue };
+            let generator = self.open_sequence(&opening.spec, sequence, opening.max).await?;
+            open.push(opening.opened(generator));
+            progress.add(1);
+        }
+        self.generators.add_all(open);
+        Ok(())
+    }
+}
+
+impl Opening {
+    /// What `old` has open, where it is the same.
+    fn kept(&self, old: Option<&Tables>) -> Option<Generator> {
+        let GeneratorKind::Sequence(sequence) = &self.spec.kind else { return None };
+        kept_sequence(&self.spec, sequence, self.max, old)
+    }
+
+    fn opened(self, generator: Generator) -> (GeneratorName, Generator, Option<GeneratorSpec>) {
+        (self.spec.name.clone(), generator, self.is_made.then_some(self.spec))
+    }
+
+    /// Where it begins, if nobody has made it yet.
+    fn bound(&self) -> u64 {
+        let start = match &self.spec.kind {
+            GeneratorKind::Sequence(sequence) => sequence.start,
+            GeneratorKind::Timestamp(_) => 0,
+        };
+        start.max(self.floor.min(crate::ids::ID_MAX) + 1)
+    }
+}
+
+/// What is to be made for these tables, by name.
+fn made_for(live: &[Live]) -> Result<BTreeMap<GeneratorName, GeneratorSpec>, Box<MadeTwice>> {
+    let mut all: BTreeMap<GeneratorName, GeneratorSpec> = BTreeMap::new();
+    let is_filled = |one: &&Live| one.binding != Binding::NoColumn;
+    for spec in live.iter().filter(is_filled).filter_map(|one| one.rule.made()) {
+        match all.entry(spec.name.clone()) {
+            Entry::Occupied(first) => one_kind(first.get(), &spec)?,
+            Entry::Vacant(place) => drop(place.insert(spec)),
+        }
+    }
+    Ok(all)
+}
+
+/// Two templates may come to one name.
+fn one_kind(first: &GeneratorSpec, second: &GeneratorSpec) -> Result<(), Box<MadeTwice>> {
+    if first.kind == second.kind {
+        return Ok(());
+    }
+    let (name, first, second) = (first.name.clone(), first.origin.clone(), second.origin.clone());
+    Err(Box::new(MadeTwice { name, first, second }))
+}
+
+impl InForce {
+    /// All generators there are: those that the rules define by name, and those that were made for tables; by name.
+    pub fn generator_specs(&self) -> Vec<GeneratorSpec> {
+        let now = self.now();
+        let made = now.generators.made();
+        let defined = now.rules.generators().cloned();
+        let mut all: Vec<GeneratorSpec> =
+            defined.chain(made.iter().map(|spec| GeneratorSpec::clone(spec))).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
+    /// By the name as people write it.
+    pub fn generator_named(&self, name: &str) -> Option<GeneratorSpec> {
+        self.generator_specs().into_iter().find(|spec| spec.name.to_string() == name)
+    }
+}

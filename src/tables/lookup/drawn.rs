@@ -1,0 +1,112 @@
+//! What a generator's name means in a call that draws from it (docs/design/doors.md).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use arc_swap::ArcSwapOption;
+
+use super::SHAPE_AGE_MAX;
+use crate::rewrite::plan::target::Target;
+use crate::rules::RuleSet;
+use crate::schema::{SchemaError, TableKind};
+use crate::table_name::{FoldedName, NameCase, TableName};
+use crate::tables::Tables;
+
+/// The generators that calls draw from.
+#[derive(Debug, Default)]
+pub(in crate::tables) struct Drawn {
+    by_name: BTreeMap<FoldedName<'static>, Arc<Target>>,
+    /// Those of them that the server has a SEQUENCE of.
+    sequences: ArcSwapOption<Sequences>,
+}
+
+#[derive(Debug)]
+struct Sequences {
+    names: BTreeSet<FoldedName<'static>>,
+    read_at: Instant,
+    /// DDL that had been seen before.
+    ddl: u64,
+    is_used: AtomicBool,
+}
+
+/// What a name in a call means.
+#[derive(Debug)]
+pub(crate) enum DrawnFrom {
+    /// The server's own, or nothing.
+    Other,
+    Generator(Arc<Target>),
+    /// The server is to be asked for its SEQUENCEs.
+    Unknown,
+}
+
+impl Drawn {
+    pub(in crate::tables) fn new(rules: &RuleSet, case: NameCase) -> Self {
+        let target = |spec| Arc::new(Target::of_generator(spec));
+        let fold = |schema: &str, name: &str| case.fold(schema, name).into_owned();
+        let by_name = rules.drawn().map(|spec| (fold(&spec.name.schema, &spec.name.name), target(spec)));
+        Drawn { by_name: by_name.collect(), sequences: ArcSwapOption::empty() }
+    }
+}
+
+impl Tables {
+    /// What a name in a call means. `has_sequences`: the server has them.
+    pub(crate) fn drawn_from(&self, schema: &str, name: &str, has_sequences: bool) -> DrawnFrom {
+        let name = self.folded(schema, name);
+        let Some(target) = self.drawn.by_name.get(&name) else { return DrawnFrom::Other };
+        if !has_sequences || self.backend.schema.is_none() {
+            return DrawnFrom::Generator(target.clone());
+        }
+        let ddl = self.backend.ddl.seen();
+        let is_fresh = |read: &&Arc<Sequences>| read.ddl == ddl && read.read_at.elapsed() < SHAPE_AGE_MAX;
+        let sequences = self.drawn.sequences.load();
+        match sequences.as_ref().filter(is_fresh) {
+            None => DrawnFrom::Unknown,
+            Some(read) => {
+                read.is_used.store(true, Ordering::Relaxed);
+                if read.names.contains(&name) {
+                    DrawnFrom::Other
+                } else {
+                    DrawnFrom::Generator(target.clone())
+                }
+            }
+        }
+    }
+
+    /// Asks the server which of the generators it has a SEQUENCE of.
+    pub(crate) async fn read_sequences(&self) -> Result<(), SchemaError> {
+        let Some(schema) = &self.backend.schema else { return Ok(()) };
+        let (read_at, ddl) = (Instant::now(), self.backend.ddl.seen());
+        let generators = self.drawn.by_name.values().map(|target| &target.rule.generator);
+        let names: Vec<_> = generators.map(|name| TableName::new(&name.schema, &name.name)).collect();
+        let found = schema.live_tables(self.backend.case, &names).await?;
+        let is_sequence = |kind| kind == Some(TableKind::Other);
+        let sequences =
+            names.iter().zip(found).filter(|(_, live)| is_sequence(live.as_ref().map(|l| l.kind)));
+        let names = sequences.map(|(name, _)| self.folded(&name.schema, &name.table).into_owned());
+        let read = Sequences { names: names.collect(), read_at, ddl, is_used: AtomicBool::default() };
+        self.drawn.sequences.store(Some(Arc::new(read)));
+        Ok(())
+    }
+
+    /// The same, where they were looked at since.
+    pub(in crate::tables) async fn refresh_sequences(&self) -> Result<(), SchemaError> {
+        let is_used = |read: &Arc<Sequences>| read.is_used.load(Ordering::Relaxed);
+        if self.drawn.sequences.load().as_ref().is_some_and(is_used) {
+            self.read_sequences().await?;
+        }
+        Ok(())
+    }
+
+    /// The generator whose ids are taken under this name.
+    pub(in crate::tables) fn drawn_named(&self, schema: &str, table: &str) -> Option<Arc<Target>> {
+        let is_it = |target: &&Arc<Target>| target.rule.schema == schema && target.table == table;
+        self.drawn.by_name.values().find(is_it).cloned()
+    }
+
+    /// By [`Tables::bound_name`], the generators.
+    pub(in crate::tables) fn drawn_names(&self) -> impl Iterator<Item = String> {
+        self.drawn.by_name.values().map(|target| self.bound_name(&target.rule, &target.table))
+    }
+}

@@ -1,0 +1,150 @@
+//! What a version of the rules finds on the backend before anything is changed: its tables, locked,
+//! and the ids in them. Each question is about many tables.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::rules::column::Meant;
+use crate::rules::model::{Mode, Rule, TableShape};
+use crate::schema::{Highest, LiveTable, Schema, TABLES_PER_READING, TableKind};
+use crate::table_name::TableName;
+use crate::tables::{Backend, TableError, Tables};
+
+/// A ruled table of the backend, read before anything is changed.
+pub(super) struct Live {
+    pub(super) table: String,
+    pub(super) rule: Arc<Rule>,
+    pub(super) shape: Arc<TableShape>,
+    pub(super) read_at: Instant,
+    /// How often DDL had been seen before it was read.
+    pub(super) ddl: u64,
+    pub(super) binding: Binding,
+}
+
+/// Whether a table is bound to its rule's generator.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Binding {
+    /// The rule's column is not there.
+    NoColumn,
+    /// Bound by the version before this one, and nothing that a binding depends on has changed.
+    Kept,
+    /// To be bound; holds ids up to `highest`.
+    New { highest: u64 },
+}
+
+impl Tables {
+    /// Reads and locks what the rules name, and changes nothing else. `old`: what it has bound is
+    /// not asked for its ids.
+    pub(super) async fn survey(&self, old: Option<&Tables>) -> Result<Vec<Live>, TableError> {
+        let Some(schema) = &self.backend.schema else { return Ok(Vec::new()) };
+        let mut live = self.read_all(schema, old).await?;
+        self.lock_all(&live).await?;
+        self.make_timestamps(&live, old).await?;
+        self.read_highest(&mut live).await?;
+        Ok(live)
+    }
+
+    async fn read_all(&self, schema: &Schema, old: Option<&Tables>) -> Result<Vec<Live>, TableError> {
+        let progress = &self.backend.progress;
+        let named = self.names(schema).await?;
+        progress.begin("reading tables", named.len());
+        let mut live = Vec::with_capacity(named.len());
+        for named in named.chunks(TABLES_PER_READING) {
+            let read = (Instant::now(), self.backend.ddl.seen());
+            let asked: Vec<TableName> = named.iter().map(|(name, _)| name.clone()).collect();
+            let found = schema.live_tables(self.backend.case, &asked).await?;
+            for ((_, rule), found) in named.iter().zip(found) {
+                let found = found.filter(|found| found.kind == TableKind::Base);
+                live.extend(found.map(|found| self.live(old, rule, found, read)));
+            }
+            progress.add(named.len());
+        }
+        Ok(live)
+    }
+
+    fn live(
+        &self,
+        old: Option<&Tables>,
+        rule: &Arc<Rule>,
+        found: LiveTable,
+        (read_at, ddl): (Instant, u64),
+    ) -> Live {
+        let (table, shape) = (found.name, Arc::new(found.shape));
+        let (rule, binding) = match rule.meant(&table, shape.columns.iter()) {
+            // One that a pattern passes over is known too: the first statement into it does not
+            // wait.
+            Meant::Passes | Meant::Lacks(_) => (rule.clone(), Binding::NoColumn),
+            Meant::Fills(rule) if old.is_some_and(|old| old.binds_as(self, &rule, &table)) => {
+                (rule, Binding::Kept)
+            }
+            Meant::Fills(rule) => (rule, Binding::New { highest: 0 }),
+        };
+        Live { table, rule, shape, read_at, ddl, binding }
+    }
+
+    /// Each name that an active rule names.
+    async fn names(&self, schema: &Schema) -> Result<Vec<(TableName, Arc<Rule>)>, TableError> {
+        let found = schema.ruled_names(self.backend.case, &self.rules).await?;
+        for ambiguous in &found.ambiguous {
+            tracing::error!("{ambiguous}");
+        }
+        Ok(found.names.into_iter().filter(|(_, rule)| rule.mode == Mode::On).collect())
+    }
+
+    /// Locks the tables that are to be bound, those that may be made later, and the generators that calls draw
+    /// from; waits until nobody
+    /// else issues ids for them.
+    async fn lock_all(&self, live: &[Live]) -> Result<(), TableError> {
+        let Backend { locks: Some(locks), progress, .. } = &self.backend else { return Ok(()) };
+        let new = live.iter().filter(|one| matches!(one.binding, Binding::New { .. }));
+        let new = new.map(|one| self.bound_name(&one.rule, &one.table));
+        let new: Vec<String> = new.chain(self.drawn_names()).collect();
+        progress.begin("locking tables", new.len());
+        locks.take_all(&new, |taken| progress.add(taken)).await?;
+        let there: HashSet<String> = live.iter().map(|one| self.bound_name(&one.rule, &one.table)).collect();
+        let missing: Vec<String> = self.exact_names().filter(|name| !there.contains(name)).collect();
+        locks.take_ahead(&missing).await;
+        if !new.is_empty() {
+            locks.settled().await;
+        }
+        Ok(())
+    }
+
+    /// By [`Tables::bound_name`], the names of active rules that are no patterns.
+    pub(super) fn exact_names(&self) -> impl Iterator<Item = String> {
+        let exact = self.rules.rules().filter(|rule| rule.mode == Mode::On && !rule.is_pattern());
+        exact.map(|rule| self.bound_name(rule, &rule.table))
+    }
+
+    /// The ids that are in the tables that are to be bound, where their generators start above
+    /// them.
+    async fn read_highest(&self, live: &mut [Live]) -> Result<(), TableError> {
+        let progress = &self.backend.progress;
+        let is_new = |one: &&mut Live| matches!(one.binding, Binding::New { .. });
+        let mut new: Vec<&mut Live> = live.iter_mut().filter(is_new).collect();
+        progress.begin("reading the highest ids of tables", new.len());
+        for new in new.chunks_mut(TABLES_PER_READING) {
+            let asked: Vec<(usize, Highest<'_>)> =
+                new.iter().enumerate().filter_map(|(nth, one)| Some((nth, self.asked_of(one)?))).collect();
+            let (places, asked): (Vec<usize>, Vec<Highest<'_>>) = asked.into_iter().unzip();
+            let highest = match &self.backend.schema {
+                Some(schema) => schema.highest_ids_of(self.backend.case, &asked).await?,
+                None => Vec::new(),
+            };
+            for (place, highest) in places.into_iter().zip(highest) {
+                if let Some(one) = new.get_mut(place) {
+                    one.binding = Binding::New { highest };
+                }
+            }
+            progress.add(new.len());
+        }
+        Ok(())
+    }
+
+    fn asked_of<'a>(&self, one: &'a Live) -> Option<Highest<'a>> {
+        let (_, id_max) = self.asked_for_ids(&one.rule)?;
+        let column = one.shape.column(&one.rule.column)?;
+        Some(Highest { schema: &one.rule.schema, table: &one.table, column, id_max })
+    }
+}

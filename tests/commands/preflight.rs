@@ -1,0 +1,186 @@
+//! What `check` passes, `serve` starts; and what would stop `serve` on this machine, `check` finds.
+
+use std::fs::{self, Permissions};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::{RULES, run};
+use crate::support::Proxy;
+
+const PLAIN: &str = "backend.address = 'db:3306'\n";
+
+fn rcgen() -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(["proxy.example".to_owned()]).unwrap();
+    (made.cert.pem(), made.signing_key.serialize_pem())
+}
+
+/// A folder with rules, certificates and what stands in the way of a proxy.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("rules")).unwrap();
+    fs::write(at("rules/shop.toml"), RULES).unwrap();
+    let ((cert, key), (_, other)) = (rcgen(), rcgen());
+    for (name, text) in
+        [("cert", &*cert), ("key", &key), ("other", &other), ("text", "no PEM"), ("empty", "")]
+    {
+        fs::write(at(name), text).unwrap();
+    }
+    fs::create_dir(at("open")).unwrap();
+    fs::set_permissions(at("open"), Permissions::from_mode(0o777)).unwrap();
+    fs::create_dir(at("broken")).unwrap();
+    fs::write(at("broken/tls.pem"), "no PEM").unwrap();
+    folder
+}
+
+/// Exit code, and all that is said, without the folder's name.
+fn said(folder: &Path, command: &str) -> (Option<i32>, String) {
+    let output = run(folder, &[command]);
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code(), text.replace(&format!("{}/", folder.display()), ""))
+}
+
+#[test]
+fn what_would_stop_serve_is_found() {
+    let folder = folder();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap();
+    let listens = "Address already in use (os error 98); stop what listens there, or write another address";
+    for (keys, key, expect) in [
+        (format!("listen.address = '{taken}'"), "listen.address", format!("nobody can listen on {taken}: {listens}")),
+        (format!("http.address = '{taken}'"), "http.address", format!("nobody can listen on {taken}: {listens}")),
+        (
+            format!("admin = {{ address = '{taken}', users = [{{ name = 'a', password = 'b' }}] }}"),
+            "admin.address",
+            format!("nobody can listen on {taken}: {listens}"),
+        ),
+        (
+            "listen.address = '192.0.2.1:3307'".into(),
+            "listen.address",
+            "nobody can listen on 192.0.2.1:3307: Cannot assign requested address (os error 99); correct it".into(),
+        ),
+        (
+            "listen.address = 'unix:none/s'".into(),
+            "listen.address",
+            "nobody can listen on unix:none/s: No such file or directory (os error 2); correct it".into(),
+        ),
+        (
+            "http.address = 'unix:text'".into(),
+            "http.address",
+            "nobody can listen on unix:text: address in use; stop what listens there, or write another address".into(),
+        ),
+        (
+            "store.path = 'none/ids.redb'".into(),
+            "store.path",
+            "the folder none is not there; make it, or correct the path".into(),
+        ),
+        ("store.path = 'text/ids.redb'".into(), "store.path", "text is no folder; correct the path".into()),
+        (
+            "store.path = 'empty'".into(),
+            "store.path",
+            "empty in the store is damaged: the file is empty; bring the store back from a copy; generators with seed = \"tables\" start \
+             above their tables' ids"
+                .into(),
+        ),
+        (
+            "store.path = 'open/ids.redb'".into(),
+            "store.path",
+            "everybody can write to the folder open: chmod o-w open".into(),
+        ),
+        ("state.path = 'open'".into(), "state.path", "everybody can write to the folder open: chmod o-w open".into()),
+        ("state.path = 'text'".into(), "state.path", "text is no folder; correct the path".into()),
+        (
+            "state.path = 'broken'".into(),
+            "state.path",
+            "listen.tls.cert = \"broken/tls.pem\" holds no certificate; a PEM file with BEGIN CERTIFICATE is needed; or remove the file: \
+             `serve` makes a new one"
+                .into(),
+        ),
+        (
+            "log.audit = 'none/audit.log'".into(),
+            "log.audit",
+            "the folder none is not there; make it, or correct the path".into(),
+        ),
+        (
+            "log.audit = 'rules'".into(),
+            "log.audit",
+            "rules cannot be written: it is a folder; name another file".into(),
+        ),
+        (
+            "listen.tls = { cert = 'cert', key = 'other' }".into(),
+            "listen.tls.key",
+            "other is the key of another certificate than the one in cert; name the key that it was made with".into(),
+        ),
+        (
+            "listen.tls = { cert = 'text', key = 'key' }".into(),
+            "listen.tls.cert",
+            "text holds no certificate; a PEM file with BEGIN CERTIFICATE is needed".into(),
+        ),
+        (
+            "backend.tls = { mode = 'verify_ca', ca = 'text' }".into(),
+            "backend.tls.ca",
+            "text holds no certificate; a PEM file with BEGIN CERTIFICATE is needed".into(),
+        ),
+    ] {
+        let any = |address: &str, default: &str| {
+            if keys.contains(address) { String::new() } else { format!("{address} = '{default}'\n") }
+        };
+        let config = format!(
+            "{PLAIN}{}{}{keys}\n",
+            any("listen.address", "127.0.0.1:0"),
+            any("http.address", "off")
+        );
+        // TOML has one table of a name, and these are written as keys.
+        fs::write(folder.path().join("rowstamp.toml"), &config).unwrap();
+        let line = config.lines().count();
+        let (code, text) = said(folder.path(), "check");
+        let found = format!("error: rowstamp.toml:{line}: {key}: {expect}\n");
+        assert!(code == Some(1) && text.contains(&found), "{keys}: {code:?}: {text}\nnot {found}");
+        let (code, text) = said(folder.path(), "serve");
+        assert!(matches!(code, Some(1 | 2)), "{keys}: serve: {code:?}: {text}");
+    }
+}
+
+#[test]
+fn two_addresses_are_two() {
+    let folder = folder();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = format!("{PLAIN}listen.address = '{free}'\nhttp.address = '{free}'\n");
+    fs::write(folder.path().join("rowstamp.toml"), config).unwrap();
+    let (code, text) = said(folder.path(), "check");
+    let expect = format!(
+        "error: rowstamp.toml:3: http.address: {free} is what listen.address has; write another address"
+    );
+    assert!(code == Some(1) && text.contains(&expect), "{text}");
+}
+
+/// A default that is another's is no reason not to start.
+#[test]
+fn a_default_that_is_taken_is_a_warning() {
+    let folder = folder();
+    fs::write(folder.path().join("rowstamp.toml"), format!("{PLAIN}http.address = 'off'\n")).unwrap();
+    // Who has it before us is as good.
+    let _taken = TcpListener::bind("127.0.0.1:3307");
+    let (code, text) = said(folder.path(), "check");
+    let expect = "warning: rowstamp.toml:1: listen.address: nobody can listen on 127.0.0.1:3307: ";
+    assert!(code == Some(0) && text.contains(expect), "{text}");
+    assert!(text.contains("write another address, until then `serve` listens on another port\n"), "{text}");
+}
+
+/// The addresses and the store of a proxy that runs are in use by itself: `ExecReload` of the unit checks first.
+#[test]
+fn what_passes_starts_and_passes_while_it_runs() {
+    let config =
+        format!("{PLAIN}listen.address = '127.0.0.1:0'\nhttp.address = 'off'\nlog.audit = 'audit.log'\n");
+    let mut proxy = Proxy::written(&config, &[("shop", RULES)]);
+    assert_eq!(said(proxy.dir(), "check").0, Some(0));
+    assert!(!proxy.dir().join("rowstamp.redb").exists(), "nothing is made");
+    proxy.restart();
+    let fixed = config.replace("127.0.0.1:0", &proxy.address());
+    fs::write(proxy.dir().join("rowstamp.toml"), &fixed).unwrap();
+    let (code, text) = said(proxy.dir(), "check");
+    assert_eq!(code, Some(0), "{text}");
+    proxy.stop();
+    assert_eq!(said(proxy.dir(), "check").0, Some(0));
+}
