@@ -16,6 +16,7 @@ sid_root=${ROWSTAMP_SID_ROOT:-/var/tmp/rowstamp-sid}
 # Their packages conflict with MySQL's: unpacked beside them, not installed.
 mariadb_11_packages="mariadb-server-core mariadb-server mariadb-client-core libmariadb3"
 sid_packages=mysql-server-core,mysql-client-core,mysql-router,etcd-server,etcd-client
+stamp=rowstamp-recipe
 policy=/usr/sbin/policy-rc.d
 # Daemons live in sbin, which an ordinary user's PATH lacks.
 PATH=$PATH:$HOME/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
@@ -149,48 +150,62 @@ debian_mirror() {
         awk '$1 == "Debian" { print $2; exit }'
 }
 
+# What the root was made of, written when it was whole: one of other packages, or of half a run, is made again.
+recipe() {
+    printf '%s\n' "$sid_packages" "$mariadb_11_packages"
+}
+
+# sid_runs PROGRAM: it starts, and says its version.
+sid_runs() {
+    local libraries=usr/lib/x86_64-linux-gnu:usr/lib/mysql/private:usr/lib/mysql-router:opt/mariadb/usr/lib/x86_64-linux-gnu
+    "$sid_root/lib64/ld-linux-x86-64.so.2" --library-path "$sid_root/${libraries//:/:$sid_root/}" "$sid_root/$1" --version >/dev/null 2>&1
+}
+
+sid_root_is_whole() {
+    local program
+    [[ $(cat "$sid_root/$stamp" 2>/dev/null) == "$(recipe)" ]] || return
+    for program in usr/sbin/mysqld usr/bin/mysql usr/bin/mysqlrouter usr/bin/etcd opt/mariadb/usr/sbin/mariadbd; do
+        sid_runs "$program" || return
+    done
+}
+
 make_sid_root() {
-    if [[ -x $sid_root/usr/sbin/mysqld ]]; then
+    if sid_root_is_whole; then
         return
     fi
     if ! has debootstrap || ! can_be_root; then
         skipped "MySQL 9: no debootstrap, or neither root nor sudo"
         return
     fi
-    if [[ -e $sid_root ]]; then
-        skipped "MySQL 9: $sid_root exists and holds no mysqld; move it away or set ROWSTAMP_SID_ROOT"
+    if [[ -e $sid_root && ! -e $sid_root/var/lib/dpkg ]]; then
+        skipped "MySQL 9: $sid_root exists and is no Debian root; move it away or set ROWSTAMP_SID_ROOT"
         return
     fi
     local mirror=${ROWSTAMP_DEBIAN_MIRROR:-$(debian_mirror)}
     local building=$sid_root.tmp.$$
     # Made beside its place and renamed: a run that was cut short leaves nothing that looks whole.
     if as_root timeout 1200 debootstrap --variant=minbase "--include=$sid_packages" sid "$building" \
-        "${mirror:-http://deb.debian.org/debian}" >&2 && as_root mv -T "$building" "$sid_root"; then
+        "${mirror:-http://deb.debian.org/debian}" >&2 && unpack_mariadb_11 "$building" &&
+        recipe | as_root tee "$building/$stamp" >/dev/null; then
+        as_root rm -rf --one-file-system "$sid_root"
+        as_root mv -T "$building" "$sid_root"
+        sid_root_is_whole || skipped "MySQL 9: the programs of $sid_root do not run on this machine"
         return
     fi
     as_root tail -n 5 "$building/debootstrap/debootstrap.log" >&2 || true
     as_root umount "$building/proc" "$building/sys" 2>/dev/null || true
     as_root rm -rf --one-file-system "$building"
-    skipped "MySQL 9: debootstrap failed with ${mirror:-the default mirror}"
+    skipped "MySQL 9 and MariaDB 11.8: the Debian sid root cannot be made from ${mirror:-the default mirror}"
 }
 
-# In opt/mariadb of the sid root: parsec, which MariaDB 10.11 lacks.
-unpack_mariadb_11() {
-    local place=$sid_root/opt/mariadb package
-    [[ -x $sid_root/usr/sbin/mysqld && ! -e $place ]] || return 0
-    can_be_root || { skipped "MariaDB 11.8: neither root nor sudo"; return; }
-    as_root rm -rf "$sid_root/opt/mariadb.tmp"
-    as_root mkdir -p "$sid_root/opt/mariadb.tmp/packages"
+# In opt/mariadb of the root that is being made: parsec, which MariaDB 10.11 lacks.
+unpack_mariadb_11() { # ROOT
+    local place=$1/opt/mariadb package
+    as_root mkdir -p "$place/packages"
     # shellcheck disable=SC2086 # a list of words
-    if as_root chroot "$sid_root" sh -c "cd /opt/mariadb.tmp/packages && apt-get download -q $mariadb_11_packages" >&2; then
-        for package in "$sid_root"/opt/mariadb.tmp/packages/*.deb; do
-            as_root dpkg -x "$package" "$sid_root/opt/mariadb.tmp" || { skipped "MariaDB 11.8: $package"; return; }
-        done
-        as_root rm -rf "$sid_root/opt/mariadb.tmp/packages"
-        as_root mv -T "$sid_root/opt/mariadb.tmp" "$place"
-    else
-        skipped "MariaDB 11.8: its packages cannot be fetched"
-    fi
+    as_root chroot "$1" sh -c "cd /opt/mariadb/packages && apt-get download -q $mariadb_11_packages" >&2 || return
+    for package in "$place"/packages/*.deb; do as_root dpkg -x "$package" "$place" || return; done
+    as_root rm -rf "$place/packages"
 }
 
 # check_required PROGRAM...
@@ -219,7 +234,6 @@ main() {
     install_packages "${packages[@]}"
     install_components
     make_sid_root
-    unpack_mariadb_11
     check_required cc kill mariadbd mariadb-install-db mariadb etcd protoc
 }
 
