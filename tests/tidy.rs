@@ -470,6 +470,82 @@ fn nothing_is_left_for_later() {
     assert!(left.is_empty(), "{}", left.join("\n"));
 }
 
+/// Modules of the campaigns: they may measure.
+fn is_campaign(file: &Path) -> bool {
+    let text = fs::read_to_string(root().join("tests/campaigns.rs")).unwrap();
+    let modules: Vec<_> =
+        text.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';')).collect();
+    let folder = file.strip_prefix("tests").ok().and_then(|rest| rest.iter().next()?.to_str());
+    folder.is_some_and(|folder| folder != "support" && modules.contains(&folder))
+}
+
+/// Lines of the text that demand that something took no longer than so long, in a test whose clock is not paused. `NEVER` is no such
+/// demand.
+fn clocked(text: &str) -> Vec<&str> {
+    let mut paused = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if line.contains("test]") || line.contains("test(") {
+            paused = line.contains("start_paused = true");
+        }
+        let is_bounded = |time: &str| {
+            let (_, rest) = line.split_once(time)?;
+            let rest = rest.trim_start().trim_start_matches("()").trim_start();
+            let (_, limit) = rest.split_once('<').filter(|(before, _)| before.is_empty())?;
+            Some(!limit.trim_start_matches('=').trim_start().starts_with("NEVER"))
+        };
+        let times = ["elapsed()", "took", "longest", "waited"];
+        let of_duration =
+            ["< Duration::", "<= Duration::", "< SECOND", "<= SECOND"].iter().any(|it| line.contains(it));
+        if line.contains("assert")
+            && !paused
+            && (of_duration || times.iter().any(|time| is_bounded(time) == Some(true)))
+        {
+            found.push(line);
+        }
+    }
+    found
+}
+
+#[test]
+fn no_clock_decides() {
+    let here = Path::new(file!()).file_name().unwrap();
+    let files = ["src", "tests"].into_iter().flat_map(rust_files);
+    let files = files.filter(|(file, _)| file.file_name() != Some(here) && !is_campaign(file));
+    let found: Vec<_> = files
+        .flat_map(|(file, text)| {
+            clocked(&text)
+                .into_iter()
+                .map(|line| format!("{}: {}", file.display(), line.trim()))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(
+        found.is_empty(),
+        "how long it took is a matter of the machine: wait for the event (support/wait), count, or measure in a campaign:\n{}",
+        found.join("\n")
+    );
+}
+
+#[test]
+fn clocks_that_decide_are_found() {
+    for (line, expect) in [
+        ("assert!(begun.elapsed() < Duration::from_secs(2));", 1),
+        ("assert!(took <= SOON, \"{took:?}\");", 1),
+        ("assert!(*shortest < Duration::from_millis(450));", 1),
+        ("assert!(begun.elapsed() < NEVER);", 0),
+        ("assert!(begun.elapsed() > Duration::from_secs(2));", 0),
+        ("while begun.elapsed() < Duration::from_secs(2) {", 0),
+        ("#[tokio::test(start_paused = true)]\nassert!(begun.elapsed() < Duration::from_secs(2));", 0),
+        (
+            "#[tokio::test(start_paused = true)]\n#[test]\nassert!(begun.elapsed() < Duration::from_secs(2));",
+            1,
+        ),
+    ] {
+        assert_eq!(clocked(line).len(), expect, "{line}");
+    }
+}
+
 /// The names in a `[dependencies]` of Cargo.toml, or of a package in Cargo.lock.
 fn listed(text: &str, from: &str, until: &str, name_of: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let (_, rest) = text.split_once(from).unwrap();

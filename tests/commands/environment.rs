@@ -86,7 +86,7 @@ fn keys_stay_over_a_reload_and_the_service_manager_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    manager.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     let told = || {
         let mut bytes = [0; 1024];
         let length = manager.recv(&mut bytes).unwrap();

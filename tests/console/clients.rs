@@ -252,7 +252,7 @@ fn program(language: &str, (needs, source): (&str, Option<&str>), line: &[&str])
     };
     if !lacks.is_empty() {
         announce(&format!(
-            "SKIPPED: tests/drivers/{language}/{needs} {lacks}: tests/run.sh --drivers installs it"
+            "SKIPPED: tests/drivers/{language}/{needs} {lacks}: tests/drivers/run.sh installs it"
         ));
         return;
     }

@@ -186,10 +186,8 @@ fn packets_that_end_the_connection() {
 
 #[test]
 fn garbage_at_every_stage() {
-    let seed = rand::random();
-    let mut random = StdRng::seed_from_u64(seed);
+    let mut random = StdRng::seed_from_u64(1);
     let console = Console::start();
-    println!("seed {seed}");
     // Behind the login, in place of it, and behind its first packet: those count as wrong passwords, so they come last.
     for round in 0..300 {
         let stage = round / 100;

@@ -2,14 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
 
 use crate::support::raw::wire::packet;
+use crate::support::wait::NEVER;
 
-const TIMEOUT: Duration = Duration::from_secs(20);
 /// LONG_PASSWORD, LONG_FLAG, CONNECT_WITH_DB, PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION, PLUGIN_AUTH.
 pub(crate) const BASE: u32 = 1 | 1 << 2 | 1 << 3 | 1 << 9 | 1 << 13 | 1 << 15 | 1 << 19;
 pub(crate) const SSL: u32 = 1 << 11;
@@ -58,8 +57,8 @@ impl Raw {
     /// Connected, and the greeting read.
     pub(crate) fn greeted(port: u16) -> Raw {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_read_timeout(Some(NEVER)).unwrap();
+        stream.set_write_timeout(Some(NEVER)).unwrap();
         let mut raw = Raw { stream, nonce: Vec::new(), connection_id: 0, offered: 0 };
         let (nr, greeting) = raw.read().unwrap();
         assert_eq!((nr, greeting[0]), (0, 10), "{greeting:?}");

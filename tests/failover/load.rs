@@ -132,7 +132,6 @@ impl<'a> Load<'a> {
     /// Until every writer has been acknowledged a row in each table behind `since`.
     pub(crate) fn wait_until_all_wrote(&self, since: Instant) {
         wait_until(
-            PROGRESS_DEADLINE,
             || format!("a writer is not acknowledged any row; {}", self.logs()),
             || !Table::BOTH.iter().any(|table| self.firsts(*table, since).len() < self.writers),
         );

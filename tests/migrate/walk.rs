@@ -5,17 +5,15 @@ use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::migrate::bench::Bench;
 use crate::migrate::guide::{self, Part, alike, last_number};
 use crate::migrate::writers::{Load, Place, WRITERS, with_ids};
 use crate::support::servers::{ServerOptions, announce};
-use crate::support::told::{self, StopOnDrop, judge, seed};
+use crate::support::told::{self, StopOnDrop, judge, number};
 use crate::support::wait::wait_until;
 use crate::support::{Kind, Proxy, Server};
-
-const RELOAD_DEADLINE: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_live_table_moves_and_comes_back_on_mariadb() {
@@ -32,7 +30,7 @@ fn walk(kind: Kind) {
     let arguments = vec!["--innodb-flush-log-at-trx-commit=1".to_owned()];
     let options = ServerOptions { arguments, ..ServerOptions::default() };
     let Some(server) = Server::start_with(kind, options) else { return };
-    let (begun, seed) = (Instant::now(), seed());
+    let (begun, seed) = (Instant::now(), number("ROWSTAMP_SEED").unwrap_or(1));
     announce(&format!("migrate: {} seed {seed} (ROWSTAMP_SEED repeats it)", kind.name()));
     let guide = guide::read();
     let password = tempfile::NamedTempFile::new().unwrap();
@@ -143,7 +141,6 @@ impl Walk<'_> {
             "the proxy takes the rules up" => {
                 *reloads += 1;
                 wait_until(
-                    RELOAD_DEADLINE,
                     || format!("reload {reloads} does not come: {}", self.proxy.log()),
                     || self.proxy.log().matches("the files are active").count() >= *reloads,
                 );

@@ -10,13 +10,12 @@ use rand::{Rng, SeedableRng};
 
 use crate::support::raw::{Client, Options, Outcome, Param};
 use crate::support::told::Row;
+use crate::support::wait::NEVER;
 
 pub(crate) const WRITERS: usize = 16;
 
 /// A pause behind each statement: the machine has other things to do, and the walk is long.
 const PAUSE: Duration = Duration::from_millis(2);
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where a writer writes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +68,7 @@ impl Load {
             let next =
                 (self.orders[writer].load(Ordering::SeqCst) / 2 + 1) * 2 + usize::from(to == Place::Proxy);
             self.orders[writer].store(next, Ordering::SeqCst);
-            let end = Instant::now() + PATIENCE;
+            let end = Instant::now() + NEVER;
             while self.done[writer].load(Ordering::SeqCst) != next {
                 self.check();
                 assert!(Instant::now() < end, "writer {writer} does not reconnect");
@@ -80,7 +79,7 @@ impl Load {
 
     /// Until each writer may have had its turn a few times.
     pub(crate) fn go_on(&self) {
-        let (before, end) = (self.statements.load(Ordering::SeqCst), Instant::now() + PATIENCE);
+        let (before, end) = (self.statements.load(Ordering::SeqCst), Instant::now() + NEVER);
         while self.statements.load(Ordering::SeqCst) < before + 10 * WRITERS as u64 {
             self.check();
             assert!(Instant::now() < end, "nothing is written any more");

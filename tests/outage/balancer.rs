@@ -51,7 +51,7 @@ impl Balancer {
         let command = [program.display().to_string(), "-db".into(), "-f".into(), file.display().to_string()];
         let balancer =
             Balancer { port, socket, servers: members.len(), keeper: Keeper::start(&dir, &command) };
-        balancer.wait_until_all_up(Duration::from_secs(20));
+        balancer.wait_until_all_up();
         balancer
     }
 
@@ -64,9 +64,8 @@ impl Balancer {
     }
 
     #[track_caller]
-    pub(crate) fn wait_until_all_up(&self, deadline: Duration) {
+    pub(crate) fn wait_until_all_up(&self) {
         wait_until(
-            deadline,
             || format!("HAProxy has not all proxies up: {:?}\n{}", self.column("status"), self.keeper.log()),
             || self.column("status").iter().filter(|status| *status == "UP").count() == self.servers,
         );

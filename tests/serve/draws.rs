@@ -209,11 +209,9 @@ fn what_is_the_servers_own_stays_its_own() {
                 assert_eq!(rows(&mut client, "SELECT NEXTVAL(g)"), "700");
                 assert_eq!(rows(&mut rig.client(), "SELECT NEXTVAL(g)"), "3", "it is the session's");
                 direct.run("CREATE SEQUENCE g START 900");
-                rig.wait_until(
-                    std::time::Duration::from_secs(10),
-                    "a SEQUENCE that was made past the proxy",
-                    || rows(&mut rig.client(), "SELECT NEXTVAL(g)").starts_with('9'),
-                );
+                rig.wait_until("a SEQUENCE that was made past the proxy", || {
+                    rows(&mut rig.client(), "SELECT NEXTVAL(g)").starts_with('9')
+                });
             }
             Kind::MySql9 => {
                 direct.run("SET GLOBAL log_bin_trust_function_creators = 1");
@@ -321,7 +319,7 @@ fn what_is_drawn_is_noted_in_the_audit_file_by_the_clients_own_text() {
         client.execute(&prepared, &[]).unwrap();
         let path = rig.proxy.dir().join("audit.log");
         let mut found = Vec::new();
-        rig.wait_until(std::time::Duration::from_secs(10), "the lines", || {
+        rig.wait_until("the lines", || {
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
             found = lines

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::rig::{INSERT, code, insert_id, make, message, rows, server};
 use crate::support::etcd::Version;
 use crate::support::raw::{Client, Options};
-use crate::support::wait::wait_until;
+use crate::support::wait::{NEVER, wait_until};
 use crate::support::{Etcd, Kind, Proxy, Server, proxy};
 
 /// A proxy of the fleet; `batch` ids a store write.
@@ -96,6 +96,13 @@ fn eight_writers(
     (all, longest)
 }
 
+/// Below which ids of the rules' generator may be issued, as etcd has it.
+fn bound(etcd: &Etcd, db: &str) -> u64 {
+    let json = etcd.ctl(0, &["get", "--print-value-only", &format!("/rowstamp/generators/{db}.g")]);
+    let record: serde_json::Value = serde_json::from_str(&json).unwrap();
+    record["bound"].as_u64().unwrap()
+}
+
 fn count(server: &Server, db: &str) -> usize {
     let mut direct = Client::connect(&server.address(), &Options::default()).unwrap();
     rows(&mut direct, &format!("SELECT COUNT(*) FROM {db}.t")).parse().unwrap()
@@ -144,10 +151,8 @@ fn members_of_etcd_die_and_hang_while_three_proxies_write() {
             assert!(etcd.wait_until_healthy());
         }
     });
+    // How soon it goes on is measured by tests/chaos: an election takes a second or two of etcd's own.
     println!("{} ids, at most {longest:?} from one to the next of a writer", told.len());
-    // An election takes a second or two of etcd's own, and more of them follow on a machine that does other things too: how
-    // soon it goes on is measured by tests/chaos.
-    assert!(longest < Duration::from_secs(20), "{longest:?}");
     assert_eq!(count(server, DB), told.len());
 }
 
@@ -160,8 +165,9 @@ fn the_store_may_be_away_for_the_reserve() {
     let proxy = member(server, &etcd, "p1", DB, 100);
     let mut client = client(proxy.port, DB).unwrap();
     for how in ["killed", "stopped"] {
-        client.run("INSERT INTO t(a) VALUES(NULL)");
-        // The first answer may come before the reserve is full again.
+        let id = insert_id(&mut client, "INSERT INTO t(a) VALUES(NULL)");
+        // The first answer may come before the reserve is full again, and etcd knows of that before the proxy does.
+        wait_until(|| "the reserve stays empty".to_owned(), || bound(&etcd, DB) > id + 50);
         std::thread::sleep(Duration::from_millis(300));
         match how {
             "killed" => etcd.kill(0),
@@ -181,8 +187,8 @@ fn the_store_may_be_away_for_the_reserve() {
             assert!(taken < 1_000, "{how}: ids do not end");
         };
         assert!(taken >= 40, "{how}: {taken} ids of the reserve");
-        let deadline = Duration::from_millis(900)..Duration::from_millis(1_900);
-        assert!(deadline.contains(&refused_after), "{how}: refused after {refused_after:?}");
+        // store.deadline; that it is no longer is a matter of a paused clock, in ids/generator.
+        assert!(refused_after > Duration::from_millis(900), "{how}: refused after {refused_after:?}");
         assert!(text.contains("the store"), "{how}: {text}");
         assert_eq!(rows(&mut client, "SELECT 1"), "1");
         assert_eq!(code(&mut client, "INSERT INTO u VALUES(1,1)"), 0, "no rule concerns it");
@@ -193,11 +199,7 @@ fn the_store_may_be_away_for_the_reserve() {
             }
             _ => etcd.signal(0, "CONT"),
         }
-        let back = Instant::now();
-        while code(&mut client, "INSERT INTO t(a) VALUES(NULL)") != 0 {
-            assert!(back.elapsed() < Duration::from_secs(4), "{how}: no ids yet");
-        }
-        let took = back.elapsed();
+        goes_on(&mut client);
         let log = proxy.log();
         let lines = |text: &str| log.matches(text).count();
         let outages = usize::from(how == "stopped") + 1;
@@ -207,7 +209,6 @@ fn the_store_may_be_away_for_the_reserve() {
             (outages, outages),
             "{how}: {log}"
         );
-        assert!(took < Duration::from_secs(2), "{how}: ids again after {took:?}\n{}", proxy.log());
     }
 }
 
@@ -237,18 +238,13 @@ fn a_proxy_that_starts_while_etcd_is_away() {
     server.client().run(format!("INSERT INTO {DB}.t(id, a) VALUES ({}, 1000)", before + 5_000));
     etcd.restart(0);
     assert!(etcd.wait_until_healthy());
-    let back = Instant::now();
-    while code(&mut client, insert) != 0 {
-        assert!(back.elapsed() < Duration::from_secs(15), "no ids yet: {}", proxy.log());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    println!("ids again {:?} behind etcd's return", back.elapsed());
+    goes_on(&mut client);
     assert!(insert_id(&mut client, insert) > before + 5_000);
 }
 
 /// Until the store is suspected.
 pub(crate) fn refused(client: &mut Client, proxy: &Proxy) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + NEVER;
     loop {
         let outcomes = client.query(INSERT).unwrap();
         if let Some(error) = outcomes.last().unwrap().err() {
@@ -263,9 +259,9 @@ pub(crate) fn refused(client: &mut Client, proxy: &Proxy) {
     }
 }
 
-/// How soon is no matter here, on a machine that does other things too.
+/// How soon is measured by tests/away.
 pub(crate) fn goes_on(client: &mut Client) {
-    wait_until(Duration::from_secs(30), || "it does not go on".to_owned(), || code(client, INSERT) == 0);
+    wait_until(|| "it does not go on".to_owned(), || code(client, INSERT) == 0);
 }
 
 #[test]
@@ -343,6 +339,12 @@ fn a_table_moves_to_another_generator_while_one_proxy_runs() {
     assert_eq!(rows(&mut to_first, "SELECT COUNT(*) FROM t"), "4");
 }
 
+/// Then the proxy of this name does not live, as others see it.
+pub(crate) fn wait_until_its_lease_is_over(etcd: &Etcd, name: &str) {
+    let key = format!("/rowstamp/proxies/{name}");
+    wait_until(|| format!("{key} stays"), || etcd.ctl(0, &["get", &key]).is_empty());
+}
+
 /// Its lease ran out, so nobody waited for it: of the old generator it issues what it had reserved, and then nothing.
 #[test]
 fn a_table_moves_while_a_proxy_is_frozen() {
@@ -356,7 +358,7 @@ fn a_table_moves_while_a_proxy_is_frozen() {
     to_first.run(insert);
     to_second.run(insert);
     second.signal("STOP");
-    std::thread::sleep(Duration::from_secs(9));
+    wait_until_its_lease_is_over(&etcd, "p2");
     first.write_rules("rules", &moved(&rules(DB, 50)));
     let (in_force, log) = first.reload();
     assert!(in_force, "{log}");
@@ -364,13 +366,17 @@ fn a_table_moves_while_a_proxy_is_frozen() {
         to_first.run(insert);
     }
     second.signal("CONT");
-    // What it had reserved is 150 at the most, and in a second it has looked at the binding.
+    // What it had reserved is 150 at the most, and then it looks at the binding.
     let mut codes: Vec<u16> = (0..200).map(|_| code(&mut to_second, insert)).collect();
-    std::thread::sleep(Duration::from_secs(3));
-    codes.push(code(&mut to_second, insert));
+    wait_until(|| second.log(), || second.log().contains("only while one proxy runs: p1"));
+    wait_until(
+        || second.log(),
+        || {
+            codes.push(code(&mut to_second, insert));
+            codes.last() == Some(&1467)
+        },
+    );
     assert!(codes.iter().all(|code| [0, 1467].contains(code)), "{codes:?}");
-    assert_eq!(codes.last(), Some(&1467), "{}", second.log());
-    assert!(second.log().contains("only while one proxy runs: p1"), "{}", second.log());
     second.write_rules("rules", &moved(&rules(DB, 50)));
     let (in_force, log) = second.reload();
     assert!(in_force, "{log}");
@@ -387,11 +393,8 @@ fn a_proxy_with_another_store_is_refused() {
     make(server, "fleet_stores", "");
     let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
     let first = member(server, &etcd, "first", "fleet_stores", 100);
-    // On the same store the lock is shared, and what has been waited for is not waited for again.
-    std::thread::sleep(Duration::from_secs(2));
-    let begun = Instant::now();
+    // On the same store the lock is shared.
     let second = member(server, &etcd, "second", "fleet_stores", 100);
-    assert!(begun.elapsed() < Duration::from_secs(5));
     let insert = |proxy: &Proxy, n: u32| {
         let mut client = client(proxy.port, "fleet_stores").unwrap();
         insert_id(&mut client, &format!("INSERT INTO t(a) VALUES({n})"))

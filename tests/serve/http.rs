@@ -13,11 +13,9 @@ use serde_json::Value;
 use crate::rig::{Rig, code, insert_id, make, prepare, rows, rules, server};
 use crate::support::gate::Gate;
 use crate::support::servers::free_port;
-use crate::support::wait::wait_until;
+use crate::support::wait::{NEVER, wait_until};
 use crate::support::{Kind, Proxy, Server, proxy};
 
-/// In which an address changes hands, or a rate is measured.
-const DEADLINE: Duration = Duration::from_secs(20);
 /// A literal of a statement.
 const CANARY: &str = "1815162342";
 
@@ -37,7 +35,7 @@ fn each(db: &str, run: impl Fn(&mut Rig, u16)) {
 /// Status code and body; `None`: nobody is there.
 pub(crate) fn get(port: u16, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_read_timeout(Some(NEVER)).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
@@ -52,7 +50,7 @@ fn status(port: u16) -> Option<Value> {
 
 #[track_caller]
 fn wait_for(what: &str, is_so: impl Fn() -> bool) {
-    wait_until(DEADLINE, || what.to_owned(), is_so);
+    wait_until(|| what.to_owned(), is_so);
 }
 
 /// Samples by name and labels, each held to the catalogue.
@@ -200,7 +198,7 @@ impl Watch {
     /// The next line that is so; the others are lost.
     #[track_caller]
     fn next(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
-        let end = Instant::now() + DEADLINE;
+        let end = Instant::now() + NEVER;
         while let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
             if is_so(&line) {
                 return line;

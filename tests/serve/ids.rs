@@ -1,7 +1,7 @@
 //! Where ids end, who else may issue them, and those that clients write themselves.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::rig::{code, code_of, each, each_with, insert_id, message, rows, rules};
 use crate::support::keeper::Keeper;
@@ -51,15 +51,11 @@ fn who_has_lost_its_locks_issues_nothing() {
         rig.direct().run(format!("KILL {}", holder.split(' ').next().unwrap()));
         let second = Proxy::start(&config, &[("rules", &rules("ids_lost"))]);
         rig.proxy.signal("CONT");
-        rig.wait_until(Duration::from_secs(8), "it goes on", || {
-            code(&mut client, "INSERT INTO t(a) VALUES(NULL)") == 1467
-        });
+        rig.wait_until("it goes on", || code(&mut client, "INSERT INTO t(a) VALUES(NULL)") == 1467);
         assert_eq!(code_of(&client.execute(&prepared, &[]).unwrap()), 1467, "{}: prepared", rig.name());
         assert_eq!(code(&mut client, "INSERT INTO u VALUES(1,1)"), 0);
         drop(second);
-        rig.wait_until(Duration::from_secs(8), "it does not come back", || {
-            code_of(&client.execute(&prepared, &[]).unwrap()) == 0
-        });
+        rig.wait_until("it does not come back", || code_of(&client.execute(&prepared, &[]).unwrap()) == 0);
     });
 }
 
@@ -116,9 +112,7 @@ fn a_rule_for_a_column_that_is_not_there() {
         assert!(said.contains("rules.toml:4)"), "{said}");
         // Mended past the proxy: seen within 5 s.
         rig.direct().run("ALTER TABLE t ADD COLUMN nr BIGINT, DROP PRIMARY KEY, MODIFY id BIGINT");
-        rig.wait_until(Duration::from_secs(7), "the column is not seen", || {
-            code(&mut client, "INSERT INTO t(a) VALUES(1)") == 0
-        });
+        rig.wait_until("the column is not seen", || code(&mut client, "INSERT INTO t(a) VALUES(1)") == 0);
         assert_eq!(rows(&mut client, "SELECT id,a,nr>0 FROM t"), "NULL,1,1");
     });
 }
@@ -135,7 +129,7 @@ fn with_full_disk(config: &str, rules: &str, run: impl Fn(Client, &Keeper)) {
     let file = dir.join("rowstamp.toml").display().to_string();
     let binary = env!("CARGO_BIN_EXE_rowstamp").to_owned();
     let keeper = Keeper::start(&dir, &["sh".into(), "-c".into(), script.into(), binary, file]);
-    wait_until(Duration::from_secs(10), || keeper.log(), || keeper.log().contains("listening"));
+    wait_until(|| keeper.log(), || keeper.log().contains("listening"));
     let client = Client::connect(&format!("127.0.0.1:{port}"), &Options::default()).unwrap();
     run(client, &keeper);
 }
@@ -156,9 +150,7 @@ fn a_store_that_cannot_be_written() {
             // The reserve first, then nothing.
             let said = (0..30).map(|_| code(&mut client, &insert)).find(|&said| said != 0);
             assert_eq!(said, Some(1467), "{}", kind.name());
-            let since = Instant::now();
             assert_eq!(code(&mut client, &insert), 1467);
-            assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
             assert_eq!(code(&mut client, "INSERT INTO u VALUES(1,1)"), 0, "other SQL flows");
             assert_eq!(rows(&mut client, "SELECT 1"), "1");
             assert!(keeper.is_running(), "{}", keeper.log());
@@ -216,36 +208,27 @@ fn under_lock_tables() {
     let rules = format!("{}[tables.\"l*\"]\ncolumn = \"id\"\ngenerator = \"g\"\n", rules(DB));
     each_with(DB, "", "", &rules, |rig| {
         let mut client = rig.client();
-        let timed = |client: &mut Client, sql: &str| {
-            let begin = Instant::now();
-            let outcomes = client.query(sql).unwrap();
-            (outcomes[0].ok().map_or(u64::from(code_of(&outcomes)), |ok| ok.insert_id), begin.elapsed())
-        };
         client.run("LOCK TABLES t WRITE, u READ");
         // All are new, so that nothing is asked.
-        let (first, took) = timed(&mut client, "INSERT IGNORE INTO t(a) VALUES(1),(2),(3)");
-        assert!(first > 0 && took < Duration::from_millis(900), "{}: {first} {took:?}", rig.name());
+        let first = insert_id(&mut client, "INSERT IGNORE INTO t(a) VALUES(1),(2),(3)");
+        assert!(first > 0, "{}: {first}", rig.name());
         assert_eq!(
             rows(&mut client, "SELECT MIN(id)=LAST_INSERT_ID(), COUNT(*) FROM t"),
             "1,3",
             "{}",
             rig.name()
         );
-        let (unknown, took) = timed(&mut client, "INSERT IGNORE INTO t(a) VALUES(3),(4),(5)");
-        assert!(unknown == 0 && took < Duration::from_secs(3), "{}: {unknown} {took:?}", rig.name());
+        let unknown = insert_id(&mut client, "INSERT IGNORE INTO t(a) VALUES(3),(4),(5)");
+        assert_eq!(unknown, 0, "{}", rig.name());
         assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t WHERE id>0"), "5", "{}", rig.name());
         client.run("UNLOCK TABLES");
         // One that is not bound yet, while which no other can be.
         rig.direct().run("CREATE TABLE l1 (id BIGINT NOT NULL PRIMARY KEY, a INT)");
         client.run("LOCK TABLES l1 WRITE");
-        let begin = Instant::now();
         let said = message(&mut client, "INSERT INTO l1(a) VALUES(1)");
         assert!(said.contains("UNLOCK TABLES"), "{}: {said}", rig.name());
-        assert!(begin.elapsed() < Duration::from_secs(8), "{}: {:?}", rig.name(), begin.elapsed());
         client.run("UNLOCK TABLES");
-        rig.wait_until(Duration::from_secs(8), "it stays refused", || {
-            code(&mut client, "INSERT INTO l1(a) VALUES(1)") == 0
-        });
+        rig.wait_until("it stays refused", || code(&mut client, "INSERT INTO l1(a) VALUES(1)") == 0);
         assert_eq!(rows(&mut client, "SELECT id>0 FROM l1"), "1", "{}", rig.name());
     });
 }

@@ -1,7 +1,6 @@
 //! LOAD DATA into a ruled table: files of the client and of the server, and what goes wrong on the way.
 
 use std::io::Write;
-use std::time::Duration;
 
 use crate::rig::{code, each, insert_id, make, message, pipelined, rows, server};
 use crate::support::raw::{CLIENT_DEPRECATE_EOF, Client, Options};
@@ -93,7 +92,7 @@ fn a_client_that_dies_in_its_file_leaves_nothing() {
         drop(client);
         let left = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id}");
         let what = || format!("{}: the session is gone", rig.name());
-        wait_until(Duration::from_secs(10), what, || rows(&mut direct, &left) == "0");
+        wait_until(what, || rows(&mut direct, &left) == "0");
         let mut client = rig.client();
         assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t"), "0", "{}", rig.name());
         client.local_file = lines(0..10);
@@ -136,7 +135,7 @@ fn triggers_that_the_control_account_cannot_see() {
             client.local_file = b"\\N\t2\n".to_vec();
             client.query(all).unwrap()[0].ok().is_some_and(|ok| ok.affected_rows == 1)
         };
-        wait_until(Duration::from_secs(20), || format!("{}: the grant counts", kind.name()), is_seen);
+        wait_until(|| format!("{}: the grant counts", kind.name()), is_seen);
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use crate::rig::{code, each_with, insert_id, make, rules as one_table, server};
 use crate::support::raw::{Client, Param};
@@ -85,14 +84,9 @@ fn use_it(server: &Server, proxy: &Proxy) {
     direct.run(format!("ALTER TABLE {DB}.auto ADD b INT FIRST"));
     let shows =
         |client: &mut Client| client.query("INSERT INTO auto VALUES(1,NULL,2)").unwrap()[0].ok().is_some();
-    wait_until(
-        Duration::from_secs(20),
-        || format!("the column is not seen: {}", proxy.log()),
-        || shows(&mut client),
-    );
+    wait_until(|| format!("the column is not seen: {}", proxy.log()), || shows(&mut client));
     proxy.write_rules("rules", &rules("[tables.texts]\ncolumn = \"id\"\ngenerator = \"g\"\n"));
     wait_until(
-        Duration::from_secs(20),
         || format!("the rules are not read: {}", proxy.log()),
         || {
             code(&mut client, "INSERT INTO texts(a) VALUES(15)") == 0
@@ -140,9 +134,9 @@ fn a_reload_that_waits_tells_each_second_how_far_it_is() {
         rig.proxy.write_rules("rules", &format!("{}{more}", one_table(db)));
         let has = |text: &str| rig.proxy.log().contains(text);
         let tells = "reading the highest ids of tables: 0 of 1";
-        rig.wait_until(Duration::from_secs(20), "nothing tells how far it is", || has(tells));
+        rig.wait_until("nothing tells how far it is", || has(tells));
         direct.run("UNLOCK TABLES");
-        rig.wait_until(Duration::from_secs(30), "the rules do not act", || has("the files are active"));
+        rig.wait_until("the rules do not act", || has("the files are active"));
         assert!(insert_id(&mut rig.client(), "INSERT INTO v(a) VALUES(1)") > 0, "{}", rig.name());
     });
 }
@@ -179,7 +173,6 @@ fn the_locks_of_more_tables_than_one_connection_has() {
             let _ = direct.query(format!("KILL {id}"));
         }
         wait_until(
-            Duration::from_secs(30),
             || format!("{}: {}", kind.name(), proxy.log()),
             || {
                 connections(&mut direct).iter().filter(|id| !before.contains(*id)).count() > 1

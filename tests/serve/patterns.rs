@@ -319,7 +319,7 @@ fn generators_of_tables_that_are_gone_are_closed() {
         ddl.run(format!("CREATE TABLE patg_2.t {TABLE}"));
         assert_eq!(insert("INSERT INTO patg_2.t(a) VALUES(1)"), 1, "{name}");
         ddl.run("DROP DATABASE patg_2");
-        rig.wait_until(Duration::from_secs(30), "they are closed", || {
+        rig.wait_until("they are closed", || {
             let log = rig.proxy.log();
             let closed =
                 log.lines().filter(|line| line.contains("the generators that were made for them are closed"));

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use crate::fleet::{client, config};
 use crate::patterns::{EACH, TABLE, TIMESTAMPS};
@@ -62,13 +61,11 @@ fn the_store_is_away_when_a_table_is_new() {
             assert!(ids.insert(id), "{name}: {id} again, the {n}-th");
         }
         etcd.signal(0, "CONT");
-        rig.wait_until(Duration::from_secs(20), "the table is served", || {
+        rig.wait_until("the table is served", || {
             attempt(&mut client, "INSERT INTO late(a) VALUES(1)").is_ok()
         });
         assert_eq!(rows(&mut client, "SELECT MIN(id) FROM late WHERE id <> 40"), "41", "{name}");
-        rig.wait_until(Duration::from_secs(20), "the generator goes on", || {
-            rig.proxy.log().contains("goes on above the table's ids")
-        });
+        rig.wait_until("the generator goes on", || rig.proxy.log().contains("goes on above the table's ids"));
         for _ in 0..30 {
             let id = attempt(&mut client, "INSERT INTO native(a) VALUES(1)")
                 .unwrap_or_else(|e| panic!("{name}: {e} after {ids:?}: {}", rig.proxy.log()));

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::rig::{Rig, code, each_with, insert_id, rows};
 use crate::support::raw::{Client, Options};
+use crate::support::wait::NEVER;
 use crate::support::{Proxy, proxy};
 
 /// Rules of `db` with generators `g` (from 1) and `h` (from 1,000,000,001), and these tables.
@@ -144,7 +145,7 @@ fn settings_of_later_sessions() {
         let too_long = format!("INSERT INTO t(a) VALUES(1)/*{}*/", "x".repeat(100_000));
         assert_eq!(code(&mut before, &too_long), 0, "{}: the limits that it began with", rig.name());
         before.quit().unwrap();
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + NEVER;
         let mut after = loop {
             match Client::connect(
                 &rig.proxy.address(),
@@ -167,9 +168,7 @@ fn a_lock_is_given_up_with_its_rule() {
     each_with("reload_lock", "", "", &rules_of_t, |rig| {
         assert_eq!(code(&mut rig.client(), "INSERT INTO t(a) VALUES(1)"), 0);
         rig.change(&rules("reload_lock", "", &[]));
-        rig.wait_until(Duration::from_secs(15), "its lock is not given up", || {
-            rig.proxy.log().contains("its lock is given up")
-        });
+        rig.wait_until("its lock is not given up", || rig.proxy.log().contains("its lock is given up"));
         // Now it is another proxy's.
         let other = Proxy::start(&proxy::config(&rig.server.address()), &[("rules", &rules_of_t)]);
         assert!(
@@ -199,7 +198,7 @@ fn a_lock_that_was_lost_is_given_up_once() {
         direct.run(format!("KILL {holder}"));
         assert_eq!(rows(&mut direct, &format!("SELECT GET_LOCK({},5)", name("u"))), "1", "{}", rig.name());
         let wait = |what: &str, is: &mut dyn FnMut() -> bool| {
-            rig.wait_until(Duration::from_secs(20), what, is);
+            rig.wait_until(what, is);
         };
         wait("lost", &mut || code(&mut client, "INSERT INTO u(a) VALUES(2)") == 1467);
         // That table only, and it is asked for again and again.

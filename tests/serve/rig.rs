@@ -1,7 +1,5 @@
 //! A proxy of a test's own in front of a server that all tests share: each test has a database for itself.
 
-use std::time::Duration;
-
 use crate::support::raw::{Client, MARIADB_STMT_BULK, Options, Outcome, Prepared};
 use crate::support::servers::{ServerOptions, Shared};
 use crate::support::wait::wait_until;
@@ -98,10 +96,10 @@ impl Rig {
         Client::connect(&self.server.address(), &options).unwrap()
     }
 
-    /// Until it is so; fails with `what` and the proxy's log where it is not so in time.
+    /// Until it is so; fails with `what` and the proxy's log where it never is.
     #[track_caller]
-    pub(crate) fn wait_until(&self, deadline: Duration, what: &str, is_so: impl FnMut() -> bool) {
-        wait_until(deadline, || format!("{}: {what}: {}", self.name(), self.proxy.log()), is_so);
+    pub(crate) fn wait_until(&self, what: &str, is_so: impl FnMut() -> bool) {
+        wait_until(|| format!("{}: {what}: {}", self.name(), self.proxy.log()), is_so);
     }
 
     pub(crate) fn name(&self) -> &'static str {

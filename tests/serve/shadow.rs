@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::rig::{Rig, code, code_of, each, each_with, insert_id, make, rows, server};
 use crate::support::raw::{CLIENT_MULTI_STATEMENTS, Client, Options, Outcome, Param};
 use crate::support::tap::{Direction, Log, Tap};
+use crate::support::wait::wait_until;
 use crate::support::{Kind, Proxy, proxy};
 
 const AUTO: &str = "ALTER TABLE t MODIFY id BIGINT NOT NULL AUTO_INCREMENT;";
@@ -74,8 +75,12 @@ fn everything_passes_byte_for_byte_and_is_counted() {
         client.run("PREPARE s FROM 'INSERT INTO t(a) VALUES(90)'");
         assert_eq!(code(&mut client, "EXECUTE s"), 0);
         assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t"), "13", "{}", kind.name());
+        let id = client.connection_id;
         client.quit().unwrap();
-        std::thread::sleep(Duration::from_millis(100));
+        // Then all has passed the taps.
+        let there = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id={id}");
+        let mut direct = server.client();
+        wait_until(|| "the session stays".to_owned(), || rows(&mut direct, &there) == "0");
         let (sent, arrived) = (of_session(&to_proxy.take()), of_session(&to_server.take()));
         assert_eq!(sent.len(), arrived.len(), "{}", kind.name());
         for (sent, arrived) in sent.iter().zip(&arrived) {

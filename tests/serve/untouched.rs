@@ -511,20 +511,12 @@ fn a_client_that_leaves_takes_its_statement_along() {
         let mut holder = rig.direct();
         holder.run("SELECT GET_LOCK('untouched_leaves', 1)");
         let mut waiting = client;
-        waiting.send_query(b"SELECT GET_LOCK('untouched_leaves', 60)").unwrap();
+        waiting.send_query(b"SELECT GET_LOCK('untouched_leaves', 600)").unwrap();
         let waits =
-            "SELECT COUNT(*) FROM information_schema.processlist WHERE INFO LIKE 'SELECT GET_LOCK%60)'";
-        let until = |direct: &mut Client, expect: &str| {
-            for _ in 0..100 {
-                if rows(direct, waits) == expect {
-                    return true;
-                }
-                std::thread::sleep(std::time::Duration::from_millis(100));
-            }
-            false
-        };
-        assert!(until(&mut holder, "1"), "{}: it waits", rig.name());
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE INFO LIKE 'SELECT GET_LOCK%600)'";
+        rig.wait_until("it does not wait", || rows(&mut holder, waits) == "1");
         drop(waiting);
-        assert!(until(&mut holder, "0"), "{}: it still waits for nobody", rig.name());
+        // Its own limit is longer.
+        rig.wait_until("it still waits, for nobody", || rows(&mut holder, waits) == "0");
     });
 }

@@ -13,8 +13,6 @@ use crate::support::{Kind, Proxy, Server, proxy};
 
 const ACTIVE: &str = "rules.watch: the files are active";
 const REFUSED: &str = "rules.watch: nothing is changed";
-/// A changed file is taken up within two looks, a second apart, or is tried again after 10 s; and the time that machines take.
-const DEADLINE: Duration = Duration::from_secs(30);
 /// In which it would have been looked at several times.
 const LOOKS: Duration = Duration::from_millis(4500);
 
@@ -36,7 +34,7 @@ impl Rig {
 
 #[track_caller]
 fn wait_for(proxy: &Proxy, says: impl Fn(&str) -> bool) {
-    wait_until(DEADLINE, || format!("the log does not say it:\n{}", proxy.log()), || says(&proxy.log()));
+    wait_until(|| format!("the log does not say it:\n{}", proxy.log()), || says(&proxy.log()));
 }
 
 /// As a careful program does it: whole, by a rename.

@@ -24,7 +24,7 @@ wait "$pid" 2>/dev/null
 "#;
 
 /// How long a process may take to stand still.
-const STOP_DEADLINE: Duration = Duration::from_secs(10);
+const STOP_DEADLINE: Duration = Duration::from_mins(1);
 
 pub struct Keeper {
     pub pid: u32,

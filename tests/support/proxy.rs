@@ -9,9 +9,9 @@ use super::keeper::Keeper;
 use super::raw::{Client, Compress, Options};
 use super::servers::temporary_folder;
 
-const START_DEADLINE: Duration = Duration::from_secs(20);
+const START_DEADLINE: Duration = Duration::from_mins(1);
 /// Longer than the default `limits.drain_timeout`.
-const STOP_DEADLINE: Duration = Duration::from_secs(40);
+const STOP_DEADLINE: Duration = Duration::from_mins(1);
 
 pub struct Proxy {
     pub port: u16,

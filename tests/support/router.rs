@@ -39,7 +39,7 @@ impl Router {
         line.extend(["--config".to_owned(), dir.join("router.conf").display().to_string()]);
         line.push("--user=root".to_owned());
         let router = Router { keeper: Keeper::start(&dir, &line), port };
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + Duration::from_mins(1);
         while Client::connect(&router.address(), &Options::default()).is_err() {
             assert!(Instant::now() < end && router.keeper.is_running(), "{}", router.keeper.log());
             std::thread::sleep(Duration::from_millis(50));

@@ -14,7 +14,7 @@ use super::raw::{Client, ErrPacket, OkPacket, Outcome, Param, Prepared};
 /// Of one statement.
 const ROWS_MAX: usize = 20;
 
-const QUIET_DEADLINE: Duration = Duration::from_secs(20);
+const QUIET_DEADLINE: Duration = Duration::from_mins(1);
 
 /// A row with a token that only it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

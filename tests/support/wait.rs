@@ -3,12 +3,15 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Asks until it is so; panics with `what` where it is not so in time.
+/// What has not come by then never comes. How soon it comes is no matter of a test that decides: the machine may be busy.
+pub const NEVER: Duration = Duration::from_mins(1);
+
+/// Asks until it is so; panics with `what` where it never is.
 #[track_caller]
-pub fn wait_until(deadline: Duration, what: impl FnOnce() -> String, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + deadline;
+pub fn wait_until(what: impl FnOnce() -> String, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + NEVER;
     while !is_so() {
-        assert!(Instant::now() < end, "not in {deadline:?}: {}", what());
+        assert!(Instant::now() < end, "not in {NEVER:?}: {}", what());
         thread::sleep(Duration::from_millis(20));
     }
 }

@@ -243,7 +243,7 @@ async fn answers(address: &Address) -> bool {
 }
 
 async fn answers_in_time(address: &Address) -> bool {
-    for _ in 0..200 {
+    for _ in 0..1200 {
         if answers(address).await {
             return true;
         }
