@@ -12,4 +12,4 @@ esac
 tests/install.sh promtool
 promtool check rules examples/prometheus-alerts.yml
 promtool test rules tests/alerts/rules.test.yml
-exec cargo test --locked --test e2e alerts:: -- --nocapture
+exec cargo test --locked --test campaigns alerts:: -- --nocapture

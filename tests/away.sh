@@ -24,4 +24,4 @@ while [ $# -gt 0 ]; do
 done
 
 export ROWSTAMP_AWAY_ROUNDS=$rounds ROWSTAMP_AWAY_SECONDS=$seconds
-exec cargo test --release --locked --test e2e away:: -- --test-threads=1
+exec cargo test --release --locked --test campaigns away:: -- --test-threads=1

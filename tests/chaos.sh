@@ -67,7 +67,7 @@ if [[ -z ${ROWSTAMP_BIN:-} ]]; then
     cargo build --release --locked --bin rowstamp
     export ROWSTAMP_BIN=${CARGO_TARGET_DIR:-$PWD/target}/release/rowstamp
 fi
-cargo test --locked --no-run --test e2e
+cargo test --locked --no-run --test campaigns
 ROWSTAMP_CHAOS_OUTSIDE=$(readlink /proc/self/ns/net)
 export ROWSTAMP_CHAOS_OUTSIDE
 
@@ -76,7 +76,7 @@ trap 'rm -f "$log"' EXIT
 status=0
 # shellcheck disable=SC2016 # the inner shell expands it
 "${namespace[@]}" sh -c 'ip link set lo up && exec "$@"' sh \
-    cargo test --locked --offline --test e2e chaos:: 2>&1 | tee "$log" || status=$?
+    cargo test --locked --offline --test campaigns chaos:: 2>&1 | tee "$log" || status=$?
 read -r passed failed skipped < <(awk '
     /^test result: / { passed += $4; failed += $6 }
     /^SKIPPED: / { skipped++ }

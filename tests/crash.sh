@@ -25,4 +25,4 @@ done
 
 export ROWSTAMP_CRASHES=$crashes
 [ -z "$seed" ] || export ROWSTAMP_SEED=$seed
-exec cargo test --release --locked --test e2e crash:: -- --test-threads=1
+exec cargo test --release --locked --test campaigns crash:: -- --test-threads=1

@@ -26,4 +26,4 @@ done
 
 export ROWSTAMP_DRILLS=$times
 [ -z "$seed" ] || export ROWSTAMP_SEED=$seed
-exec cargo test --release --locked --test e2e failover::
+exec cargo test --release --locked --test campaigns failover::

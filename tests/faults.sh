@@ -25,4 +25,4 @@ done
 
 export ROWSTAMP_FAULTS=$faults
 [ -z "$seed" ] || export ROWSTAMP_SEED=$seed
-exec cargo test --release --locked --test e2e faults:: -- --test-threads=1 --nocapture
+exec cargo test --release --locked --test campaigns faults:: -- --test-threads=1 --nocapture

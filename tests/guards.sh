@@ -33,4 +33,4 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 
-exec cargo test --locked --test e2e guards:: -- --nocapture
+exec cargo test --locked --test campaigns guards:: -- --nocapture

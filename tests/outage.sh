@@ -23,4 +23,4 @@ done
 
 tests/install.sh haproxy
 export ROWSTAMP_OUTAGE_SECONDS=$seconds
-exec cargo test --locked --test e2e outage:: -- --nocapture
+exec cargo test --locked --test campaigns outage:: -- --nocapture

@@ -81,7 +81,7 @@ impl Prometheus {
     #[track_caller]
     fn wait_for(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let log = || format!("{what}: raised {:?}\n{}", self.raised(), self.keeper.log());
-        wait_until(DEADLINE, log, &mut is_so);
+        wait_until(log, &mut is_so);
     }
 }
 

@@ -5,7 +5,7 @@
 #   tests/drivers/run.sh --native    straight to the servers, both tables with AUTO_INCREMENT: proves the programs
 #   tests/drivers/run.sh --control   straight to the servers, orders gets its ids from a trigger, so that rows are right and no
 #                                    insert id is reported: PASS is said of a program that notices
-#   --only NAME     one program, by its name in lib/programs.sh (or all those of a language)
+#   --only NAMES    these programs, by their names in lib/programs.sh (or all those of a language), with commas between them
 #   --verbose       print all that the programs print
 #   --trace DIR     keep each program's output and what the server was asked (its general log) in DIR
 #
@@ -23,7 +23,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --native) MODE=native ;;
     --control) MODE=control ;;
-    --only) ONLY=${2:?--only needs a name} && shift ;;
+    --only) ONLY=${2:?--only needs names} && shift ;;
     --verbose) VERBOSE=1 ;;
     --trace) TRACE=$(mkdir -p "${2:?--trace needs a folder}" && cd "$2" && pwd) && shift ;;
     *) sed -n '2,/^set/p' "$0" | grep '^#' >&2; exit 2 ;;
@@ -48,7 +48,7 @@ up() {
 sql() { DB_SOCKET=${SOCKET[$1]} db "${@:2}"; }
 
 chosen() { # chosen NAME LANGUAGE
-  [ -z "$ONLY" ] || [ "$ONLY" = "$1" ] || [ "$ONLY" = "$2" ]
+  [[ -z $ONLY || ,$ONLY, == *",$1,"* || ,$ONLY, == *",$2,"* ]]
 }
 
 LANGUAGES=$(for row in "${PROGRAMS[@]}"; do IFS='|' read -r name language _ <<<"$row"; chosen "$name" "$language" && echo "$language"; done | uniq)

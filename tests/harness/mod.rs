@@ -1,8 +1,16 @@
 //! The harness itself: servers start, are told apart and end; the raw client reads what both servers send.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
 use crate::support::raw::{
     CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS, CLIENT_SESSION_TRACK, Client, Options, Param, Value,
 };
+use crate::support::wait::NEVER;
 use crate::support::{Kind, Server};
 
 #[test]
@@ -43,6 +51,65 @@ fn the_raw_client_speaks_text_and_binary_to_both_servers() {
             client.quit().expect("the server closes");
         }
     }
+}
+
+/// The command lines of those processes that have this folder for their temporary files, by pid.
+fn processes_of(folder: &Path) -> BTreeMap<u32, String> {
+    let wanted = format!("TMPDIR={}", folder.display());
+    let pids = fs::read_dir("/proc").expect("there is /proc").flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    // Those that have ended meanwhile have none.
+    let text = |pid: u32, file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let theirs =
+        pids.filter(|pid| text(*pid, "environ").split(|b| *b == 0).any(|one| one == wanted.as_bytes()));
+    theirs.map(|pid| (pid, String::from_utf8_lossy(&text(pid, "cmdline")).replace('\0', " "))).collect()
+}
+
+/// Until one of them is so: its pid.
+fn wait_for_one(run: &mut Child, folder: &Path, is_it: impl Fn(&str) -> bool) -> u32 {
+    loop {
+        if let Some((pid, _)) = processes_of(folder).into_iter().find(|(_, line)| is_it(line)) {
+            return pid;
+        }
+        assert!(run.try_wait().expect("it is ours").is_none(), "the run ended too early");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut run = Command::new("bash")
+        .args(["tests/run.sh", "--only", "e2e", "harness::a_server_ends"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("TMPDIR", folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("bash starts");
+    wait_for_one(&mut run, folder.path(), |line| line.contains("--datadir") && line.contains("--port"));
+    // Stopped, the tests' program does not end by itself.
+    let program = wait_for_one(&mut run, folder.path(), |line| {
+        line.contains("/deps/e2e-") && !line.contains("timeout")
+    });
+    let signal =
+        |name: &str| Command::new("kill").args([name, &program.to_string()]).status().expect("kill runs");
+    assert!(signal("-STOP").success());
+    run.kill().expect("it runs");
+    run.wait().expect("it is ours");
+    let end = Instant::now() + NEVER;
+    while !processes_of(folder.path()).is_empty() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let left = processes_of(folder.path());
+    if !left.is_empty() {
+        signal("-KILL");
+    }
+    assert!(left.is_empty(), "{left:?}");
+    let entries = fs::read_dir(folder.path()).expect("it is there").flatten();
+    let servers = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"rowstamp-"));
+    assert_eq!(servers.count(), 0, "folders of servers");
 }
 
 #[test]

@@ -36,7 +36,7 @@ use crate::support::{Kind, told};
 use histogram::Histogram;
 
 /// In `cargo test`: over both servers, from a seed that is always the same.
-const STATEMENTS_IN_SHORT: u64 = 4000;
+const STATEMENTS_IN_SHORT: u64 = 1000;
 /// From here on so many statements with each production must have been run.
 const STATEMENTS_IN_LONG: u64 = 200_000;
 const RUN_AT_LEAST: u64 = 500;
