@@ -144,6 +144,8 @@ run_tests() {
     while read -r crate _; do
         [[ ";$(IFS=';'; echo "${LANES[*]}")" == *";$crate "* ]] || FAILED+=("$crate, which is in no lane of tests/run.sh")
     done <"$work/programs"
+    # First, because tests/console uses what they install.
+    run_drivers "${CARGO_TARGET_DIR:-$PWD/target}/debug/rowstamp"
     for lane in "${!LANES[@]}"; do
         setpriv --pdeathsig KILL bash tests/run.sh --lane "$work" "$lane" "$SECONDS" &
         pids+=("$!")
@@ -214,7 +216,6 @@ main() {
     check "mutants fit" tests/mutants.sh --check
     check documentation env RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
     run_tests
-    run_drivers "${CARGO_TARGET_DIR:-$PWD/target}/debug/rowstamp"
     finish
 }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use crate::support::raw::{Client, Options, Outcome};
 use crate::support::servers::announce;
 use crate::support::told::{Batch, Inserts, Row, judge, number, seed};
+use crate::support::wait::NEVER;
 use crate::support::{Kind, Proxy, Server, proxy, told};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -23,11 +24,11 @@ use wire::{DIRECTIONS, Direction, Fault, Harm, Wire};
 
 const RULES: &str = "schema = \"faults\"\n[generators.t]\nkind = \"sequence\"\nbatch = 200\n\
     [tables.t]\ncolumn = \"id\"\ngenerator = \"t\"\n";
-/// The longest that a session may be silent, for whatever reason.
+/// The longest that a session may be silent, for whatever reason, where a wire makes it so.
 const LIMITS: &str = "[limits]\nhandshake_timeout = \"1s\"\nidle_timeout = \"2s\"\nwrite_timeout = \"2s\"\n";
 /// The longest of the limits, and a machine that does other things too.
-const GIVEN_BACK: Duration = Duration::from_secs(10);
-/// A client of ours waits no longer.
+const GIVEN_BACK: Duration = NEVER;
+/// A client of ours waits no longer for what a wire has swallowed.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Of a visit in either direction, more or less.
 const SPAN: u64 = 1000;
@@ -51,13 +52,13 @@ struct Ledger {
 
 impl Bench {
     /// Without TLS to the server a visit's bytes are nearly the same each time.
-    fn start(kind: Kind, tls: &str) -> Option<Bench> {
+    fn start(kind: Kind, tls: &str, limits: &str) -> Option<Bench> {
         let server = Server::start(kind)?;
         server.client().run("CREATE DATABASE faults");
         server.client().run("CREATE TABLE faults.t (token BIGINT NOT NULL, id BIGINT NOT NULL, KEY (id))");
         let to_server = Wire::start(&server.address());
         let config = proxy::config(&to_server.address());
-        let config = config.replace("[backend]\n", &format!("[backend]\ntls.mode = \"{tls}\"\n")) + LIMITS;
+        let config = config.replace("[backend]\n", &format!("[backend]\ntls.mode = \"{tls}\"\n")) + limits;
         let proxy = Proxy::start(&config, &[("faults", RULES)]);
         Some(Bench { server, to_server, proxy, ledger: Ledger::default() })
     }
@@ -96,7 +97,7 @@ impl Bench {
         let mut one = || {
             wire.plan(draw(&mut random));
             let batches = random.gen_range(1..12);
-            visit(&way.address(), &self.ledger, &mut tokens, batches, &mut random)
+            visit((&way.address(), PATIENCE), &self.ledger, &mut tokens, batches, &mut random)
         };
         (0..count).map(|_| u64::from(one().is_err())).sum()
     }
@@ -122,15 +123,16 @@ impl Bench {
     }
 }
 
-/// Logs in by `address` and inserts `batches` of rows; an error of the connection ends it.
+/// Logs in by `address` and inserts `batches` of rows; an error of the connection ends it, and so does an answer that does not come
+/// in time.
 fn visit(
-    address: &str,
+    (address, patience): (&str, Duration),
     ledger: &Ledger,
     tokens: &mut impl Iterator<Item = u64>,
     batches: u32,
     random: &mut StdRng,
 ) -> io::Result<()> {
-    let options = Options { database: Some("faults".to_owned()), timeout: PATIENCE, ..Options::default() };
+    let options = Options { database: Some("faults".to_owned()), timeout: patience, ..Options::default() };
     let mut client = Client::connect(address, &options)?;
     let inserts =
         Inserts::prepare(&mut client, "t")?.map_err(|error| io::Error::other(format!("{error:?}")))?;
@@ -150,11 +152,13 @@ fn visit(
 
 /// A short visit, cut at each byte that it sends and receives, on each side of the proxy.
 fn at_every_byte(kind: Kind) {
-    let Some(bench) = Bench::start(kind, "disabled") else { return };
+    // Without limits of our own: a busy machine may take its time for what comes byte by byte, and every cut is noticed by its end.
+    let Some(bench) = Bench::start(kind, "disabled", "") else { return };
     let to_proxy = Wire::start(&bench.proxy.address());
     let mut random = StdRng::seed_from_u64(1);
     let mut tokens = 1..;
-    let mut one = |random: &mut StdRng| visit(&to_proxy.address(), &bench.ledger, &mut tokens, 1, random);
+    let mut one =
+        |random: &mut StdRng| visit((&to_proxy.address(), NEVER), &bench.ledger, &mut tokens, 1, random);
     one(&mut random).expect("nothing is wrong with this one");
     let at_rest = bench.files_at_rest();
     let mut cuts = 0;
@@ -194,7 +198,7 @@ fn at_every_byte_on_mysql9() {
 
 /// What the proxy asks the server in front of the first statement is never answered, and the client does not wait.
 fn gone_while_held(kind: Kind) {
-    let Some(bench) = Bench::start(kind, "disabled") else { return };
+    let Some(bench) = Bench::start(kind, "disabled", LIMITS) else { return };
     let options = Options { database: Some("faults".to_owned()), ..Options::default() };
     let connect = || Client::connect(&bench.proxy.address(), &options).expect("root logs in");
     let insert = b"INSERT INTO t (token) VALUES (1)";
@@ -238,14 +242,15 @@ fn draw(random: &mut StdRng) -> Fault {
 
 /// Many visitors at once, each of whose visits meets a fault: half of them on the clients' side, and then half on the server's.
 fn random_faults(kind: Kind) {
-    let Some(bench) = Bench::start(kind, "preferred") else { return };
+    let Some(bench) = Bench::start(kind, "preferred", LIMITS) else { return };
     let (faults, seed) = (number("ROWSTAMP_FAULTS").unwrap_or(100_u64), seed());
     announce(&format!("faults: {} seed {seed} (ROWSTAMP_SEED repeats it)", kind.name()));
     let begun = Instant::now();
     let mut tokens = 1 << 50..;
     let mut undisturbed = || {
         let mut random = StdRng::seed_from_u64(seed);
-        visit(&bench.proxy.address(), &bench.ledger, &mut tokens, 3, &mut random).expect("nothing is wrong");
+        visit((&bench.proxy.address(), NEVER), &bench.ledger, &mut tokens, 3, &mut random)
+            .expect("nothing is wrong");
     };
     undisturbed();
     let at_rest = bench.files_at_rest();

@@ -12,6 +12,7 @@ use crate::rig::{make, rows, rules, server};
 use crate::support::machine::announce;
 use crate::support::raw::{Client, Options, Outcome};
 use crate::support::told;
+use crate::support::wait::wait_until;
 use crate::support::{Kind, Proxy, proxy};
 
 const WRITERS: u64 = 6;
@@ -54,7 +55,8 @@ fn transactions_outlive_a_sigterm() {
                 proxy.restart();
                 proxy.address().clone_into(&mut address.lock().unwrap());
             }
-            thread::sleep(Duration::from_millis(200));
+            let committed = || tally.committed.load(Ordering::SeqCst);
+            wait_until(|| "nothing is written".to_owned(), || committed() > drains);
             tally.stop.store(true, Ordering::SeqCst);
         });
         let broken = tally.broken.lock().unwrap();
@@ -68,7 +70,7 @@ fn transactions_outlive_a_sigterm() {
             "drains: {}: {drains} SIGTERMs, {committed} transactions, {ended} connections ended between them",
             kind.name()
         ));
-        assert!(committed > drains && ended > 0, "nothing was tried");
+        assert!(ended > 0, "no connection ended between transactions");
         direct.run(format!("DROP DATABASE {db}"));
     }
 }

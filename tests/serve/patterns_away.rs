@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::ScopedJoinHandle;
 
 use crate::fleet::{client, config};
 use crate::patterns::{EACH, TABLE, TIMESTAMPS};
@@ -126,10 +127,10 @@ fn two_proxies_meet_new_tables_at_once() {
 fn the_rules_change_while_generators_are_made() {
     let keys = |batch: u32| EACH.to_owned() + &format!("batch = {batch}\n");
     each_with("patd_1", "", "", &rules("patd_*", &keys(10)), |rig| {
-        let stop = AtomicBool::new(false);
+        let (stop, made) = (AtomicBool::new(false), AtomicU32::new(0));
         let writers = std::thread::scope(|scope| {
             let writers = [0, 1].map(|writer| {
-                let (rig, stop) = (&*rig, &stop);
+                let (rig, stop, made) = (&*rig, &stop, &made);
                 scope.spawn(move || {
                     let (mut client, mut tables) = (rig.client(), 0);
                     while !stop.load(Ordering::Relaxed) {
@@ -142,18 +143,25 @@ fn the_rules_change_while_generators_are_made() {
                             assert!(id >= expect, "{}: {table}: {id}", rig.name());
                         }
                         tables += 1;
+                        made.fetch_add(1, Ordering::Relaxed);
                     }
                     tables
                 })
             });
             let _stops = Stop(&stop);
-            for nth in 0..30 {
+            let mut nth = 0;
+            while nth < 30 || made.load(Ordering::Relaxed) < 20 {
+                assert!(
+                    !writers.iter().any(ScopedJoinHandle::is_finished),
+                    "{}: a writer has ended",
+                    rig.name()
+                );
                 rig.change(&rules("patd_*", &keys(11 + nth % 2)));
+                nth += 1;
             }
             stop.store(true, Ordering::Relaxed);
             writers.map(|writer| writer.join().unwrap())
         });
-        assert!(writers.iter().sum::<u32>() > 10, "{}: {writers:?} tables are few", rig.name());
         // Under the last rules all of them go on.
         let mut client = rig.client();
         for n in 0..writers[0] {
