@@ -11,15 +11,20 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import get
 import mysqltest
 from client import Client
 from compare import Run, Side
-from machine import SID_ROOT, accepts, drop_folder, free_port, run_folder, say, spawn, stop, wait_for
+from machine import SID_ROOT, Missing, accepts, drop_folder, free_port, run_folder, say, spawn, stop, wait_for
 from segments import segments
 from ways import CONTROL, CONTROL_PASSWORD, Server, certificates, rowstamp_binary, rowstamp_config
 
 HERE = Path(__file__).parent
 HOMES = {"mariadb": Path("/usr/share/mysql/mysql-test"), "mysql": SID_ROOT / "usr/lib/mysql-test"}
+INSTALL = {
+    "mariadb": lambda: get.debian("mariadb-test", "mariadb-test-data", "mariadb-server"),
+    "mysql": lambda: get.sid("mysql-testsuite"),
+}
 PLACES = {
     "mariadb": "main suite/innodb/t suite/innodb_gis/t suite/json suite/gcol/t suite/vcol/t suite/maria suite/heap suite/parts/t suite/period/t "
     "suite/engines/iuds/t suite/engines/funcs/t suite/funcs_1/t suite/compat/oracle/t suite/plugins/t plugin/type_inet plugin/type_uuid suite/jp/t",
@@ -191,8 +196,10 @@ def main():
     results = multiprocessing.Queue()
     running, skipped = 0, 0
     for kind in kinds:
-        if not (HOMES[kind] / "include").is_dir():
-            print(f"SKIPPED: {kind}'s tests are not on this machine: {HOMES[kind]} (tests/suites/README.md)")
+        try:
+            INSTALL[kind]()
+        except Missing as missing:
+            print(f"SKIPPED: {kind}'s statements: {missing}")
             skipped += 1
             continue
         multiprocessing.Process(target=run_server, args=(kind, options, results)).start()
@@ -229,6 +236,8 @@ def main():
         skipped += refused
     if options.full and running == len(HOMES):
         for entry in set(entries) - used:
+            if entry[3].startswith("by chance: "):
+                continue
             print(f"declared.txt excuses nothing by this line, remove it: {' | '.join((entry[0], entry[1], entry[2].pattern, entry[3]))}")
             failed += 1
     print(f"{passed} passed, {failed} failed, {skipped} skipped")

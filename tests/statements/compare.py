@@ -141,7 +141,8 @@ class Run:
         (ids, rows), (other_ids, other_rows) = parted(self.native, one.rows), parted(self.proxied, other.rows)
         if rows != other_rows:
             at = next((i for i, (a, b) in enumerate(zip(rows, other_rows)) if a != b), min(len(rows), len(other_rows)))
-            shown = [str(all_rows[at])[:150] if at < len(all_rows) else "none" for all_rows in (rows, other_rows)]
+            both = (ids, rows), (other_ids, other_rows)
+            shown = [f"{all_ids[at]} {all_rows[at]}"[:150] if at < len(all_rows) else "none" for all_ids, all_rows in both]
             return self.find("rows", f"{len(rows)} and {len(other_rows)}; natively {shown[0]}, through the proxy {shown[1]}", statement)
         if table in self.apart:
             return True
