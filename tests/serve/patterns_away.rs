@@ -9,7 +9,7 @@ use std::thread::ScopedJoinHandle;
 use crate::fleet::{client, config};
 use crate::patterns::{EACH, TABLE, TIMESTAMPS};
 use crate::reload::Stop;
-use crate::rig::{Rig, each_with, insert_id, make, message, rows, server};
+use crate::rig::{Rig, WAITS_FOR_IDS, each_with, insert_id, make, message, rows, server};
 use crate::support::etcd::{Etcd, Version};
 use crate::support::raw::Client;
 use crate::support::{Kind, Proxy};
@@ -126,7 +126,7 @@ fn two_proxies_meet_new_tables_at_once() {
 #[test]
 fn the_rules_change_while_generators_are_made() {
     let keys = |batch: u32| EACH.to_owned() + &format!("batch = {batch}\n");
-    each_with("patd_1", "", "", &rules("patd_*", &keys(10)), |rig| {
+    each_with("patd_1", "", WAITS_FOR_IDS, &rules("patd_*", &keys(10)), |rig| {
         let (stop, made) = (AtomicBool::new(false), AtomicU32::new(0));
         let writers = std::thread::scope(|scope| {
             let writers = [0, 1].map(|writer| {
