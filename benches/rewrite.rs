@@ -84,6 +84,7 @@ fn run(
     let view = PlanContext {
         dialect,
         multi_statements,
+        insert_id_is_set: false,
         default_schema: Some("shop"),
         any_rules: true,
         tables: &tables,

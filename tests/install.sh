@@ -53,6 +53,7 @@ kill procps
 mariadbd mariadb-server-core
 mariadb-install-db mariadb-server-core
 mariadb mariadb-client-core
+mariadb-binlog mariadb-client
 my_print_defaults mariadb-client-core
 etcd etcd-server
 etcdctl etcd-client

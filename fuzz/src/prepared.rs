@@ -37,6 +37,7 @@ pub fn check(data: &[u8]) {
     let view = PlanContext {
         dialect: &dialect,
         multi_statements: flags & 1 == 1,
+        insert_id_is_set: false,
         default_schema: Some("shop"),
         any_rules: true,
         tables: &tables,

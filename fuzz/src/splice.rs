@@ -30,6 +30,7 @@ pub fn check(data: &[u8]) {
     let view = PlanContext {
         dialect: &dialect,
         multi_statements,
+        insert_id_is_set: false,
         default_schema: (flags & 4 == 0).then_some("shop"),
         any_rules,
         tables: &tables,

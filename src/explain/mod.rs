@@ -116,6 +116,7 @@ impl Explained {
         let view = PlanContext {
             dialect,
             multi_statements: true,
+            insert_id_is_set: false,
             default_schema: Some(database.unwrap_or(NO_DATABASE)),
             any_rules: !tables.rules.is_empty(),
             tables: &lookup,

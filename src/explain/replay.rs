@@ -232,6 +232,7 @@ impl<'a> Replay<'a> {
         let view = PlanContext {
             dialect: &connection.dialect,
             multi_statements: protocol == Protocol::Text,
+            insert_id_is_set: false,
             default_schema: match &connection.database {
                 Database::Unknown => Some(NO_DATABASE),
                 Database::None => None,

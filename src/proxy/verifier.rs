@@ -151,6 +151,7 @@ mod tests {
         let view = PlanContext {
             dialect: &dialect,
             multi_statements: false,
+            insert_id_is_set: false,
             default_schema: Some("shop"),
             any_rules: true,
             tables: &|_, _| Lookup::Ruled(target.clone()),

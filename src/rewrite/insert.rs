@@ -415,6 +415,7 @@ impl<'a> Draft<'a> {
             id_params: self.id_params,
             first_variable: None,
             is_named: false,
+            is_executed: false,
         }
     }
 }

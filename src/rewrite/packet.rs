@@ -425,7 +425,7 @@ impl Walk<'_> {
             Ok((plan, semicolon)) => {
                 if plan.stage.is_some() {
                     Self::check_stage(&plan, place)?;
-                    self.alone(&ahead)?;
+                    self.alone(ahead.position())?;
                 }
                 if semicolon && !self.several && !is_end(&mut ahead) {
                     return Err(Box::new(self.unreadable(start, "something follows its semicolon")));

@@ -47,6 +47,8 @@ pub struct PlanContext<'a> {
     /// CLIENT_MULTI_STATEMENTS or COM_SET_OPTION.
     pub multi_statements: bool,
     pub default_schema: Option<&'a str>,
+    /// The client may have set `insert_id`, which an INSERT uses up.
+    pub insert_id_is_set: bool,
     /// Whether there is any rule at all: without one nothing is ever refused.
     pub any_rules: bool,
     /// By schema and table, as the statement spells them; letter case is the callee's business.
@@ -168,6 +170,8 @@ pub struct InsertPlan {
     pub(super) first_variable: Option<u32>,
     /// PREPARE: ids are taken when it is executed.
     pub is_named: bool,
+    /// EXECUTE or EXECUTE IMMEDIATE: the server has another text of it, or is given the text of an expression's value.
+    pub is_executed: bool,
 }
 
 /// The id of a statement's last row. Where no id is generated, the server reports that one, if the
@@ -256,6 +260,17 @@ impl Plan {
     /// The INSERT ... SELECT, which is the packet's only statement then.
     pub fn staged(&self) -> Option<(&InsertPlan, &Stage)> {
         self.inserts.iter().find_map(|insert| Some((insert, insert.stage.as_deref()?)))
+    }
+
+    /// Whether the server may number its rows as `insert_id` says: a single INSERT that runs as it is written, whose
+    /// highest id is known beforehand or not by way of a stage either.
+    pub fn may_pass(&self) -> bool {
+        let [insert] = &*self.inserts else { return false };
+        let is_written = match &insert.stage {
+            None => !insert.is_named && !insert.is_executed,
+            Some(stage) => stage.named.is_none() && insert.new_rows != NewRows::All,
+        };
+        self.settled.is_empty() && is_written && insert.target.keeps_auto_increment()
     }
 
     /// Whether the text must be changed at all: it need not where the client wrote every id itself.

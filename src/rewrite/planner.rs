@@ -30,6 +30,7 @@ pub fn inserts_into(text: &[u8], dialect: &Dialect, database: Option<&str>) -> I
     let context = PlanContext {
         dialect,
         multi_statements: false,
+        insert_id_is_set: false,
         default_schema: database,
         any_rules: true,
         tables: &|_, _| Lookup::NotRuled,

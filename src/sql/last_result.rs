@@ -99,6 +99,12 @@ pub fn may_read_insert_id(text: &[u8]) -> bool {
     ) && !is_bound_to_the_last.iter().any(|word| has(word))
 }
 
+/// Whether a statement ends the transaction. MySQL, told by GTID_NEXT which transaction it is, drops no temporary table after it.
+pub fn ends_transaction(text: &[u8]) -> bool {
+    let text = text.get(..GLANCE_BYTES_MAX).unwrap_or(text).to_ascii_lowercase();
+    matches!(first_word(&text), b"commit" | b"rollback" | b"begin" | b"start")
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Shown, may_read_insert_id, reads_counts, shows_warnings};

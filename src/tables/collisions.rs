@@ -1,6 +1,6 @@
 //! Ids in a table that its generator does not know of. Somebody inserts past Rowstamp, or the server
-//! has numbered rows itself (`unavailable = "native"`, `rewrite.on_doubt = "forward"`). The generator
-//! goes on above them.
+//! has numbered rows itself (`unavailable = "native"`, `rewrite.on_doubt = "forward"`, `insert_id`). The
+//! generator goes on above them.
 
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,8 +75,8 @@ impl InForce {
             tracing::warn!(
                 table = format!("{}.{}", target.rule.schema, target.table),
                 generator = %target.rule.generator,
-                "the server numbers rows of the table by its AUTO_INCREMENT: there are no ids (unavailable = \"native\"), or a statement \
-                 cannot be rewritten (rewrite.on_doubt = \"forward\")"
+                "the server numbers rows of the table by its AUTO_INCREMENT: there are no ids (unavailable = \"native\"), a statement cannot be \
+                 rewritten (rewrite.on_doubt = \"forward\"), or the client has set insert_id"
             );
         }
     }

@@ -268,6 +268,7 @@ impl Judge {
         let view = PlanContext {
             dialect: &dialect,
             multi_statements: false,
+            insert_id_is_set: false,
             default_schema: Some("oracle"),
             any_rules: true,
             tables: &|_, table| {

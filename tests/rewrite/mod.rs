@@ -199,6 +199,7 @@ impl Setting {
         let view = PlanContext {
             dialect: &self.dialect,
             multi_statements: self.several,
+            insert_id_is_set: false,
             default_schema: self.schema.as_deref(),
             any_rules: true,
             tables: &tables,

@@ -49,6 +49,7 @@ mod refused;
 mod refused_logins;
 mod reload;
 mod remembered;
+mod replay;
 mod reprepared;
 mod rig;
 mod rights;

@@ -1,5 +1,8 @@
 //! The server's answer to a question of the proxy's.
 
+use crate::mysql::reader::Reader;
+use crate::text_query::unhex;
+
 /// What the server has answered to a question.
 #[derive(Debug)]
 pub(in crate::proxy) struct Answer {
@@ -30,3 +33,10 @@ pub(in crate::proxy) struct ServerError {
 
 /// How a question came out.
 pub(in crate::proxy) type Answered = Result<Answer, ServerError>;
+
+/// The text in a row's only column, which came as hexadecimal digits; zero bytes of UTF-16 are
+/// passed over.
+pub(in crate::proxy) fn text_of(row: &[u8]) -> Option<String> {
+    let digits = Reader::new(row).lenenc_bytes("an answer of ours").ok()?;
+    unhex(digits)
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::ids::range::block::{IdBlock, Spacing};
 use crate::mysql::ok::{Filled, OkPacket};
+use crate::proxy::known::set_id::SetId;
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, LastId, NewRows};
@@ -43,6 +44,8 @@ pub(in crate::proxy) struct InsertReply {
     tables: Arc<Tables>,
     /// Until when it may be sent, as far as was known when its ids were taken.
     send_by: SendBy,
+    /// Whether the client says by `insert_id` which ids it takes.
+    set_id: SetId,
 }
 
 /// What differs in a bulk execution of several sets. A wrapper acts for each, and so shows the last
@@ -134,7 +137,7 @@ impl InsertReply {
     /// Which of the ids the server names as a duplicate, in whatever language: the first thing between quotes is
     /// the key's value, its parts by dashes.
     pub(in crate::proxy) fn collided(&self, error: &str) -> Option<u64> {
-        let ids = self.ids?;
+        let ids = self.ids.filter(|_| !self.is_said())?;
         let value = error.split('\'').nth(1)?;
         let mut numbers = value.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok());
         numbers.find(|id| (ids.first..=ids.last).contains(id))
@@ -166,7 +169,17 @@ impl InsertReply {
             filled: None,
             tables,
             send_by,
+            set_id: SetId::Unset,
         }
+    }
+
+    /// As it came to its ids.
+    pub(in crate::proxy) fn by(self, set_id: SetId) -> Self {
+        InsertReply { set_id, ..self }
+    }
+
+    pub(in crate::proxy) fn is_said(&self) -> bool {
+        self.ids.is_some() && matches!(self.set_id, SetId::Taken(_))
     }
 
     /// The same of an execution with so many sets of parameters; of one it is an execution as any

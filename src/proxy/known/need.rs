@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::set_id::NextIds;
 use crate::proxy::known::statements::Kept;
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{self, InsertPlan, Lookup, Unreadable};
@@ -31,8 +32,9 @@ pub(in crate::proxy) enum Need {
     Sequences(Arc<Tables>),
     /// Whether the server has a function of this name, which a call would be.
     Function(&'static str),
-    /// Whether the server is still to generate the id that the client has set.
-    SetId,
+    /// `insert_id`, where it is still set. The proxy takes it from the server for this table; `None`: the server
+    /// uses it.
+    SetId { taken_for: Option<Arc<Target>> },
     /// Whether the session's user may insert into this.
     Right(Arc<Target>),
     /// So many ids, which are not at hand.
@@ -118,6 +120,8 @@ pub(in crate::proxy) struct Supplied {
     ids: Vec<(Arc<Tables>, Arc<Target>, IdBlock)>,
     /// Keeps ids that the client wrote from being issued while others are waited for.
     explicit: Vec<Explicit>,
+    /// `insert_id`, which the server is to use for it.
+    pub(in crate::proxy) next_ids: Option<NextIds>,
     /// Why there are no ids for it: the server is to number its rows.
     pub(in crate::proxy) without_ids: Option<String>,
 }

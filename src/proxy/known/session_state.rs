@@ -14,6 +14,7 @@ use crate::proxy::known::drawn::DrawnBefore;
 use crate::proxy::known::moves::{DefaultDatabase, UnseenMoves};
 use crate::proxy::known::owed_insert_id::OwedInsertId;
 use crate::proxy::known::prepared_unseen::PreparedUnseen;
+use crate::proxy::known::set_id::SetId;
 use crate::proxy::known::sql_prepared::SqlPrepared;
 use crate::proxy::known::temporary::{Masked, TemporaryTables};
 use crate::proxy::known::tracking::Own;
@@ -55,9 +56,7 @@ pub(in crate::proxy) struct SessionState {
     pub(in crate::proxy) stage: Option<Vec<u8>>,
     /// Of the last statement, where the server does not show them all.
     pub(in crate::proxy) warned: Option<Box<Warned>>,
-    /// The client has set `insert_id`, the id that the server generates next. An INSERT may have
-    /// used it since.
-    pub(in crate::proxy) may_have_set_id: bool,
+    pub(in crate::proxy) set_id: SetId,
     pub(in crate::proxy) drawn: DrawnBefore,
 }
 
@@ -142,7 +141,7 @@ impl SessionState {
             owed_insert_id: None,
             stage: None,
             warned: None,
-            may_have_set_id: false,
+            set_id: SetId::Unset,
             drawn: DrawnBefore::default(),
         }
     }
@@ -292,7 +291,7 @@ impl SessionState {
         self.owed_insert_id = None;
         self.stage = None;
         self.warned = None;
-        self.may_have_set_id = false;
+        self.set_id = SetId::Unset;
         self.drawn = DrawnBefore::default();
         self.temporary = TemporaryTables::default();
         self.sql_prepared = SqlPrepared::default();
@@ -345,7 +344,7 @@ impl SessionState {
             return;
         }
         if let Some((state, found, has_set_id)) = row.and_then(|row| self.parse_state(row)) {
-            self.may_have_set_id = has_set_id;
+            self.set_id.read(has_set_id);
             if !found.state_change && matches!(self.knowledge, Knowledge::AskedAgain) {
                 self.temporary.unsure();
             }
@@ -457,7 +456,9 @@ impl SessionState {
         if effects.tracking {
             self.knowledge = Knowledge::Forgotten;
         }
-        self.may_have_set_id |= effects.insert_id;
+        if effects.insert_id {
+            self.set_id = SetId::MayBeSet;
+        }
         if effects.routine {
             self.doubt_state();
         }
@@ -495,6 +496,6 @@ const NEWER_IDS_MAX: usize = 16;
 
 /// Whether `HEX(@@insert_id)`, in whatever character set, is of another number than zero. Zero says
 /// that the server generates the next id as ever.
-pub(in crate::proxy) fn is_set_id(digits: &[u8]) -> bool {
+fn is_set_id(digits: &[u8]) -> bool {
     digits.iter().any(|digit| matches!(digit, b'1'..=b'9' | b'A'..=b'F'))
 }

@@ -12,8 +12,8 @@ use crate::proxy::relay::{Relay, Step};
 use crate::sql::draws::may_be_in;
 use crate::sql::glance::{Glance, glance, has_word};
 use crate::sql::last_result::{
-    CALC_FOUND_ROWS, GLANCE_BYTES_MAX, first_word, may_read_insert_id, names_insert_id, reads_counts,
-    shows_warnings,
+    CALC_FOUND_ROWS, GLANCE_BYTES_MAX, ends_transaction, first_word, may_read_insert_id, names_insert_id,
+    reads_counts, shows_warnings,
 };
 
 /// Bytes in which a statement's first word and a SELECT's options stand.
@@ -169,7 +169,9 @@ impl Relay {
                 Ok(text) if owes && !may_read_insert_id(text) && names_insert_id(text) => {
                     return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
                 }
-                Ok(text) => may_read_insert_id(text),
+                Ok(text) => {
+                    may_read_insert_id(text) || self.session.stage.is_some() && ends_transaction(text)
+                }
                 Err(step) => return Some(step),
             },
             Command::StmtExecute => {

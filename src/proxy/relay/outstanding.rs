@@ -209,6 +209,8 @@ impl Forward {
 pub(in crate::proxy) enum Purpose {
     /// `SET last_insert_id`, on behalf of an INSERT whose ids were literals.
     LastInsertId,
+    /// `SET insert_id` is the server's again.
+    SetId,
     /// The temporary table of an INSERT ... SELECT goes.
     DropStage,
     /// Session tracking is switched on.

@@ -103,7 +103,21 @@ impl Relay {
                     "the temporary table of an INSERT ... SELECT could not be dropped"
                 );
             }
-            (Purpose::LastInsertId | Purpose::DropStage | Purpose::Track | Purpose::Untrack, None)
+            (Purpose::SetId, Some((code, text))) => {
+                tracing::warn!(
+                    code,
+                    text,
+                    "insert_id could not be set again after a statement that was refused"
+                );
+            }
+            (
+                Purpose::LastInsertId
+                | Purpose::SetId
+                | Purpose::DropStage
+                | Purpose::Track
+                | Purpose::Untrack,
+                None,
+            )
             | (Purpose::DropLongData | Purpose::Asked, _) => {}
         }
     }

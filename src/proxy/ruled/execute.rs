@@ -11,9 +11,9 @@ use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::packets_of;
 use crate::mysql::reader::Malformed;
-use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::inserts::{Ids, InsertReply};
 use crate::proxy::known::need::{Need, Supplied, Unsent};
+use crate::proxy::known::set_id::SetId;
 use crate::proxy::known::statements::Kept;
 use crate::proxy::relay::outstanding::{Note, Purpose};
 use crate::proxy::relay::{Arrived, Ready};
@@ -113,6 +113,7 @@ impl Session {
         if note.inserts().iter().any(InsertReply::sets_insert_id) {
             self.relay.session.owed_insert_id = None;
         }
+        self.spend_set_id(note.inserts());
         let statement = arrived.statement.and_then(|id| self.relay.statements.get(id));
         self.audit_source(statement.map(|statement| &*statement.kept.source), note.inserts());
         self.audit_drawn();
@@ -204,11 +205,13 @@ impl Session {
         })?;
         let kept = self.kept_now(tables, id, supplied)?;
         if kept.is_staged() {
-            return match self.relay.session.may_have_set_id {
+            return match (self.relay.session.set_id, &kept.prepared) {
                 // As MariaDB answers, which takes rows of values only.
                 _ if is_bulk && kept.is_of_query() => Err(Refusal::UnsupportedPrepared.into()),
-                true => Err(Need::SetId.into()),
-                false => Ok(Filled::Stage(kept)),
+                (SetId::MayBeSet, Some(prepared)) => {
+                    Err(Need::SetId { taken_for: Some(prepared.insert.target.clone()) }.into())
+                }
+                _ => Ok(Filled::Stage(kept)),
             };
         }
         let with_attributes = self.relay.has_attributes();
@@ -287,14 +290,14 @@ impl Session {
         if let Some(why) = insert.too_many_rows(insert.rows.saturating_mul(sets), ids) {
             return Err(refused(why).into());
         }
-        if ids > 0 && self.relay.session.may_have_set_id {
-            return Err(Need::SetId.into());
-        }
         let target = &insert.target;
-        let explicit = Explicit::expect(tables, target, 0, explicit);
+        if ids > 0 && self.relay.session.set_id == SetId::MayBeSet {
+            return Err(Need::SetId { taken_for: Some(target.clone()) }.into());
+        }
+        let explicit = self.expect(tables, (insert, target), (ids, explicit), false)?;
         let range = match ids {
             0 => None,
-            ids => match self.take(tables, target, ids, supplied) {
+            ids => match self.take_ids(tables, target, ids, supplied) {
                 Ok(range) => Some(range),
                 Err(unsent) => {
                     supplied.keep_expecting(explicit);
@@ -306,7 +309,9 @@ impl Session {
         let tells = range.is_some() || insert.style == Style::OdkuLiteral || insert.tells_written(last);
         let reply = tells.then(|| {
             let (ids, found_rows) = (range.as_ref().map(Ids::from), self.relay.found_rows());
-            InsertReply::new((insert, last), ids, found_rows, tables.clone()).in_bulk(sets)
+            InsertReply::new((insert, last), ids, found_rows, tables.clone())
+                .in_bulk(sets)
+                .by(self.relay.session.set_id)
         });
         let (inserts, explicit) = (reply.into_iter().collect(), explicit.into_iter().collect());
         Ok((range, Note::statements(inserts, explicit, Effects::default())))

@@ -204,6 +204,7 @@ impl Session {
             &plan::PlanContext {
                 dialect,
                 multi_statements: session.multi_statements && protocol == Protocol::Text,
+                insert_id_is_set: false,
                 default_schema: database,
                 any_rules: true,
                 tables: &lookup,

@@ -13,12 +13,12 @@ mod warnings;
 use std::sync::Arc;
 
 use self::prepared::Part;
-use self::told::{lost, not_answered, text_of, too_many, with_table_name};
+use self::told::{lost, not_answered, too_many, with_table_name};
 use crate::ids::range::block::IdBlock;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::ok::{self, Form, Loaded, OkPacket, status};
-use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::answered::text_of;
 use crate::proxy::known::inserts::{Ids, InsertReply};
 use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::known::warned::Warned;
@@ -104,6 +104,7 @@ impl Session {
             }
             Err(Stop::Failed(error)) => self.relay.answer_with(&error, packets),
         }
+        self.give_set_id_back();
         Ok(self.decided())
     }
 
@@ -227,8 +228,10 @@ impl Session {
         let last = brought.last.filter(|_| is_told).map_or(insert.last, LastId::Written);
         let (ours, payload, inserts, explicit, effects) = loop {
             let (tables, target) = self.target_now(&insert.target).await?;
-            let explicit = brought.highest.and_then(|id| Explicit::expect(&tables, &target, 0, &[id]));
-            let (range, natively) = match u32::try_from(numbering.ids).map_err(|_| too_many())? {
+            let ids = u32::try_from(numbering.ids).map_err(|_| too_many())?;
+            let written = brought.highest.as_slice();
+            let explicit = self.expect(&tables, (insert, &target), (ids, written), true)?;
+            let (range, natively) = match ids {
                 0 => (None, false),
                 ids => match self.ids_for_stage(&tables, &target, ids).await? {
                     StageIds::Taken(range) => (Some(range), false),
@@ -237,7 +240,8 @@ impl Session {
                 },
             };
             numbering.first = (!natively).then(|| range.as_ref().map_or(0, IdBlock::first));
-            let text = stage.store(job.text, &numbering, &target.spacing);
+            let spacing = range.as_ref().map_or(target.spacing, IdBlock::spacing);
+            let text = stage.store(job.text, &numbering, &spacing);
             // What it answers with may be rows, which are an execution's. MySQL warns of VALUES() when
             // it is prepared, and no more.
             let differs =
@@ -252,7 +256,7 @@ impl Session {
             };
             let ids = range.as_ref().map(Ids::from);
             let reply = InsertReply::new((insert, last), ids, found_rows, tables.clone());
-            let reply = reply.staged(target, (rows, warnings, told));
+            let reply = reply.staged(target, (rows, warnings, told)).by(self.relay.session.set_id);
             self.until(|relay| relay.up.is_clear()).await?;
             // Asked when all is ready to be sent, as of every statement.
             let drawn = self.drawn_unguarded();
@@ -276,6 +280,7 @@ impl Session {
             Task::Text { .. } => self.audit(Some(job.text), &inserts),
         }
         self.audit_drawn();
+        self.spend_set_id(&inserts);
         if rows > 0 {
             // The stage has counted its rows there.
             let sql = format!("SET last_insert_id={}", facts.last_insert_id);
@@ -341,7 +346,7 @@ impl Session {
     ) -> Result<StageIds, Stop> {
         self.until(|relay| relay.up.is_clear()).await?;
         let mut supplied = std::mem::take(&mut self.supplied);
-        let taken = self.take(tables, target, ids, &mut supplied);
+        let taken = self.take_ids(tables, target, ids, &mut supplied);
         self.supplied = supplied;
         match taken {
             Ok(range) => Ok(StageIds::Taken(range)),

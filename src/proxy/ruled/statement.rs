@@ -12,9 +12,9 @@ use crate::mysql::attributes::text_at;
 use crate::mysql::command::{Command, command_payload};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, payload_of};
-use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::inserts::{Ids, InsertReply, Smallest, SmallestId};
 use crate::proxy::known::need::{Need, Shown, Supplied, Unsent};
+use crate::proxy::known::set_id::SetId;
 use crate::proxy::known::statements::{Kept, Source};
 use crate::proxy::known::temporary::Masked;
 use crate::proxy::relay::Arrived;
@@ -26,7 +26,7 @@ use crate::proxy::session::{Going, Question, Session};
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::target::Target;
-use crate::rewrite::plan::{self, InsertPlan, Lookup, Plan, Planned, Protocol};
+use crate::rewrite::plan::{self, Lookup, Plan, Planned, Protocol};
 use crate::rewrite::planner;
 use crate::rewrite::prepare::PreparedInsert;
 use crate::rewrite::verify::Written;
@@ -212,16 +212,15 @@ impl Session {
             Planned::Unreadable(unreadable) | Planned::Stale { unreadable, .. } => {
                 Err(Unsent::Unreadable(Shown::new(unreadable, text)))
             }
-            Planned::Rewrite(plan)
-                if protocol == Protocol::Text
-                    && session.may_have_set_id
-                    && plan.inserts.iter().any(InsertPlan::may_take_ids) =>
-            {
-                Err(Need::SetId.into())
-            }
             Planned::Rewrite(plan) => {
                 // The server judges any other text that is being prepared before it is executed.
                 let takes_now = protocol == Protocol::Text;
+                if let Some(need) = self.needs_set_id(&plan, supplied).filter(|_| takes_now) {
+                    return Err(need.into());
+                }
+                if let Some(next) = &supplied.next_ids {
+                    return Ok(Self::numbered_by_server(tables, plan, next)?);
+                }
                 match takes_now.then(|| self.relay.rights.objection(&plan, text)).flatten() {
                     Some(unsent) => Err(unsent),
                     None if protocol == Protocol::Prepare => self.prepared(text, plan),
@@ -301,6 +300,7 @@ impl Session {
             dialect: &state.dialect,
             multi_statements: session.multi_statements && protocol == Protocol::Text,
             default_schema: state.database.as_deref(),
+            insert_id_is_set: session.set_id != SetId::Unset,
             any_rules: tables.has_rules(),
             tables: &lookup,
             hidden: &hidden,
@@ -344,13 +344,14 @@ impl Session {
             let natively = plan.inserts.iter().map(|insert| insert.target.clone()).collect();
             return Ok(Verdict::Pass(Effects { natively, ..plan.effects }));
         }
-        let expect = |insert: &InsertPlan| {
-            Explicit::expect(tables, &insert.target, insert.statement, &insert.explicit)
-        };
-        let explicit: Vec<_> = plan.inserts.iter().filter_map(expect).collect();
+        let mut explicit = Vec::new();
+        for insert in &plan.inserts {
+            let written = (insert.ids, &*insert.explicit);
+            explicit.extend(self.expect(tables, (insert, &insert.target), written, !insert.is_executed)?);
+        }
         let mut ranges = Vec::with_capacity(plan.inserts.len());
         for insert in plan.inserts.iter().filter(|insert| insert.ids > 0) {
-            match self.take(tables, &insert.target, insert.ids, supplied) {
+            match self.take_ids(tables, &insert.target, insert.ids, supplied) {
                 Ok(range) => ranges.push(range),
                 Err(unsent) => {
                     // Those that are at hand stay so, and none is issued that the client wrote.
@@ -368,7 +369,8 @@ impl Session {
             // An update reports the id by what was added to its list.
             let is_told = insert.style == Style::OdkuLiteral && !insert.is_named;
             if ids.is_some() || is_told || insert.tells_written(insert.last) {
-                inserts.push(InsertReply::new((insert, insert.last), ids, found_rows, tables.clone()));
+                let reply = InsertReply::new((insert, insert.last), ids, found_rows, tables.clone());
+                inserts.push(reply.by(self.relay.session.set_id));
             }
         }
         if inserts.is_empty() && explicit.is_empty() && !plan.has_edits() {

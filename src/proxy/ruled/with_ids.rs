@@ -39,6 +39,7 @@ impl Session {
         if inserts.iter().any(InsertReply::sets_insert_id) {
             self.relay.session.owed_insert_id = None;
         }
+        self.spend_set_id(&inserts);
         let note = Note::statements(inserts, explicit, plan.effects);
         self.relay.owe(arrived.command.reply(), may_change_session, nr_shift, note);
         Progress::Done

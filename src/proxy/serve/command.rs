@@ -172,6 +172,7 @@ impl Session {
             _ => None,
         };
         self.relay.up.skip(arrived.window_bytes);
+        self.give_set_id_back();
         sent_ahead
     }
 

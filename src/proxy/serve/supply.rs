@@ -6,10 +6,8 @@ use std::time::Instant;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::Header;
-use crate::mysql::reader::Reader;
 use crate::mysql::response::PrepareOk;
 use crate::proxy::known::need::Need;
-use crate::proxy::known::session_state::is_set_id;
 use crate::proxy::relay::{Arrived, Relay, Violation};
 use crate::proxy::ruled::progress::Progress;
 use crate::proxy::ruled::verdict::refused;
@@ -109,7 +107,7 @@ impl Session {
             }
             Need::Sequences(tables) => self.ask_sequences(&tables).await?,
             Need::Function(name) => self.ask_function(name).await?,
-            Need::SetId => self.ask_set_id().await?,
+            Need::SetId { taken_for } => self.find_set_id(taken_for).await?,
             Need::Right(target) => {
                 let (schema, name) = target.named();
                 let (schema, name, column) = (quoted(schema), quoted(name), quoted(target.id_column()));
@@ -170,22 +168,6 @@ impl Session {
                 }
             }
         }
-        Ok(())
-    }
-
-    /// Refuses where the client has set the id that the server generates next, and no INSERT has used it up.
-    async fn ask_set_id(&mut self) -> Result<(), Stop> {
-        let answer = self.ask(Question::Query(b"SELECT HEX(@@insert_id)")).await?;
-        let row = answer.map_err(|error| Stop::Failed(error.payload))?.row.unwrap_or_default();
-        let digits = Reader::new(&row).lenenc_bytes("insert_id").map_err(Violation::Backend);
-        if is_set_id(digits.map_err(Over::from)?) {
-            return Err(refused(
-                "insert_id is set in this session, which says which id the server generates; write the id itself, or \
-                 SET insert_id=0",
-            )
-            .into());
-        }
-        self.relay.session.may_have_set_id = false;
         Ok(())
     }
 }

@@ -132,6 +132,7 @@ pub(super) fn by_stage(context: &Context<'_>, stage: Stage, new_rows: NewRows) -
         one_set_only: None,
         first_variable: None,
         is_named: false,
+        is_executed: false,
         strict_meant: None,
         zero_meant: stage.brings_ids().then_some(stage.zero_is_value),
         returning: false,

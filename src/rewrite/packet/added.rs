@@ -8,9 +8,9 @@ use crate::sql::glance::has_whole_word;
 impl Walk<'_> {
     /// It lies between `start` and `end`.
     pub(super) fn add(&mut self, insert: InsertPlan, start: u32, end: u32) -> Result<(), Halt> {
-        if self.effects.insert_id && insert.may_take_ids() {
-            return self
-                .cut("SET insert_id before it says which id the server generates; write the id itself");
+        // Of a packet's statements only one uses `insert_id` up.
+        if (self.effects.insert_id || self.context.insert_id_is_set) && insert.may_take_ids() {
+            self.alone(end)?;
         }
         self.note_owed(&insert, start, end);
         self.inserts.push(insert);

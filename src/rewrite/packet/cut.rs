@@ -24,18 +24,22 @@ impl Walk<'_> {
 
     /// Where the statement after one begins that ends at `end`.
     pub(super) fn after_semicolon(&self, end: u32) -> usize {
-        let rest = Span { start: end, end: u32::try_from(self.text.len()).unwrap_or(u32::MAX) };
-        let next = Lexer::new(self.text, self.dialect).and_then(|lexer| lexer.over(rest).next().ok());
+        let next = self.rest(end).and_then(|mut rest| rest.next().ok());
         next.filter(|next| next.is_punct(b';')).map_or(end, |next| next.span.end) as usize
     }
 
-    /// The present statement goes to the server in several. The lexer stands after it.
-    pub(super) fn alone(&self, after: &Lexer<'_>) -> Result<(), Halt> {
+    /// The present statement, which ends at `end`, is the only one of its packet.
+    pub(super) fn alone(&self, end: u32) -> Result<(), Halt> {
         match self.start {
-            0 if !self.several || is_end(&mut after.clone()) => Ok(()),
-            0 => Err(Box::new(Planned::Cut(self.after_semicolon(after.position())))),
+            0 if !self.several || self.rest(end).is_some_and(|mut rest| is_end(&mut rest)) => Ok(()),
+            0 => Err(Box::new(Planned::Cut(self.after_semicolon(end)))),
             start => Err(Box::new(Planned::Cut(start as usize))),
         }
+    }
+
+    fn rest(&self, start: u32) -> Option<Lexer<'_>> {
+        let rest = Span { start, end: u32::try_from(self.text.len()).unwrap_or(u32::MAX) };
+        Some(Lexer::new(self.text, self.dialect)?.over(rest))
     }
 }
 

@@ -146,6 +146,7 @@ impl Walk<'_> {
             ModeSetting::Known(sql_mode) => sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO),
             _ => self.dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO),
         };
+        insert.is_executed = true;
         let mut taking = Vec::new();
         for param in std::mem::take(&mut insert.id_params) {
             let Some(&arg) = using.args.get(usize::from(param.index)) else { continue };

@@ -87,7 +87,7 @@ impl Walk<'_> {
                 if semicolon && !self.several && !is_end(&mut ahead) {
                     return Err(Box::new(self.unreadable(place.start, "something follows its semicolon")));
                 }
-                self.alone(&ahead)?;
+                self.alone(ahead.position())?;
                 self.add(plan, place.start, ahead.position())
             }
             Err(stop) => Err(Box::new(self.stopped(stop, path, place.start))),

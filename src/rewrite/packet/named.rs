@@ -111,7 +111,7 @@ impl Walk<'_> {
     fn named_alone(&self, lexer: &Lexer<'_>) -> Result<(), Halt> {
         let mut after = lexer.clone();
         match after.skip_statement() {
-            Ok(_) => self.alone(&after),
+            Ok(_) => self.alone(after.position()),
             Err(odd) => refused(format!("{} cannot be read for certain (byte {})", odd.what, odd.at)),
         }
     }

@@ -168,6 +168,8 @@ struct Own {
     told: Vec<Told>,
     /// Ids that went into variables.
     set: Vec<u64>,
+    /// `insert_id` as the client had set it, and its distance to the next.
+    said: Option<(u64, u64)>,
     /// One of them may be the answer to a command that was not sent.
     errors: Vec<Vec<u8>>,
     /// There is a stage, of which the server was not asked for its warnings.
@@ -335,6 +337,18 @@ impl<'a> Walk<'a> {
             Sent::AsItIs => Vec::new(),
             Sent::Bound(bound) => each(&[&bound.hidden[..], &bound.replaced].concat()),
         };
+        if let Some((next, increment)) = self.own.said {
+            let expected = (0..).map(|nth| next + nth * increment);
+            let all = ids
+                .iter()
+                .flat_map(|&(first, last)| (first..=last).step_by(usize::try_from(increment).unwrap_or(1)));
+            return match all.zip(expected).find(|(id, expected)| id != expected) {
+                Some((id, expected)) => {
+                    Err(format!("{} got {id}, and insert_id says {expected}", shown(asked.command())))
+                }
+                None => Ok(ids),
+            };
+        }
         for (first, last) in &ids {
             let complaint = |what| Err(format!("{} got {first}, which {what}", shown(asked.command())));
             if *first < self.wire.rules.first_id {
@@ -430,6 +444,7 @@ impl<'a> Walk<'a> {
         self.own.told.extend(told(sent));
         self.last_told = named::last_text(&self.own.told).or(self.last_told.take());
         self.own.set.extend(own::ids_set(sent));
+        self.own.said = own::id_said(sent).or(self.own.said);
         self.own.errors.extend(sent.error().and_then(|_| sent.answer.last().cloned()));
         if own::is_fill(
             &Place {

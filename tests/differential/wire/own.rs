@@ -29,7 +29,7 @@ struct Kind {
 }
 
 /// ARCHITECTURE.md: "What is outstanding" (Own); docs/design: "INSERT ... SELECT", "Decisions".
-const KINDS: [Kind; 39] = [
+const KINDS: [Kind; 42] = [
     Kind {
         name: "session tracking is switched on",
         byte: command::QUERY,
@@ -45,7 +45,25 @@ const KINDS: [Kind; 39] = [
     Kind {
         name: "whether the client has set the id that the server generates next",
         byte: command::QUERY,
-        form: "SELECT HEX(@@insert_id)",
+        form: "SELECT HEX(CONCAT_WS(',',@@insert_id,@@auto_increment_increment,@@auto_increment_offset,LAST_INSERT_ID()))",
+        also: anyway,
+    },
+    Kind {
+        name: "that id is taken from MariaDB",
+        byte: command::QUERY,
+        form: "SET insert_id=#",
+        also: anyway,
+    },
+    Kind {
+        name: "that id is taken from MySQL",
+        byte: command::QUERY,
+        form: "CREATE TEMPORARY TABLE `*`.`rowstamp insert_id` (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY) SELECT 1 AS used",
+        also: anyway,
+    },
+    Kind {
+        name: "the same",
+        byte: command::QUERY,
+        form: "DROP TEMPORARY TABLE `*`.`rowstamp insert_id`",
         also: anyway,
     },
     Kind {
@@ -301,6 +319,20 @@ pub(crate) fn ids_set(sent: &Exchange) -> Vec<u64> {
     let number =
         |one: &[u8]| std::str::from_utf8(one.rsplit(|byte| *byte == b'=').next()?).ok()?.parse().ok();
     sets.split(|byte| *byte == b',').filter_map(number).collect()
+}
+
+/// `insert_id` and `auto_increment_increment`, as the server has told them.
+pub(crate) fn id_said(sent: &Exchange) -> Option<(u64, u64)> {
+    sent.text().strip_prefix(b"SELECT HEX(CONCAT_WS(',',@@insert_id,")?;
+    let digits = sent.answer.iter().filter_map(|packet| std::str::from_utf8(packet.get(1..)?).ok());
+    let is_row = |text: &&str| text.len() > 1 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let row = digits.rev().find(is_row)?;
+    let bytes =
+        row.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    let told = String::from_utf8(bytes.collect::<Option<_>>()?).ok()?;
+    let mut numbers = told.split(',').map(|number| number.parse().ok());
+    let (id, increment) = (numbers.next()??, numbers.next()??);
+    (id > 0).then_some((id, increment))
 }
 
 fn is_a_part(place: &Place<'_>, sent: &Exchange) -> bool {

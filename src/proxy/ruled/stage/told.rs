@@ -2,8 +2,7 @@
 
 use super::Facts;
 use crate::mysql::error::Refusal;
-use crate::mysql::reader::Reader;
-use crate::proxy::known::answered::{Answered, ServerError};
+use crate::proxy::known::answered::{Answered, ServerError, text_of};
 use crate::proxy::known::warned::replaced;
 use crate::proxy::ruled::verdict::refused;
 use crate::proxy::session::Stop;
@@ -28,13 +27,6 @@ pub(super) fn facts_of(answered: Answered) -> Result<Facts, Refusal> {
     let increment = facts.next_back().and_then(|step| step.parse().ok()).ok_or_else(unreadable)?;
     let warns_of_zero_dates = facts.next_back() == Some("1");
     Ok(Facts { warns_of_zero_dates, increment, last_insert_id, unwarned: None })
-}
-
-/// The text in a row's only column, which came as hexadecimal digits; zero bytes of UTF-16 are
-/// passed over.
-pub(super) fn text_of(row: &[u8]) -> Option<String> {
-    let digits = Reader::new(row).lenenc_bytes("an answer of ours").ok()?;
-    crate::text_query::unhex(digits)
 }
 
 /// Why there is no stage.

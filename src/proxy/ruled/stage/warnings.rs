@@ -1,9 +1,9 @@
 //! SHOW WARNINGS after what went by way of a stage.
 
 use super::lost;
-use super::told::{STAGE, text_of};
+use super::told::STAGE;
 use crate::mysql::attributes::text_at;
-use crate::proxy::known::answered::Table;
+use crate::proxy::known::answered::{Table, text_of};
 use crate::proxy::known::warned::Warned;
 use crate::proxy::relay::Arrived;
 use crate::proxy::ruled::progress::Progress;
