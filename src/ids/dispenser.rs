@@ -41,11 +41,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
 use super::range::RUN_MAX;
+use super::slots::ID_MAX;
 pub(super) use zone::Zone;
 
-/// Where `next` stands while the gate is shut: above every slot (`slots::ID_MAX`), so that no draw ends before a mark. Draws
-/// in flight, of [`RUN_MAX`] at most, cannot wrap `next` past it: that would take 2^31 of them at once.
-const PARKED: u64 = 1 << 63;
+/// Where `next` stands while the gate is shut: above every slot and every end, so that no draw ends before a mark. Draws
+/// in flight, of [`RUN_MAX`] at most, cannot wrap `next` past it: that would take 65,535 of them at once, each of a thread.
+const PARKED: u64 = ID_MAX + 2;
 
 /// Two atomics on one cache line would slow each other down; the prefetcher of x86-64 takes lines in pairs.
 #[repr(align(128))]

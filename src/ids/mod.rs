@@ -28,4 +28,4 @@ pub use fence::{bound_of, issued_below, raise_bound};
 pub use generator::{Advanced, Sequence, Stats};
 pub use kinds::Generator;
 pub use nodes::raise_ticks;
-pub use slots::ID_MAX;
+pub use slots::{BIGINT_MAX, ID_MAX};

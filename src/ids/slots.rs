@@ -4,8 +4,12 @@ use std::num::NonZeroU64;
 
 use super::range::IdRange;
 
-/// The largest id ever issued: a signed BIGINT's. Bounds, one above an id, then fit in a `u64` with room to add.
-pub const ID_MAX: u64 = i64::MAX as u64;
+/// The largest id ever issued: a BIGINT UNSIGNED's, less the room to add that the dispenser needs above all slots. 2^48 is a
+/// 65,536th of what the column holds.
+pub const ID_MAX: u64 = u64::MAX - (1 << 48);
+
+/// A signed BIGINT's.
+pub const BIGINT_MAX: u64 = i64::MAX as u64;
 
 /// The residue class `id % step == residue` up to a last id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

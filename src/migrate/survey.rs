@@ -196,7 +196,7 @@ pub fn server_notes(counting: &Counting, wanted: &Wanted) -> Vec<Note> {
 #[cfg(test)]
 mod tests {
     use super::{Chosen, Counting, Note, Ruled, Severity, Surveyed, Wanted, server_notes};
-    use crate::ids::ID_MAX;
+    use crate::ids::{BIGINT_MAX, ID_MAX};
     use crate::migrate::interleave::{Flavour, Increments};
     use crate::rules::RuleSet;
     use crate::rules::model::ColumnShape;
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn what_is_left_and_in_the_way() {
         use Severity::{Error, Warning};
-        let snowflake = Wanted::Timestamp { layout: "snowflake".into(), last: ID_MAX };
+        let snowflake = Wanted::Timestamp { layout: "snowflake".into(), last: BIGINT_MAX };
         let t = |data_type, unsigned, next| counter("t", data_type, unsigned, next);
         check(&t("tinyint", false, 28), Some(26), &EVEN, Some((100, 78)), &[]);
         check(
@@ -259,7 +259,7 @@ mod tests {
             Some((17, 13)),
             &[(Warning, "13 % of its ids are left")],
         );
-        check(&t("bigint", false, 1), Some(0), &snowflake, Some((ID_MAX, 100)), &[]);
+        check(&t("bigint", false, 1), Some(0), &snowflake, Some((BIGINT_MAX, 100)), &[]);
         check(&t("bigint", true, 1), Some(0), &snowflake, Some((ID_MAX, 100)), &[]);
         check(
             &t("int", true, 1),
@@ -269,14 +269,14 @@ mod tests {
             &[(Error, "holds ids up to 4294967295")],
         );
         check(&t("double", false, 1), Some(0), &EVEN, None, &[(Error, "rounds large numbers")]);
-        check(&t("bigint", false, 1), None, &EVEN, Some((ID_MAX, 100)), &[(Warning, "cannot be read")]);
+        check(&t("bigint", false, 1), None, &EVEN, Some((BIGINT_MAX, 100)), &[(Warning, "cannot be read")]);
         let myisam = Counter { engine: "MyISAM".into(), ..t("bigint", false, 1) };
-        check(&myisam, Some(0), &EVEN, Some((ID_MAX, 100)), &[(Warning, "MyISAM")]);
+        check(&myisam, Some(0), &EVEN, Some((BIGINT_MAX, 100)), &[(Warning, "MyISAM")]);
         check(
             &counter("a*", "bigint", false, 1),
             Some(0),
             &EVEN,
-            Some((ID_MAX, 100)),
+            Some((BIGINT_MAX, 100)),
             &[(Error, "a pattern")],
         );
     }

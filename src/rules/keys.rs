@@ -50,7 +50,7 @@ pub struct Generator {
     /// sequence: the next batch is reserved when this share of one is left.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub low_water: f64,
-    /// sequence: the last id; default: the most that all its columns hold.
+    /// sequence: the last id; default: the most that all its columns hold; of BIGINT UNSIGNED 2^64 - 2^48 - 1.
     #[schemars(example = 2_147_483_647, range(min = 1))]
     pub max: Option<u64>,
     /// sequence: where it starts when it is first created; "tables": above MAX(id) and the AUTO_INCREMENT counter of each of

@@ -28,7 +28,7 @@ use crate::ids::bindings::{Standing, Wanted, bind_plain};
 use crate::ids::sequence::{Seed, SequenceSpec};
 use crate::ids::timestamp::Timestamp;
 use crate::ids::timestamp::spec::TimestampSpec;
-use crate::ids::{Generator, Sequence};
+use crate::ids::{BIGINT_MAX, Generator, Sequence};
 use crate::rules::RuleSet;
 use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec, Rule};
 use crate::sql::name::same_column;
@@ -380,6 +380,5 @@ pub(super) fn max_of(
     sequence: &SequenceSpec,
     narrowest: &HashMap<&GeneratorName, u64>,
 ) -> u64 {
-    let max = sequence.max.unwrap_or(i64::MAX.unsigned_abs());
-    narrowest.get(&spec.name).map_or(max, |width| max.min(*width))
+    sequence.last_id(narrowest.get(&spec.name).copied().unwrap_or(BIGINT_MAX))
 }

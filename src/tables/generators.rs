@@ -10,8 +10,8 @@ use arc_swap::ArcSwap;
 use super::change::{kept_sequence, max_of};
 use super::survey::{Binding, Live};
 use super::{InForce, MadeTwice, TableError, Tables};
-use crate::ids::Generator;
 use crate::ids::fence::create_sequences;
+use crate::ids::{BIGINT_MAX, Generator};
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec};
 
@@ -129,8 +129,7 @@ impl Tables {
         let generator = match &spec.kind {
             GeneratorKind::Sequence(sequence) => {
                 let width = target.id_shape().and_then(ColumnShape::highest);
-                let max = sequence.max.unwrap_or(i64::MAX.unsigned_abs());
-                self.open_sequence(&spec, sequence, width.map_or(max, |width| max.min(width))).await?
+                self.open_sequence(&spec, sequence, sequence.last_id(width.unwrap_or(BIGINT_MAX))).await?
             }
             GeneratorKind::Timestamp(timestamp) => self.open_timestamp(&spec, timestamp).await?,
         };

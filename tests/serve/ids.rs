@@ -3,9 +3,9 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::rig::{code, code_of, each, each_with, insert_id, message, rows, rules};
+use crate::rig::{code, code_of, each, each_with, insert_id, message, prepare, rows, rules};
 use crate::support::keeper::Keeper;
-use crate::support::raw::{Client, Options};
+use crate::support::raw::{Client, Options, Param};
 use crate::support::servers::{free_port, temporary_folder};
 use crate::support::wait::wait_until;
 use crate::support::{Kind, Proxy, proxy};
@@ -231,4 +231,36 @@ fn under_lock_tables() {
         rig.wait_until("it stays refused", || code(&mut client, "INSERT INTO l1(a) VALUES(1)") == 0);
         assert_eq!(rows(&mut client, "SELECT id>0 FROM l1"), "1", "{}", rig.name());
     });
+}
+
+/// 2^63 and on, in each way that an id takes.
+#[test]
+fn ids_beyond_a_signed_bigint() {
+    for kept in ["", "AUTO_INCREMENT"] {
+        let db = format!("ids_beyond{}", kept.len());
+        let alter = format!(
+            "ALTER TABLE t MODIFY id BIGINT UNSIGNED NOT NULL {kept};
+             INSERT INTO t VALUES (9223372036854775806, 0);"
+        );
+        each_with(&db, &alter, "", &rules(&db), |rig| {
+            let mut client = rig.client();
+            let first = 9_223_372_036_854_775_807;
+            assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(1)"), first, "{}", rig.name());
+            assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(2),(3)"), first + 1);
+            assert_eq!(rows(&mut client, "SELECT LAST_INSERT_ID()"), (first + 1).to_string());
+            assert_eq!(insert_id(&mut client, "INSERT INTO t(a) SELECT 4 UNION SELECT 5"), first + 3);
+            assert_eq!(insert_id(&mut client, "INSERT INTO t(id,a) VALUES(@none,6)"), first + 5);
+            assert_eq!(insert_id(&mut client, "INSERT IGNORE INTO t(a) VALUES(6),(7)"), first + 7);
+            let prepared = prepare(&mut client, "INSERT INTO t(id,a) VALUES(?,?),(?,?)");
+            let params = [Param::Null, Param::Int(8), Param::Null, Param::Int(9)];
+            assert_eq!(client.execute(&prepared, &params).unwrap()[0].ok().unwrap().insert_id, first + 8);
+            assert_eq!(rows(&mut client, "SELECT MAX(id) FROM t"), (first + 9).to_string());
+            if rig.kind == Kind::MariaDb {
+                assert_eq!(
+                    rows(&mut client, "INSERT INTO t(a) VALUES(10) RETURNING id"),
+                    (first + 10).to_string()
+                );
+            }
+        });
+    }
 }

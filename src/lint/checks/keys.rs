@@ -1,6 +1,6 @@
 //! Keys on the id column, and foreign keys to it.
 
-use crate::ids::ID_MAX;
+use crate::ids::BIGINT_MAX;
 use crate::lint::checks::widths::capacity;
 use crate::lint::finding::{Code, Finding, Where};
 use crate::lint::survey::{Live, Survey};
@@ -64,7 +64,7 @@ fn foreign(survey: &Survey<'_>, key: &ForeignKey) -> Option<Finding> {
     let (schema, table, column) = &key.to;
     let live = survey.ruled(schema, table)?;
     let id = live.column.filter(|id| same_column(&id.shape.name, column))?;
-    let (ours, theirs) = (capacity(id)?, capacity(&key.column)?);
+    let [ours, theirs] = [capacity(id)?, capacity(&key.column)?].map(|ids| ids.min(BIGINT_MAX));
     let (mine, its) = (&id.shape, &key.column.shape);
     let is_other_sign = mine.highest().is_some() && its.highest().is_some() && mine.unsigned != its.unsigned;
     let place = Where::table(&key.schema, &key.table).column(&its.name).of(&key.name).at(&live.rule.origin);
@@ -84,7 +84,7 @@ fn foreign(survey: &Survey<'_>, key: &ForeignKey) -> Option<Finding> {
         let why = format!("{what}: ids above {theirs} cannot be referenced");
         return Some(Finding::error(Code::ForeignKeyType, place, why, remedy));
     }
-    // Of two BIGINTs both hold every id.
-    (is_other_sign && ours < ID_MAX)
+    // Of two BIGINTs both hold more ids than anybody uses.
+    (is_other_sign && ours < BIGINT_MAX)
         .then(|| Finding::warning(Code::ForeignKeyType, place, format!("{what}: signs differ"), remedy))
 }

@@ -1,8 +1,8 @@
 //! Whether the generator's ids fit the column: today, and until they run out.
 
-use crate::ids::ID_MAX;
 use crate::ids::layout::{Layout, Moment};
 use crate::ids::sequence::SequenceSpec;
+use crate::ids::{BIGINT_MAX, ID_MAX};
 use crate::lint::checks::columns::is_text;
 use crate::lint::finding::{Code, Finding, Where};
 use crate::lint::survey::{Live, Survey};
@@ -124,9 +124,9 @@ fn of_sequence(
     })
 }
 
-/// A BIGINT's sign costs nothing: no id is above a signed one's.
+/// A BIGINT's sign costs nothing: nobody comes to the end of a signed one.
 fn signed(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
-    let max = column.shape.highest().filter(|max| *max < ID_MAX && !column.shape.unsigned)?;
+    let max = column.shape.highest().filter(|max| *max < BIGINT_MAX && !column.shape.unsigned)?;
     let why = format!("{} is signed: half of it, all below zero, is never used", column.column_type);
     let written = column.column_type.split('(').next().unwrap_or_default();
     let remedy = format!(
@@ -141,8 +141,9 @@ fn signed(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
 fn differing(survey: &Survey<'_>, spec: &GeneratorSpec) -> Option<Finding> {
     let GeneratorKind::Sequence(_) = spec.kind else { return None };
     let mine = survey.columns().filter(|(live, _)| live.spec.name == spec.name);
-    let mut widths: Vec<_> =
-        mine.filter_map(|(live, column)| Some((column.shape.highest()?.min(ID_MAX), live, column))).collect();
+    let mut widths: Vec<_> = mine
+        .filter_map(|(live, column)| Some((column.shape.highest()?.min(BIGINT_MAX), live, column)))
+        .collect();
     widths.sort_by_key(|(max, live, _)| (*max, &live.table.name));
     let ((least, narrow, column), (most, wide, other)) = (widths.first()?, widths.last()?);
     if least == most {
