@@ -41,12 +41,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
 use super::range::RUN_MAX;
-use super::slots::ID_MAX;
 pub(super) use zone::Zone;
 
-/// Where `next` stands while the gate is shut: above every slot and every end, so that no draw ends before a mark. Draws
-/// in flight, of [`RUN_MAX`] at most, cannot wrap `next` past it: that would take 65,535 of them at once, each of a thread.
-const PARKED: u64 = ID_MAX + 2;
+/// Where `next` stands while the gate is shut: above all slots and ends, so that no draw ends before a mark. To wrap `next` would take 65,535
+/// draws in flight at once, of [`RUN_MAX`] each.
+const PARKED: u64 = super::slots::ID_MAX + 2;
 
 /// Two atomics on one cache line would slow each other down; the prefetcher of x86-64 takes lines in pairs.
 #[repr(align(128))]

@@ -333,7 +333,7 @@ fn a_generators_bound_is_raised_and_never_lowered() {
     );
     check("store raise shop.ids", 2, "--to <BOUND>");
     check("store raise --to 9", 2, "<GENERATOR>");
-    check("store raise shop.ids --to 9223372036854775809", 2, "is not in 1..=9223372036854775808");
+    check("store raise shop.ids --to 18446462598732840961", 2, "is not in 1..=18446462598732840960");
     check("store raise shop.ids --settle", 2, "cannot be used with");
     check("store raise shop.ids --above-tables --to 9", 2, "cannot be used with");
     check("store raise shop.ids --above-tables", 2, "[backend.control] is missing");

@@ -1,7 +1,9 @@
 //! Ids that a client writes itself, into a table whose rule says that later ids go on above them.
 //! They are not issued while their statement is under way. The generator is raised once the server
 //! has stored them, and before the client gets the answer. An account that the server denies its
-//! INSERT cannot use a generator up.
+//! INSERT cannot use a generator up. `set_id` has those that it says beforehand.
+
+pub(in crate::proxy) mod set_id;
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::ids::range::block::{IdBlock, Spacing};
 use crate::mysql::ok::{Filled, OkPacket};
-use crate::proxy::known::set_id::SetId;
+use crate::proxy::known::explicit::set_id::SetId;
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, LastId, NewRows};

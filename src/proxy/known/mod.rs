@@ -13,7 +13,6 @@ pub(super) mod owed_insert_id;
 pub(super) mod prepared_unseen;
 pub(super) mod rights;
 pub(super) mod session_state;
-pub(super) mod set_id;
 pub(super) mod sql_prepared;
 pub(super) mod statements;
 pub(super) mod temporary;

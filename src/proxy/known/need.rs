@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::proxy::known::explicit::Explicit;
-use crate::proxy::known::set_id::NextIds;
+use crate::proxy::known::explicit::set_id::NextIds;
 use crate::proxy::known::statements::Kept;
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{self, InsertPlan, Lookup, Unreadable};

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use crate::mysql::ok::{OkPacket, StateChange, StateReport, Tracking, status};
 use crate::mysql::reader::Reader;
 use crate::proxy::known::drawn::DrawnBefore;
+use crate::proxy::known::explicit::set_id::SetId;
 use crate::proxy::known::moves::{DefaultDatabase, UnseenMoves};
 use crate::proxy::known::owed_insert_id::OwedInsertId;
 use crate::proxy::known::prepared_unseen::PreparedUnseen;
-use crate::proxy::known::set_id::SetId;
 use crate::proxy::known::sql_prepared::SqlPrepared;
 use crate::proxy::known::temporary::{Masked, TemporaryTables};
 use crate::proxy::known::tracking::Own;
@@ -494,8 +494,7 @@ impl SessionState {
 /// Insert ids that are kept beside the owed one: those of the last statements of a packet.
 const NEWER_IDS_MAX: usize = 16;
 
-/// Whether `HEX(@@insert_id)`, in whatever character set, is of another number than zero. Zero says
-/// that the server generates the next id as ever.
+/// Whether `HEX(@@insert_id)`, in whatever character set, is of another number than zero.
 fn is_set_id(digits: &[u8]) -> bool {
     digits.iter().any(|digit| matches!(digit, b'1'..=b'9' | b'A'..=b'F'))
 }

@@ -4,7 +4,7 @@
 //! `statement` has texts, `execute` executions of prepared ones, `stage` what
 //! goes by way of a temporary table. A text
 //! comes to a `verdict`; `progress` says how far a command came. What is refused leaves a trace by
-//! `refusals`; what goes on without ids does so by `natively`, what the client says the id of by `set_id`.
+//! `refusals`; what goes on without ids does so by `natively`.
 
 pub(super) mod audited;
 mod execute;
@@ -16,7 +16,6 @@ mod params;
 pub(super) mod progress;
 mod refusals;
 mod rehearsal;
-mod set_id;
 mod spared;
 mod stage;
 mod statement;

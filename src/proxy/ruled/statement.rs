@@ -2,6 +2,7 @@
 //! place.
 
 pub(in crate::proxy::ruled) mod drawn;
+mod set_id;
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -12,9 +13,9 @@ use crate::mysql::attributes::text_at;
 use crate::mysql::command::{Command, command_payload};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, payload_of};
+use crate::proxy::known::explicit::set_id::SetId;
 use crate::proxy::known::inserts::{Ids, InsertReply, Smallest, SmallestId};
 use crate::proxy::known::need::{Need, Shown, Supplied, Unsent};
-use crate::proxy::known::set_id::SetId;
 use crate::proxy::known::statements::{Kept, Source};
 use crate::proxy::known::temporary::Masked;
 use crate::proxy::relay::Arrived;

@@ -277,7 +277,7 @@ async fn under_retired_rules(rig: Rig, command: &[u8]) -> Vec<u8> {
 /// changes to another column. Returns what goes to the server then.
 pub(super) async fn changing_before_the_answer(packet: &[u8], answer: &[u8], column: &str) -> Vec<u8> {
     let Rig { mut session, client, server } = Rig::ready(Capabilities::DEPRECATE_EOF).await;
-    session.relay.session.set_id = crate::proxy::known::set_id::SetId::MayBeSet;
+    session.relay.session.set_id = crate::proxy::known::explicit::set_id::SetId::MayBeSet;
     let tables = session.shared.tables.clone();
     let Lookup::Ruled(target) = tables.now().lookup("s", "t") else { panic!("it is ruled") };
     let taken = tables.now().take(&target, NonZeroU64::MIN, Duration::from_secs(5)).await;
@@ -286,7 +286,11 @@ pub(super) async fn changing_before_the_answer(packet: &[u8], answer: &[u8], col
     let mut serving = Box::pin(session.until_change_user());
     settle(&mut serving, [&client, &server]).await;
     let question = std::mem::take(&mut server.ends().output);
-    assert!(question.ends_with(crate::proxy::known::set_id::SET_ID_SQL), "{}", question.escape_ascii());
+    assert!(
+        question.ends_with(crate::proxy::known::explicit::set_id::SET_ID_SQL),
+        "{}",
+        question.escape_ascii()
+    );
     tables.change(rules_of(column)).await.unwrap();
     server.ends().input.extend_from_slice(answer);
     settle(&mut serving, [&client, &server]).await;

@@ -1,4 +1,4 @@
-//! INSERTs after the client has set `insert_id` (`known/set_id`). A text into a table that keeps its AUTO_INCREMENT goes to
+//! INSERTs after the client has set `insert_id` (`known/explicit/set_id`). A text into a table that keeps its AUTO_INCREMENT goes to
 //! the server as it came, which numbers the rows as ever. For any other statement the proxy takes the value from
 //! the server, so that no later INSERT uses it there, and the rows get it by way of the rewritten statement.
 
@@ -9,9 +9,9 @@ use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::proxy::known::answered::text_of;
 use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::explicit::set_id::{NextIds, SET_ID_SQL, SetId};
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::need::{Need, Supplied, Unsent};
-use crate::proxy::known::set_id::{NextIds, SET_ID_SQL, SetId};
 use crate::proxy::relay::outstanding::Purpose;
 use crate::proxy::ruled::progress::WithIds;
 use crate::proxy::ruled::verdict::{Verdict, refused};
@@ -24,7 +24,7 @@ use crate::tables::Tables;
 
 impl Session {
     /// What is to be known before a text that is run goes on.
-    pub(super) fn needs_set_id(&self, plan: &Plan, supplied: &Supplied) -> Option<Need> {
+    pub(in crate::proxy::ruled) fn needs_set_id(&self, plan: &Plan, supplied: &Supplied) -> Option<Need> {
         if self.relay.session.set_id != SetId::MayBeSet || supplied.next_ids.is_some() {
             return None;
         }
@@ -33,7 +33,7 @@ impl Session {
     }
 
     /// The text goes on as it came: the server numbers its rows.
-    pub(super) fn numbered_by_server(
+    pub(in crate::proxy::ruled) fn numbered_by_server(
         tables: &Arc<Tables>,
         mut plan: Plan,
         next: &NextIds,
@@ -53,7 +53,7 @@ impl Session {
     }
 
     /// Ids that the generator goes on above: those that the client wrote, and those that it says by `insert_id`.
-    pub(super) fn expect(
+    pub(in crate::proxy::ruled) fn expect(
         &self,
         tables: &Arc<Tables>,
         (insert, target): (&InsertPlan, &Arc<Target>),
@@ -71,7 +71,7 @@ impl Session {
     }
 
     /// The ids of an INSERT: the generator's, unless the client says which.
-    pub(super) fn take_ids(
+    pub(in crate::proxy::ruled) fn take_ids(
         &self,
         tables: &Arc<Tables>,
         target: &Arc<Target>,
@@ -95,7 +95,7 @@ impl Session {
     }
 
     /// What is sent uses it up.
-    pub(super) fn spend_set_id(&mut self, inserts: &[InsertReply]) {
+    pub(in crate::proxy::ruled) fn spend_set_id(&mut self, inserts: &[InsertReply]) {
         if inserts.iter().any(InsertReply::is_said) {
             self.relay.session.set_id.spend();
         }
