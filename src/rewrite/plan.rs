@@ -262,8 +262,8 @@ impl Plan {
         self.inserts.iter().find_map(|insert| Some((insert, insert.stage.as_deref()?)))
     }
 
-    /// Whether the server may number its rows as `insert_id` says: a single INSERT that runs as it is written, whose
-    /// highest id is known beforehand or not by way of a stage either.
+    /// Whether the server may number its rows as `insert_id` says: a single INSERT that runs as it is written. One of a query goes
+    /// by way of a stage, which tells its highest id, unless rows may be left out.
     pub fn may_pass(&self) -> bool {
         let [insert] = &*self.inserts else { return false };
         let is_written = match &insert.stage {

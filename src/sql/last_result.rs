@@ -99,7 +99,7 @@ pub fn may_read_insert_id(text: &[u8]) -> bool {
     ) && !is_bound_to_the_last.iter().any(|word| has(word))
 }
 
-/// Whether a statement ends the transaction. MySQL, told by GTID_NEXT which transaction it is, drops no temporary table after it.
+/// Whether a statement ends the transaction. Where GTID_NEXT names the transaction, MySQL drops no temporary table after that.
 pub fn ends_transaction(text: &[u8]) -> bool {
     let text = text.get(..GLANCE_BYTES_MAX).unwrap_or(text).to_ascii_lowercase();
     matches!(first_word(&text), b"commit" | b"rollback" | b"begin" | b"start")
@@ -107,7 +107,7 @@ pub fn ends_transaction(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Shown, may_read_insert_id, reads_counts, shows_warnings};
+    use super::{Shown, ends_transaction, may_read_insert_id, reads_counts, shows_warnings};
 
     #[track_caller]
     fn check(text: &str, expect: bool) {
@@ -147,6 +147,20 @@ mod tests {
             "",
         ] {
             assert_eq!(shows_warnings(other.as_bytes()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_ends_a_transaction() {
+        for (text, expect) in [
+            ("COMMIT", true),
+            ("/* app */ rollback", true),
+            ("BEGIN", true),
+            ("START TRANSACTION", true),
+            ("SAVEPOINT a", false),
+            ("SELECT 'commit'", false),
+        ] {
+            assert_eq!(ends_transaction(text.as_bytes()), expect, "{text}");
         }
     }
 

@@ -219,7 +219,7 @@ impl Session {
                 if let Some(need) = self.needs_set_id(&plan, supplied).filter(|_| takes_now) {
                     return Err(need.into());
                 }
-                if let Some(next) = &supplied.next_ids {
+                if let Some(next) = supplied.next_ids.as_ref().filter(|_| plan.may_pass()) {
                     return Ok(Self::numbered_by_server(tables, plan, next)?);
                 }
                 match takes_now.then(|| self.relay.rights.objection(&plan, text)).flatten() {

@@ -7,6 +7,7 @@ use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::Header;
 use crate::mysql::prepared::LAST_PREPARED;
+use crate::proxy::known::explicit::set_id::SetId;
 use crate::proxy::known::need::{Need, Supplied};
 use crate::proxy::relay::outstanding::Note;
 use crate::proxy::relay::unconcerned::Unconcerned;
@@ -130,6 +131,10 @@ impl Session {
         may_change_session: bool,
         note: Note,
     ) -> Progress {
+        if matches!(self.relay.session.set_id, SetId::Taken(_)) {
+            // Its table has lost its rule meanwhile, and the server has the id no longer.
+            return self.refuse(arrived, &Refusal::NoId("the rules are being changed; try again".into()));
+        }
         if arrived.command == Command::StmtPrepare {
             self.relay.statements.forget_last();
         }

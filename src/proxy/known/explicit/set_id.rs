@@ -24,16 +24,9 @@ pub(in crate::proxy) enum SetId {
 impl SetId {
     /// The session's state has been read.
     pub(in crate::proxy) fn read(&mut self, is_set: bool) {
-        match self {
-            _ if is_set => *self = SetId::MayBeSet,
-            SetId::MayBeSet => *self = SetId::Unset,
-            SetId::Unset | SetId::Taken(_) => {}
-        }
-    }
-
-    /// A statement with ids has been sent.
-    pub(in crate::proxy) fn spend(&mut self) {
-        if matches!(self, SetId::Taken(_)) {
+        if is_set {
+            *self = SetId::MayBeSet;
+        } else if *self == SetId::MayBeSet {
             *self = SetId::Unset;
         }
     }
@@ -115,9 +108,13 @@ impl NextIds {
             return None;
         };
         let table = &insert.target.table;
+        let otherwise = if insert.target.keeps_auto_increment() {
+            "send the statement as text".to_owned()
+        } else {
+            format!("keep {table}'s AUTO_INCREMENT while a log is replayed")
+        };
         Some(Refusal::Statement(format!(
-            "insert_id is set, and {why}; insert the rows one by one, write their ids, or keep {table}'s AUTO_INCREMENT while \
-             a log is replayed"
+            "insert_id is set, and {why}; insert the rows one by one, write their ids, or {otherwise}"
         )))
     }
 }
@@ -146,19 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_stays_until_it_is_spent_or_set_again() {
+    fn what_is_taken_stays_unless_it_is_set_again() {
         let taken = SetId::Taken(NextIds::parse("7,1,1,0").unwrap().0);
         let mut now = taken;
         now.read(false);
         assert_eq!(now, taken);
         now.read(true);
         assert_eq!(now, SetId::MayBeSet);
-        now.spend();
-        assert_eq!(now, SetId::MayBeSet);
         now.read(false);
-        assert_eq!(now, SetId::Unset);
-        now = taken;
-        now.spend();
         assert_eq!(now, SetId::Unset);
     }
 }

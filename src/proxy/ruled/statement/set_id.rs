@@ -25,11 +25,12 @@ use crate::tables::Tables;
 impl Session {
     /// What is to be known before a text that is run goes on.
     pub(in crate::proxy::ruled) fn needs_set_id(&self, plan: &Plan, supplied: &Supplied) -> Option<Need> {
-        if self.relay.session.set_id != SetId::MayBeSet || supplied.next_ids.is_some() {
+        let passes = plan.may_pass();
+        if self.relay.session.set_id != SetId::MayBeSet || passes && supplied.next_ids.is_some() {
             return None;
         }
         let insert = plan.inserts.iter().find(|insert| insert.may_take_ids())?;
-        Some(Need::SetId { taken_for: (!plan.may_pass()).then(|| insert.target.clone()) })
+        Some(Need::SetId { taken_for: (!passes).then(|| insert.target.clone()) })
     }
 
     /// The text goes on as it came: the server numbers its rows.
@@ -97,7 +98,7 @@ impl Session {
     /// What is sent uses it up.
     pub(in crate::proxy::ruled) fn spend_set_id(&mut self, inserts: &[InsertReply]) {
         if inserts.iter().any(InsertReply::is_said) {
-            self.relay.session.set_id.spend();
+            self.relay.session.set_id = SetId::Unset;
         }
     }
 
