@@ -164,7 +164,7 @@ fn target() -> Target {
             collide: Collide::Raise,
             origin: Origin { file: PathBuf::new(), line: 1 },
         }),
-        shape: Some(Arc::new(TableShape { columns, shows_insert_id: false })),
+        shape: Some(Arc::new(TableShape { columns, shows_insert_id: false, fires_on_update: false })),
         spacing: Spacing::by(NonZeroU64::MIN),
         view: None,
         filled: Arc::default(),

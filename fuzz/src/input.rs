@@ -130,7 +130,11 @@ pub fn ruled(input: &mut Input<'_>) -> Ruled {
     let columns = TABLES[usize::from(table) % TABLES.len()];
     // Without a control account no columns are known.
     let shape = (!bit(4)).then(|| {
-        Arc::new(TableShape { columns: columns.split(", ").map(column).collect(), shows_insert_id: bit(5) })
+        Arc::new(TableShape {
+            columns: columns.split(", ").map(column).collect(),
+            shows_insert_id: bit(5),
+            fires_on_update: false,
+        })
     });
     let spacing = Spacing::by(NonZeroU64::new(u64::from(first % 4) + 1).unwrap_or(NonZeroU64::MIN));
     let first_id = [7, 1_000_000, i64::MAX.unsigned_abs() - 1_000_000_000, u64::from(u32::MAX)];

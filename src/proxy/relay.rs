@@ -165,6 +165,8 @@ pub(super) enum Event {
     /// The backend must be asked which of our ids is the smallest in the table, before the OK
     /// packet goes on.
     SmallestId(SmallestId),
+    /// The same of the session's `LAST_INSERT_ID()`. Nothing was sent after what is answered; the server's lane is clear.
+    UpdatedId,
     /// A peer broke the protocol.
     Violation(Violation),
 }

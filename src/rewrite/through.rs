@@ -73,7 +73,11 @@ impl ViewChain {
         let id = base.shape.as_deref().and_then(|shape| shape.column(&rule.column));
         let Some((shown, id)) = shape.columns.get(place).zip(id) else { return Lookup::Missing };
         let column = shown.name.clone();
-        let mut shape = TableShape { shows_insert_id: base.shows_insert_id(), ..shape.clone() };
+        let mut shape = TableShape {
+            shows_insert_id: base.shows_insert_id(),
+            fires_on_update: base.fires_on_update(),
+            ..shape.clone()
+        };
         if let Some(shown) = shape.columns.get_mut(place) {
             *shown = ColumnShape { name: column.clone(), invisible: false, ..id.clone() };
         }

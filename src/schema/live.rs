@@ -78,13 +78,16 @@ const OF_TABLES: &str = "SELECT table_schema, table_name, 0 AS place, table_type
 const OF_COLUMNS: &str = "SELECT table_schema, table_name, ordinal_position, NULL, column_name, data_type, column_type, extra, \
                           column_key, is_nullable = 'NO' AND column_default IS NULL FROM information_schema.columns";
 
-/// Triggers that INSERT fires and that may read the insert id, or write the row's; places from [`TRIGGERS_PLACE`].
-const OF_TRIGGERS: &str = "SELECT event_object_schema, event_object_table, 65536 + 2 * action_order + (action_timing = 'BEFORE'), NULL, \
-                           action_statement, action_timing, NULL, NULL, NULL, NULL FROM information_schema.triggers";
-const IF_OF_IDS: &str = "event_manipulation = 'INSERT' AND (LOWER(action_statement) LIKE '%last\\_insert\\_id%' \
-                         OR action_timing = 'BEFORE' AND LOWER(action_statement) LIKE '%new%.%')";
+/// Triggers that INSERT fires and that may read the insert id, or write the row's; places from [`TRIGGERS_PLACE`]. Of those that UPDATE
+/// fires no more than that they are there; places from [`UPDATE_TRIGGERS_PLACE`].
+const OF_TRIGGERS: &str = "SELECT event_object_schema, event_object_table, IF(event_manipulation = 'INSERT', 65536, 131072) \
+                           + 2 * action_order + (action_timing = 'BEFORE'), NULL, IF(event_manipulation = 'INSERT', action_statement, NULL), \
+                           action_timing, NULL, NULL, NULL, NULL FROM information_schema.triggers";
+const IF_OF_IDS: &str = "(event_manipulation = 'UPDATE' OR event_manipulation = 'INSERT' AND (LOWER(action_statement) LIKE '%last\\_insert\\_id%' \
+                         OR action_timing = 'BEFORE' AND LOWER(action_statement) LIKE '%new%.%'))";
 /// After all columns: a table has at most 4,096.
 const TRIGGERS_PLACE: u64 = 65_536;
+const UPDATE_TRIGGERS_PLACE: u64 = 131_072;
 
 /// Which server and sql_mode a trigger's text is for changes nothing of the names that it assigns, but for names in double quotes.
 const OF_BODIES: Dialect = Dialect {
@@ -254,7 +257,7 @@ fn live_table(rows: &BTreeMap<u64, Row>) -> Option<LiveTable> {
     let mut columns: Vec<ColumnShape> =
         rows.range(1..TRIGGERS_PLACE).filter_map(|(_, row)| column(row)).collect();
     let mut shows_insert_id = false;
-    for (_, trigger) in rows.range(TRIGGERS_PLACE..) {
+    for (_, trigger) in rows.range(TRIGGERS_PLACE..UPDATE_TRIGGERS_PLACE) {
         let Some(body) = text(trigger, 4) else { continue };
         shows_insert_id |= body.to_ascii_lowercase().contains("last_insert_id");
         if text(trigger, 5).is_some_and(|timing| timing.eq_ignore_ascii_case("BEFORE")) {
@@ -266,11 +269,12 @@ fn live_table(rows: &BTreeMap<u64, Row>) -> Option<LiveTable> {
         }
     }
     let kind = TableKind::of(text(table, 3).as_deref().unwrap_or_default());
+    let fires_on_update = rows.range(UPDATE_TRIGGERS_PLACE..).next().is_some();
     // A name without columns has gone meanwhile.
     (!columns.is_empty()).then_some(LiveTable {
         kind,
         name: text(table, 1)?,
-        shape: TableShape { columns, shows_insert_id },
+        shape: TableShape { columns, shows_insert_id, fires_on_update },
     })
 }
 

@@ -294,7 +294,11 @@ impl Next {
     #[cfg(test)]
     pub(super) fn binds(&mut self, schema: &str, table: &str, highest: u64) {
         let rule = self.tables.rules.find(self.tables.backend.case, schema, table).unwrap().unwrap().clone();
-        let shape = Arc::new(crate::rules::model::TableShape { columns: Vec::new(), shows_insert_id: false });
+        let shape = Arc::new(crate::rules::model::TableShape {
+            columns: Vec::new(),
+            shows_insert_id: false,
+            fires_on_update: false,
+        });
         self.live.push(Live {
             table: table.to_owned(),
             rule,

@@ -95,7 +95,7 @@ mod tests {
 
     fn shape(columns: &[&str]) -> TableShape {
         let columns = columns.iter().map(|name| ColumnShape::of(name, "bigint", "bigint(20)", ""));
-        TableShape { columns: columns.collect(), shows_insert_id: false }
+        TableShape { columns: columns.collect(), shows_insert_id: false, fires_on_update: false }
     }
 
     fn target() -> Arc<Target> {

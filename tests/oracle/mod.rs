@@ -96,6 +96,7 @@ fn target(table: &str, columns: &[&str]) -> Arc<Target> {
         shape: Some(Arc::new(TableShape {
             columns: columns.iter().map(|name| column(name)).collect(),
             shows_insert_id: false,
+            fires_on_update: false,
         })),
         spacing: Spacing::by(NonZeroU64::MIN),
         view: None,

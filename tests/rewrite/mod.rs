@@ -166,7 +166,7 @@ impl Setting {
                     set_by_trigger: false,
                 }
             });
-            Arc::new(TableShape { columns: columns.collect(), shows_insert_id })
+            Arc::new(TableShape { columns: columns.collect(), shows_insert_id, fires_on_update: false })
         });
         let rule = Arc::new(Rule { table: name.to_owned(), ..self.rule.clone() });
         let table = rule.table.clone();

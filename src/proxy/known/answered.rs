@@ -40,3 +40,10 @@ pub(in crate::proxy) fn text_of(row: &[u8]) -> Option<String> {
     let digits = Reader::new(row).lenenc_bytes("an answer of ours").ok()?;
     unhex(digits)
 }
+
+/// The number in a row's only column, which came as its hexadecimal digits; zero bytes of UTF-16 are passed over.
+pub(in crate::proxy) fn number_of(row: &[u8]) -> Option<u64> {
+    let digits = Reader::new(row).lenenc_bytes("an answer of ours").ok()?;
+    let digits: Vec<u8> = digits.iter().copied().filter(|digit| *digit != 0).collect();
+    u64::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()
+}

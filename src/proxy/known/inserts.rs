@@ -112,8 +112,12 @@ pub(in crate::proxy) struct SmallestId {
 #[derive(Debug, Clone)]
 pub(in crate::proxy) enum Settled {
     Leave,
-    Patch { insert_id: u64 },
+    Patch {
+        insert_id: u64,
+    },
     Ask(SmallestId),
+    /// The session's `LAST_INSERT_ID()` is it.
+    AskSession,
 }
 
 impl InsertReply {
@@ -309,9 +313,16 @@ impl InsertReply {
     fn settle_odku(&self, ok: &OkPacket<'_>, unchanged: Settled) -> Settled {
         // The updated row's id, as native.
         if ok.affected_rows != 1 {
-            return Settled::Leave;
+            return self.settle_updated(ok);
         }
         match self.ids {
+            // MySQL counts an old row once that only the trigger has changed.
+            Some(ids) if self.target.fires_on_update() && ok.insert_id == 0 => match self.style {
+                Style::OdkuOne => self.settle_updated(ok),
+                _ => self.smallest(ids, |smallest| {
+                    smallest.map_or(Settled::AskSession, |insert_id| Settled::Patch { insert_id })
+                }),
+            },
             Some(ids) if !self.counts_old() || ok.insert_id == ids.first => {
                 Settled::Patch { insert_id: ids.first }
             }
@@ -326,6 +337,16 @@ impl InsertReply {
             },
             None if !self.counts_old() => Settled::Leave,
             None => unchanged,
+        }
+    }
+
+    /// A trigger makes the server forget for the OK packet what `LAST_INSERT_ID(x)` was given last. The function
+    /// still shows it.
+    fn settle_updated(&self, ok: &OkPacket<'_>) -> Settled {
+        match self.smallest {
+            Smallest::NotAsked if ok.insert_id == 0 && !self.sets_last_id => Settled::AskSession,
+            Smallest::Id(insert_id) => Settled::Patch { insert_id },
+            _ => Settled::Leave,
         }
     }
 

@@ -151,6 +151,7 @@ impl Relay {
         self.down = down;
         let (mut verdict, progress, follower) = match read {
             Ok(read) => read,
+            Err(Event::UpdatedId) if !self.down.is_clear() => return Step::SendFirst,
             Err(event) => return Step::Event(event),
         };
         let more_follows = self.outstanding.forward().is_some_and(|entry| entry.more_follows);
@@ -259,9 +260,10 @@ impl Relay {
         }
         let insert_id = match self.outstanding.insert_reply() {
             Some(reply) if control == Control::Ok => match reply.settle(&ok) {
-                Settled::Leave => None,
                 Settled::Patch { insert_id } => Some(insert_id),
                 Settled::Ask(question) => return Err(Event::SmallestId(question)),
+                Settled::AskSession if self.outstanding.ends_here(&ok) => return Err(Event::UpdatedId),
+                Settled::Leave | Settled::AskSession => None,
             },
             _ => None,
         };
@@ -312,7 +314,7 @@ impl Relay {
         }
         let Some(reply) = self.outstanding.insert_reply() else { return Ok(()) };
         match reply.settle_rows() {
-            Settled::Leave => {
+            Settled::Leave | Settled::AskSession => {
                 if reply.sets_insert_id() {
                     self.session.owe_insert_id(None);
                 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::mysql::error::parse_err;
+use crate::mysql::ok::{OkPacket, status};
 use crate::mysql::response::{Control, Follower, Kind};
 use crate::proxy::known::answered::{Answer, Answered, ServerError, Table};
 use crate::proxy::known::drawn::PreparedDraws;
@@ -333,6 +334,19 @@ impl Queue {
     /// Whether the client's next command must wait.
     pub(in crate::proxy) fn is_full(&self) -> bool {
         self.entries.len() >= ENTRIES_MAX
+    }
+
+    /// Whether this is the last of what is outstanding: nothing was sent after the command, nor is any of it left.
+    pub(in crate::proxy) fn ends_here(&mut self, ok: &OkPacket<'_>) -> bool {
+        let is_last = self.is_at_last() && ok.status & status::MORE_RESULTS == 0;
+        is_last && self.forward().is_some_and(|entry| !entry.more_follows)
+    }
+
+    /// What was sent last is answered first: the answer to the client's command was taken out of its lane.
+    pub(in crate::proxy) fn answer_last_first(&mut self) {
+        if let Some(last) = self.entries.pop_back() {
+            self.entries.push_front(last);
+        }
     }
 
     /// Whether no command was sent after the one that is being answered.

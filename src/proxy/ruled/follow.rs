@@ -1,13 +1,44 @@
-//! Ids that a client wrote itself, once the server has stored them: the generator goes past them.
+//! Ids once the server has stored them: of those that a client wrote itself, which the generator goes past, and of a row that
+//! ON DUPLICATE KEY UPDATE has updated, where the server's answer does not tell it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::ids::generator::Advanced;
-use crate::proxy::session::Session;
+use crate::mysql::ok::OkPacket;
+use crate::mysql::packet::{HEADER_BYTES, Header};
+use crate::proxy::known::answered::number_of;
+use crate::proxy::known::inserts::Smallest;
+use crate::proxy::known::warned::Warned;
+use crate::proxy::session::{Going, Question, Session};
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
 
 impl Session {
+    /// The id of the updated row, which `LAST_INSERT_ID(id)` has left in the session. A trigger of the table makes the server
+    /// forget it for its answer, which waits here meanwhile. The question resets the warnings, so these are kept.
+    pub(in crate::proxy) fn updated_id(&mut self) -> Pin<Box<dyn Future<Output = Going<()>> + Send + '_>> {
+        Box::pin(async move {
+            let window = self.relay.down.window();
+            let bytes = Header::parse(window).map_or(0, Header::packet_bytes);
+            let answer = window.get(..bytes).unwrap_or_default().to_vec();
+            self.relay.down.skip(bytes);
+            let ok = OkPacket::parse(answer.get(HEADER_BYTES..).unwrap_or_default(), self.relay.capabilities);
+            if ok.is_ok_and(|ok| ok.warnings > 0) {
+                let shown = self.ask_within(Question::Table(b"SHOW WARNINGS")).await?.ok();
+                let shown = shown.and_then(|answer| answer.table);
+                self.relay.session.warned = shown.map(|shown| Box::new(Warned::new(shown, b"", b"")));
+            }
+            let told = self.ask_within(Question::Query(b"SELECT HEX(LAST_INSERT_ID())")).await?.ok();
+            let told = told.and_then(|answer| answer.row).and_then(|row| number_of(&row));
+            if let Some(reply) = self.relay.outstanding.insert_reply() {
+                reply.answered(told.map_or(Smallest::Unknown, Smallest::Id));
+            }
+            self.relay.down.put_back(0, answer);
+            Ok(())
+        })
+    }
+
     /// The server has stored the present result's ids: later ones of the generator are above them.
     pub(in crate::proxy) async fn follow_explicit(&mut self) {
         let Some(explicit) = self.relay.outstanding.explicit() else { return };

@@ -91,9 +91,18 @@ impl Session {
         Ok(answers)
     }
 
+    /// Asks the server although the answer to the client's command is not sent: it was taken out of its lane.
+    pub(in crate::proxy) async fn ask_within(&mut self, question: Question<'_>) -> Going<Answered> {
+        self.until(|relay| relay.up.is_clear()).await?;
+        self.relay.send_question(&question);
+        self.relay.outstanding.answer_last_first();
+        self.until(|relay| !relay.answers.is_empty()).await?;
+        Ok(self.relay.answers.remove(0))
+    }
+
     /// Goes on until `is_so`.
     pub(in crate::proxy) async fn until(&mut self, is_so: impl Fn(&Relay) -> bool) -> Going<()> {
-        self.relay.holds_client = true;
+        let held = std::mem::replace(&mut self.relay.holds_client, true);
         while !is_so(&self.relay) {
             let next = poll_fn(|cx| match self.poll_pump(cx) {
                 Poll::Pending if is_so(&self.relay) => Poll::Ready(Ok(None)),
@@ -103,7 +112,7 @@ impl Session {
                 self.handle_answer(event).await?;
             }
         }
-        self.relay.holds_client = false;
+        self.relay.holds_client = held;
         Ok(())
     }
 
@@ -149,6 +158,7 @@ impl Session {
                     reply.answered(smallest);
                 }
             }
+            Event::UpdatedId => self.updated_id().await?,
             Event::FollowExplicit => self.follow_explicit().await,
             Event::Violation(violation) => return Err(self.violated(&violation)),
             // While the session waits the client's commands stay where they are.

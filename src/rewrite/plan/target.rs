@@ -121,6 +121,11 @@ impl Target {
         self.id_shape().is_some_and(|id| id.set_by_trigger)
     }
 
+    /// Whether an update of a row fires a trigger.
+    pub fn fires_on_update(&self) -> bool {
+        self.shape.as_ref().is_some_and(|shape| shape.fires_on_update)
+    }
+
     /// The highest id that its column holds.
     pub fn highest_id(&self) -> u64 {
         self.id_shape().and_then(ColumnShape::highest).unwrap_or(i64::MAX.unsigned_abs())

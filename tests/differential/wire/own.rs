@@ -29,7 +29,7 @@ struct Kind {
 }
 
 /// ARCHITECTURE.md: "What is outstanding" (Own); docs/design: "INSERT ... SELECT", "Decisions".
-const KINDS: [Kind; 42] = [
+const KINDS: [Kind; 43] = [
     Kind {
         name: "session tracking is switched on",
         byte: command::QUERY,
@@ -46,6 +46,12 @@ const KINDS: [Kind; 42] = [
         name: "whether the client has set the id that the server generates next",
         byte: command::QUERY,
         form: "SELECT HEX(CONCAT_WS(',',@@insert_id,@@auto_increment_increment,@@auto_increment_offset,LAST_INSERT_ID()))",
+        also: anyway,
+    },
+    Kind {
+        name: "which row ON DUPLICATE KEY UPDATE has updated, where a trigger made the server forget it",
+        byte: command::QUERY,
+        form: "SELECT HEX(LAST_INSERT_ID())",
         also: anyway,
     },
     Kind {
