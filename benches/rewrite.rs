@@ -85,6 +85,7 @@ fn run(
         dialect,
         multi_statements,
         insert_id_is_set: false,
+        cannot_update: &[],
         default_schema: Some("shop"),
         any_rules: true,
         tables: &tables,

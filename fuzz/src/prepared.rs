@@ -38,6 +38,7 @@ pub fn check(data: &[u8]) {
         dialect: &dialect,
         multi_statements: flags & 1 == 1,
         insert_id_is_set: false,
+        cannot_update: &[],
         default_schema: Some("shop"),
         any_rules: true,
         tables: &tables,

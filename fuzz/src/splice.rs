@@ -31,6 +31,7 @@ pub fn check(data: &[u8]) {
         dialect: &dialect,
         multi_statements,
         insert_id_is_set: false,
+        cannot_update: &[],
         default_schema: (flags & 4 == 0).then_some("shop"),
         any_rules,
         tables: &tables,

@@ -117,6 +117,7 @@ impl Explained {
             dialect,
             multi_statements: true,
             insert_id_is_set: false,
+            cannot_update: &[],
             default_schema: Some(database.unwrap_or(NO_DATABASE)),
             any_rules: !tables.rules.is_empty(),
             tables: &lookup,

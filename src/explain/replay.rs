@@ -233,6 +233,7 @@ impl<'a> Replay<'a> {
             dialect: &connection.dialect,
             multi_statements: protocol == Protocol::Text,
             insert_id_is_set: false,
+            cannot_update: &[],
             default_schema: match &connection.database {
                 Database::Unknown => Some(NO_DATABASE),
                 Database::None => None,

@@ -152,6 +152,7 @@ mod tests {
             dialect: &dialect,
             multi_statements: false,
             insert_id_is_set: false,
+            cannot_update: &[],
             default_schema: Some("shop"),
             any_rules: true,
             tables: &|_, _| Lookup::Ruled(target.clone()),

@@ -59,6 +59,8 @@ pub(super) struct Context<'a> {
     pub(super) table: &'a str,
     /// LAST_INSERT_ID() must not stand in the text.
     pub(super) only_literals: bool,
+    /// The account may not update the id.
+    pub(super) cannot_update: bool,
 }
 
 /// Error 3566 would be its answer.

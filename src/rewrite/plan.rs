@@ -49,6 +49,8 @@ pub struct PlanContext<'a> {
     pub default_schema: Option<&'a str>,
     /// The client may have set `insert_id`, which an INSERT uses up.
     pub insert_id_is_set: bool,
+    /// Tables whose ids the account may not update, and so not tell by `id=LAST_INSERT_ID(id)`.
+    pub cannot_update: &'a [Arc<Target>],
     /// Whether there is any rule at all: without one nothing is ever refused.
     pub any_rules: bool,
     /// By schema and table, as the statement spells them; letter case is the callee's business.
@@ -231,6 +233,11 @@ impl InsertPlan {
     pub fn tells_written(&self, last: LastId) -> bool {
         let is_told_anyway = || self.target.keeps_auto_increment();
         matches!(last, LastId::Written(_)) && !self.is_named && !is_told_anyway()
+    }
+
+    /// Whether it tells the row that it updates by an update of its id, which the client does not ask for.
+    pub fn updates_id(&self) -> bool {
+        matches!(self.style, Style::OdkuOne | Style::OdkuLiteral) && !self.sets_last_id
     }
 
     /// Why it cannot be run with so many rows and ids, if so.

@@ -31,6 +31,7 @@ pub fn inserts_into(text: &[u8], dialect: &Dialect, database: Option<&str>) -> I
         dialect,
         multi_statements: false,
         insert_id_is_set: false,
+        cannot_update: &[],
         default_schema: database,
         any_rules: true,
         tables: &|_, _| Lookup::NotRuled,

@@ -76,12 +76,14 @@ fn others(rig: &mut Rig, all: &[&str]) {
     let temporary = "GRANT CREATE TEMPORARY TABLES ON `sh%`.* TO other";
     let id = "GRANT INSERT (a, id) ON shop.t TO other";
     let reads = "GRANT SELECT ON shop.t TO other";
+    // MySQL asks for the right to what the update list assigns alone.
+    let denied_on_mariadb = if rig.kind == Kind::MariaDb { &["account-denied"][..] } else { &[] };
     let role = "CREATE ROLE adds; GRANT INSERT (id) ON shop.t TO adds; GRANT adds TO other";
     for (grants, codes) in [
         (&["GRANT INSERT (a) ON shop.t TO other", temporary, reads][..], &["account-denied"][..]),
         (&[id, temporary, reads], &[]),
         (&["GRANT INSERT (a) ON shop.t TO other", temporary, reads, role], &[]),
-        (&[id, temporary, reads, "GRANT UPDATE (a) ON shop.t TO other"], &["account-denied"]),
+        (&[id, temporary, reads, "GRANT UPDATE (a) ON shop.t TO other"], denied_on_mariadb),
         (&[id, reads], &["account-unstaged"]),
         (&[id, temporary], &["account-unstaged"]),
         (&["GRANT INSERT ON *.* TO other"], &["account-unstaged", "account-unstaged"]),

@@ -270,6 +270,7 @@ impl Judge {
             dialect: &dialect,
             multi_statements: false,
             insert_id_is_set: false,
+            cannot_update: &[],
             default_schema: Some("oracle"),
             any_rules: true,
             tables: &|_, table| {

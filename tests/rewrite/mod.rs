@@ -200,6 +200,7 @@ impl Setting {
             dialect: &self.dialect,
             multi_statements: self.several,
             insert_id_is_set: false,
+            cannot_update: &[],
             default_schema: self.schema.as_deref(),
             any_rules: true,
             tables: &tables,

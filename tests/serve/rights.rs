@@ -202,7 +202,9 @@ fn an_error_of_the_ids_column_names_the_grant() {
         let mut theirs = client(rig, &rig.proxy.address(), &account);
         let insert = format!("INSERT INTO {db}.i(a) VALUES (1)");
         let update = format!("{insert} ON DUPLICATE KEY UPDATE a=2");
-        for (sql, privileges) in [(&insert, &["INSERT"][..]), (&update, &["UPDATE", "SELECT"])] {
+        // MariaDB asks for UPDATE on each column of the INSERT's list.
+        let to_update = if rig.kind == Kind::MariaDb { &["UPDATE"][..] } else { &[] };
+        for (sql, privileges) in [(&insert, &["INSERT"][..]), (&update, to_update)] {
             let mut granted = Vec::new();
             loop {
                 let text = theirs.query(sql).unwrap();
@@ -218,11 +220,17 @@ fn an_error_of_the_ids_column_names_the_grant() {
                 direct.run(grant.replace("the account", &account));
                 granted.push(grant.split(' ').nth(1).unwrap().to_owned());
             }
-            granted.sort_unstable();
-            let mut expected = privileges.to_vec();
-            expected.sort_unstable();
-            assert_eq!(granted, expected, "{} {sql}", rig.name());
+            assert_eq!(granted, privileges, "{} {sql}", rig.name());
         }
+        // What tells the updated row's id is left out; a new row's is told.
+        direct.run(format!("DELETE FROM {db}.i"));
+        let new = insert_id(&mut theirs, &update);
+        let updated = insert_id(&mut theirs, &update);
+        let prepared = theirs.prepare(&update).unwrap().unwrap();
+        let executed = theirs.execute(&prepared, &[]).unwrap()[0].ok().unwrap().insert_id;
+        assert_eq!(updated, 0, "{}", rig.name());
+        let stored = rows(&mut direct, &format!("SELECT id FROM {db}.i ORDER BY a DESC"));
+        assert_eq!(stored, format!("{new} {executed}"), "{}", rig.name());
     });
 }
 

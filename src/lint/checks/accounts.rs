@@ -1,14 +1,15 @@
 //! Which accounts lack a right that Rowstamp's INSERTs need, and a client's do not: to the id's column, and to what a stage is made of.
 //!
-//! Measured on MariaDB 10.11 and MySQL 9.7: INSERT on the id's column (1143) for any INSERT; SELECT and UPDATE on it for ON DUPLICATE KEY
-//! UPDATE of one row where there is no AUTO_INCREMENT; CREATE TEMPORARY TABLES, and SELECT on the columns that are filled, for a stage.
+//! Measured on MariaDB 10.11 and MySQL 9.7: INSERT on the id's column (1143) for any INSERT; on MariaDB UPDATE on it for ON DUPLICATE KEY
+//! UPDATE, which needs it on each column of the INSERT's list; CREATE TEMPORARY TABLES, and SELECT on the columns that are filled, for a stage.
 
 use std::collections::BTreeSet;
 
-use crate::lint::checks::grants::{Grants, like};
+use crate::lint::checks::grants::{Grants, dialect_server, like};
 use crate::lint::finding::{Code, Finding, Where};
 use crate::lint::survey::{Live, Survey};
 use crate::schema::facts::{Accounts, ColumnFacts, PUBLIC, Right, Scope};
+use crate::sql::dialect::ServerKind;
 use crate::sql::name::{quoted, same_column};
 use crate::table_name::NameCase;
 
@@ -27,9 +28,10 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
         ));
     }
     let accounts = all(&facts.accounts, facts.case);
+    let is_mariadb = dialect_server(facts.server.variable("version")).kind == ServerKind::MariaDb;
     let mut temporary: BTreeSet<(&str, &str)> = BTreeSet::new();
     for (live, id) in survey.columns() {
-        let table = Judged { live, id };
+        let table = Judged { live, id, is_mariadb };
         let may_insert = accounts.iter().filter(|account| account.reach("INSERT", live).is_any());
         let may_insert: Vec<&Account<'_>> = may_insert.collect();
         for lack in [Lack::Insert, Lack::Update, Lack::Select] {
@@ -69,6 +71,7 @@ enum Lack {
 struct Judged<'a> {
     live: &'a Live<'a>,
     id: &'a ColumnFacts,
+    is_mariadb: bool,
 }
 
 impl Judged<'_> {
@@ -88,10 +91,7 @@ impl Judged<'_> {
     fn lacks_update(&self, account: &Account<'_>) -> bool {
         let id = &self.id.shape.name;
         let updates = account.reach("UPDATE", self.live);
-        let reads = account.reach("SELECT", self.live);
-        let is_told_otherwise = self.id.shape.auto_increment || self.lacks_id(account);
-        let has_both = updates.covers(id) && reads.covers(id);
-        updates.is_any() && !is_told_otherwise && !has_both
+        self.is_mariadb && updates.is_any() && !updates.covers(id) && !self.lacks_id(account)
     }
 
     /// Of an account that fills columns which it may not read. The id is read only where a statement brings it.
@@ -119,9 +119,9 @@ impl Judged<'_> {
                 Code::AccountDenied,
                 place,
                 format!(
-                    "{who} may update rows, but not read and update the id, as Rowstamp does for ON DUPLICATE KEY UPDATE of one row: error 1143"
+                    "{who} may update other columns, but not the id, as MariaDB demands for ON DUPLICATE KEY UPDATE of an INSERT that names it: error 1143"
                 ),
-                format!("GRANT SELECT ({id}), UPDATE ({id}) ON {table} TO {who}"),
+                format!("GRANT UPDATE ({id}) ON {table} TO {who}"),
             ),
             Lack::Select => Finding::note(
                 Code::AccountUnstaged,

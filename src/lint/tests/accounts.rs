@@ -45,14 +45,14 @@ fn grants_on_single_columns() {
     let elsewhere = |facts: &mut crate::schema::facts::Facts| facts.tables[0].name = "items".to_owned();
     of(&["INSERT(a)"]).rules("orders", "items").facts(elsewhere).check(Code::AccountDenied, None);
 
-    let update = "GRANT SELECT (`id`), UPDATE (`id`) ON `shop`.`orders` TO 'app'@'%'";
+    let update = "GRANT UPDATE (`id`) ON `shop`.`orders` TO 'app'@'%'";
     of(&["INSERT", "UPDATE(a)", "SELECT"]).says(Code::AccountDenied, Warning, update);
-    of(&["INSERT", "UPDATE", "SELECT(a)"]).says(Code::AccountDenied, Warning, update);
-    of(&["INSERT", "UPDATE(a)", "UPDATE(id)", "SELECT(id)"]).check(Code::AccountDenied, None);
+    of(&["INSERT", "UPDATE", "SELECT(a)"]).check(Code::AccountDenied, None);
+    of(&["INSERT", "UPDATE(a)", "UPDATE(id)"]).check(Code::AccountDenied, None);
     of(&["INSERT", "SELECT(a)"]).check(Code::AccountDenied, None);
-    // The server's own counter tells the updated row.
-    let kept = of(&["INSERT", "UPDATE(a)", "SELECT"]).column(|column| column.shape.auto_increment = true);
-    kept.check(Code::AccountDenied, None);
+    // MySQL asks for no right on columns that the update list leaves alone.
+    let mysql = of(&["INSERT", "UPDATE(a)", "SELECT"]).variable("version", "9.4.0");
+    mysql.check(Code::AccountDenied, None);
 }
 
 #[test]

@@ -306,7 +306,8 @@ impl InsertReply {
     }
 
     fn is_one_new(&self, ok: &OkPacket<'_>) -> bool {
-        self.rows == 1 && ok.affected_rows == 1 && !self.counts_old()
+        let may_be_old = self.counts_old() || self.target.fires_on_update();
+        self.rows == 1 && ok.affected_rows == 1 && !may_be_old
     }
 
     /// One row, inserted or met by `id=LAST_INSERT_ID(id)`; at least one affected row.

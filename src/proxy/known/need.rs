@@ -35,8 +35,8 @@ pub(in crate::proxy) enum Need {
     /// `insert_id`, where it is still set. The proxy takes it from the server for this table; `None`: the server
     /// uses it.
     SetId { taken_for: Option<Arc<Target>> },
-    /// Whether the session's user may insert into this.
-    Right(Arc<Target>),
+    /// Whether the session's user has this right.
+    Right(Right, Arc<Target>),
     /// So many ids, which are not at hand.
     Ids { tables: Arc<Tables>, target: Arc<Target>, n: NonZeroU64 },
     /// That ids which were taken before a wait may still be used.
@@ -55,6 +55,14 @@ impl From<plan::Need> for Need {
             plan::Need::Value { question } => Need::Value { question },
         }
     }
+}
+
+/// A right to the id's column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::proxy) enum Right {
+    Insert,
+    /// To read and update it.
+    Update,
 }
 
 /// Why a command is not sent to the server, or not yet.

@@ -2,7 +2,8 @@
 //! judges a statement, so an account without the right could use a generator up with statements
 //! that are all denied. The server is therefore asked before the first one: the session prepares an
 //! INSERT of the id alone, which every rewritten statement needs the right to. That costs one round
-//! trip for each account and table in the proxy's life.
+//! trip for each account and table in the proxy's life. The same of `id=LAST_INSERT_ID(id)` in ON DUPLICATE KEY UPDATE,
+//! which tells the updated row: it is left out where the account may not read and update the id.
 //!
 //! Measured on MariaDB 10.11 and MySQL 9.7: COM_STMT_PREPARE leaves ROW_COUNT(), FOUND_ROWS() and
 //! LAST_INSERT_ID() alone; MariaDB's resets the counts of warnings and errors. The right is checked
@@ -17,7 +18,7 @@ use memchr::memchr_iter;
 
 use crate::mysql::error::{err_payload, parse_err};
 use crate::proxy::known::answered::Answered;
-use crate::proxy::known::need::{Need, Unsent};
+use crate::proxy::known::need::{Need, Right, Unsent};
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::sql::name;
@@ -34,30 +35,30 @@ const UNASKED_IDS_MAX: u32 = 16;
 /// server.
 type Account = (Vec<u8>, Option<IpAddr>);
 
-/// Who may insert into what, in all sessions of the proxy.
+/// Who may do what, in all sessions of the proxy.
 #[derive(Debug, Default)]
-pub struct Allowed(Mutex<HashMap<Account, HashSet<TableName>>>);
+pub struct Allowed(Mutex<HashMap<Account, HashSet<(Right, TableName)>>>);
 
 impl Allowed {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Account, HashSet<TableName>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Account, HashSet<(Right, TableName)>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn has(&self, account: &Account, table: &TableName) -> bool {
-        self.lock().get(account).is_some_and(|tables| tables.contains(table))
+    fn has(&self, account: &Account, right: Right, table: TableName) -> bool {
+        self.lock().get(account).is_some_and(|rights| rights.contains(&(right, table)))
     }
 
-    pub fn note(&self, account: &Account, table: TableName) {
+    pub(in crate::proxy) fn note(&self, account: &Account, right: Right, table: TableName) {
         let mut all = self.lock();
         if all.values().map(HashSet::len).sum::<usize>() >= REMEMBERED_MAX {
             all.clear();
         }
-        all.entry(account.clone()).or_default().insert(table);
+        all.entry(account.clone()).or_default().insert((right, table));
     }
 
     fn forget(&self, account: &Account, table: &TableName) {
-        if let Some(tables) = self.lock().get_mut(account) {
-            tables.remove(table);
+        if let Some(rights) = self.lock().get_mut(account) {
+            rights.retain(|(_, other)| other != table);
         }
     }
 }
@@ -76,7 +77,9 @@ enum Answer {
 pub(in crate::proxy) struct Rights {
     account: Account,
     all: Arc<Allowed>,
-    own: Vec<Arc<Target>>,
+    own: Vec<(Right, Arc<Target>)>,
+    /// Tables whose ids it may not update. Another session asks again.
+    cannot_update: Vec<Arc<Target>>,
     answers: Vec<(TableName, Answer)>,
 }
 
@@ -112,33 +115,37 @@ pub(in crate::proxy) fn with_remedy(payload: &[u8], target: &Target) -> Option<V
 
 impl Rights {
     pub(in crate::proxy) fn new(account: Account, all: Arc<Allowed>) -> Self {
-        Rights { account, all, own: Vec::new(), answers: Vec::new() }
+        Rights { account, all, own: Vec::new(), cannot_update: Vec::new(), answers: Vec::new() }
     }
 
     /// The session is another user's now.
     pub(in crate::proxy) fn changes(&mut self, user: &[u8]) {
         self.account.0 = user.to_vec();
         self.own.clear();
+        self.cannot_update.clear();
         self.answers.clear();
     }
 
-    fn may_insert(&self, target: &Arc<Target>) -> bool {
-        self.own.iter().any(|own| Arc::ptr_eq(own, target)) || self.all.has(&self.account, &name_of(target))
+    fn is_own(&self, right: Right, target: &Arc<Target>) -> bool {
+        self.own.iter().any(|(own, table)| *own == right && Arc::ptr_eq(table, target))
     }
 
-    /// The server has taken an INSERT into it, or would.
-    pub(in crate::proxy) fn note(&mut self, target: &Arc<Target>) {
-        if self.own.iter().any(|own| Arc::ptr_eq(own, target)) {
+    fn has(&self, right: Right, target: &Arc<Target>) -> bool {
+        self.is_own(right, target) || self.all.has(&self.account, right, name_of(target))
+    }
+
+    /// For this session.
+    fn note_own(&mut self, right: Right, target: &Arc<Target>) {
+        self.own.push((right, target.clone()));
+    }
+
+    /// The server has let the account use it, or would.
+    pub(in crate::proxy) fn note(&mut self, right: Right, target: &Arc<Target>) {
+        if self.is_own(right, target) {
             return;
         }
-        if self.own.len() >= OWN_MAX {
-            self.own.clear();
-        }
-        self.own.push(target.clone());
-        let table = name_of(target);
-        if !self.all.has(&self.account, &table) {
-            self.all.note(&self.account, table);
-        }
+        self.note_own(right, target);
+        self.all.note(&self.account, right, name_of(target));
     }
 
     /// The server has answered an INSERT into it with this error.
@@ -150,9 +157,16 @@ impl Rights {
     }
 
     /// What it says of the right.
-    pub(in crate::proxy) fn answered(&mut self, target: &Arc<Target>, answered: Answered) {
+    pub(in crate::proxy) fn answered(&mut self, right: Right, target: &Arc<Target>, answered: Answered) {
         match answered {
-            Ok(_) => self.note(target),
+            Ok(_) => self.note(right, target),
+            Err(error)
+                if right == Right::Update && denies(error.code) && !error.text.starts_with("INSERT ") =>
+            {
+                self.cannot_update.push(target.clone());
+            }
+            // The statement itself shows it.
+            Err(_) if right == Right::Update => self.note_own(right, target),
             Err(error) if denies(error.code) => {
                 let told = with_remedy(&error.payload, target).unwrap_or(error.payload);
                 self.answers.push((name_of(target), Answer::Denied(told)));
@@ -162,13 +176,33 @@ impl Rights {
     }
 
     /// The server could not be asked.
-    pub(in crate::proxy) fn unsure(&mut self, target: &Target) {
-        self.answers.push((name_of(target), Answer::Unsure));
+    pub(in crate::proxy) fn unsure(&mut self, right: Right, target: &Arc<Target>) {
+        match right {
+            Right::Insert => self.answers.push((name_of(target), Answer::Unsure)),
+            Right::Update => self.note_own(right, target),
+        }
+    }
+
+    pub(in crate::proxy) fn cannot_update(&self) -> &[Arc<Target>] {
+        &self.cannot_update
+    }
+
+    /// Whether a row that a statement updates can be told is asked before it is written.
+    pub(in crate::proxy) fn update_is_unknown(&self, plan: &Plan, text: &[u8]) -> Option<Need> {
+        let mut telling = plan.inserts.iter().filter(|insert| insert.updates_id());
+        let unknown = telling.find(|insert| !self.has(Right::Update, &insert.target))?;
+        (!reads_counts(text)).then(|| Need::Right(Right::Update, unknown.target.clone()))
     }
 
     /// The statement that they were for is decided.
     pub(in crate::proxy) fn forget_answers(&mut self) {
         self.answers.clear();
+        if self.own.len() > OWN_MAX {
+            self.own.clear();
+        }
+        if self.cannot_update.len() > OWN_MAX {
+            self.cannot_update.clear();
+        }
     }
 
     /// Why no id may be taken for the packet, or not yet.
@@ -178,7 +212,7 @@ impl Rights {
         let mut asked = plan.inserts.iter().filter(takes);
         asked.find_map(|insert| {
             let target = &insert.target;
-            if self.may_insert(target) {
+            if self.has(Right::Insert, target) {
                 return None;
             }
             let takes_few = insert.ids <= UNASKED_IDS_MAX && insert.stage.is_none();
@@ -190,7 +224,7 @@ impl Rights {
                 Some((_, Answer::Denied(_))) if insert.statement > 0 && takes_few => None,
                 Some((_, Answer::Denied(error))) => Some(Unsent::Failed(error.clone())),
                 None if takes_few && reads_counts(text) => None,
-                None => Some(Need::Right(target.clone()).into()),
+                None => Some(Need::Right(Right::Insert, target.clone()).into()),
             }
         })
     }
@@ -209,6 +243,7 @@ fn reads_counts(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Allowed, denies, reads_counts};
+    use crate::proxy::known::need::Right::{Insert, Update};
     use crate::table_name::TableName;
 
     #[test]
@@ -229,15 +264,16 @@ mod tests {
         let all = Allowed::default();
         let here = Some("10.0.0.1".parse().unwrap());
         let table = |name: &str| TableName::new("s", name);
-        all.note(&(b"u".to_vec(), None), table("t"));
-        assert!(all.has(&(b"u".to_vec(), None), &table("t")));
+        all.note(&(b"u".to_vec(), None), Insert, table("t"));
+        assert!(all.has(&(b"u".to_vec(), None), Insert, table("t")));
+        assert!(!all.has(&(b"u".to_vec(), None), Update, table("t")));
         for (account, name) in
             [((b"u".to_vec(), here), "t"), ((b"v".to_vec(), None), "t"), ((b"u".to_vec(), None), "u")]
         {
-            assert!(!all.has(&account, &table(name)), "{account:?} {name}");
+            assert!(!all.has(&account, Insert, table(name)), "{account:?} {name}");
         }
         all.forget(&(b"u".to_vec(), None), &table("t"));
-        assert!(!all.has(&(b"u".to_vec(), None), &table("t")));
+        assert!(!all.has(&(b"u".to_vec(), None), Insert, table("t")));
         assert!(denies(1142) && denies(1143) && !denies(1062) && !denies(1461));
     }
 }

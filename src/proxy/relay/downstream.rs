@@ -10,6 +10,7 @@ use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Control, Follower, Kind, PrepareOk, Progress};
 use crate::proxy::known::inserts::Settled;
+use crate::proxy::known::need::Right;
 use crate::proxy::known::rights::with_remedy;
 use crate::proxy::relay::answers::ERR;
 use crate::proxy::relay::outstanding::{Forward, Note, Numbers, Outstanding};
@@ -428,7 +429,7 @@ impl Relay {
                 }
             }
             for insert in inserts.iter().filter(|_| succeeded) {
-                self.rights.note(&insert.target);
+                self.rights.note(Right::Insert, &insert.target);
             }
         }
     }

@@ -205,6 +205,7 @@ impl Session {
                 dialect,
                 multi_statements: session.multi_statements && protocol == Protocol::Text,
                 insert_id_is_set: false,
+                cannot_update: &[],
                 default_schema: database,
                 any_rules: true,
                 tables: &lookup,

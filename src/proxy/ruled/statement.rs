@@ -219,6 +219,9 @@ impl Session {
                 if let Some(need) = self.needs_set_id(&plan, supplied).filter(|_| takes_now) {
                     return Err(need.into());
                 }
+                if let Some(need) = self.relay.rights.update_is_unknown(&plan, text) {
+                    return Err(need.into());
+                }
                 if let Some(next) = supplied.next_ids.as_ref().filter(|_| plan.may_pass()) {
                     return Ok(Self::numbered_by_server(tables, plan, next)?);
                 }
@@ -302,6 +305,7 @@ impl Session {
             multi_statements: session.multi_statements && protocol == Protocol::Text,
             default_schema: state.database.as_deref(),
             insert_id_is_set: session.set_id != SetId::Unset,
+            cannot_update: self.relay.rights.cannot_update(),
             any_rules: tables.has_rules(),
             tables: &lookup,
             hidden: &hidden,

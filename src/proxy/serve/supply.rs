@@ -7,7 +7,7 @@ use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::Header;
 use crate::mysql::response::PrepareOk;
-use crate::proxy::known::need::Need;
+use crate::proxy::known::need::{Need, Right};
 use crate::proxy::relay::{Arrived, Relay, Violation};
 use crate::proxy::ruled::progress::Progress;
 use crate::proxy::ruled::verdict::refused;
@@ -108,17 +108,21 @@ impl Session {
             Need::Sequences(tables) => self.ask_sequences(&tables).await?,
             Need::Function(name) => self.ask_function(name).await?,
             Need::SetId { taken_for } => self.find_set_id(taken_for).await?,
-            Need::Right(target) => {
+            Need::Right(right, target) => {
                 let (schema, name) = target.named();
                 let (schema, name, column) = (quoted(schema), quoted(name), quoted(target.id_column()));
-                let sql = format!("INSERT INTO {schema}.{name} ({column}) VALUES (NULL)");
+                let update = match right {
+                    Right::Insert => String::new(),
+                    Right::Update => format!(" ON DUPLICATE KEY UPDATE {column}=LAST_INSERT_ID({column})"),
+                };
+                let sql = format!("INSERT INTO {schema}.{name} ({column}) VALUES (NULL){update}");
                 let state = self.relay.session.state();
                 match state.and_then(|state| state.dialect.charset.written(&sql)).map(Cow::into_owned) {
                     Some(sql) => {
                         let answered = self.ask(Question::Prepare(&sql)).await?;
-                        self.relay.rights.answered(&target, answered);
+                        self.relay.rights.answered(right, &target, answered);
                     }
-                    None => self.relay.rights.unsure(&target),
+                    None => self.relay.rights.unsure(right, &target),
                 }
             }
             Need::Ids { tables, target, n } => {

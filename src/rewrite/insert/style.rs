@@ -92,6 +92,10 @@ impl Draft<'_> {
                  evaluate; assign LAST_INSERT_ID(x) by itself",
             );
         }
+        if self.context.cannot_update && !odku.calls_last_id {
+            self.style = Style::Literal;
+            return Ok(());
+        }
         // The client's own call tells the updated row as ours would.
         self.odku_appends = !odku.calls_last_id;
         let mut shows = odku.traits;

@@ -29,7 +29,7 @@ struct Kind {
 }
 
 /// ARCHITECTURE.md: "What is outstanding" (Own); docs/design: "INSERT ... SELECT", "Decisions".
-const KINDS: [Kind; 43] = [
+const KINDS: [Kind; 44] = [
     Kind {
         name: "session tracking is switched on",
         byte: command::QUERY,
@@ -214,6 +214,12 @@ const KINDS: [Kind; 43] = [
         name: "whether the user may insert",
         byte: command::STMT_PREPARE,
         form: "INSERT INTO *.* (`*`) VALUES (NULL)",
+        also: anyway,
+    },
+    Kind {
+        name: "whether the user may update the id",
+        byte: command::STMT_PREPARE,
+        form: "INSERT INTO *.* (`*`) VALUES (NULL) ON DUPLICATE KEY UPDATE `*`=LAST_INSERT_ID(`*`)",
         also: anyway,
     },
     Kind {

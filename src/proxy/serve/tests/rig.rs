@@ -18,7 +18,7 @@ use crate::mysql::handshake::ServerVersion;
 use crate::proxy::connect::login::{LoggedIn, LoginContext};
 use crate::proxy::connect::stream::Stream;
 use crate::proxy::connect::stream::buffers::Wire;
-use crate::proxy::known::need::Supplied;
+use crate::proxy::known::need::{Right, Supplied};
 use crate::proxy::ruled::verdict::Verdict;
 use crate::proxy::session::{Question, Session, Shared};
 use crate::proxy::settings::{
@@ -124,7 +124,9 @@ impl Rig {
             forwarded_address: None,
         };
         let shared = Shared::new(login, Arc::new(tables), Duration::from_secs(1), Verify::Always, draining);
-        shared.allowed.note(&(b"u".to_vec(), None), TableName::new("s", "t"));
+        for right in [Right::Insert, Right::Update] {
+            shared.allowed.note(&(b"u".to_vec(), None), right, TableName::new("s", "t"));
+        }
         let here = shared.sessions.enter();
         Rig { session: Session::new(logged_in, shared, here), client, server }
     }
