@@ -12,7 +12,7 @@ use crate::support::{Etcd, Kind, Proxy, Server, proxy};
 
 /// A proxy of the fleet; `batch` ids a store write.
 pub(crate) fn member(server: &Server, etcd: &Etcd, name: &str, db: &str, batch: u32) -> Proxy {
-    Proxy::start(&config(server, etcd, name), &[("rules", &rules(db, batch))])
+    Proxy::start(&hasty(server, etcd, name), &[("rules", &rules(db, batch))])
 }
 
 pub(crate) fn config(server: &Server, etcd: &Etcd, name: &str) -> String {
@@ -21,6 +21,11 @@ pub(crate) fn config(server: &Server, etcd: &Etcd, name: &str) -> String {
         proxy::config(&server.address()),
         etcd.endpoints_toml()
     )
+}
+
+/// An INSERT waits for ids for a second at most: for tests in which the store is away on purpose.
+pub(crate) fn hasty(server: &Server, etcd: &Etcd, name: &str) -> String {
+    config(server, etcd, name).replace("[store]\n", "[store]\ndeadline = \"1s\"\n")
 }
 
 pub(crate) fn rules(db: &str, batch: u32) -> String {

@@ -29,9 +29,6 @@ fn text(head: &str, tail: &str, payload_bytes: usize) -> Vec<u8> {
     [head.as_bytes(), &letters(room), tail.as_bytes()].concat()
 }
 
-/// No INSERT is refused because the disk has 64 MiB to write before the store's bound.
-const STORE: &str = "[store]\ndeadline = \"60s\"\n";
-
 /// MyISAM: its log does not get every large row twice. `t` is ruled, `s` too and has AUTO_INCREMENT, `n` is what they are
 /// compared with, `w` has no rule.
 fn each(db: &str, config: &str, run: impl Fn(&mut Rig)) {
@@ -49,7 +46,7 @@ fn each(db: &str, config: &str, run: impl Fn(&mut Rig)) {
         "{}[generators.h]\nkind = \"sequence\"\n[tables.s]\ncolumn = \"id\"\ngenerator = \"h\"\n",
         rules(db)
     );
-    each_with(db, &sql.concat(), &format!("{STORE}{config}"), &rules, run);
+    each_with(db, &sql.concat(), config, &rules, run);
 }
 
 /// What a client sees of an INSERT and what the server has stored by it.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use crate::fleet::config;
+use crate::fleet::hasty;
 use crate::rig::{Rig, code, code_of, each_with, make, prepare, rows, server};
 use crate::support::etcd::{Etcd, Version};
 use crate::support::raw::{Client, Param};
@@ -41,7 +41,7 @@ fn inserts_go_on_while_the_store_is_away() {
         let Some(server) = server(kind) else { continue };
         let Some(etcd) = Etcd::start(Version::Debian, 1) else { continue };
         make(server, db, &format!("{KEPT}CREATE TABLE n (id BIGINT PRIMARY KEY, a INT);"));
-        let proxy = Proxy::start(&config(server, &etcd, "p1"), &[("rules", &rules(db))]);
+        let proxy = Proxy::start(&hasty(server, &etcd, "p1"), &[("rules", &rules(db))]);
         let rig = Rig { kind, server, proxy, db: db.to_owned() };
         let name = rig.name();
         let (mut client, mut bulk) = (rig.client(), rig.bulk_client(true));

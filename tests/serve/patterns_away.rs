@@ -6,10 +6,10 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::ScopedJoinHandle;
 
-use crate::fleet::{client, config};
+use crate::fleet::{client, config, hasty};
 use crate::patterns::{EACH, TABLE, TIMESTAMPS};
 use crate::reload::Stop;
-use crate::rig::{Rig, WAITS_FOR_IDS, each_with, insert_id, make, message, rows, server};
+use crate::rig::{Rig, each_with, insert_id, make, message, rows, server};
 use crate::support::etcd::{Etcd, Version};
 use crate::support::raw::Client;
 use crate::support::{Kind, Proxy};
@@ -37,7 +37,7 @@ fn the_store_is_away_when_a_table_is_new() {
         let keys = format!("{EACH}batch = 5\n");
         let rules = rules("pata_*", &keys)
             + "[tables.native]\ncolumn = \"auto\"\ngenerator = \"{table}\"\nunavailable = \"native\"\n";
-        let proxy = Proxy::start(&config(server, &etcd, "p1"), &[("rules", &rules)]);
+        let proxy = Proxy::start(&hasty(server, &etcd, "p1"), &[("rules", &rules)]);
         let rig = Rig { kind, server, proxy, db: db.to_owned() };
         let (mut client, name) = (rig.client(), rig.name());
         assert_eq!(insert_id(&mut client, "INSERT INTO first(a) VALUES(1)"), 1, "{name}");
@@ -126,7 +126,7 @@ fn two_proxies_meet_new_tables_at_once() {
 #[test]
 fn the_rules_change_while_generators_are_made() {
     let keys = |batch: u32| EACH.to_owned() + &format!("batch = {batch}\n");
-    each_with("patd_1", "", WAITS_FOR_IDS, &rules("patd_*", &keys(10)), |rig| {
+    each_with("patd_1", "", "", &rules("patd_*", &keys(10)), |rig| {
         let (stop, made) = (AtomicBool::new(false), AtomicU32::new(0));
         let writers = std::thread::scope(|scope| {
             let writers = [0, 1].map(|writer| {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::rig::{Rig, WAITS_FOR_IDS, code, each_with, insert_id, rows};
+use crate::rig::{Rig, code, each_with, insert_id, rows};
 use crate::support::raw::{Client, Options};
 use crate::support::wait::NEVER;
 use crate::support::{Proxy, proxy};
@@ -75,7 +75,7 @@ fn rules_come_change_and_go() {
 #[test]
 fn a_bad_file_changes_nothing() {
     let good = rules("reload_bad", "", &[("t", "id", "g")]);
-    each_with("reload_bad", "", WAITS_FOR_IDS, &good, |rig| {
+    each_with("reload_bad", "", "", &good, |rig| {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (stop, this) = (&stop, &*rig);

@@ -60,10 +60,6 @@ pub(crate) fn alone() -> impl Drop {
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// For tests in which no INSERT may fail while rules change or generators are made: by default one waits for an id for 1 s at
-/// most, and a busy machine may take longer for both.
-pub(crate) const WAITS_FOR_IDS: &str = "[store]\ndeadline = \"60s\"\n";
-
 pub(crate) fn make(server: &Server, db: &str, sql: &str) {
     let options =
         Options { capabilities: crate::support::raw::CLIENT_MULTI_STATEMENTS, ..Options::default() };

@@ -35,7 +35,8 @@ impl Pair {
     fn proxy(&self, name: &str, user: &str) -> Proxy {
         let both = format!("[\"{}\", \"{}\"]", self.first.address(), self.second.address());
         let config = proxy::config("127.0.0.1:1").replace("\"127.0.0.1:1\"", &both);
-        let store = format!("[store]\nkind = \"mysql\"\nuser = \"{user}\"\npassword = \"\"\n");
+        let store =
+            format!("[store]\nkind = \"mysql\"\nuser = \"{user}\"\npassword = \"\"\ndeadline = \"1s\"\n");
         let config = format!("{config}{store}[proxy]\nname = \"{name}\"\n");
         Proxy::start(&config, &[("rules", &crate::fleet::rules(DB, 10))])
     }

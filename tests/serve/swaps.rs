@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::rig::{Rig, WAITS_FOR_IDS, code, code_of, each_with, rows, rules};
+use crate::rig::{Rig, code, code_of, each_with, rows, rules};
 use crate::support::raw::Param;
 use crate::support::told::StopOnDrop;
 use crate::support::wait::NEVER;
@@ -85,7 +85,7 @@ fn no_row_without_its_id_and_no_id_in_another_column() {
         rules("swaps").replace("kind = \"sequence\"", &format!("kind = \"sequence\"\nstart = {FIRST_ID}"));
     let sql =
         "DROP TABLE t; CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY, a INT NOT NULL, b INT NOT NULL);";
-    each_with("swaps", sql, WAITS_FOR_IDS, &rules, |rig| {
+    each_with("swaps", sql, "", &rules, |rig| {
         let (ends, all_written) = (AtomicBool::new(false), AtomicU64::new(0));
         let rig = &*rig;
         let (written, errors, swaps) = std::thread::scope(|scope| {

@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::fleet::{client, config};
-use crate::rig::{WAITS_FOR_IDS, code, each, each_with, insert_id, make, message, rows, rules, server};
+use crate::fleet::{client, config, hasty};
+use crate::rig::{code, each, each_with, insert_id, make, message, rows, rules, server};
 use crate::support::etcd::Version;
 use crate::support::proxy::{self, Before};
 use crate::support::raw::{Client, Options, Param};
@@ -218,7 +218,7 @@ fn judge(mut proxy: Proxy, db: &str, direct: &mut Client) {
 
 #[test]
 fn nobody_notices_a_row_of_takeovers() {
-    each_with("takeover_row", "", WAITS_FOR_IDS, &rules("takeover_row"), |rig| {
+    each_with("takeover_row", "", "", &rules("takeover_row"), |rig| {
         let config = proxy::config(&rig.server.address());
         let proxy = std::mem::replace(&mut rig.proxy, Proxy::start(&config, &[]));
         judge(proxy, "takeover_row", &mut rig.direct());
@@ -233,10 +233,9 @@ fn nobody_notices_a_row_of_takeovers_with_etcd_and_timestamps() {
     make(server, DB, "");
     let timestamps = rules(DB).replace("kind = \"sequence\"", "kind = \"timestamp\"\nlayout = \"snowflake\"");
     let mut direct = Client::connect(&server.address(), &Options::default()).unwrap();
-    let patient = config(server, &etcd, "one").replace("[store]\n", WAITS_FOR_IDS);
-    judge(Proxy::start(&patient, &[("rules", &timestamps)]), DB, &mut direct);
+    judge(Proxy::start(&config(server, &etcd, "one"), &[("rules", &timestamps)]), DB, &mut direct);
     // A store that does not answer is not given up.
-    let mut proxy = Proxy::start(&config(server, &etcd, "one"), &[("rules", &timestamps)]);
+    let mut proxy = Proxy::start(&hasty(server, &etcd, "one"), &[("rules", &timestamps)]);
     let mut old = client(proxy.port, DB).unwrap();
     insert(&mut old);
     etcd.signal(0, "STOP");

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::fleet::{client, config, moved, wait_until_its_lease_is_over};
+use crate::fleet::{client, hasty, moved, wait_until_its_lease_is_over};
 use crate::reload::rules as sequences;
 use crate::rig::{Rig, code, each_with, insert_id, make, message, rows, server};
 use crate::support::clock::{self, Clock};
@@ -219,7 +219,7 @@ fn tables_move_between_sequences_and_timestamps() {
 }
 
 pub(crate) fn member(etcd: &Etcd, name: &str, db: &str, keys: &str) -> Proxy {
-    Proxy::start(&config(server(Kind::MariaDb).unwrap(), etcd, name), &[("rules", &rules(db, keys))])
+    Proxy::start(&hasty(server(Kind::MariaDb).unwrap(), etcd, name), &[("rules", &rules(db, keys))])
 }
 
 #[test]

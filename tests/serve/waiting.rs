@@ -56,8 +56,7 @@ fn what_was_sent_before_a_statement_that_waits_for_ids_is_answered_at_once() {
         let Some(server) = server(kind) else { continue };
         let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
         make(server, &db, "CREATE TABLE n (a INT); INSERT INTO n VALUES (1),(2),(3),(4),(5),(6),(7),(8)");
-        let text = config(server, &etcd, "p1").replace("[store]\n", "[store]\ndeadline = \"60s\"\n");
-        let proxy = Proxy::start(&text, &[("rules", &rules(&db, 10))]);
+        let proxy = Proxy::start(&config(server, &etcd, "p1"), &[("rules", &rules(&db, 10))]);
         let extended = if kind == Kind::MariaDb { MARIADB_STMT_BULK } else { 0 };
         let options = Options { database: Some(db.clone()), extended, ..Options::default() };
         let mut client = Client::connect(&proxy.address(), &options).unwrap();
