@@ -167,12 +167,6 @@ impl Context<'_> {
         column.is_some_and(|column| matches!(&*column.data_type, "date" | "datetime" | "timestamp"))
     }
 
-    /// The columns that an INSERT without a list has values for, where they are known.
-    pub(super) fn visible_columns(&self) -> Option<impl Iterator<Item = &str>> {
-        let shape = self.shape()?;
-        Some(shape.visible().map(|column| column.name.as_str()))
-    }
-
     /// For a query that brings values for the id: only of integers is it known which ones are taken
     /// for zero.
     pub(super) fn check_integer_id(&self) -> Planning<()> {
@@ -193,6 +187,17 @@ impl Context<'_> {
                 "a name would have to be written that the client's character set has not got for certain; connect with utf8mb4",
             ),
         }
+    }
+
+    /// Names as the statements of a stage have them.
+    fn quoted(&self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Planning<Vec<Box<[u8]>>> {
+        names.into_iter().map(|name| self.written(&name::quoted(name.as_ref()))).collect()
+    }
+
+    /// The id's column, where the statement leaves it out.
+    fn left_id(&self, is_left: bool) -> Planning<Option<Box<[u8]>>> {
+        let written = || self.written(&name::quoted(self.target.id_column()));
+        is_left.then(written).transpose()
     }
 
     fn shape(&self) -> Option<&TableShape> {

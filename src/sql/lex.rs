@@ -213,6 +213,20 @@ impl<'a> Lexer<'a> {
         self.clone().next()
     }
 
+    /// Past the next token outside of parentheses that `ends` it, or at the end; that token.
+    pub(crate) fn skip_to(&mut self, ends: impl Fn(&Self, Token) -> bool) -> Result<Token, Odd> {
+        let mut depth = 0u32;
+        loop {
+            let token = self.next()?;
+            match token.kind {
+                kind if kind == TokenKind::End || depth == 0 && ends(self, token) => return Ok(token),
+                TokenKind::Punct(b'(') => depth += 1,
+                TokenKind::Punct(b')') => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
     pub fn eat_punct(&mut self, byte: u8) -> Result<bool, Odd> {
         self.eat(|token, _| token.is_punct(byte))
     }

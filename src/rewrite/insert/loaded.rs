@@ -2,7 +2,7 @@
 
 use crate::rewrite::insert::staged::{by_stage, check_readable, table_span};
 use crate::rewrite::insert::{Context, Planning, Stop, refused};
-use crate::rewrite::plan::stage::{self, Column, Filling, Kind, Stage};
+use crate::rewrite::plan::stage::{self, Column, Filling, Kind, Stage, text};
 use crate::rewrite::plan::{InsertPlan, NewRows, Protocol};
 use crate::rules::model::TableShape;
 use crate::sql::dialect::SqlMode;
@@ -40,13 +40,8 @@ pub(in crate::rewrite) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> 
     if id_place.is_some() {
         context.check_integer_id()?;
     }
-    let names: Planning<Vec<_>> =
-        filled.iter().map(|column| context.written(&name::quoted(&column.name))).collect();
-    let names = names?;
-    let left_id = match id_place {
-        Some(_) => None,
-        None => Some(context.written(&name::quoted(context.target.id_column()))?),
-    };
+    let (names, left_id) =
+        (context.quoted(filled.iter().map(|column| &column.name))?, context.left_id(id_place.is_none())?);
     let schema = context.written(&name::quoted(context.target.named().0))?;
     let stage = Stage {
         table: table_span(context),
@@ -203,11 +198,8 @@ fn edits(load: &Load, schema: &[u8], filled: &[Filled], names: &[Box<[u8]>]) -> 
     let mut edits = vec![(load.table, stage::stage_name(schema).into_boxed_slice())];
     edits.extend(load.partition.map(|span| (span, Box::default())));
     if load.listed.is_none() {
-        let mut list = b" (".to_vec();
         let read = filled.iter().zip(names).filter(|(column, _)| column.is_read);
-        stage::put_list(read.map(|(_, name)| name), &mut list);
-        list.push(b')');
-        edits.push((load.list, list.into_boxed_slice()));
+        edits.push((load.list, text!(b" ", stage::list(read.map(|(_, name)| name))).into()));
     }
     edits.extend(load.qualifiers.iter().map(|&span| (span, Box::default())));
     edits
@@ -220,21 +212,15 @@ fn head(
     left_id: Option<&[u8]>,
     (filled, names): (&[Filled], &[Box<[u8]>]),
 ) -> Box<[u8]> {
-    let mut head = match load.on_duplicate {
-        OnDuplicate::Replace => b"REPLACE INTO ".to_vec(),
-        _ if ignores(load) => b"INSERT IGNORE INTO ".to_vec(),
-        _ => b"INSERT INTO ".to_vec(),
+    let verb = match load.on_duplicate {
+        OnDuplicate::Replace => "REPLACE INTO ",
+        _ if ignores(load) => "INSERT IGNORE INTO ",
+        _ => "INSERT INTO ",
     };
-    head.extend_from_slice(load.table.of(text));
-    if let Some(partition) = load.partition {
-        head.push(b' ');
-        head.extend_from_slice(partition.of(text));
-    }
-    head.extend_from_slice(b" (");
+    let partition = load.partition.map(|span| text!(b" ", span.of(text))).unwrap_or_default();
     let stored = filled.iter().zip(names).filter(|(column, _)| column.is_stored);
-    stage::put_list(left_id.into_iter().chain(stored.map(|(_, name)| &**name)), &mut head);
-    head.extend_from_slice(b") ");
-    head.into()
+    let list = stage::list(left_id.into_iter().chain(stored.map(|(_, name)| &**name)));
+    text!(verb.as_bytes(), load.table.of(text), partition, b" ", list, b" ").into()
 }
 
 /// Whether a row in the way has the new one skipped. A client's file is loaded so unless it says

@@ -5,7 +5,7 @@
 //! value. In a larger expression, or for another column, it could be another one (cut, rounded, of another type).
 
 use crate::rewrite::insert::Context;
-use crate::rewrite::plan::stage::put_column;
+use crate::rewrite::plan::stage::column_name;
 use crate::sql::dialect::SqlMode;
 use crate::sql::insert::Query;
 use crate::sql::lex::{Lexer, Odd, Span, Token, TokenKind};
@@ -67,11 +67,9 @@ pub(super) fn edits(
         {
             // Its last token ends before the blanks that may follow.
             let span = Span { start, end: value_end(lexer, start, end.span.start)? };
-            let mut ours = Vec::new();
-            put_column(&mut ours, place);
-            edits.push((span, ours.into()));
+            edits.push((span, column_name(place).into()));
         }
-        if skip_to_comma(&mut ahead)? {
+        if ahead.skip_to(|_, token| token.is_punct(b','))?.kind == TokenKind::End {
             return Ok(edits);
         }
     }
@@ -82,21 +80,6 @@ fn is_of_query(context: &Context<'_>, value: &Named) -> bool {
     match &value.qualifier {
         Some(qualifier) => qualifier != context.table,
         None => !context.has_column(&value.column),
-    }
-}
-
-/// Past the next comma; whether there is none.
-fn skip_to_comma(ahead: &mut Lexer<'_>) -> Result<bool, Odd> {
-    let mut depth = 0u32;
-    loop {
-        let token = ahead.next()?;
-        match token.kind {
-            TokenKind::Punct(b'(') => depth += 1,
-            TokenKind::Punct(b')') => depth = depth.saturating_sub(1),
-            TokenKind::Punct(b',') if depth == 0 => return Ok(false),
-            TokenKind::End => return Ok(true),
-            _ => {}
-        }
     }
 }
 
@@ -213,17 +196,8 @@ impl Selected {
             items.push(named.filter(|_| after <= 1));
         }
         let table = only_table(&mut ahead)?;
-        let mut depth = 0u32;
-        loop {
-            let token = ahead.next()?;
-            match token.kind {
-                TokenKind::End => return Ok(Some(Selected { items, table })),
-                TokenKind::Punct(b'(') => depth += 1,
-                TokenKind::Punct(b')') => depth = depth.saturating_sub(1),
-                TokenKind::Word if depth == 0 && ahead.is_any_word(token, OTHERS) => return Ok(None),
-                _ => {}
-            }
-        }
+        let other = ahead.skip_to(|lexer, token| lexer.is_any_word(token, OTHERS))?;
+        Ok((other.kind == TokenKind::End).then_some(Selected { items, table }))
     }
 
     /// Where a name was selected for a column that `fits`.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::rewrite::insert::{Context, Planning, refused, sources, unreadable};
 use crate::rewrite::plan::edit::Style;
-use crate::rewrite::plan::stage::{self, Column, Filling, Kind, Stage};
+use crate::rewrite::plan::stage::{self, Column, Filling, Kind, Stage, text};
 use crate::rewrite::plan::{InsertPlan, LastId, NewRows, Protocol, UpdatedIds};
 use crate::sql::dialect::{ServerKind, SqlMode};
 use crate::sql::insert::body::AssignsId;
@@ -45,10 +45,7 @@ pub(in crate::rewrite) fn plan(
     check_updates(lexer, context, &query, &tail)?;
     let (head, names) = head(lexer, context, columns, &decoded, id_place, query.span.start)?;
     let schema = context.written(&name::quoted(context.target.named().0))?;
-    let mut filled = stage::stage_name(&schema);
-    filled.extend_from_slice(b" (");
-    stage::put_list(names.iter(), &mut filled);
-    filled.extend_from_slice(b") ");
+    let filled = text!(stage::stage_name(&schema), b" ", stage::list(&names), b" ");
     let table = table_span(context);
     let stage = Stage {
         schema,
@@ -157,8 +154,8 @@ pub(super) fn names<'a>(
             let names: Option<Vec<_>> = names.iter().map(decoded).collect();
             names.map_or_else(|| unreadable("a column's name"), Ok)
         }
-        Columns::Unlisted => match context.visible_columns() {
-            Some(visible) => Ok(visible.map(Cow::Borrowed).collect()),
+        Columns::Unlisted => match context.shape() {
+            Some(shape) => Ok(shape.visible().map(|column| Cow::Borrowed(column.name.as_str())).collect()),
             None => refused(
                 "an INSERT without a column list needs the table's columns; name them in the INSERT, or give Rowstamp an \
                  account under [backend.control]",
@@ -180,24 +177,14 @@ fn head(
     id_place: Option<u32>,
     query_start: u32,
 ) -> Planning<(Box<[u8]>, Quoted)> {
-    let quoted: Planning<Quoted> = names.iter().map(|name| context.written(&name::quoted(name))).collect();
-    let quoted = quoted?;
-    let id = match id_place {
-        None => Some(context.written(&name::quoted(context.target.id_column()))?),
-        Some(_) => None,
-    };
-    let before = Span { start: 0, end: query_start }.of(lexer.text());
-    let mut head = before.to_vec();
+    let (quoted, id) = (context.quoted(names)?, context.left_id(id_place.is_none())?);
+    let mut head = Span { start: 0, end: query_start }.of(lexer.text()).to_vec();
     match columns {
         Columns::Listed { open, .. } => {
             let at = *open as usize + 1;
             head.splice(at..at, id.iter().flat_map(|id| [&id[..], b","]).flatten().copied());
         }
-        Columns::Unlisted => {
-            head.push(b'(');
-            stage::put_list(id.iter().chain(&quoted), &mut head);
-            head.extend_from_slice(b") ");
-        }
+        Columns::Unlisted => head.extend(text!(stage::list(id.iter().chain(&quoted)), b" ")),
     }
     Ok((head.into(), quoted))
 }

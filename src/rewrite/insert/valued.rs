@@ -3,7 +3,7 @@
 
 use crate::rewrite::insert::staged::{by_stage, check_readable, names, stage_columns, table_span, tail};
 use crate::rewrite::insert::{Context, Planning, refused, unreadable};
-use crate::rewrite::plan::stage::{self, Filling, Kind, Stage};
+use crate::rewrite::plan::stage::{self, Filling, Kind, Stage, text};
 use crate::rewrite::plan::{InsertPlan, NewRows};
 use crate::sql::dialect::SqlMode;
 use crate::sql::insert::body::AssignsId;
@@ -50,15 +50,11 @@ pub(super) fn plan(
     }
     let is_id = |name: &String| name::same_column(name, context.target.id_column());
     let id_place = names.iter().position(is_id);
-    let quoted: Planning<Vec<_>> = names.iter().map(|name| context.written(&name::quoted(name))).collect();
-    let quoted = quoted?;
+    let quoted = context.quoted(&names)?;
     let schema = context.written(&name::quoted(context.target.named().0))?;
-    let mut list = b"(".to_vec();
-    stage::put_list(quoted.iter(), &mut list);
-    list.extend_from_slice(b") ");
+    let list = text!(stage::list(&quoted), b" ");
     let mut head = Span { start: 0, end: written.from }.of(lexer.text()).to_vec();
-    let mut filled = stage::stage_name(&schema);
-    filled.push(b' ');
+    let mut filled = text!(stage::stage_name(&schema), b" ");
     if matches!(body.form, Form::Values(_)) {
         filled.extend_from_slice(&list);
     }
@@ -121,20 +117,11 @@ struct Written {
 /// After the table's name, where SET begins.
 fn set_keyword(lexer: &Lexer<'_>, span: Span) -> Planning<Written> {
     let mut ahead = lexer.over(span);
-    let mut depth = 0u32;
-    loop {
-        let token = ahead.next()?;
-        match token.kind {
-            TokenKind::Punct(b'(') => depth += 1,
-            TokenKind::Punct(b')') => depth = depth.saturating_sub(1),
-            TokenKind::End => return unreadable("what follows its table"),
-            _ if depth == 0 && ahead.is_word(token, "SET") => {
-                let values = Span { start: token.span.end, end: span.end };
-                return Ok(Written { from: token.span.start, values });
-            }
-            _ => {}
-        }
+    let token = ahead.skip_to(|lexer, token| lexer.is_word(token, "SET"))?;
+    if token.kind == TokenKind::End {
+        return unreadable("what follows its table");
     }
+    Ok(Written { from: token.span.start, values: Span { start: token.span.end, end: span.end } })
 }
 
 /// What has values.
@@ -159,17 +146,7 @@ fn assigned(lexer: &Lexer<'_>, context: &Context<'_>, span: Span) -> Planning<As
             all.qualifiers.push(Span { start: first.span.start, end: path.last.span.start });
         }
         let start = ahead.next()?.span.end;
-        let mut depth = 0u32;
-        let last = loop {
-            let token = ahead.next()?;
-            match token.kind {
-                TokenKind::Punct(b'(') => depth += 1,
-                TokenKind::Punct(b')') => depth = depth.saturating_sub(1),
-                TokenKind::Punct(b',') if depth == 0 => break token,
-                TokenKind::End => break token,
-                _ => {}
-            }
-        };
+        let last = ahead.skip_to(|_, token| token.is_punct(b','))?;
         all.values.push(Span { start, end: last.span.start });
         if last.kind == TokenKind::End {
             return Ok(all);

@@ -14,13 +14,18 @@
 //! replica that ran the query again could number its rows in another order.
 
 use crate::ids::range::block::{Spacing, Ticks};
-use crate::rewrite::plan::edit::put_digits;
 use crate::rewrite::plan::target::Target;
 use crate::sql::lex::Span;
 
 /// The stage's name: no client's table has it.
 pub const STAGE: &str = "`rowstamp stage`";
 const NR: &[u8] = b"`rowstamp nr`";
+
+/// Parts of a text, one after the other.
+macro_rules! text {
+    ($($part:expr),+ $(,)?) => { [$(&$part[..]),+].concat() };
+}
+pub(in crate::rewrite) use text;
 
 /// What the statements of this way are made of. Names are quoted, in the client's character set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,15 +152,6 @@ pub enum Takes {
     None,
 }
 
-/// A number that is known once the stage is filled.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Number {
-    First,
-    Ids,
-}
-
-type PutNumber<'a> = dyn FnMut(Number, &mut Vec<u8>) + 'a;
-
 /// What is known of a filled stage, from the answer to [`Stage::counting`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Brought {
@@ -177,12 +173,9 @@ impl Stage {
 
     /// The statement with no rows: what is wrong with its table or its columns, the server says of it.
     pub fn of_no_rows(&self) -> Vec<u8> {
-        let stored = self.columns.iter().filter(|column| column.is_stored).count();
-        let mut out = self.head.to_vec();
-        out.extend_from_slice(b"SELECT ");
-        out.extend(vec!["NULL"; stored + usize::from(!self.brings_ids())].join(",").bytes());
-        out.extend_from_slice(b" FROM (SELECT 1 AS `rowstamp 1`) AS `rowstamp 2` WHERE FALSE");
-        out
+        let nulls = vec!["NULL"; self.stored().count() + usize::from(!self.brings_ids())].join(",");
+        let from = b" FROM (SELECT 1 AS `rowstamp 1`) AS `rowstamp 2` WHERE FALSE";
+        text!(self.head, b"SELECT ", nulls.as_bytes(), from)
     }
 
     /// What stands before the statement and holds for it.
@@ -192,42 +185,35 @@ impl Stage {
 
     /// Makes the stage. The query's words are no part of it.
     pub fn create(&self, text: &[u8], nulls: Nulls, engine: Engine) -> Vec<u8> {
-        let mut out = b"CREATE TEMPORARY TABLE ".to_vec();
-        self.put_stage(&mut out);
-        out.extend_from_slice(b" (");
-        out.extend_from_slice(NR);
-        out.extend_from_slice(b" BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY) ENGINE=");
-        out.extend_from_slice(match engine {
-            Engine::InnoDb => b"InnoDB",
-            Engine::MyIsam => b"MyISAM",
-        });
+        let engine = match engine {
+            Engine::InnoDb => "InnoDB",
+            Engine::MyIsam => "MyISAM",
+        };
+        let number = text!(b" (", NR, b" BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY) ENGINE=");
+        let begin = text!(b"CREATE TEMPORARY TABLE ", self.name(), number, engine.as_bytes());
         // LOAD of nothing but variables.
         if self.columns.is_empty() {
-            return out;
+            return begin;
         }
-        out.extend_from_slice(b" SELECT ");
         let table = self.table.of(text);
         // The table has no other name, which LOCK TABLES would not know.
-        match nulls {
+        let (columns, from) = match nulls {
             Nulls::Anywhere => {
-                put_list(self.columns.iter().map(|column| &*column.name), &mut out);
+                let columns: Vec<_> = self.columns.iter().map(|column| &*column.name).collect();
                 // Columns of an outer join's inner table may be NULL.
-                out.extend_from_slice(b" FROM (SELECT 1 AS `rowstamp 1`) AS `rowstamp 2` LEFT JOIN ");
-                out.extend_from_slice(table);
-                out.extend_from_slice(b" ON FALSE");
+                let one_row = b"(SELECT 1 AS `rowstamp 1`) AS `rowstamp 2`";
+                (columns.join(&b','), text!(one_row, b" LEFT JOIN ", table, b" ON FALSE"))
             }
             Nulls::AsInTable => {
                 let column = |(nth, Column { name, .. }): (usize, &Column)| {
-                    let id = || [b"NULLIF(", &**name, b",", name, b") AS ", name].concat();
+                    let id = || text!(b"NULLIF(", name, b",", name, b") AS ", name);
                     if self.id_place == Some(nth) { id() } else { name.to_vec() }
                 };
-                put_list(self.columns.iter().enumerate().map(column), &mut out);
-                out.extend_from_slice(b" FROM ");
-                out.extend_from_slice(table);
+                let columns: Vec<_> = self.columns.iter().enumerate().map(column).collect();
+                (columns.join(&b','), table.to_vec())
             }
-        }
-        out.extend_from_slice(b" LIMIT 0");
-        out
+        };
+        text!(begin, b" SELECT ", columns, b" FROM ", from, b" LIMIT 0")
     }
 
     /// Puts the rows into the stage: the client's text, but for the table and what names it.
@@ -247,40 +233,20 @@ impl Stage {
     /// The lowest number, how many rows take an id, and the highest id of the others, as digits in
     /// hexadecimal.
     pub fn counting(&self) -> Vec<u8> {
-        let mut out = b"SELECT HEX(CONCAT_WS(',',MIN(".to_vec();
-        out.extend_from_slice(NR);
-        out.extend_from_slice(b"),COUNT(");
-        match self.id() {
-            None => out.push(b'*'),
-            Some(name) => {
-                out.extend_from_slice(b"IF(");
-                self.put_takes(name, &mut out);
-                out.extend_from_slice(b",1,NULL)),MAX(IF(");
-                self.put_takes(name, &mut out);
-                out.extend_from_slice(b",NULL,");
-                out.extend_from_slice(name);
-                out.push(b')');
-            }
-        }
-        out.extend_from_slice(b"))) FROM ");
-        self.put_stage(&mut out);
-        out
+        let counted = self.id().map_or(b"*".to_vec(), |name| {
+            let takes = self.takes(name);
+            text!(b"IF(", takes, b",1,NULL)),MAX(IF(", takes, b",NULL,", name, b")")
+        });
+        let begin = b"SELECT HEX(CONCAT_WS(',',MIN(";
+        text!(begin, NR, b"),COUNT(", counted, b"))) FROM ", self.name())
     }
 
     /// What the last row brought for the id, as digits in hexadecimal; `-`, where it takes one.
     /// `None`: the statement brings no ids.
     pub fn last_id(&self) -> Option<Vec<u8>> {
         let name = self.id().filter(|_| !self.is_load())?;
-        let mut out = b"SELECT HEX(IF(".to_vec();
-        self.put_takes(name, &mut out);
-        out.extend_from_slice(b",'-',");
-        out.extend_from_slice(name);
-        out.extend_from_slice(b")) FROM ");
-        self.put_stage(&mut out);
-        out.extend_from_slice(b" ORDER BY ");
-        out.extend_from_slice(NR);
-        out.extend_from_slice(b" DESC LIMIT 1");
-        Some(out)
+        let last = text!(b"SELECT HEX(IF(", self.takes(name), b",'-',", name, b")) FROM ", self.name());
+        Some(text!(last, b" ORDER BY ", NR, b" DESC LIMIT 1"))
     }
 
     /// How many zero dates there are in it, as digits in hexadecimal: where sql_mode has NO_ZERO_DATE, the server warns of each when it is
@@ -289,15 +255,8 @@ impl Stage {
         let sets_mode = memchr::memmem::find(&self.head.to_ascii_lowercase(), b"sql_mode").is_some();
         let mut dates = self.dates().filter(|_| !sets_mode).peekable();
         dates.peek()?;
-        let mut out = b"SELECT HEX(CONCAT(0".to_vec();
-        for name in dates {
-            out.extend_from_slice(b"+COUNT(IF(");
-            out.extend_from_slice(name);
-            out.extend_from_slice(b"+0=0,1,NULL))");
-        }
-        out.extend_from_slice(b")) FROM ");
-        self.put_stage(&mut out);
-        Some(out)
+        let counts: Vec<_> = dates.map(|name| text!(b"+COUNT(IF(", name, b"+0=0,1,NULL))")).collect();
+        Some(text!(b"SELECT HEX(CONCAT(0", counts.concat(), b")) FROM ", self.name()))
     }
 
     /// The names of the columns that may have them.
@@ -307,21 +266,12 @@ impl Stage {
 
     /// Stores the stage's rows, by a query of ours.
     pub fn store(&self, text: &[u8], numbering: &Numbering, spacing: &Spacing) -> Vec<u8> {
-        self.put_store(text, numbering, spacing, &mut |number, out| {
-            put_digits(
-                out,
-                match number {
-                    Number::First => numbering.first.unwrap_or(0),
-                    Number::Ids => numbering.ids,
-                },
-            );
-        })
+        let first = numbering.first.map(digits);
+        self.storing(text, numbering, spacing, (first.as_deref(), &digits(numbering.ids)))
     }
 
     pub fn drop(&self) -> Vec<u8> {
-        let mut out = b"DROP TEMPORARY TABLE ".to_vec();
-        self.put_stage(&mut out);
-        out
+        text!(b"DROP TEMPORARY TABLE ", self.name())
     }
 
     /// The statements as they are shown.
@@ -329,78 +279,47 @@ impl Stage {
         let text = self.named.as_ref().map_or(text, |named| &*named.text);
         let takes = if self.brings_ids() { Takes::Some } else { Takes::All };
         let numbering = Numbering { base: 1, increment: 1, takes, first: Some(0), ids: 0 };
-        let mut out = self.create(
-            text,
-            if self.kind == Kind::Query { Nulls::Anywhere } else { Nulls::AsInTable },
-            Engine::InnoDb,
-        );
-        out.push(b'\n');
-        out.extend(self.fill(text));
-        out.push(b'\n');
-        out.extend(self.put_store(text, &numbering, &target.spacing, &mut |number, out| match number {
-            Number::First => out.extend(format!("<id 1 of {}>", target.rule.generator).into_bytes()),
-            Number::Ids => out.extend_from_slice(b"<ids>"),
-        }));
-        out
+        let nulls = if self.kind == Kind::Query { Nulls::Anywhere } else { Nulls::AsInTable };
+        let first = format!("<id 1 of {}>", target.rule.generator);
+        let stored = self.storing(text, &numbering, &target.spacing, (Some(first.as_bytes()), b"<ids>"));
+        [self.create(text, nulls, Engine::InnoDb), self.fill(text), stored].join(&b'\n')
     }
 
-    fn put_store(
+    /// `first` and `ids`: the first id and how many there are, as they are to be written.
+    fn storing(
         &self,
         text: &[u8],
         numbering: &Numbering,
         spacing: &Spacing,
-        number: &mut PutNumber<'_>,
+        (first, ids): (Option<&[u8]>, &[u8]),
     ) -> Vec<u8> {
-        let mut out = self.head.to_vec();
-        out.extend_from_slice(b"SELECT ");
-        let mut id = Vec::new();
-        put_id(numbering, spacing, &mut id, number);
+        let id = first.map_or(b"NULL".to_vec(), |first| id_of_row(numbering, spacing, first, ids));
         // Where several columns fail, MySQL tells of the first one, and of an id without a value in
         // a warning.
-        if self.id_place.is_none() {
-            out.extend_from_slice(&id);
-        }
-        let mut is_first = self.id_place.is_some();
-        for (nth, _) in self.stored() {
-            if !std::mem::take(&mut is_first) {
-                out.push(b',');
-            }
-            if self.id_place == Some(nth) && numbering.takes != Takes::None {
-                let mut name = Vec::new();
-                put_column(&mut name, nth);
-                out.extend_from_slice(b"IF(");
-                self.put_takes(&name, &mut out);
-                out.push(b',');
-                out.extend_from_slice(&id);
-                out.push(b',');
-                out.extend_from_slice(&name);
-                out.push(b')');
-            } else {
-                put_column(&mut out, nth);
-            }
-        }
+        let mut values: Vec<_> = self.id_place.is_none().then(|| id.clone()).into_iter().collect();
         // The names in ON DUPLICATE KEY UPDATE are the table's alone.
-        out.extend_from_slice(b" FROM (SELECT ");
-        out.extend_from_slice(NR);
+        let mut columns = NR.to_vec();
         for (nth, column) in self.stored() {
-            out.push(b',');
-            out.extend_from_slice(&column.name);
-            out.extend_from_slice(b" AS ");
-            put_column(&mut out, nth);
+            let name = column_name(nth);
+            columns.extend(text!(b",", column.name, b" AS ", name));
+            let takes_some = self.id_place == Some(nth) && numbering.takes != Takes::None;
+            let value = || text!(b"IF(", self.takes(&name), b",", id, b",", name, b")");
+            values.push(if takes_some { value() } else { name });
         }
-        if let Some(place) = self.id_place.filter(|_| numbering.takes == Takes::Some) {
-            out.extend_from_slice(b",ROW_NUMBER() OVER (PARTITION BY ");
-            self.put_takes(self.columns.get(place).map_or(&[][..], |id| &id.name), &mut out);
-            out.extend_from_slice(b" ORDER BY ");
-            out.extend_from_slice(NR);
-            out.extend_from_slice(b") AS `rowstamp k`");
+        if let Some(id) = self.id().filter(|_| numbering.takes == Takes::Some) {
+            let takes = self.takes(id);
+            let order = b" ORDER BY ";
+            columns.extend(text!(
+                b",ROW_NUMBER() OVER (PARTITION BY ",
+                takes,
+                order,
+                NR,
+                b") AS `rowstamp k`"
+            ));
         }
-        out.extend_from_slice(b" FROM ");
-        self.put_stage(&mut out);
-        out.extend_from_slice(b") AS `rowstamp s` ORDER BY ");
-        out.extend_from_slice(NR);
-        out.extend(self.tail.of(text));
-        out
+        let from =
+            text!(b" FROM (SELECT ", columns, b" FROM ", self.name(), b") AS `rowstamp s` ORDER BY ", NR);
+        text!(self.head, b"SELECT ", values.join(&b','), from, self.tail.of(text))
     }
 
     fn id(&self) -> Option<&[u8]> {
@@ -412,18 +331,13 @@ impl Stage {
     }
 
     /// Whether a row takes an id, by its column of the id.
-    fn put_takes(&self, name: &[u8], out: &mut Vec<u8>) {
-        out.extend_from_slice(name);
-        out.extend_from_slice(b" IS NULL");
-        if !self.zero_is_value {
-            out.extend_from_slice(b" OR ");
-            out.extend_from_slice(name);
-            out.extend_from_slice(b"=0");
-        }
+    fn takes(&self, name: &[u8]) -> Vec<u8> {
+        let zero = if self.zero_is_value { Vec::new() } else { text!(b" OR ", name, b"=0") };
+        text!(name, b" IS NULL", zero)
     }
 
-    fn put_stage(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&stage_name(&self.schema));
+    fn name(&self) -> Vec<u8> {
+        stage_name(&self.schema)
     }
 }
 
@@ -432,67 +346,35 @@ pub(in crate::rewrite) fn stage_name(schema: &[u8]) -> Vec<u8> {
     [schema, b".", STAGE.as_bytes()].concat()
 }
 
-/// Names with commas between them.
-pub(in crate::rewrite) fn put_list(names: impl Iterator<Item = impl AsRef<[u8]>>, out: &mut Vec<u8>) {
-    for (nth, name) in names.enumerate() {
-        if nth > 0 {
-            out.push(b',');
-        }
-        out.extend_from_slice(name.as_ref());
-    }
+/// Names as a list in parentheses.
+pub(in crate::rewrite) fn list(names: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<u8> {
+    let names: Vec<_> = names.into_iter().map(|name| name.as_ref().to_vec()).collect();
+    text!(b"(", names.join(&b','), b")")
 }
 
 /// The id of a row that takes one, or an error where there is none for it (1690).
-fn put_id(numbering: &Numbering, spacing: &Spacing, out: &mut Vec<u8>, number: &mut PutNumber<'_>) {
-    let Numbering { base, increment, takes, first, .. } = *numbering;
-    if first.is_none() {
-        out.extend_from_slice(b"NULL");
-        return;
-    }
+fn id_of_row(numbering: &Numbering, spacing: &Spacing, first: &[u8], ids: &[u8]) -> Vec<u8> {
     // Counted from 0.
-    let mut nth = b"(`rowstamp k`-1)".to_vec();
-    if takes != Takes::Some {
-        nth = b"(".to_vec();
-        nth.extend_from_slice(NR);
-        nth.push(b'-');
-        put_digits(&mut nth, base);
-        nth.push(b')');
-        if increment != 1 {
-            nth.splice(..0, *b"(");
-            nth.extend_from_slice(b" DIV ");
-            put_digits(&mut nth, increment);
-            nth.push(b')');
-        }
-    }
-    out.extend_from_slice(b"IF(");
-    out.extend_from_slice(&nth);
-    out.push(b'<');
-    number(Number::Ids, out);
-    out.push(b',');
-    number(Number::First, out);
-    out.push(b'+');
-    out.extend_from_slice(&nth);
+    let nth = match (numbering.takes, numbering.increment) {
+        (Takes::Some, _) => b"(`rowstamp k`-1)".to_vec(),
+        (_, 1) => text!(b"(", NR, b"-", digits(numbering.base), b")"),
+        (_, by) => text!(b"((", NR, b"-", digits(numbering.base), b") DIV ", digits(by), b")"),
+    };
+    let mut steps = nth.clone();
     if let Some(Ticks { ids, distance }) = spacing.ticks {
         // The numbers of whole ticks, and those within the last one.
-        out.extend_from_slice(b" DIV ");
-        put_digits(out, ids.get());
-        out.push(b'*');
-        put_digits(out, distance.get());
-        out.push(b'+');
-        out.extend_from_slice(&nth);
-        out.extend_from_slice(b" MOD ");
-        put_digits(out, ids.get());
+        let (ids, distance) = (digits(ids.get()), digits(distance.get()));
+        steps.extend(text!(b" DIV ", ids, b"*", distance, b"+", nth, b" MOD ", ids));
     }
-    out.push(b'*');
-    put_digits(out, spacing.step.get());
-    out.extend_from_slice(b",18446744073709551615+");
-    out.extend_from_slice(NR);
-    out.extend_from_slice(b"+0*UUID_SHORT())");
+    let id = text!(first, b"+", steps, b"*", digits(spacing.step.get()));
+    text!(b"IF(", nth, b"<", ids, b",", id, b",18446744073709551615+", NR, b"+0*UUID_SHORT())")
 }
 
 /// As the derived table names the column at this place.
-pub(in crate::rewrite) fn put_column(out: &mut Vec<u8>, nth: usize) {
-    out.extend_from_slice(b"`rowstamp c");
-    put_digits(out, nth as u64 + 1);
-    out.push(b'`');
+pub(in crate::rewrite) fn column_name(nth: usize) -> Vec<u8> {
+    text!(b"`rowstamp c", digits(nth as u64 + 1), b"`")
+}
+
+fn digits(number: u64) -> Vec<u8> {
+    itoa::Buffer::new().format(number).into()
 }
