@@ -11,12 +11,13 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use self::writer::Writer;
@@ -126,7 +127,7 @@ impl Audit {
     /// From here on it is this file, so that one that was renamed is left (logrotate). Waits for
     /// nothing: what the file before is still to get is written behind the scenes.
     pub fn note_in(&self, opened: Option<Opened>) -> Result<(), AuditError> {
-        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writers = self.writers.lock();
         writers.retain(|writer| !writer.has_ended());
         let Some(Opened { path, file }) = opened else {
             self.file.store(None);
@@ -165,7 +166,7 @@ impl Drop for Audit {
     /// What waits is written, if the disk takes it.
     fn drop(&mut self) {
         self.file.store(None);
-        let writers = std::mem::take(self.writers.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let writers = std::mem::take(self.writers.get_mut());
         let end = std::time::Instant::now() + END_DEADLINE;
         for writer in writers {
             writer.wait_until(end);
@@ -177,7 +178,7 @@ impl Drop for Audit {
 impl AuditFile {
     fn is_new(&self, digest: &str) -> bool {
         // A set is right whatever panicked while it was locked.
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         told.len() < TEXTS_MAX && !told.contains(digest) && told.insert(digest.to_owned())
     }
 

@@ -10,9 +10,10 @@ use std::array;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use self::last::{Last, LastDigest};
@@ -143,10 +144,11 @@ pub struct Who {
 }
 
 /// All sessions, those that ended in sums.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Sessions {
     all: Mutex<All>,
-    next: AtomicU64,
+    /// So many connections have come: the last one's id.
+    opened: AtomicU64,
     logins: [AtomicU64; LOGINS],
     /// From a command to what is sent in its place, the wait for ids aside.
     pub rewriting: Timing,
@@ -201,24 +203,10 @@ pub struct Here {
     entry: Arc<Entry>,
 }
 
-impl Default for Sessions {
-    fn default() -> Self {
-        Sessions {
-            all: Mutex::default(),
-            next: AtomicU64::new(1),
-            logins: array::from_fn(|_| AtomicU64::new(0)),
-            rewriting: Timing::default(),
-            answered: Timing::default(),
-            at_server: Timing::default(),
-            refused: refused::Refused::default(),
-        }
-    }
-}
-
 impl Sessions {
     /// A connection that has just come.
     pub fn enter(self: &Arc<Self>) -> Here {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let id = self.opened.fetch_add(1, Ordering::Relaxed) + 1;
         let entry = Arc::new(Entry {
             id,
             since: Instant::now(),
@@ -230,13 +218,13 @@ impl Sessions {
             task: OnceLock::new(),
             last: Mutex::default(),
         });
-        locked(&self.all).live.insert(id, Arc::clone(&entry));
+        self.all.lock().live.insert(id, Arc::clone(&entry));
         Here { all: Arc::clone(self), entry }
     }
 
     /// The task that serves a connection: what KILL ends.
     pub fn serves(&self, id: u64, task: AbortHandle) {
-        let entry = locked(&self.all).live.get(&id).cloned();
+        let entry = self.all.lock().live.get(&id).cloned();
         if let Some(entry) = entry {
             let _ = entry.task.set(task);
         }
@@ -245,7 +233,7 @@ impl Sessions {
     /// Ends a session, whatever it does: both its connections are closed, and the server rolls
     /// back. `false`: there is none.
     pub fn kill(&self, id: u64) -> bool {
-        let entry = locked(&self.all).live.get(&id).cloned();
+        let entry = self.all.lock().live.get(&id).cloned();
         let task = entry.as_ref().and_then(|entry| entry.task.get());
         task.inspect(|task| task.abort()).is_some()
     }
@@ -262,19 +250,19 @@ impl Sessions {
 
     /// By id.
     pub fn seen(&self) -> Vec<Seen> {
-        let entries: Vec<_> = locked(&self.all).live.values().cloned().collect();
+        let entries: Vec<_> = self.all.lock().live.values().cloned().collect();
         entries.iter().map(|entry| entry.seen()).collect()
     }
 
     /// The last statement that was given ids, of each session that has one, by the session's id.
     pub fn last_ruled(&self) -> Vec<(u64, LastDigest)> {
-        let entries: Vec<_> = locked(&self.all).live.values().cloned().collect();
-        entries.iter().filter_map(|entry| Some((entry.id, locked(&entry.last).digest()?))).collect()
+        let entries: Vec<_> = self.all.lock().live.values().cloned().collect();
+        entries.iter().filter_map(|entry| Some((entry.id, entry.last.lock().digest()?))).collect()
     }
 
     /// Of all sessions there are and were.
     pub fn counted(&self) -> Counted {
-        let all = locked(&self.all);
+        let all = self.all.lock();
         let mut sum = all.ended;
         for entry in all.live.values() {
             sum.add(&entry.counted());
@@ -284,11 +272,11 @@ impl Sessions {
 
     /// Connections that came, those without a seat aside.
     pub fn opened(&self) -> u64 {
-        self.next.load(Ordering::Relaxed) - 1
+        self.opened.load(Ordering::Relaxed)
     }
 
     pub fn open(&self) -> usize {
-        locked(&self.all).live.len()
+        self.all.lock().live.len()
     }
 }
 
@@ -302,7 +290,7 @@ impl Entry {
     }
 
     fn seen(&self) -> Seen {
-        let (who, age) = (locked(&self.who).clone(), self.since.elapsed());
+        let (who, age) = (self.who.lock().clone(), self.since.elapsed());
         Seen {
             id: self.id,
             age,
@@ -330,18 +318,18 @@ impl Here {
 
     /// At the login.
     pub fn is(&self, who: Who) {
-        *locked(&self.entry.who) = who;
+        *self.entry.who.lock() = who;
     }
 
     /// And from where.
     pub fn who(&self) -> (Who, Option<SocketAddr>) {
-        (locked(&self.entry.who).clone(), self.entry.client.get().copied())
+        (self.entry.who.lock().clone(), self.entry.client.get().copied())
     }
 
     /// COM_CHANGE_USER: the connections are the same.
     pub fn changes(&self, user: &[u8], database: &[u8]) {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        let mut who = locked(&self.entry.who);
+        let mut who = self.entry.who.lock();
         (who.user, who.database) = (text(user), text(database));
     }
 
@@ -366,7 +354,7 @@ impl Here {
 
     /// A statement is about to be sent with its ids. `table`: the first that it inserts into.
     pub fn ruled(&self, text: Option<(&[u8], Dialect)>, table: impl FnOnce() -> String) {
-        locked(&self.entry.last).note(text, table);
+        self.entry.last.lock().note(text, table);
     }
 
     pub fn is_busy(&self, is_busy: bool) {
@@ -376,15 +364,10 @@ impl Here {
 
 impl Drop for Here {
     fn drop(&mut self) {
-        let mut all = locked(&self.all.all);
+        let mut all = self.all.all.lock();
         all.live.remove(&self.entry.id);
         all.ended.add(&self.entry.counted());
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that is locked here is ever half-written.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

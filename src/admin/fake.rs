@@ -1,10 +1,11 @@
 //! A desk without a proxy, for tests of what uses a desk: unit tests, and tests/console, which has
 //! this file as its own.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 
 use super::desk::{
     About, BackendRow, Check, ConfigRow, Desk, DeskError, EventRow, FindingRow, GeneratorRow, GeneratorState,
@@ -29,7 +30,7 @@ pub(crate) struct FakeDesk {
 
 impl FakeDesk {
     fn note(&self, what: String) {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+        self.done.lock().push(what);
     }
 
     fn asked<T>(&self, rows: Vec<T>) -> Result<Vec<T>, DeskError> {

@@ -4,8 +4,9 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::address;
@@ -54,14 +55,14 @@ impl Lobby {
         let place = self.enter(from);
         let nth = place.nth;
         let task = tasks.spawn(serve(place));
-        if let Some(guest) = self.guests().all.iter_mut().find(|guest| guest.nth == nth) {
+        if let Some(guest) = self.guests.lock().all.iter_mut().find(|guest| guest.nth == nth) {
             guest.task = Some(task);
         }
     }
 
     /// Always finds a place.
     fn enter(self: &Arc<Self>, from: Option<IpAddr>) -> Place {
-        let mut guests = self.guests();
+        let mut guests = self.guests.lock();
         if guests.all.len() >= self.places
             && let Some(at) = guests.who_goes()
         {
@@ -74,10 +75,6 @@ impl Lobby {
         guests.count += 1;
         guests.all.push(Guest { nth, from: from.map(address::network), is_served: false, task: None });
         Place { lobby: Arc::clone(self), nth }
-    }
-
-    fn guests(&self) -> MutexGuard<'_, Guests> {
-        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,7 +94,7 @@ impl Guests {
 impl Place {
     /// Says whether the guest is being served, or is waited for.
     pub(super) fn serves(&self, is_served: bool) {
-        if let Some(guest) = self.lobby.guests().all.iter_mut().find(|guest| guest.nth == self.nth) {
+        if let Some(guest) = self.lobby.guests.lock().all.iter_mut().find(|guest| guest.nth == self.nth) {
             guest.is_served = is_served;
         }
     }
@@ -105,7 +102,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.lobby.guests().all.retain(|guest| guest.nth != self.nth);
+        self.lobby.guests.lock().all.retain(|guest| guest.nth != self.nth);
     }
 }
 
@@ -114,7 +111,7 @@ mod tests {
     use super::{Lobby, Place};
 
     fn left(lobby: &Lobby) -> Vec<u64> {
-        lobby.guests().all.iter().map(|guest| guest.nth).collect()
+        lobby.guests.lock().all.iter().map(|guest| guest.nth).collect()
     }
 
     #[test]

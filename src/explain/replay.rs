@@ -1,7 +1,8 @@
 //! A log's statements, each planned as the session would have it by then.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::explain::tables::{NO_DATABASE, Tables};
 use crate::explain::tally::{Outcome, Said, Tally};
@@ -225,7 +226,7 @@ impl<'a> Replay<'a> {
             if schema != NO_DATABASE {
                 return self.tables.lookup(schema, table);
             }
-            let mut may_be_in = may_be_in.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut may_be_in = may_be_in.lock();
             may_be_in.extend(self.tables.databases_of(table).into_iter().map(str::to_owned));
             Lookup::NotRuled
         };
@@ -245,7 +246,7 @@ impl<'a> Replay<'a> {
             session: &Fresh,
         };
         let planned = plan(text, &view, protocol);
-        Judged { planned, may_be_in: may_be_in.into_inner().unwrap_or_else(PoisonError::into_inner) }
+        Judged { planned, may_be_in: may_be_in.into_inner() }
     }
 
     /// `None`: it is no INSERT, and no rule concerns it.

@@ -130,12 +130,5 @@ fn ruled(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str) 
     };
     let one_by_one = Spacing::by(NonZeroU64::MIN);
     let spacing = rules.generator_of(&rule).map_or(one_by_one, |spec| spec.kind.spacing());
-    Lookup::Ruled(Arc::new(Target {
-        rule,
-        table: table.to_owned(),
-        shape,
-        spacing,
-        view: None,
-        filled: Arc::default(),
-    }))
+    Lookup::Ruled(Arc::new(Target::new(rule, table, shape, spacing)))
 }

@@ -7,10 +7,11 @@
 mod reserve;
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
@@ -221,7 +222,7 @@ impl Sequence {
     }
 
     fn store_away(&self, waited: Duration) -> TakeError {
-        let reason = match &self.notes().trouble {
+        let reason = match &self.notes.lock().trouble {
             Some(error) => error.to_string(),
             None => "no answer yet".to_owned(),
         };
@@ -233,7 +234,7 @@ impl Sequence {
     /// leaves no more than a gap in what is reserved here.
     pub fn expect(&self, ids: &Arc<[u64]>) {
         // First: a range that is reserved meanwhile looks here.
-        self.lock_expected().push(Arc::clone(ids));
+        self.expected.lock().push(Arc::clone(ids));
         for &id in &**ids {
             if self.skip_past(id) == Skipped::Done {
                 break;
@@ -243,19 +244,15 @@ impl Sequence {
 
     /// Ends what [`Sequence::expect`] began for these ids.
     pub fn unexpect(&self, ids: &Arc<[u64]>) {
-        let mut expected = self.lock_expected();
+        let mut expected = self.expected.lock();
         if let Some(at) = expected.iter().position(|one| Arc::ptr_eq(one, ids)) {
             expected.swap_remove(at);
         }
     }
 
-    fn lock_expected(&self) -> MutexGuard<'_, Vec<Arc<[u64]>>> {
-        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The first slot of a range from `from` to `to` that is behind all ids expected in it.
     fn first_unexpected(&self, from: u64, to: u64) -> u64 {
-        let expected = self.lock_expected();
+        let expected = self.expected.lock();
         let highest = expected.iter().filter_map(|ids| ids.iter().find(|&&id| id < to)).max();
         highest.filter(|&&id| id >= from).map_or(0, |&id| self.slots.at_or_above(id.saturating_add(1)))
     }
@@ -379,7 +376,7 @@ impl Sequence {
 
     /// Whether a table moved away while this proxy was not there: no more ids can be reserved here.
     pub fn is_lost(&self) -> bool {
-        self.notes().trouble.as_ref().is_some_and(StoreError::needs_reopening)
+        self.notes.lock().trouble.as_ref().is_some_and(StoreError::needs_reopening)
     }
 
     /// What is reserved here and not issued is given up: the store is found to have gone back, and may have given it to
@@ -421,7 +418,7 @@ impl Sequence {
     }
 
     pub fn stats(&self) -> Stats {
-        let notes = self.notes();
+        let notes = self.notes.lock();
         let bound = self.bound.load(Ordering::Relaxed);
         Stats {
             issued: self.dispenser.issued(),
@@ -434,11 +431,6 @@ impl Sequence {
             explicit_too_far: self.explicit_too_far.load(Ordering::Relaxed),
             trouble: notes.trouble.as_ref().map(ToString::to_string),
         }
-    }
-
-    fn notes(&self) -> MutexGuard<'_, Notes> {
-        // Each field is right by itself.
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -20,12 +20,13 @@ mod ticker;
 
 pub use stats::Stats;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clock::{Clock, Watch};
 use counter::Counter;
+use parking_lot::Mutex;
 use rand::Rng;
 use renew::Reserve;
 use spec::TimestampSpec;
@@ -228,7 +229,7 @@ impl Timestamp {
 
     /// With a look at the clock; `n` is at most [`RUN_MAX`]. Whoever has to wait has told the renewer.
     fn attempt(&self, n: NonZeroU64) -> Attempt {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.is_closed {
             return Attempt::Closed;
         }
@@ -248,7 +249,7 @@ impl Timestamp {
 
     fn too_late(&self, n: NonZeroU64, waited: Duration) -> TakeError {
         let generator = self.name.clone();
-        let state = self.state();
+        let state = self.state.lock();
         if let Some(max_ahead) = self.spec.max_ahead
             && let Some((_, end)) = self.numbering.place(self.counter.next(), n)
             && end <= self.numbering.first_of(state.reserve.end())
@@ -264,7 +265,7 @@ impl Timestamp {
 
     /// Reads the clock, and moves the ids along with it.
     fn look(&self) {
-        self.look_in(&mut self.state());
+        self.look_in(&mut self.state.lock());
     }
 
     fn look_in(&self, state: &mut State) {
@@ -329,7 +330,7 @@ impl Timestamp {
 
     /// No ids without a look at the clock from here on; `false`, and nothing changed, if there was a taker since `seen`.
     fn sleep(&self, seen: u64) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !state.is_closed && (self.counter.next() != seen || state.reserve.is_waited_for()) {
             return false;
         }
@@ -340,7 +341,7 @@ impl Timestamp {
 
     /// The wall clock is right after all: ids follow it, wherever it leapt.
     pub fn accept_clock(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.watch.trust(self.clock.read());
         self.look_in(&mut state);
     }
@@ -356,7 +357,7 @@ impl Timestamp {
             let (generator, end) = (self.name.clone(), self.spec.layout.end());
             TakeError::NoneAbove { generator, floor, end }
         })?;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.floor = state.floor.max(tick);
         let ahead = self.spec.layout.time_of(state.floor).micros().saturating_sub(state.wall.micros());
         let ahead = Duration::from_micros(ahead);
@@ -378,13 +379,13 @@ impl Timestamp {
     /// Whether its node is not its own any more, or a table moved away while this proxy was not there: no more time can be
     /// reserved here.
     pub fn is_lost(&self) -> bool {
-        self.state().trouble.as_ref().is_some_and(StoreError::needs_reopening)
+        self.state.lock().trouble.as_ref().is_some_and(StoreError::needs_reopening)
     }
 
     /// What is reserved here and not issued is given up: the store is found to have gone back, and may have given it to
     /// others.
     pub fn give_up_reserve(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.reserve.give_up();
         self.look_in(&mut state);
     }
@@ -397,7 +398,7 @@ impl Timestamp {
     /// The first tick of which no id was issued here.
     fn shut_down(&self) -> Option<u64> {
         let stood = self.counter.park();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.is_closed = true;
         // A publication that was under way opened it again, to no avail: the counter is parked.
         self.counter.shut();
@@ -415,7 +416,7 @@ impl Timestamp {
             let mut fence = self.fence.lock().await;
             // Behind the raise that was under way: what is before its start may be somebody else's.
             let (start, end) = {
-                let state = self.state();
+                let state = self.state.lock();
                 (state.reserve.start(), state.reserve.end())
             };
             match unused.map(|first| first.max(start)) {
@@ -435,7 +436,7 @@ impl Timestamp {
     }
 
     pub fn stats(&self) -> Stats {
-        let state = self.state();
+        let state = self.state.lock();
         let layout = &self.spec.layout;
         let position = layout.time_of(self.numbering.tick_of(self.counter.next().min(self.numbering.end())));
         let now = state.wall.micros();
@@ -451,11 +452,6 @@ impl Timestamp {
             trouble: state.trouble.as_ref().map(ToString::to_string),
             held: state.held,
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Each field is right by itself.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -475,14 +471,14 @@ struct Waiting<'a> {
 
 impl<'a> Waiting<'a> {
     fn new(generator: &'a Timestamp, n: NonZeroU64) -> Self {
-        generator.state().reserve.wait_for(n.get());
+        generator.state.lock().reserve.wait_for(n.get());
         Waiting { generator, count: n.get() }
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.generator.state().reserve.wait_no_more(self.count);
+        self.generator.state.lock().reserve.wait_no_more(self.count);
     }
 }
 

@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(found, expect);
         let mut findings = Findings::default();
         assert!(
-            parse::<RulesFile>(Path::new("shop.toml"), &found, &mut findings).is_some()
+            parse::<RulesFile>(Path::new("shop.toml"), &found, None, &mut findings).is_some()
                 && !findings.has_errors(),
             "{findings}"
         );

@@ -246,17 +246,7 @@ pub(super) mod tests_of_subjects {
         Subject {
             schema: "shop".into(),
             table: table.into(),
-            column: ColumnShape {
-                name: "id".into(),
-                data_type: "bigint".into(),
-                unsigned: false,
-                auto_increment: true,
-                generated: false,
-                invisible: false,
-                in_primary_key: false,
-                needs_value: false,
-                set_by_trigger: false,
-            },
+            column: ColumnShape::of("id", "bigint", "bigint", "auto_increment"),
             definition: Definition::of(&format!("CREATE\n `id` {definition},"), "id").expect("a definition"),
             counter_from: Ok(70),
         }

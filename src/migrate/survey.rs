@@ -209,17 +209,12 @@ mod tests {
         Counter {
             schema: "shop".into(),
             table: table.into(),
-            column: ColumnShape {
-                name: "id".into(),
-                data_type: data_type.into(),
-                unsigned,
-                auto_increment: true,
-                generated: false,
-                invisible: false,
-                in_primary_key: false,
-                needs_value: false,
-                set_by_trigger: false,
-            },
+            column: ColumnShape::of(
+                "id",
+                data_type,
+                if unsigned { "unsigned" } else { "" },
+                "auto_increment",
+            ),
             column_type: data_type.into(),
             engine: "InnoDB".into(),
             rows: 3,

@@ -55,41 +55,8 @@ impl Capabilities {
     /// What is relayed. A bit that is not here may change the form of what follows, so it is cleared on both sides:
     /// MariaDB's results of single rows of a bulk execution are not followed, and what is unknown cannot be. `SSL`, `COMPRESS` and
     /// `ZSTD` are each side's own matter.
-    pub const RELAYED: Self = Self(
-        Self::CLIENT_MYSQL.0
-            | Self::FOUND_ROWS.0
-            | Self::LONG_FLAG.0
-            | Self::CONNECT_WITH_DB.0
-            | Self::NO_SCHEMA.0
-            | Self::ODBC.0
-            | Self::LOCAL_FILES.0
-            | Self::IGNORE_SPACE.0
-            | Self::PROTOCOL_41.0
-            | Self::INTERACTIVE.0
-            | Self::IGNORE_SIGPIPE.0
-            | Self::TRANSACTIONS.0
-            | Self::RESERVED.0
-            | Self::SECURE_CONNECTION.0
-            | Self::MULTI_STATEMENTS.0
-            | Self::MULTI_RESULTS.0
-            | Self::PS_MULTI_RESULTS.0
-            | Self::PLUGIN_AUTH.0
-            | Self::CONNECT_ATTRS.0
-            | Self::PLUGIN_AUTH_LENENC.0
-            | Self::EXPIRED_PASSWORDS.0
-            | Self::SESSION_TRACK.0
-            | Self::DEPRECATE_EOF.0
-            | Self::OPTIONAL_RESULTSET_METADATA.0
-            | Self::QUERY_ATTRIBUTES.0
-            | Self::MULTI_FACTOR.0
-            | Self::PROGRESS_OLD.0
-            | Self::SSL_VERIFY_SERVER_CERT.0
-            | Self::REMEMBER_OPTIONS.0
-            | Self::MARIADB_PROGRESS.0
-            | Self::MARIADB_STMT_BULK.0
-            | Self::MARIADB_EXTENDED_METADATA.0
-            | Self::MARIADB_CACHE_METADATA.0,
-    );
+    pub const RELAYED: Self =
+        Self(((1 << 37) - 1) & !(Self::SSL.0 | Self::COMPRESS.0 | Self::ZSTD.0 | Self::MARIADB_COM_MULTI.0));
 
     /// From the 32 bits of both vendors and MariaDB's extended ones.
     pub fn new(base: u32, extended: u32) -> Self {

@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::address::network;
 
@@ -47,7 +49,7 @@ impl Complaints {
 
     /// Whose minute begins; `None`: it is counted.
     fn note(&self, address: Option<IpAddr>) -> Option<Whose> {
-        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut untold = self.untold.lock();
         let mut whose = Whose::Address(address.map(network));
         if untold.len() >= ADDRESSES_MAX && !untold.contains_key(&whose) {
             whose = Whose::Others;
@@ -62,7 +64,7 @@ impl Complaints {
 
     /// What the last minute had; `None`: nothing, and the next one is logged at once.
     fn settle(&self, whose: Whose) -> Option<u32> {
-        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut untold = self.untold.lock();
         let count = untold.get_mut(&whose).map(std::mem::take).filter(|count| *count > 0);
         if count.is_none() {
             untold.remove(&whose);
@@ -88,7 +90,7 @@ mod tests {
         let complaints = Arc::new(Complaints::default());
         let told = (0..200).filter(|_| complaints.tells(Some(address(1)))).count();
         assert_eq!((told, complaints.tells(Some(address(2))), complaints.tells(None)), (1, true, true));
-        assert_eq!(complaints.untold.lock().unwrap()[&Whose::Address(Some(address(1)))], 199);
+        assert_eq!(complaints.untold.lock()[&Whose::Address(Some(address(1)))], 199);
         // A minute of counting goes on as long as there is something to count.
         tokio::time::sleep(Duration::from_secs(61)).await;
         assert!(!complaints.tells(Some(address(1))) && complaints.tells(Some(address(2))));
@@ -101,8 +103,8 @@ mod tests {
         let complaints = Arc::new(Complaints::default());
         let told = (0..100_000).filter(|n| complaints.tells(Some(address(*n)))).count();
         assert_eq!(told, ADDRESSES_MAX + 1, "one line for all others");
-        assert_eq!(complaints.untold.lock().unwrap().len(), ADDRESSES_MAX + 1);
+        assert_eq!(complaints.untold.lock().len(), ADDRESSES_MAX + 1);
         tokio::time::sleep(Duration::from_mins(5)).await;
-        assert!(complaints.untold.lock().unwrap().is_empty());
+        assert!(complaints.untold.lock().is_empty());
     }
 }

@@ -126,12 +126,13 @@ impl ServerCompression {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ListenTlsMode {
     /// Not offered.
     Disabled,
     /// Offered; a client may go on without it.
+    #[default]
     Preferred,
     /// A client that does not ask for it is turned away.
     Required,
@@ -152,12 +153,13 @@ pub struct TlsIdentity {
     pub key: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendTlsMode {
     /// Never.
     Disabled,
     /// Where the server offers it; its certificate is not verified.
+    #[default]
     Preferred,
     /// Where the client uses it, which is offered it only where the server does; the server's certificate is not verified.
     AsClient,
@@ -189,9 +191,10 @@ pub struct Backend {
     pub connect_timeout: Duration,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verify {
+    #[default]
     Off,
     /// One of 256, by a counter over all sessions.
     Sample,

@@ -91,7 +91,6 @@ fn digest(text: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU64;
-    use std::path::PathBuf;
     use std::sync::Arc;
 
     use super::{SAMPLE_EVERY, Verifier, Verify, digest};
@@ -101,7 +100,7 @@ mod tests {
     use crate::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};
     use crate::rewrite::planner::plan;
     use crate::rewrite::verify::Written;
-    use crate::rules::model::{Collide, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, Unavailable};
+    use crate::rules::set::tests::rule;
     use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
 
     #[test]
@@ -117,30 +116,8 @@ mod tests {
 
     /// A table `shop.t` whose `id` is ours.
     fn target() -> Arc<Target> {
-        let generator = GeneratorName { schema: "shop".to_owned(), name: "ids".to_owned() };
-        let rule = Rule {
-            of_schemas: None,
-            made_from: None,
-            schema: "shop".to_owned(),
-            table: "t".to_owned(),
-            column: "id".to_owned(),
-            generator,
-            explicit: Explicit::Keep,
-            insert_id: InsertId::Session,
-            mode: Mode::On,
-            unavailable: Unavailable::Refuse,
-            collide: Collide::Raise,
-            origin: Origin { file: PathBuf::new(), line: 1 },
-        };
-        let (table, spacing) = ("t".to_owned(), Spacing::by(NonZeroU64::MIN));
-        Arc::new(Target {
-            rule: Arc::new(rule),
-            table,
-            shape: None,
-            spacing,
-            view: None,
-            filled: Arc::default(),
-        })
+        let spacing = Spacing::by(NonZeroU64::MIN);
+        Arc::new(Target::new(Arc::new(rule("shop", "t")), "t", None, spacing))
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Lines of a file of any size, each kept up to a limit.
 
-use std::io::{self, BufRead};
-
-use memchr::memchr;
+use std::io::{self, BufRead, Read};
 
 pub(crate) struct Line<'a> {
     /// Without its end.
@@ -28,27 +26,13 @@ impl<R: BufRead> Lines<R> {
     /// The next line; `None` after the last.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
-        let (mut is_any, mut is_cut) = (false, false);
-        loop {
-            let chunk = match self.from.fill_buf() {
-                Ok(chunk) => chunk,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            if chunk.is_empty() {
-                break;
-            }
-            is_any = true;
-            let end = memchr(b'\n', chunk);
-            let piece = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
-            let room = self.bytes_max.saturating_sub(self.line.len());
-            is_cut |= piece.len() > room;
-            self.line.extend(piece.iter().take(room));
-            let used = piece.len() + usize::from(end.is_some());
-            self.from.consume(used);
-            if end.is_some() {
-                break;
-            }
+        let most = u64::try_from(self.bytes_max).unwrap_or(u64::MAX).saturating_add(1);
+        let is_any = self.from.by_ref().take(most).read_until(b'\n', &mut self.line)? > 0;
+        let is_ended = self.line.pop_if(|last| *last == b'\n').is_some();
+        let is_cut = !is_ended && self.line.len() > self.bytes_max;
+        if is_cut {
+            self.line.truncate(self.bytes_max);
+            self.from.skip_until(b'\n')?;
         }
         self.number += u64::from(is_any);
         Ok(is_any.then_some(Line { bytes: &self.line, number: self.number, is_cut }))

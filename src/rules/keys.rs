@@ -235,7 +235,7 @@ pub enum Order {
 }
 
 /// A table's column, or that of all tables that a pattern matches.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["column", "generator"]))]
 pub struct Table {
@@ -258,18 +258,4 @@ pub struct Table {
     /// When a generated id is in the table already, because somebody inserts past Rowstamp (error 1062, which the client gets): "raise", log
     /// and count it and go on above the table's ids, once a second at most; "report", log and count it.
     pub collide: Collide,
-}
-
-impl Default for Table {
-    fn default() -> Self {
-        Table {
-            column: None,
-            generator: None,
-            explicit: None,
-            insert_id: InsertId::Session,
-            mode: Mode::On,
-            unavailable: Unavailable::Refuse,
-            collide: Collide::Raise,
-        }
-    }
 }

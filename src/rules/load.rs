@@ -34,7 +34,7 @@ pub fn load(folder: &Path) -> Result<(RuleSet, Findings), Findings> {
         findings.push(Finding { severity: Severity::Warning, ..error });
     }
     let files = limits::within(files, &mut findings);
-    let read = files.iter().filter_map(|file| toml_file::read(file, &mut findings));
+    let read = files.iter().filter_map(|file| toml_file::read(file, None, &mut findings));
     let sources: Vec<Source<RulesFile>> = read.collect();
     link(&sources, findings)
 }
@@ -293,7 +293,7 @@ impl RuleSet {
     /// The rules of several files.
     pub(crate) fn of_texts(texts: &[&str]) -> RuleSet {
         let mut findings = Findings::default();
-        let mut parse = |text: &&str| toml_file::parse(Path::new("rules.toml"), text, &mut findings);
+        let mut parse = |text: &&str| toml_file::parse(Path::new("rules.toml"), text, None, &mut findings);
         let sources: Vec<_> = texts.iter().map(|text| parse(text).expect("it is TOML")).collect();
         let (rules, _) = link(&sources, findings).expect("the rules are right");
         rules

@@ -52,19 +52,21 @@ pub enum Explicit {
 }
 
 /// Who learns the id that a statement got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InsertId {
     /// The OK packet and `LAST_INSERT_ID()`.
+    #[default]
     Session,
     /// The OK packet only.
     Packet,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Ids are filled in.
+    #[default]
     On,
     /// Planned and counted; the statement goes on as it came.
     Shadow,
@@ -73,20 +75,22 @@ pub enum Mode {
 }
 
 /// What becomes of a statement for which there is no id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unavailable {
     /// 1467.
+    #[default]
     Refuse,
     /// The statement goes on as it came: the table keeps its AUTO_INCREMENT.
     Native,
 }
 
 /// What comes of a generated id that is in the table already (error 1062).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Collide {
     /// It is logged and counted, and the generator goes on above the table's ids.
+    #[default]
     Raise,
     /// It is logged and counted.
     Report,

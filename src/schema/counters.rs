@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Row, Value};
+use mysql_async::{Row, Value};
 
+use super::ids::BINDING_LOCK_SECONDS;
 use super::{Schema, SchemaError, TABLES_PER_QUERY, as_highest, number, quoted, text, within};
 use crate::rules::model::ColumnShape;
 use crate::text_query::with_values;
@@ -85,30 +86,16 @@ pub struct InsertTrigger {
 /// minutes.
 const READING_TIMEOUT: Duration = Duration::from_hours(1);
 
-/// How long a look at a table waits for its DDL.
-const LOCK_SECONDS: u32 = 5;
-
 const SYSTEM_SCHEMAS: &str = "'mysql', 'sys', 'performance_schema', 'information_schema'";
 
 impl Schema {
-    async fn reading(&self) -> Result<Conn, SchemaError> {
-        let mut conn = self.conn().await?;
-        // MySQL keeps counters and estimates for a day; MariaDB does not know the variable, and
-        // reads them afresh.
-        let _ = conn.query_drop("SET information_schema_stats_expiry = 0").await;
-        conn.query_drop(format!("SET lock_wait_timeout = {LOCK_SECONDS}")).await?;
-        // Of transactions that are still open too: what they wrote may stay.
-        conn.query_drop("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await?;
-        Ok(conn)
-    }
-
     /// Of information_schema, where it opens every table.
     pub(super) async fn slow_rows(&self, sql: &str) -> Result<Vec<Row>, SchemaError> {
         self.read(sql, vec![], self.timeout * 24).await
     }
 
     async fn read(&self, sql: &str, params: Vec<Value>, limit: Duration) -> Result<Vec<Row>, SchemaError> {
-        let mut conn = self.reading().await?;
+        let mut conn = self.looking(BINDING_LOCK_SECONDS).await?;
         within(limit, conn.query(with_values(sql, params))).await
     }
 
@@ -156,7 +143,7 @@ impl Schema {
             format!("SELECT {nth} AS nth, {highest} AS highest FROM {}", of.from())
         };
         let sql = columns.iter().enumerate().map(one).collect::<Vec<_>>().join(" UNION ALL ");
-        let mut conn = self.reading().await?;
+        let mut conn = self.looking(BINDING_LOCK_SECONDS).await?;
         let rows = within(self.timeout * 12, conn.query::<Row, _>(sql)).await?;
         let mut found = vec![None; columns.len()];
         for row in &rows {
@@ -179,7 +166,7 @@ impl Schema {
     /// What `SHOW CREATE TABLE` prints in the usual sql_mode; `None` where there is no such table.
     pub async fn create_table(&self, schema: &str, table: &str) -> Result<Option<String>, SchemaError> {
         const NO_SUCH_TABLE: u16 = 1146;
-        let mut conn = self.reading().await?;
+        let mut conn = self.looking(BINDING_LOCK_SECONDS).await?;
         let name = IdColumn { schema, table, column: "" }.from();
         let work = async {
             conn.query_drop("SET sql_mode = '', sql_quote_show_create = 1").await?;

@@ -20,7 +20,7 @@ const LOCK_WAIT_TIMEOUT: u16 = 1205;
 
 /// How long the highest id of a table that is bound waits for the table's lock, while no other
 /// table is bound.
-const BINDING_LOCK_SECONDS: u32 = 5;
+pub(super) const BINDING_LOCK_SECONDS: u32 = 5;
 
 /// Columns whose highest ids are read together. Where that fails, each is read alone.
 const HIGHEST_PER_QUERY: usize = 100;
@@ -147,7 +147,7 @@ impl Schema {
     }
 
     /// A connection that looks at ids: of open transactions too, for what they wrote may stay.
-    async fn looking(&self, lock_seconds: u32) -> Result<Conn, SchemaError> {
+    pub(super) async fn looking(&self, lock_seconds: u32) -> Result<Conn, SchemaError> {
         let mut conn = self.conn().await?;
         let work = async {
             // MySQL keeps the counter for a day; MariaDB does not know the variable, and reads it
@@ -158,20 +158,6 @@ impl Schema {
         };
         within(self.timeout, work).await?;
         Ok(conn)
-    }
-
-    /// The highest id that is in an integer column, rows of open transactions included; 0 where
-    /// there is none.
-    pub async fn highest_stored(&self, schema: &str, table: &str, column: &str) -> Result<u64, SchemaError> {
-        let mut conn = self.conn().await?;
-        let work = async {
-            conn.query_drop("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await?;
-            let (column, schema, table) = (quoted(column), quoted(schema), quoted(table));
-            let sql = format!("SELECT CAST(MAX({column}) AS CHAR) FROM {schema}.{table}");
-            let highest: Option<Option<String>> = conn.query_first(sql).await?;
-            Ok::<u64, SchemaError>(highest.flatten().and_then(|id| id.parse().ok()).unwrap_or(0))
-        };
-        within(self.timeout, work).await
     }
 
     /// The smallest of a statement's ids that is in the table, rows of open transactions included.

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
 
 use crate::meter::Timing;
 use crate::role::Role;
@@ -101,7 +103,7 @@ impl Primary {
 
     /// Of the server in this place.
     pub fn seen(&self, nth: usize) -> SeenServer {
-        self.locked().get(nth).cloned().unwrap_or_default()
+        self.0.seen.lock().get(nth).cloned().unwrap_or_default()
     }
 
     pub fn note_role(&self, nth: usize, role: Role) {
@@ -131,17 +133,12 @@ impl Primary {
     }
 
     fn note(&self, nth: usize, change: impl FnOnce(&mut SeenServer)) {
-        let mut seen = self.locked();
+        let mut seen = self.0.seen.lock();
         if seen.len() <= nth {
             seen.resize_with(nth + 1, SeenServer::default);
         }
         if let Some(seen) = seen.get_mut(nth) {
             change(seen);
         }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Vec<SeenServer>> {
-        // Nothing that is locked here is ever half-written.
-        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -51,8 +51,9 @@ pub fn log_to_stderr(settings: &LogSettings) -> SetLogLevel {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
     use std::io::{self, Write};
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use super::{filter, json};
     use crate::config::keys::LogLevel;
@@ -62,7 +63,7 @@ mod tests {
 
     impl Write for Log {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -81,7 +82,7 @@ mod tests {
             tracing::warn!(target: "rowstamp::x", user = "a\"b", client = %address, session = 7_u64, tls = true, "it \n ends");
             tracing::info!(target: "rustls::conn", "heard");
         });
-        let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let log = String::from_utf8(log.0.lock().clone()).unwrap();
         let lines: Vec<serde_json::Value> =
             log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let mut first = lines[0].clone();
@@ -106,7 +107,7 @@ mod tests {
             tracing::info!(target: "rustls::conn", "passed over");
             tracing::info!(target: "rowstamp::proxy", "said");
         });
-        let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let log = String::from_utf8(log.0.lock().clone()).unwrap();
         let seen = ["Illegal", "heard", "passed over", "said"].map(|text| log.contains(text));
         assert_eq!(seen, [false, true, false, true], "{log}");
     }

@@ -1,10 +1,11 @@
 //! The files read again while the proxy serves: all of them act, or none.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
 use crate::admin::User;
 use crate::audit::{self, AuditError};
@@ -128,26 +129,21 @@ impl Reloader {
 
     /// The rules' files as they were read last.
     pub(crate) fn read(&self) -> Mark {
-        self.notes().read.clone()
+        self.notes.lock().read.clone()
     }
 
     /// rowstamp.toml at the start, and as it was made active last.
     pub(crate) fn written(&self) -> (Arc<ConfigFile>, Arc<ConfigFile>) {
-        (Arc::clone(&self.began), Arc::clone(&self.notes().written))
+        (Arc::clone(&self.began), Arc::clone(&self.notes.lock().written))
     }
 
     /// Who may log in to the console.
     pub(crate) fn users(&self) -> Arc<[User]> {
-        Arc::clone(&self.notes().users)
+        Arc::clone(&self.notes.lock().users)
     }
 
     pub(crate) fn done(&self) -> Done {
-        self.notes().done.clone()
-    }
-
-    fn notes(&self) -> MutexGuard<'_, Notes> {
-        // Each field is right by itself.
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.notes.lock().done.clone()
     }
 
     /// Reads and checks everything first; what fails leaves everything as it was, but `log.audit`,
@@ -158,7 +154,7 @@ impl Reloader {
             Ok(next) => self.activate(next, &mut acting).await,
             Err(error) => Err(error),
         };
-        let done = &mut self.notes().done;
+        let done = &mut self.notes.lock().done;
         done.last_was_good = reloaded.is_ok();
         if reloaded.is_ok() {
             (done.good, done.good_at) = (done.good + 1, SystemTime::now());
@@ -180,7 +176,7 @@ impl Reloader {
         let read = move || (Mark::of(&folder), crate::config::load_file(&path));
         let (before, loaded) = tokio::task::spawn_blocking(read).await?;
         if marks {
-            self.notes().read = loaded.as_ref().map_or(before, |loaded| loaded.mark.clone());
+            self.notes.lock().read = loaded.as_ref().map_or(before, |loaded| loaded.mark.clone());
         }
         let Loaded { config, written, rules, warnings, .. } = loaded?;
         let (config, waiting) = reloaded(acting, config);
@@ -220,7 +216,7 @@ impl Reloader {
         (self.set_log_level)(config.log.level);
         let users = Arc::clone(&config.admin.users);
         *acting = config;
-        let mut notes = self.notes();
+        let mut notes = self.notes.lock();
         (notes.written, notes.users) = (written, users);
         Ok(summary)
     }

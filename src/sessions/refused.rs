@@ -2,8 +2,9 @@
 //! hour, and the console shows.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
 
 /// Rows that are kept; then the one that was seen longest ago goes. A row takes some 2 KiB at most.
 const ROWS_MAX: usize = 1_000;
@@ -36,7 +37,7 @@ pub struct RefusedStatement {
 impl Refused {
     /// Notes one; `seen.count` is what it adds. Returns how often it was refused so far, if the log is to have a line.
     pub fn note(&self, seen: RefusedStatement) -> Option<u64> {
-        let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rows = self.0.lock();
         if rows.len() >= ROWS_MAX && !rows.contains_key(&seen.digest) {
             let oldest = rows.iter().min_by_key(|(_, row)| row.seen.last).map(|(digest, _)| digest.clone());
             oldest.and_then(|digest| rows.remove(&digest));
@@ -61,7 +62,7 @@ impl Refused {
 
     /// The most frequent first.
     pub fn rows(&self) -> Vec<RefusedStatement> {
-        let rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = self.0.lock();
         let mut rows: Vec<_> = rows.values().map(|row| row.seen.clone()).collect();
         rows.sort_by(|a, b| (b.count, &a.digest).cmp(&(a.count, &b.digest)));
         rows

@@ -36,17 +36,6 @@ pub enum OnDuplicate {
     Replace,
 }
 
-/// Where the id's value comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IdFrom {
-    /// It is among the columns of the list, or there is no list: all columns come from the file
-    /// then, but those that are invisible.
-    File,
-    /// SET gives it one, whatever the file has.
-    Assignment,
-    Nowhere,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Load {
     pub format: Format,
@@ -67,7 +56,6 @@ pub struct Load {
     /// The columns that SET gives values to, in its order. Each may be in the list, too, and may
     /// stand here twice: the last value counts.
     pub assigned: Vec<Token>,
-    pub id: IdFrom,
     /// What qualifies a column by the table's name, its dots included: `t.`, `db.t.`. In the order
     /// of the text.
     pub qualifiers: Vec<Span>,
@@ -151,7 +139,6 @@ impl Load {
             list: table,
             listed: None,
             assigned: Vec::new(),
-            id: IdFrom::File,
             qualifiers: Vec::new(),
             query_names_table: false,
             traits: Traits::default(),
@@ -173,7 +160,6 @@ impl Load {
             return Ok(is_whole(lexer.text(), self.list));
         }
         let mut columns = Vec::with_capacity(8);
-        self.id = IdFrom::Nowhere;
         loop {
             let first = lexer.next()?;
             if first.is_punct(b'@') {
@@ -181,11 +167,8 @@ impl Load {
                     return Ok(false);
                 }
             } else {
-                let Some((column, is_id)) = self.column(lexer, scope, first)? else { return Ok(false) };
+                let Some(column) = self.column(lexer, scope, first)? else { return Ok(false) };
                 columns.push(column);
-                if is_id {
-                    self.id = IdFrom::File;
-                }
             }
             let next = lexer.next()?;
             if next.is_punct(b')') {
@@ -203,7 +186,7 @@ impl Load {
     fn assignments(&mut self, lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Option<Token>, Odd> {
         loop {
             let first = lexer.next()?;
-            let Some((column, is_id)) = self.column(lexer, scope, first)? else { return Ok(None) };
+            let Some(column) = self.column(lexer, scope, first)? else { return Ok(None) };
             if !lexer.next()?.is_assignment() {
                 return Ok(None);
             }
@@ -214,28 +197,24 @@ impl Load {
             }
             self.assigned.push(column);
             self.traits.add(value.traits);
-            if is_id {
-                self.id = IdFrom::Assignment;
-            }
             if !value.end.is_punct(b',') {
                 return Ok(Some(value.end));
             }
         }
     }
 
-    /// A column that is filled, whose first name has been read, and whether it is the id's. `None`:
-    /// it cannot be read.
+    /// A column that is filled, whose first name has been read. `None`: it cannot be read.
     fn column(
         &mut self,
         lexer: &mut Lexer<'_>,
         scope: Scope<'_>,
         first: Token,
-    ) -> Result<Option<(Token, bool)>, Odd> {
+    ) -> Result<Option<Token>, Odd> {
         let Some(path) = name::path(lexer, first)? else { return Ok(None) };
         let charset = lexer.dialect().charset;
-        let is_id = name::names_column(lexer.text(), path.last, charset, scope.column);
+        let is_name = name::names_column(lexer.text(), path.last, charset, scope.column).is_some();
         let is_read = self.qualifier(lexer, scope, first, path);
-        Ok(is_id.filter(|_| is_read).map(|is_id| (path.last, is_id)))
+        Ok((is_name && is_read).then_some(path.last))
     }
 
     /// Notes what qualifies a column; whether it can be read.

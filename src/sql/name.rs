@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::dialect::{ClientCharset, Dialect};
-use super::lex::{Lexer, Odd, Span, Token, TokenKind};
+use super::lex::{Lexer, Odd, Token, TokenKind};
 
 /// The name that a token spells, or `None` where it is no name or its bytes cannot be read in this
 /// character set.
@@ -155,13 +155,6 @@ pub(crate) fn is_name(token: Token) -> bool {
 /// between, it is not; and to MySQL a lone `@` is a variable of its own.
 pub(super) fn is_glued(before: Token, word: Token) -> bool {
     (before.is_punct(b'.') || before.is_punct(b'@')) && before.span.end == word.span.start
-}
-
-impl Path {
-    /// From the first byte of its last name to the last.
-    pub fn span(&self) -> Span {
-        self.last.span
-    }
 }
 
 #[cfg(test)]

@@ -13,9 +13,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition, TableError,
     WriteTransaction,
@@ -119,7 +120,7 @@ enum Refusal {
 
 impl Drop for StoreFile {
     fn drop(&mut self) {
-        let slot = self.database.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let slot = self.database.get_mut();
         if let Some(database) = slot.take() {
             discard(database);
         }
@@ -128,7 +129,7 @@ impl Drop for StoreFile {
 
 impl StoreFile {
     fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, Failed>) -> Result<T, Refusal> {
-        let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.database.lock();
         let database = match slot.take() {
             Some(database) => database,
             None => self.reopen().map_err(Refusal::Store)?,

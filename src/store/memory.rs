@@ -1,10 +1,11 @@
 //! A store in memory that fails on purpose, from a seed: what the generators must survive, and nothing durable.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -123,47 +124,43 @@ impl MemoryStore {
 
     /// While away, every call fails at once.
     pub fn set_away(&self, away: bool) {
-        self.lock().stopped = away;
+        self.shared.lock().stopped = away;
     }
 
     /// All that stands, to be put back later.
     pub fn copy(&self) -> StoreCopy {
-        let shared = self.lock();
+        let shared = self.shared.lock();
         StoreCopy { records: shared.records.clone(), revision: shared.revision }
     }
 
     pub fn put_back(&self, copy: &StoreCopy) {
-        let mut shared = self.lock();
+        let mut shared = self.shared.lock();
         shared.records.clone_from(&copy.records);
         shared.revision = copy.revision;
     }
 
     /// As an operator does who raises all floors.
     pub fn set_era(&self, era: u64) {
-        self.lock().era = era;
+        self.shared.lock().era = era;
     }
 
     pub fn set_faults(&self, faults: Faults) {
-        self.lock().faults = faults;
+        self.shared.lock().faults = faults;
     }
 
     /// Writes that were done, answered or not.
     pub fn writes(&self) -> u64 {
-        self.lock().writes
+        self.shared.lock().writes
     }
 
     /// What stands under `key`, by no call of the store.
     pub fn peek(&self, key: &Key) -> Option<Json> {
-        self.lock().records.get(key).map(|found| found.value.clone())
+        self.shared.lock().records.get(key).map(|found| found.value.clone())
     }
 
     /// Writes by hand, as somebody would who restores an old copy; the revision goes on.
     pub fn poke(&self, key: &Key, value: &[u8]) {
-        self.lock().write(key, value);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock().write(key, value);
     }
 
     fn call_hook(&self, moment: Moment, key: &Key) {
@@ -174,7 +171,7 @@ impl MemoryStore {
 
     /// Delays before and after a call; an error if the store is away.
     fn admit(&self) -> Result<(Duration, Duration)> {
-        let mut shared = self.lock();
+        let mut shared = self.shared.lock();
         let away = shared.faults.away;
         if shared.away_calls > 0 {
             shared.away_calls -= 1;
@@ -247,7 +244,7 @@ impl Store for MemoryStore {
         self.call_hook(Moment::BeforeLoad, key);
         let (before, after) = self.admit()?;
         pause(before).await;
-        let found = self.lock().records.get(key).cloned();
+        let found = self.shared.lock().records.get(key).cloned();
         pause(after).await;
         Ok(found)
     }
@@ -257,6 +254,7 @@ impl Store for MemoryStore {
         pause(before).await;
         let from = Key(prefix.to_owned());
         let found = self
+            .shared
             .lock()
             .records
             .range(from..)
@@ -277,13 +275,13 @@ impl Store for MemoryStore {
             reason: "the connection was cut".to_owned(),
         });
         let (fault, late) = {
-            let mut shared = self.lock();
+            let mut shared = self.shared.lock();
             (shared.fault(), shared.faults.delay_max)
         };
         let answer = match fault {
-            Fault::None => Ok(self.lock().compare_and_set(key, expected, value)),
+            Fault::None => Ok(self.shared.lock().compare_and_set(key, expected, value)),
             Fault::LostReply => {
-                self.lock().compare_and_set(key, expected, value);
+                self.shared.lock().compare_and_set(key, expected, value);
                 unknown
             }
             Fault::LostRequest => unknown,
@@ -291,12 +289,12 @@ impl Store for MemoryStore {
                 let (shared, key, value) = (Arc::clone(&self.shared), key.clone(), value.to_vec());
                 tokio::spawn(async move {
                     pause(late).await;
-                    let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut shared = shared.lock();
                     shared.compare_and_set(&key, expected, &value);
                 });
                 unknown
             }
-            Fault::FalseConflict => Ok(Outcome::Conflict(self.lock().records.get(key).cloned())),
+            Fault::FalseConflict => Ok(Outcome::Conflict(self.shared.lock().records.get(key).cloned())),
         };
         pause(after).await;
         self.call_hook(Moment::AfterWrite, key);
@@ -304,7 +302,7 @@ impl Store for MemoryStore {
     }
 
     fn era(&self) -> u64 {
-        self.lock().era
+        self.shared.lock().era
     }
 }
 

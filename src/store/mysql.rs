@@ -12,11 +12,12 @@ mod leaf;
 mod name;
 mod place;
 
-use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use mysql_async::prelude::Queryable;
+use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
 
 use self::connection::Connection;
@@ -66,7 +67,7 @@ const OWN_TABLE: &str = "rowstamp_bounds";
 pub struct MysqlStore {
     inner: Arc<Inner>,
     /// `None`: looked into without serving, or ended.
-    name: SyncMutex<Option<Holder>>,
+    name: Mutex<Option<Holder>>,
 }
 
 struct Inner {
@@ -107,7 +108,7 @@ impl MysqlStore {
             Some(proxy) => Some(inner.take_name(proxy).await?),
             None => None,
         };
-        Ok(MysqlStore { inner, name: SyncMutex::new(holder) })
+        Ok(MysqlStore { inner, name: Mutex::new(holder) })
     }
 }
 
@@ -212,7 +213,7 @@ impl Store for MysqlStore {
     }
 
     async fn close(&self) {
-        let holder = self.name.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let holder = self.name.lock().take();
         drop(holder);
     }
 }

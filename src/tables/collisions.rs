@@ -3,8 +3,10 @@
 //! generator goes on above them.
 
 use std::num::NonZeroU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::{DDL_LOCK_SECONDS, FLOOR_DEADLINE, InForce, TableError, Tables};
 use crate::ids::TakeError;
@@ -29,7 +31,7 @@ struct Due {
 impl Raising {
     /// Whether nobody raises yet, and so the caller has to.
     fn add(&self, target: &Arc<Target>) -> bool {
-        let mut due = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = self.0.lock();
         if !due.tables.iter().any(|other| other.table == target.table && other.rule == target.rule) {
             due.tables.push(Arc::clone(target));
         }
@@ -37,12 +39,12 @@ impl Raising {
     }
 
     fn is_due(&self) -> bool {
-        !self.0.lock().unwrap_or_else(PoisonError::into_inner).tables.is_empty()
+        !self.0.lock().tables.is_empty()
     }
 
     /// `None`: nothing is due, and nobody raises any more.
     fn next(&self) -> Option<Vec<Arc<Target>>> {
-        let mut due = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = self.0.lock();
         due.is_going_on = !due.tables.is_empty();
         due.is_going_on.then(|| std::mem::take(&mut due.tables))
     }
@@ -184,15 +186,8 @@ mod tests {
     #[test]
     fn one_raises_and_looks_again_until_nothing_is_due() {
         let target = |table: &str| {
-            let rule = Arc::new(rule("s", table));
-            Arc::new(Target {
-                rule,
-                table: table.into(),
-                shape: None,
-                spacing: Spacing::by(NonZeroU64::MIN),
-                view: None,
-                filled: Arc::default(),
-            })
+            let spacing = Spacing::by(NonZeroU64::MIN);
+            Arc::new(Target::new(Arc::new(rule("s", table)), table, None, spacing))
         };
         let (raising, a, b) = (Raising::default(), target("a"), target("b"));
         assert!(raising.add(&a) && !raising.add(&b) && !raising.add(&a));

@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::ids::Generator;
@@ -176,7 +177,7 @@ impl InForce {
     pub(super) fn replace(&self, old: &Arc<Tables>, next: Tables) {
         self.draws.store(next.has_draws(), Ordering::Relaxed);
         self.now.store(Arc::new(next));
-        self.past().push(Arc::downgrade(old));
+        self.past.lock().push(Arc::downgrade(old));
     }
 
     /// The version that comes after `retired`. `None`: it takes longer than `deadline`.
@@ -209,7 +210,7 @@ impl InForce {
         // A change takes locks for tables that are bound later.
         let Ok(_nothing_changes) = self.changing.try_lock() else { return };
         {
-            let mut past = self.past();
+            let mut past = self.past.lock();
             past.retain(|tables| tables.strong_count() > 0);
             if !past.is_empty() {
                 return;
@@ -255,11 +256,6 @@ impl InForce {
 
     fn must_reopen(&self) -> bool {
         self.is_waiting() || self.generators().iter().any(Generator::is_lost)
-    }
-
-    fn past(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Tables>>> {
-        // A list is right whatever panicked while it was locked.
-        self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn generators(&self) -> Vec<Generator> {

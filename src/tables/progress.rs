@@ -2,8 +2,9 @@
 //! longer.
 
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -21,11 +22,11 @@ struct Step {
 impl Progress {
     /// What is done from now on, of how many tables.
     pub(super) fn begin(&self, what: &'static str, total: usize) {
-        *self.step() = Step { what, done: 0, total };
+        *self.0.lock() = Step { what, done: 0, total };
     }
 
     pub(super) fn add(&self, done: usize) {
-        self.step().done += done;
+        self.0.lock().done += done;
     }
 
     /// Does the work, and tells each second how far it is.
@@ -40,15 +41,10 @@ impl Progress {
     }
 
     fn tell(&self) {
-        let Step { what, done, total } = *self.step();
+        let Step { what, done, total } = *self.0.lock();
         if total > 0 {
             tracing::info!("{what}: {} of {}", grouped(done), grouped(total));
         }
-    }
-
-    fn step(&self) -> MutexGuard<'_, Step> {
-        // Three values that are set, whoever panics.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

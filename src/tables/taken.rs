@@ -1,13 +1,13 @@
 //! What is taken of each generator, whatever version of the rules is active; and whether an
 //! operator has stopped it.
 
-use std::array;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
 use crate::ids::TakeError;
 use crate::meter::{Counter, Timing};
@@ -37,7 +37,7 @@ pub struct Taken {
     pub waited: Timing,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct OfGenerator {
     ids: Counter,
     /// As [`REFUSED`] names them.
@@ -67,7 +67,7 @@ struct Failing {
 impl Failing {
     /// Whether it begins with this one.
     fn add(&self) -> bool {
-        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = self.since.lock();
         self.is_on.store(true, Ordering::Relaxed);
         let is_first = since.is_none();
         since.get_or_insert_with(|| (Instant::now(), 0)).1 += 1;
@@ -79,25 +79,8 @@ impl Failing {
         if !self.is_on.swap(false, Ordering::Relaxed) {
             return None;
         }
-        let since = self.since.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let since = self.since.lock().take();
         since.map(|(since, count)| (since.elapsed(), count))
-    }
-}
-
-impl Default for OfGenerator {
-    fn default() -> Self {
-        let refused = array::from_fn(|_| AtomicU64::new(0));
-        OfGenerator {
-            ids: Counter::default(),
-            refused,
-            is_paused: AtomicBool::new(false),
-            collisions: AtomicU64::default(),
-            collision_told: Mutex::default(),
-            native: AtomicU64::default(),
-            raising: Raising::default(),
-            is_away: AtomicBool::new(false),
-            failing: Failing::default(),
-        }
     }
 }
 
@@ -129,7 +112,7 @@ impl Taken {
 
     /// Of a table.
     pub fn filled(&self, schema: &str, table: &str) -> Arc<Filled> {
-        let mut tables = self.tables();
+        let mut tables = self.by_table.lock();
         let mut name = TableName::new(schema, table);
         if tables.len() >= TABLES_MAX && !tables.contains_key(&name) {
             name = TableName::new(OTHERS, OTHERS);
@@ -139,13 +122,9 @@ impl Taken {
 
     /// Those that got ids.
     pub fn filled_tables(&self) -> Vec<(TableName, Arc<Filled>)> {
-        let tables = self.tables();
+        let tables = self.by_table.lock();
         let filled = tables.iter().filter(|(_, filled)| filled.get().0 > 0);
         filled.map(|(name, filled)| (name.clone(), Arc::clone(filled))).collect()
-    }
-
-    fn tables(&self) -> MutexGuard<'_, BTreeMap<TableName, Arc<Filled>>> {
-        self.by_table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What `take` takes without a wait; nothing while the generator is paused, or not known yet.
@@ -202,7 +181,7 @@ impl OfGenerator {
     /// Whether it is to be told.
     pub(super) fn note_collision(&self) -> bool {
         self.collisions.fetch_add(1, Ordering::Relaxed);
-        let mut told = self.collision_told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.collision_told.lock();
         let is_due = told.is_none_or(|told| told.elapsed() >= COLLISION_PAUSE);
         if is_due {
             *told = Some(Instant::now());

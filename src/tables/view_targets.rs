@@ -105,7 +105,7 @@ mod tests {
         let rule = rules.find(Sensitive, "s", "t").unwrap().unwrap().clone();
         let shape = Some(Arc::new(shape(&["id", "a"])));
         let spacing = Spacing::by(std::num::NonZeroU64::MIN);
-        Arc::new(Target { rule, table: "t".into(), shape, spacing, view: None, filled: Arc::default() })
+        Arc::new(Target::new(rule, "t", shape, spacing))
     }
 
     /// The id's name in the view, or what else comes of it, and the table.

@@ -1,11 +1,12 @@
 //! Views of ruled tables: an INSERT through one reaches the table.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
 use crate::rules::RuleSet;
 use crate::schema::{ViewSigns, ViewText};
@@ -54,7 +55,7 @@ impl Clone for Views {
         Views {
             ruled: ArcSwap::new(self.ruled.load_full()),
             ddl: AtomicU64::new(self.ddl.load(Ordering::Acquire)),
-            looked: Mutex::new(self.looked().clone()),
+            looked: Mutex::new(self.looked.lock().clone()),
         }
     }
 }
@@ -72,21 +73,16 @@ impl Views {
 
     /// Whether they may be others than those that were read: by what the server counts now.
     pub(crate) fn may_differ(&self, signs: Option<&ViewSigns>) -> bool {
-        self.looked().as_ref().is_none_or(|looked| looked.may_be_old(signs, Instant::now()))
+        self.looked.lock().as_ref().is_none_or(|looked| looked.may_be_old(signs, Instant::now()))
     }
 
     /// They were read, after the server had counted this.
     pub(crate) fn were_read(&self, signs: Option<ViewSigns>) {
-        let mut looked = self.looked();
+        let mut looked = self.looked.lock();
         let now = Instant::now();
         let same = looked.as_ref().filter(|before| before.signs == signs);
         let changed_at = same.map_or(now, |before| before.changed_at);
         *looked = Some(Looked { read_at: now, signs, changed_at });
-    }
-
-    fn looked(&self) -> MutexGuard<'_, Option<Looked>> {
-        // It is set as a whole.
-        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether others mention a ruled table than before.

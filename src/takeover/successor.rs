@@ -3,10 +3,10 @@
 use std::io;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -78,25 +78,20 @@ impl RemoteSuccessor {
 
     /// Dropped half-way, it drops its connection too: no answer is taken for another's.
     async fn exchange(&self, request: &Request) -> io::Result<Reply> {
-        let idle = self.idle().pop();
+        let idle = self.idle.lock().pop();
         if let Some(mut lines) = idle
             && let Ok(reply) = exchange_on(&mut lines, request).await
         {
-            self.idle().push(lines);
+            self.idle.lock().push(lines);
             return Ok(reply);
         }
         // Where its end has come, another process has its place. Ids that were asked for twice are
         // a gap.
-        self.idle().clear();
+        self.idle.lock().clear();
         let mut lines = Lines::connect(&self.path).await?;
         let reply = exchange_on(&mut lines, request).await?;
-        self.idle().push(lines);
+        self.idle.lock().push(lines);
         Ok(reply)
-    }
-
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Lines>> {
-        // A list is right whatever panicked while it was locked.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

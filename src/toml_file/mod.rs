@@ -45,31 +45,18 @@ pub fn variables_of<T: JsonSchema>() -> Vec<String> {
     overlay::variables(schema_of::<T>().as_value(), "")
 }
 
-/// Reads a file; `None` where there is nothing to go on with, and then `findings` says why.
-pub fn read<T: DeserializeOwned + JsonSchema>(file: &Path, findings: &mut Findings) -> Option<Source<T>> {
-    parse(file, &text_of(file, findings)?, findings)
-}
-
-/// [`read`], for a file whose keys the environment may say instead, and whose values may name variables.
-pub fn read_with<T: DeserializeOwned + JsonSchema>(
+/// Reads a file; `None` where there is nothing to go on with, and then `findings` says why. With an environment, that may say
+/// its keys instead, and its values may name variables.
+pub fn read<T: DeserializeOwned + JsonSchema>(
     file: &Path,
-    environment: &Environment,
+    environment: Option<&Environment>,
     findings: &mut Findings,
 ) -> Option<Source<T>> {
-    parse_with(file, &text_of(file, findings)?, Some(environment), findings)
+    parse(file, &text_of(file, findings)?, environment, findings)
 }
 
 /// Reads a file's text, for [`read`] and its tests.
 pub fn parse<T: DeserializeOwned + JsonSchema>(
-    file: &Path,
-    text: &str,
-    findings: &mut Findings,
-) -> Option<Source<T>> {
-    parse_with(file, text, None, findings)
-}
-
-/// Reads a file's text, for [`read_with`].
-pub fn parse_with<T: DeserializeOwned + JsonSchema>(
     file: &Path,
     text: &str,
     environment: Option<&Environment>,

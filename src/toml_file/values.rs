@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
+use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -26,37 +27,17 @@ impl Format {
 
 const UTC_TIME: &str = "utc-time";
 
+const fn format<T: FromStr<Err = String>>(name: &'static str, describe: &'static str) -> Format {
+    Format { name, describe, check: |text| text.parse::<T>().map(drop) }
+}
+
 pub(super) const FORMATS: [Format; 6] = [
-    Format {
-        name: UTC_TIME,
-        describe: "a time such as \"2026-01-01T00:00:00Z\"",
-        check: |text| text.parse::<UtcTime>().map(drop),
-    },
-    Format {
-        name: "duration",
-        describe: "a duration such as \"3s\" or \"10m\"",
-        check: |text| text.parse::<Interval>().map(drop),
-    },
-    Format {
-        name: "size",
-        describe: "a size such as \"64MiB\"",
-        check: |text| text.parse::<ByteSize>().map(drop),
-    },
-    Format {
-        name: "address",
-        describe: "an address, \"host:port\" or \"unix:/path\"",
-        check: |text| text.parse::<Place>().map(drop),
-    },
-    Format {
-        name: "network",
-        describe: "an address or a network such as \"10.0.0.0/8\"",
-        check: |text| text.parse::<Network>().map(drop),
-    },
-    Format {
-        name: "address-or-off",
-        describe: "an address, \"host:port\" or \"unix:/path\", or \"off\"",
-        check: |text| text.parse::<OrOff>().map(drop),
-    },
+    format::<UtcTime>(UTC_TIME, "a time such as \"2026-01-01T00:00:00Z\""),
+    format::<Interval>("duration", "a duration such as \"3s\" or \"10m\""),
+    format::<ByteSize>("size", "a size such as \"64MiB\""),
+    format::<Place>("address", "an address, \"host:port\" or \"unix:/path\""),
+    format::<Network>("network", "an address or a network such as \"10.0.0.0/8\""),
+    format::<OrOff>("address-or-off", "an address, \"host:port\" or \"unix:/path\", or \"off\""),
 ];
 
 /// A string type of a named format: read and written by `FromStr` and `Display`.

@@ -54,7 +54,7 @@ impl Console {
     }
 
     pub(crate) fn done(&self) -> Vec<String> {
-        self.desk.done.lock().unwrap().clone()
+        self.desk.done.lock().clone()
     }
 }
 

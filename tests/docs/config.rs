@@ -83,7 +83,7 @@ where
     T: serde::de::DeserializeOwned + schemars::JsonSchema,
 {
     let mut findings = Findings::default();
-    let source = toml_file::parse(Path::new(name), text, &mut findings);
+    let source = toml_file::parse(Path::new(name), text, None, &mut findings);
     assert!(!findings.has_errors(), "{findings}");
     source.unwrap()
 }

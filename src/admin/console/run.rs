@@ -211,7 +211,7 @@ mod tests {
         ] {
             assert_eq!(answered(&desk, &dba, statement).await, expect, "{statement}");
         }
-        let done = desk.done.lock().unwrap().clone();
+        let done = desk.done.lock().clone();
         assert_eq!(
             done,
             [
@@ -243,7 +243,7 @@ mod tests {
             );
             assert_eq!(answered(&desk, &guest, statement).await, expect);
         }
-        assert_eq!(*desk.done.lock().unwrap(), Vec::<String>::new());
+        assert_eq!(*desk.done.lock(), Vec::<String>::new());
         assert!(answered(&desk, &guest, "RELOAD RULES DRY RUN").await.starts_with("result|"));
         assert!(answered(&desk, &guest, "SHOW RULES LIKE 'shop.o%'").await.starts_with("shop.orders|id|"));
         assert_eq!(answered(&desk, &guest, "SHOW RULES LIKE 'x'").await, "");

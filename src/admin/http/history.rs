@@ -2,9 +2,9 @@
 //! what came before it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::admin::desk::Desk;
@@ -63,12 +63,12 @@ impl Calls {
 impl History {
     /// Whether it is time for another point.
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.locked().last.is_none_or(|last| now.duration_since(last) >= INTERVAL)
+        self.0.lock().last.is_none_or(|last| now.duration_since(last) >= INTERVAL)
     }
 
     pub(super) fn note(&self, now: Instant, desk: &dyn Desk, counts: &Counts<'_>) {
         let point = Point::of(desk, counts);
-        let mut kept = self.locked();
+        let mut kept = self.0.lock();
         kept.last = Some(now);
         if kept.points.len() >= POINTS_MAX {
             kept.points.pop_front();
@@ -78,12 +78,7 @@ impl History {
 
     /// As JSON; the oldest first.
     pub(super) fn json(&self) -> serde_json::Result<String> {
-        serde_json::to_string(&self.locked().points)
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Kept> {
-        // A point is put in as a whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        serde_json::to_string(&self.0.lock().points)
     }
 }
 

@@ -2,8 +2,9 @@
 //! seconds.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::admin::desk::Metric;
 use crate::admin::metrics::{BYTES, STATEMENTS, STATEMENTS_REFUSED, TABLE_IDS, TABLE_STATEMENTS};
@@ -36,7 +37,7 @@ impl Looks {
             Some(((name, label.clone()), sample.value))
         });
         // A panic while it was locked left no look half done.
-        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looks = self.0.lock();
         looks.push_back((at, counts.collect()));
         if looks.len() > LOOKS_MAX {
             looks.pop_front();
@@ -44,7 +45,7 @@ impl Looks {
     }
 
     pub(super) fn rates(&self) -> Rates {
-        let looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let looks = self.0.lock();
         let (Some((from, before)), Some((to, now))) = (looks.front(), looks.back()) else {
             return Rates::new();
         };

@@ -30,7 +30,7 @@ impl Sequence {
         }
         match timeout(STORE_TIMEOUT, self.reserve(&mut fence)).await {
             Ok(Ok(refill)) => {
-                self.notes().trouble = None;
+                self.notes.lock().trouble = None;
                 refill
             }
             Ok(Err(error)) => self.failed(error),
@@ -43,7 +43,7 @@ impl Sequence {
 
     async fn reserve(&self, fence: &mut Fence) -> Result<Refill, StoreError> {
         let now = Instant::now();
-        self.notes().demand.measure(now, self.dispenser.issued());
+        self.notes.lock().demand.measure(now, self.dispenser.issued());
         let room = self.room_above(fence.bound());
         if room == 0 && self.may_reread(now) {
             fence.refresh().await?;
@@ -83,7 +83,7 @@ impl Sequence {
 
     pub(super) fn batch_at(&self, first: u64) -> u64 {
         let left = self.slots.end().saturating_sub(first);
-        batch_ids(self.spec.batch, self.notes().demand.per_second(), left)
+        batch_ids(self.spec.batch, self.notes.lock().demand.per_second(), left)
     }
 
     /// The first slot to be had above `bound`. The floor may be higher: it is raised here before the store knows it.
@@ -97,7 +97,7 @@ impl Sequence {
     }
 
     fn may_reread(&self, now: Instant) -> bool {
-        let mut notes = self.notes();
+        let mut notes = self.notes.lock();
         let due = notes.reread.is_none_or(|last| now.saturating_duration_since(last) >= EXHAUSTED_REREAD);
         if due {
             notes.reread = Some(now);
@@ -115,7 +115,7 @@ impl Sequence {
         if matches!(error, StoreError::Suspect { .. } | StoreError::SteppedBack { .. }) {
             self.give_up_reserve();
         }
-        let mut notes = self.notes();
+        let mut notes = self.notes.lock();
         if notes.trouble.is_none() {
             tracing::warn!(generator = %self.name, %error, reserved = self.dispenser.left(), "no ids could be reserved; trying again");
         }
@@ -125,7 +125,7 @@ impl Sequence {
 
     fn warn_near_end(&self, bound: u64) {
         let percent = u128::from(bound) * 100 / u128::from(self.max.max(1));
-        let mut notes = self.notes();
+        let mut notes = self.notes.lock();
         let reached = WARN_PERCENT.iter().rev().find(|&&share| percent >= u128::from(share));
         if let Some(&share) = reached.filter(|&&share| share > notes.warned_percent) {
             notes.warned_percent = share;

@@ -14,19 +14,19 @@ pub const APART_MAX: Duration = Duration::from_secs(5);
 impl Timestamp {
     /// Issues nothing until [`Timestamp::compare_clock`] finds the clock right. For a generator that has issued nothing.
     pub fn hold(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.held = Some(Held::Unread);
         self.counter.shut();
     }
 
     /// Whether it waits for its clock.
     pub fn is_held(&self) -> bool {
-        self.state().held.is_some()
+        self.state.lock().held.is_some()
     }
 
     /// Of a generator that is held: `other` is what another clock said, at most so long ago. Returns why it is held on.
     pub fn compare_clock(&self, other: Moment, ago: Duration) -> Option<Held> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let before = state.held?;
         let reading = self.clock.read();
         let (ours, theirs) = (reading.wall.micros(), other.micros());

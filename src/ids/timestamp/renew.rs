@@ -121,14 +121,14 @@ impl Timestamp {
     async fn renew(&self) -> Result<Refill, StoreError> {
         let mut fence = self.fence.lock().await;
         let Some(target) = self.wanted() else {
-            return Ok(if self.state().is_closed { Refill::Closed } else { Refill::Done });
+            return Ok(if self.state.lock().is_closed { Refill::Closed } else { Refill::Done });
         };
         let end = self.numbering.tick_of(self.numbering.end());
-        let spill_min = self.state().reserve.spill_min;
+        let spill_min = self.state.lock().reserve.spill_min;
         // Somebody else's ticks, or those of an earlier term, may reach behind the target.
         let to_of = |bound: u64| target.max(bound.saturating_add(spill_min)).min(end);
         let raise = fence.raise(|bound| (bound < end).then(|| to_of(bound))).await?;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.trouble.take().is_some() {
             tracing::info!(generator = %self.name, "time is reserved again");
         }
@@ -142,7 +142,7 @@ impl Timestamp {
 
     /// Up to which tick to reserve; `None`: there is enough, or nobody to reserve for.
     fn wanted(&self) -> Option<u64> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.is_closed || state.held.is_some() {
             return None;
         }
@@ -160,7 +160,7 @@ impl Timestamp {
         if matches!(error, StoreError::Suspect { .. } | StoreError::SteppedBack { .. }) {
             self.give_up_reserve();
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.trouble.is_none() {
             let reserved = self.spec.layout.time_of(state.reserve.end());
             tracing::warn!(generator = %self.name, %error, %reserved, "no time could be reserved; trying again");

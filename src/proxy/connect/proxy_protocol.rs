@@ -72,14 +72,11 @@ pub async fn ends_of(client: &mut Stream, listen: &ListenProxy) -> Result<Option
         ProxyProtocol::Optional => match timeout(OPTIONAL_WAIT, socket.peek(&mut [0])).await {
             // It waits for the greeting.
             Err(_) => return Ok(Some(own)),
-            Ok(_) => read(socket).await?,
+            Ok(_) => read(socket, own).await?,
         },
-        ProxyProtocol::Required => Some(read(socket).await?.ok_or(ProxyProtocolError::Missing)?),
+        ProxyProtocol::Required => Some(read(socket, own).await?.ok_or(ProxyProtocolError::Missing)?),
     };
-    match header {
-        Some(Header::Proxy(ends)) => Ok(Some(ends)),
-        Some(Header::Local) | None => Ok(Some(own)),
-    }
+    Ok(Some(header.unwrap_or(own)))
 }
 
 /// An IPv4 address in an IPv6 socket is one of IPv4.
@@ -87,18 +84,9 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// What a header says, in the protocol's words.
-#[derive(Debug, PartialEq, Eq)]
-enum Header {
-    /// The connection is for this client.
-    Proxy(Ends),
-    /// The load balancer checks our health, or it does not know its client's address.
-    Local,
-}
-
-/// The header at the beginning of a connection, and not a byte after it; `None`, and nothing read:
-/// there is none.
-async fn read(socket: &mut TcpStream) -> Result<Option<Header>, ProxyProtocolError> {
+/// The ends that the header at the beginning of a connection tells, and not a byte after it; `None`, and nothing read: there is
+/// none. `own`: those of the connection.
+async fn read(socket: &mut TcpStream, own: Ends) -> Result<Option<Ends>, ProxyProtocolError> {
     let mut header = Vec::new();
     loop {
         let mut ahead = [0; 512];
@@ -116,7 +104,7 @@ async fn read(socket: &mut TcpStream) -> Result<Option<Header>, ProxyProtocolErr
         header.resize(start + bytes, 0);
         socket.read_exact(header.get_mut(start..).unwrap_or_default()).await?;
         if is_all {
-            return parse(&header).map(Some);
+            return parse(&header, own).map(Some);
         }
     }
 }
@@ -159,7 +147,8 @@ fn belonging(header: &[u8], ahead: &[u8]) -> Belongs {
     }
 }
 
-fn parse(header: &[u8]) -> Result<Header, ProxyProtocolError> {
+/// `own`, where the load balancer checks our health, or does not know its client's address.
+fn parse(header: &[u8], own: Ends) -> Result<Ends, ProxyProtocolError> {
     let end = |address: IpAddr, port| canonical(SocketAddr::new(address, port));
     let of_4 = |ip: v2::IPv4| Ends {
         client: end(ip.source_address.into(), ip.source_port),
@@ -188,7 +177,7 @@ fn parse(header: &[u8]) -> Result<Header, ProxyProtocolError> {
             }
         }
     };
-    Ok(ends.map_or(Header::Local, Header::Proxy))
+    Ok(ends.unwrap_or(own))
 }
 
 /// Tells the server who the client is, before everything else. A client without an address is

@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::proxy::settings::Limits;
 
@@ -70,7 +72,7 @@ impl<K: Eq + Hash + Clone> Counts<K> {
 
     fn take(counts: &Arc<Self>, key: K) -> Option<Seat<K>> {
         // A count stays right whatever panicked while it was locked.
-        let mut taken = counts.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = counts.taken.lock();
         let n = taken.entry(key.clone()).or_insert(0);
         let max = counts.max.load(Ordering::Relaxed);
         if max > 0 && *n >= max {
@@ -90,7 +92,7 @@ impl Seat<Vec<u8>> {
 
 impl<K: Eq + Hash + Clone> Drop for Seat<K> {
     fn drop(&mut self) {
-        let mut taken = self.counts.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.counts.taken.lock();
         if let Some(n) = taken.get_mut(&self.key) {
             *n -= 1;
             if *n == 0 {
@@ -113,7 +115,7 @@ mod tests {
         drop(a);
         assert!(Counts::take(&counts, 'x').is_some());
         drop(b);
-        assert!(counts.taken.lock().unwrap().is_empty());
+        assert!(counts.taken.lock().is_empty());
         let first = Counts::take(&counts, 'x');
         counts.max.store(1, super::Ordering::Relaxed);
         assert!(first.is_some() && Counts::take(&counts, 'x').is_none());

@@ -114,7 +114,7 @@ impl Stream {
             Stream::Plain(Socket::Tcp(_)) => Transport::Tcp,
             Stream::Plain(Socket::Unix(_)) => Transport::Unix,
             Stream::ClientTls(_) | Stream::ServerTls(_) => Transport::Tls,
-            Stream::Compressed(compressed) => compressed.carrier().transport(),
+            Stream::Compressed(compressed) => compressed.stream.transport(),
             #[cfg(test)]
             Stream::Buffers(_) => Transport::Tcp,
         }

@@ -31,8 +31,9 @@ pub(in crate::proxy) struct InsertReply {
     /// The client's own `LAST_INSERT_ID(x)`.
     sets_last_id: bool,
     returning: bool,
-    /// Several sets of parameters in one execution.
-    bulk: Option<InBulk>,
+    /// Several sets of parameters in one execution: a wrapper acts for each, and so shows the last id. Whether
+    /// `id=LAST_INSERT_ID(id)` is ours: where no row is new the server reports an updated one, and a native table 0.
+    bulk: Option<bool>,
     pub(in crate::proxy) target: Arc<Target>,
     smallest: Smallest,
     /// Of the statement that filled the stage.
@@ -46,15 +47,6 @@ pub(in crate::proxy) struct InsertReply {
     send_by: SendBy,
     /// Whether the client says by `insert_id` which ids it takes.
     set_id: SetId,
-}
-
-/// What differs in a bulk execution of several sets. A wrapper acts for each, and so shows the last
-/// id.
-#[derive(Debug, Clone, Copy)]
-struct InBulk {
-    /// `id=LAST_INSERT_ID(id)` is ours. Where no row is new the server reports an updated one; a
-    /// native table reports 0 for several rows.
-    none_is_zero: bool,
 }
 
 /// The id of the statement's last row. A native table reports it where no id was generated.
@@ -148,11 +140,11 @@ impl InsertReply {
     }
 
     /// `last`: of the last row, as the statement is run. `found_rows`: CLIENT_FOUND_ROWS was
-    /// negotiated.
+    /// negotiated. `set_id`: as it came to its ids.
     pub(in crate::proxy) fn new(
         (insert, last): (&InsertPlan, LastId),
         ids: Option<Ids>,
-        found_rows: bool,
+        (found_rows, set_id): (bool, SetId),
         tables: Arc<Tables>,
     ) -> Self {
         let send_by = tables.lease(&insert.target).unwrap_or(SendBy::Boottime(Duration::ZERO));
@@ -173,13 +165,8 @@ impl InsertReply {
             filled: None,
             tables,
             send_by,
-            set_id: SetId::Unset,
+            set_id,
         }
-    }
-
-    /// As it came to its ids.
-    pub(in crate::proxy) fn by(self, set_id: SetId) -> Self {
-        InsertReply { set_id, ..self }
     }
 
     pub(in crate::proxy) fn is_said(&self) -> bool {
@@ -194,12 +181,11 @@ impl InsertReply {
         }
         let is_ours = matches!(self.style, Style::OdkuOne | Style::OdkuLiteral) && !self.sets_last_id;
         let style = if self.style == Style::Wrapped { Style::Wrapped } else { Style::Literal };
-        let bulk = Some(InBulk { none_is_zero: is_ours });
-        InsertReply { style, bulk, rows: self.rows.saturating_mul(sets), ..self }
+        InsertReply { style, bulk: Some(is_ours), rows: self.rows.saturating_mul(sets), ..self }
     }
 
     fn none_is_zero(&self) -> bool {
-        self.bulk.is_some_and(|bulk| bulk.none_is_zero)
+        self.bulk == Some(true)
     }
 
     /// The same of so many rows from a stage, into the table as it is by now.
@@ -259,11 +245,10 @@ impl InsertReply {
                 if all_are_new || self.is_one_new(ok) {
                     return Settled::Patch { insert_id: ids.first };
                 }
-                self.smallest(ids, |smallest| match smallest {
-                    Some(insert_id) => Settled::Patch { insert_id },
-                    None if self.none_is_zero() => Settled::Patch { insert_id: 0 },
-                    None => self.settle_left_out(ok, ids),
-                })
+                let left_out = || self.settle_left_out(ok, ids);
+                let otherwise =
+                    if self.none_is_zero() { Settled::Patch { insert_id: 0 } } else { left_out() };
+                self.smallest(ids, otherwise)
             }
         }
     }
@@ -274,9 +259,7 @@ impl InsertReply {
         if self.rows == 1 && self.target.keeps_auto_increment() {
             return Settled::Leave;
         }
-        self.smallest(ids, |smallest| {
-            smallest.map_or(Settled::Leave, |insert_id| Settled::Patch { insert_id })
-        })
+        self.smallest(ids, Settled::Leave)
     }
 
     /// No id was generated, and rows are affected. The server says so itself where the column is
@@ -292,7 +275,7 @@ impl InsertReply {
         }
         // It was updated in place of the last row, or stored, or else the last row met another.
         let only = Ids { first: insert_id, last: insert_id, spacing: Spacing::by(NonZeroU64::MIN) };
-        self.smallest(only, |found| found.map_or(otherwise, |insert_id| Settled::Patch { insert_id }))
+        self.smallest(only, otherwise)
     }
 
     /// IGNORE has left out all rows whose id is ours, and not all others.
@@ -320,17 +303,13 @@ impl InsertReply {
             // MySQL counts an old row once that only the trigger has changed.
             Some(ids) if self.target.fires_on_update() && ok.insert_id == 0 => match self.style {
                 Style::OdkuOne => self.settle_updated(ok),
-                _ => self.smallest(ids, |smallest| {
-                    smallest.map_or(Settled::AskSession, |insert_id| Settled::Patch { insert_id })
-                }),
+                _ => self.smallest(ids, Settled::AskSession),
             },
             Some(ids) if !self.counts_old() || ok.insert_id == ids.first => {
                 Settled::Patch { insert_id: ids.first }
             }
             // New, unless an old row that stays as it is has this id.
-            Some(ids) => self.smallest(ids, |smallest| {
-                smallest.map_or(unchanged, |insert_id| Settled::Patch { insert_id })
-            }),
+            Some(ids) => self.smallest(ids, unchanged),
             // What was added to the list tells that no row was met.
             None if ok.insert_id == 0 => match self.last {
                 LastRow::Written(insert_id) => Settled::Patch { insert_id },
@@ -356,12 +335,13 @@ impl InsertReply {
         self.found_rows && self.new_rows == NewRows::SomeUpdated
     }
 
-    fn smallest(&self, ids: Ids, known: impl FnOnce(Option<u64>) -> Settled) -> Settled {
+    /// The smallest of the ids that is in the table, and `otherwise` where none is.
+    fn smallest(&self, ids: Ids, otherwise: Settled) -> Settled {
         match self.smallest {
             Smallest::NotAsked => Settled::Ask(SmallestId { target: self.target.clone(), ids }),
             Smallest::Unknown => Settled::Leave,
-            Smallest::None => known(None),
-            Smallest::Id(id) => known(Some(id)),
+            Smallest::None => otherwise,
+            Smallest::Id(insert_id) => Settled::Patch { insert_id },
         }
     }
 
@@ -377,9 +357,7 @@ impl InsertReply {
             {
                 Settled::Patch { insert_id: ids.first }
             }
-            (_, Some(ids)) => self.smallest(ids, |smallest| {
-                smallest.map_or(Settled::Leave, |insert_id| Settled::Patch { insert_id })
-            }),
+            (_, Some(ids)) => self.smallest(ids, Settled::Leave),
         }
     }
 

@@ -12,9 +12,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use memchr::memchr_iter;
+use parking_lot::Mutex;
 
 use crate::mysql::error::{err_payload, parse_err};
 use crate::proxy::known::answered::Answered;
@@ -40,16 +41,12 @@ type Account = (Vec<u8>, Option<IpAddr>);
 pub struct Allowed(Mutex<HashMap<Account, HashSet<(Right, TableName)>>>);
 
 impl Allowed {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Account, HashSet<(Right, TableName)>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn has(&self, account: &Account, right: Right, table: TableName) -> bool {
-        self.lock().get(account).is_some_and(|rights| rights.contains(&(right, table)))
+        self.0.lock().get(account).is_some_and(|rights| rights.contains(&(right, table)))
     }
 
     pub(in crate::proxy) fn note(&self, account: &Account, right: Right, table: TableName) {
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         if all.values().map(HashSet::len).sum::<usize>() >= REMEMBERED_MAX {
             all.clear();
         }
@@ -57,7 +54,7 @@ impl Allowed {
     }
 
     fn forget(&self, account: &Account, table: &TableName) {
-        if let Some(rights) = self.lock().get_mut(account) {
+        if let Some(rights) = self.0.lock().get_mut(account) {
             rights.retain(|(_, other)| other != table);
         }
     }

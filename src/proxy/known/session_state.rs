@@ -281,23 +281,12 @@ impl SessionState {
 
     /// The session is as after a login: nothing is known, nothing is tracked, no id is owed.
     pub(in crate::proxy) fn forget(&mut self) {
-        self.knowledge = Knowledge::Untouched;
-        self.own_tracking = None;
-        self.default = DefaultDatabase::Unknown;
-        self.moved_from = DefaultDatabase::Unknown;
-        self.moves_unseen = UnseenMoves::default();
-        self.reported_charset = None;
-        self.may_miss_reports = false;
-        self.owed_insert_id = None;
-        self.stage = None;
-        self.warned = None;
-        self.set_id = SetId::Unset;
-        self.drawn = DrawnBefore::default();
-        self.temporary = TemporaryTables::default();
-        self.sql_prepared = SqlPrepared::default();
-        self.prepared_unseen = PreparedUnseen::default();
-        self.rehearsed_prepared = SqlPrepared::default();
-        self.status &= !status::IN_TRANS;
+        let (tables, status) = (self.tables.clone(), self.status & !status::IN_TRANS);
+        *self = SessionState {
+            mentioned: self.mentioned,
+            default: DefaultDatabase::Unknown,
+            ..SessionState::new(tables, self.server, self.multi_statements, status, None)
+        };
     }
 
     /// The same where the default database stays as it is: for a COM_RESET_CONNECTION, and for a

@@ -48,7 +48,7 @@ impl SqlPrepared {
     /// Whether a statement that a name runs reads what the statement before it left behind.
     pub(in crate::proxy) fn any_reads_counts(&self) -> bool {
         self.statements.values().any(|known| match known {
-            Known::Is(statement) | Known::Perhaps(statement) => !may_read_insert_id(statement.source()),
+            Known::Is(statement) | Known::Perhaps(statement) => !may_read_insert_id(&statement.source),
             Known::Lost | Known::Unknown | Known::Unseen => false,
         })
     }
@@ -58,7 +58,7 @@ impl SqlPrepared {
     pub(in crate::proxy) fn may_run(&self, concerns: impl Fn(&[u8]) -> bool) -> bool {
         self.others_lost
             || self.statements.values().any(|known| match known {
-                Known::Is(statement) | Known::Perhaps(statement) => concerns(statement.source()),
+                Known::Is(statement) | Known::Perhaps(statement) => concerns(&statement.source),
                 Known::Lost | Known::Unknown | Known::Unseen => true,
             })
     }

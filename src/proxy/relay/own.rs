@@ -73,52 +73,30 @@ impl Relay {
             return self.answers.push(own.answered());
         }
         let error = own.first.as_deref().and_then(parse_err);
-        match (own.purpose, error) {
-            (Purpose::ReadState, None) => self.session.take_state(own.row.as_deref()),
-            (Purpose::LastInsertId, Some((code, text))) => {
-                tracing::warn!(code, text, "LAST_INSERT_ID() could not be brought up to date");
+        let Some((code, text)) = error else {
+            if let Purpose::ReadState = own.purpose {
+                self.session.take_state(own.row.as_deref());
             }
-            (Purpose::Untrack, Some((code, text))) => {
-                tracing::warn!(code, text, "the client's own session tracking could not be put back");
+            return;
+        };
+        let what = match own.purpose {
+            Purpose::LastInsertId => "LAST_INSERT_ID() could not be brought up to date",
+            Purpose::Untrack => "the client's own session tracking could not be put back",
+            Purpose::Track if self.session.is_tracked_anyway() => {
+                self.session.sql_prepared.shares_connection |= code == NOT_SET_WHILE_SHARED;
+                return;
             }
-            (Purpose::Track, Some((NOT_SET_WHILE_SHARED, _))) if self.session.is_tracked_anyway() => {
-                self.session.sql_prepared.shares_connection = true;
+            Purpose::Track | Purpose::ReadState if is_password_expired(code) => {
+                return self.session.is_locked(own.first.unwrap_or_default());
             }
-            (Purpose::Track, Some(_)) if self.session.is_tracked_anyway() => {}
-            (Purpose::Track | Purpose::ReadState, Some((code, _))) if is_password_expired(code) => {
-                self.session.is_locked(own.first.unwrap_or_default());
-            }
-            (Purpose::Track | Purpose::ReadState, Some((code, text))) => {
-                tracing::warn!(
-                    code,
-                    text,
-                    "the session's state cannot be read: its ruled statements are refused"
-                );
+            Purpose::Track | Purpose::ReadState => {
                 self.session.cannot_be_known();
+                "the session's state cannot be read: its ruled statements are refused"
             }
-            (Purpose::DropStage, Some((code, text))) => {
-                tracing::warn!(
-                    code,
-                    text,
-                    "the temporary table of an INSERT ... SELECT could not be dropped"
-                );
-            }
-            (Purpose::SetId, Some((code, text))) => {
-                tracing::warn!(
-                    code,
-                    text,
-                    "insert_id could not be set again after a statement that was refused"
-                );
-            }
-            (
-                Purpose::LastInsertId
-                | Purpose::SetId
-                | Purpose::DropStage
-                | Purpose::Track
-                | Purpose::Untrack,
-                None,
-            )
-            | (Purpose::DropLongData | Purpose::Asked, _) => {}
-        }
+            Purpose::DropStage => "the temporary table of an INSERT ... SELECT could not be dropped",
+            Purpose::SetId => "insert_id could not be set again after a statement that was refused",
+            Purpose::DropLongData | Purpose::Asked => return,
+        };
+        tracing::warn!(code, text, "{what}");
     }
 }

@@ -308,10 +308,9 @@ impl Session {
         // An update of an explicit row reports the id by what was added to its list.
         let tells = range.is_some() || insert.style == Style::OdkuLiteral || insert.tells_written(last);
         let reply = tells.then(|| {
-            let (ids, found_rows) = (range.as_ref().map(Ids::from), self.relay.found_rows());
-            InsertReply::new((insert, last), ids, found_rows, tables.clone())
+            let facts = (self.relay.found_rows(), self.relay.session.set_id);
+            InsertReply::new((insert, last), range.as_ref().map(Ids::from), facts, tables.clone())
                 .in_bulk(sets)
-                .by(self.relay.session.set_id)
         });
         let (inserts, explicit) = (reply.into_iter().collect(), explicit.into_iter().collect());
         Ok((range, Note::statements(inserts, explicit, Effects::default())))

@@ -9,19 +9,12 @@
 use memchr::memchr;
 
 use crate::mysql::command::Command;
-
-/// What inserts by itself, or runs a text that may.
-const INSERTING: [&[u8]; 5] = [b"INSERT", b"REPLACE", b"LOAD", b"PREPARE", b"EXECUTE"];
+use crate::sql::glance;
 
 /// Whether the server may run an INSERT of this text.
 pub(in crate::proxy) fn may_insert(command: Command, text: &[u8], multi_statements: bool) -> bool {
     let may_run = command == Command::StmtPrepare || multi_statements && memchr(b';', text).is_some();
-    may_run && INSERTING.iter().any(|word| holds(text, word))
-}
-
-/// In any letter case; also within a longer word, a literal or a comment.
-fn holds(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+    may_run && glance::may_insert(text)
 }
 
 #[cfg(test)]

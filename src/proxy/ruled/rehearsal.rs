@@ -2,7 +2,7 @@
 //! are also planned a second time, with the table ruled, and what would have become of them is
 //! counted. Nothing here can wait, ask, fail or change what is sent.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use crate::mysql::command::Command;
 use crate::proxy::known::sql_prepared::SqlPrepared;
@@ -190,7 +190,7 @@ impl Session {
         let looked_at = Mutex::new((Vec::new(), false));
         let lookup = |schema: &str, table: &str| {
             if let Some(found) = tables.shadowed(schema, table) {
-                let mut looked_at = looked_at.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut looked_at = looked_at.lock();
                 looked_at.0.push(LookedAt { named: TableName::new(schema, table), table: found });
                 // Counted as if it masked nothing, which is what the server would say of most.
                 looked_at.1 |= session.masked(schema, table) == Masked::Unsure;
@@ -214,7 +214,7 @@ impl Session {
             },
             protocol,
         );
-        let (tables, asks) = looked_at.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (tables, asks) = looked_at.into_inner();
         Rehearsed { planned, tables, asks }
     }
 }

@@ -255,8 +255,9 @@ impl Session {
                 (None, self.query(&text))
             };
             let ids = range.as_ref().map(Ids::from);
-            let reply = InsertReply::new((insert, last), ids, found_rows, tables.clone());
-            let reply = reply.staged(target, (rows, warnings, told)).by(self.relay.session.set_id);
+            let facts = (found_rows, self.relay.session.set_id);
+            let reply = InsertReply::new((insert, last), ids, facts, tables.clone());
+            let reply = reply.staged(target, (rows, warnings, told));
             self.until(|relay| relay.up.is_clear()).await?;
             // Asked when all is ready to be sent, as of every statement.
             let drawn = self.drawn_unguarded();

@@ -367,15 +367,15 @@ impl Session {
                 }
             }
         }
-        let (found_rows, mut taken) = (self.relay.found_rows(), ranges.iter());
+        let facts = (self.relay.found_rows(), self.relay.session.set_id);
+        let mut taken = ranges.iter();
         let mut inserts = Vec::with_capacity(plan.inserts.len());
         for insert in &plan.inserts {
             let ids = if insert.ids > 0 { taken.next().map(Ids::from) } else { None };
             // An update reports the id by what was added to its list.
             let is_told = insert.style == Style::OdkuLiteral && !insert.is_named;
             if ids.is_some() || is_told || insert.tells_written(insert.last) {
-                let reply = InsertReply::new((insert, insert.last), ids, found_rows, tables.clone());
-                inserts.push(reply.by(self.relay.session.set_id));
+                inserts.push(InsertReply::new((insert, insert.last), ids, facts, tables.clone()));
             }
         }
         if inserts.is_empty() && explicit.is_empty() && !plan.has_edits() {

@@ -111,7 +111,7 @@ impl Around {
         if lexer.hint().is_none() || context.dialect.server.kind != ServerKind::MySql {
             return Ok(());
         }
-        let head = Span { start, end: context.head.table.span().start };
+        let head = Span { start, end: context.head.table.last.span.start };
         match hint::variables(head.of(lexer.text())) {
             HintedVariables::None => {}
             HintedVariables::SqlMode => self.settings.sql_mode = ModeSetting::Unknown,

@@ -9,20 +9,14 @@ use crate::sql::dialect::Dialect;
 /// read in, and must come out as it was sent.
 #[derive(Debug, PartialEq)]
 pub struct NamedStatement {
-    pub(in crate::rewrite) source: Vec<u8>,
+    /// The client's own text.
+    pub source: Vec<u8>,
     pub(in crate::rewrite) dialect: Dialect,
     pub(in crate::rewrite) database: Database,
     /// With hidden parameters; `None`: as it came, or `is_staged`.
     pub(in crate::rewrite) sent: Option<PreparedText>,
     /// It goes by way of a stage. The server has another statement by its name, which does nothing.
     pub(in crate::rewrite) is_staged: bool,
-}
-
-impl NamedStatement {
-    /// The client's own text.
-    pub fn source(&self) -> &[u8] {
-        &self.source
-    }
 }
 
 /// The default database that a text is read in.

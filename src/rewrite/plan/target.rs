@@ -81,14 +81,12 @@ impl Target {
             of_schemas: None,
             made_from: None,
         };
-        Target {
-            rule: Arc::new(rule),
-            table: format!("(generator {})", spec.name.name),
-            shape: None,
-            spacing: spec.kind.spacing(),
-            view: None,
-            filled: Arc::default(),
-        }
+        let table = format!("(generator {})", spec.name.name);
+        Target::new(Arc::new(rule), &table, None, spec.kind.spacing())
+    }
+
+    pub fn new(rule: Arc<Rule>, table: &str, shape: Option<Arc<TableShape>>, spacing: Spacing) -> Self {
+        Target { rule, table: table.to_owned(), shape, spacing, view: None, filled: Arc::default() }
     }
 
     /// What the statement calls the id's column.

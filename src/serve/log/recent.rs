@@ -2,9 +2,9 @@
 //! have no terminal on the machine.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
@@ -22,12 +22,7 @@ static ROWS: Mutex<VecDeque<EventRow>> = Mutex::new(VecDeque::new());
 
 /// The newest first.
 pub(crate) fn rows() -> Vec<EventRow> {
-    locked().iter().rev().cloned().collect()
-}
-
-fn locked() -> MutexGuard<'static, VecDeque<EventRow>> {
-    // A row is put in as a whole.
-    ROWS.lock().unwrap_or_else(PoisonError::into_inner)
+    ROWS.lock().iter().rev().cloned().collect()
 }
 
 /// Keeps what the log's level lets through.
@@ -39,7 +34,7 @@ impl<S: Subscriber> Layer<S> for Recent {
         event.record(&mut fields);
         let level = event.metadata().level().as_str().to_ascii_lowercase();
         let text = fields.text().chars().take(CHARACTERS_MAX).collect();
-        let mut rows = locked();
+        let mut rows = ROWS.lock();
         if rows.len() >= ROWS_MAX {
             rows.pop_front();
         }

@@ -1,8 +1,10 @@
 //! Whether the backend and the store answer, found out by asking: where nobody inserts, nobody else
 //! asks them, and a proxy that is not ready for that reason gets no clients that would.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Weak;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
 
 use crate::schema::{Role, Schema};
 use crate::serve::operator::ProxyDesk;
@@ -28,12 +30,7 @@ pub(super) struct Backend {
 
 impl Health {
     pub(super) fn backend(&self) -> Backend {
-        self.known().clone()
-    }
-
-    fn known(&self) -> MutexGuard<'_, Backend> {
-        // It is replaced as a whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().clone()
     }
 }
 
@@ -43,11 +40,11 @@ pub(super) async fn watch(desk: Weak<ProxyDesk>) {
     loop {
         let Some(here) = desk.upgrade() else { return };
         let parts = &here.parts;
-        let is_away = here.health.known().trouble.is_some() || parts.meter.is_away();
+        let is_away = here.health.0.lock().trouble.is_some() || parts.meter.is_away();
         if is_away || asked.is_none_or(|asked| asked.elapsed() >= INTERVAL) {
             asked = Some(Instant::now());
             let ((), backend) = tokio::join!(ask_store(&*parts.store), ask_backend(parts.schema.as_ref()));
-            *here.health.known() = backend;
+            *here.health.0.lock() = backend;
         }
         drop(here);
         tokio::time::sleep(INTERVAL_AWAY).await;

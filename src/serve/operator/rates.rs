@@ -1,8 +1,10 @@
 //! What only shows by looking again: how many ids are taken a second.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Weak;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::serve::operator::ProxyDesk;
 
@@ -19,7 +21,7 @@ pub(super) struct Rates {
 impl Rates {
     /// Ids a second of a generator, over the last seconds.
     pub(super) fn per_second(&self, generator: &str) -> f64 {
-        let taken = self.taken();
+        let taken = self.taken.lock();
         let ends = taken.get(generator).and_then(|looks| looks.front().zip(looks.back()));
         let Some((&(since, before), &(until, now))) = ends else { return 0.0 };
         let seconds = until.duration_since(since).as_secs_f64();
@@ -30,7 +32,7 @@ impl Rates {
 
     /// Generators that are missing from `taken` are forgotten.
     fn note(&self, now: Instant, taken: Vec<(String, u64)>) {
-        let mut all = self.taken();
+        let mut all = self.taken.lock();
         let mut before = std::mem::take(&mut *all);
         for (name, ids) in taken {
             let mut of = before.remove(&name).unwrap_or_default();
@@ -40,11 +42,6 @@ impl Rates {
             }
             all.insert(name, of);
         }
-    }
-
-    fn taken(&self) -> MutexGuard<'_, BTreeMap<String, VecDeque<(Instant, u64)>>> {
-        // Each look is right by itself.
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

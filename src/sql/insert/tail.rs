@@ -51,7 +51,6 @@ pub(super) struct Assigned {
     /// Value, span and `?` in front of the assignment to the id; the last one's.
     pub(super) id: Option<(Span, Classified, u32)>,
     pub(super) times: u32,
-    pub(super) count: u32,
     pub(super) end: u32,
     pub(super) traits: Traits,
     /// Of the values after the id's.
@@ -64,7 +63,6 @@ pub(super) fn assignments(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Opt
     let mut all = Assigned {
         id: None,
         times: 0,
-        count: 0,
         end: 0,
         traits: Traits::default(),
         later: Traits::default(),
@@ -72,7 +70,6 @@ pub(super) fn assignments(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Opt
     };
     loop {
         let Some((is_id, value)) = assignment(lexer, scope)? else { return Ok(None) };
-        all.count += 1;
         all.end = value.span.end;
         all.next = value.end;
         if is_id {

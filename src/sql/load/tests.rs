@@ -1,6 +1,6 @@
 use proptest::prelude::{Just, Strategy, prop, prop_oneof, proptest};
 
-use super::{Format, IdFrom, Load, OnDuplicate};
+use super::{Format, Load, OnDuplicate};
 use crate::sql::dialect::Dialect;
 use crate::sql::lex::{Lexer, Span, Token};
 
@@ -47,8 +47,7 @@ fn fill(text: &str, load: &Load) -> String {
     filled
 }
 
-/// What is read: what is said of the file and of keys, the columns listed (`*`: all) and assigned, and where the id comes
-/// from.
+/// What is read: what is said of the file and of keys, the columns listed (`*`: all) and assigned.
 fn facts(text: &str, load: &Load) -> String {
     let mut words = Vec::new();
     words.extend((load.format == Format::Xml).then_some("xml"));
@@ -62,11 +61,6 @@ fn facts(text: &str, load: &Load) -> String {
     let listed = format!("({listed})");
     words.push(&listed);
     words.extend(names(text, &load.assigned));
-    words.push(match load.id {
-        IdFrom::File => "id",
-        IdFrom::Assignment => "=id",
-        IdFrom::Nowhere => "-",
-    });
     words.extend(load.query_names_table.then_some("query"));
     words.extend(load.traits.names_id.then_some("names-id"));
     words.extend(load.traits.reads_last_id.then_some("last-id"));
@@ -98,37 +92,29 @@ fn check_none(texts: &[&str]) {
 #[test]
 fn heads() {
     check(&[
-        ("data infile 'x' into table t", "data infile 'x' into table s (*)", "(*) id"),
-        ("data infile 'x' into table t ;", "data infile 'x' into table s (*)", "(*) id"),
+        ("data infile 'x' into table t", "data infile 'x' into table s (*)", "(*)"),
+        ("data infile 'x' into table t ;", "data infile 'x' into table s (*)", "(*)"),
         (
             "data low_priority local infile \"x\" replace into table `t` -- all\n",
             "data low_priority local infile \"x\" replace into table s (*) -- all",
-            "local replace (*) id",
+            "local replace (*)",
         ),
         (
             "xml concurrent infile 'x' ignore into table a . t rows identified by '<r>'",
             "xml concurrent infile 'x' ignore into table s rows identified by '<r>' (*)",
-            "xml ignore (*) id",
+            "xml ignore (*)",
         ),
-        (
-            "data infile 'x' into table t partition (p0, `p1`) (a)",
-            "data infile 'x' into table s  (a)",
-            "(a) -",
-        ),
-        (
-            "/*!50000 data */ infile 'x' into table t",
-            "/*!50000 data */ infile 'x' into table s (*)",
-            "(*) id",
-        ),
+        ("data infile 'x' into table t partition (p0, `p1`) (a)", "data infile 'x' into table s  (a)", "(a)"),
+        ("/*!50000 data */ infile 'x' into table t", "/*!50000 data */ infile 'x' into table s (*)", "(*)"),
         (
             "data infile 'x' into table /*!50000 t */ set a=1",
             "data infile 'x' into table /*!50000 s (*) */ set a=1",
-            "(*) a id",
+            "(*) a",
         ),
         (
             "data infile 'x' into table t /*! set a=1 */;",
             "data infile 'x' into table s (*) /*! set a=1 */",
-            "(*) a id",
+            "(*) a",
         ),
         // A comment that the statement's end leaves open.
         ("data infile 'x' into table t /*! set a=1 ; */", "", ""),
@@ -163,11 +149,11 @@ fn heads() {
 #[test]
 fn what_one_server_takes() {
     let from = "data from local infile 'x' into table t";
-    check_in(Dialect::MYSQL, &[(from, "data from local infile 'x' into table s (*)", "local (*) id")]);
+    check_in(Dialect::MYSQL, &[(from, "data from local infile 'x' into table s (*)", "local (*)")]);
     check_in(Dialect::MARIADB, &[(from, "", "")]);
     // The server's own error.
     let ignore = "data infile 'x' into table t (a) set b=ignore";
-    check(&[(ignore, "data infile 'x' into table s (a) set b=ignore", "(a) b -")]);
+    check(&[(ignore, "data infile 'x' into table s (a) set b=ignore", "(a) b")]);
     // MySQL's bulk load.
     check_none(&[
         "data from url 'x' into table t",
@@ -199,7 +185,7 @@ fn formats() {
     ] {
         let text = format!("data infile 'x' into table t {format} (a)");
         let expect = format!("data infile 'x' into table s {format} (a)");
-        check(&[(&text, &expect, "(a) -")]);
+        check(&[(&text, &expect, "(a)")]);
     }
     for format in [
         "character utf8mb4",
@@ -241,18 +227,18 @@ fn check_columns(rows: &[(&str, &str, &str)]) {
 #[test]
 fn columns() {
     check_columns(&[
-        ("(a, b)", "(a, b)", "(a b) -"),
-        ("(a, `ID`)", "(a, `ID`)", "(a `ID`) id"),
-        ("(id, id, a);", "(id, id, a)", "(id id a) id"),
-        ("()", " (*)", "(*) id"),
-        ("( ) set a=1", " (*) set a=1", "(*) a id"),
+        ("(a, b)", "(a, b)", "(a b)"),
+        ("(a, `ID`)", "(a, `ID`)", "(a `ID`)"),
+        ("(id, id, a);", "(id, id, a)", "(id id a)"),
+        ("()", " (*)", "(*)"),
+        ("( ) set a=1", " (*) set a=1", "(*) a"),
         (
             "(@a, @`b c`, @'d e', @\"f\", @b.c, @1a, @1e5, @5)",
             "(@a, @`b c`, @'d e', @\"f\", @b.c, @1a, @1e5, @5)",
-            "() -",
+            "()",
         ),
-        ("(@id, b)", "(@id, b)", "(b) -"),
-        ("(t.a, db.t . b, T.c, u.d)", "(a, b, c, u.d)", "(a b c d) -"),
+        ("(@id, b)", "(@id, b)", "(b)"),
+        ("(t.a, db.t . b, T.c, u.d)", "(a, b, c, u.d)", "(a b c d)"),
         ("(t./**/a)", "", ""),
         ("(a,)", "", ""),
         ("(a b)", "", ""),
@@ -273,31 +259,27 @@ fn columns() {
 #[test]
 fn assignments() {
     check_columns(&[
-        ("set a=1", "(*) set a=1", "(*) a id"),
-        ("(b) set a = b+1, c := default ;", "(b) set a = b+1, c := default", "(b) a c -"),
-        ("(id) set id=id+1", "(id) set id=id+1", "(id) id =id names-id"),
-        (
-            "(@x) set id = nullif(@x, ''), a = id",
-            "(@x) set id = nullif(@x, ''), a = id",
-            "() id a =id names-id",
-        ),
-        ("(a) set b = last_insert_id()", "(a) set b = last_insert_id()", "(a) b - last-id"),
-        ("(a) set b = ?", "(a) set b = ?", "(a) b - params"),
-        ("(a) set t.b = t.a + db.t.c + u.d", "(a) set b = a + c + u.d", "(a) b -"),
+        ("set a=1", "(*) set a=1", "(*) a"),
+        ("(b) set a = b+1, c := default ;", "(b) set a = b+1, c := default", "(b) a c"),
+        ("(id) set id=id+1", "(id) set id=id+1", "(id) id names-id"),
+        ("(@x) set id = nullif(@x, ''), a = id", "(@x) set id = nullif(@x, ''), a = id", "() id a names-id"),
+        ("(a) set b = last_insert_id()", "(a) set b = last_insert_id()", "(a) b last-id"),
+        ("(a) set b = ?", "(a) set b = ?", "(a) b params"),
+        ("(a) set t.b = t.a + db.t.c + u.d", "(a) set b = a + c + u.d", "(a) b"),
         (
             "(a) set b = @t.a, c = t.f(1), d = @@session.t",
             "(a) set b = @t.a, c = t.f(1), d = @@session.t",
-            "(a) b c d -",
+            "(a) b c d",
         ),
-        ("(a) set b = (select max(x) from u)", "(a) set b = (select max(x) from u)", "(a) b -"),
-        ("(a) set b = (select max(x) from db.T)", "(a) set b = (select max(x) from db.T)", "(a) b - query"),
-        ("(a) set b = (table t)", "(a) set b = (table t)", "(a) b - query"),
+        ("(a) set b = (select max(x) from u)", "(a) set b = (select max(x) from u)", "(a) b"),
+        ("(a) set b = (select max(x) from db.T)", "(a) set b = (select max(x) from db.T)", "(a) b query"),
+        ("(a) set b = (table t)", "(a) set b = (table t)", "(a) b query"),
         (
             "(a) set b = (select x from u where u.y = t.a)",
             "(a) set b = (select x from u where u.y = a)",
-            "(a) b - query",
+            "(a) b query",
         ),
-        ("(a) set b = 't', c = t.a, d = (select 1)", "(a) set b = 't', c = a, d = (select 1)", "(a) b c d -"),
+        ("(a) set b = 't', c = t.a, d = (select 1)", "(a) set b = 't', c = a, d = (select 1)", "(a) b c d"),
         ("set", "", ""),
         ("set a", "", ""),
         ("set a=", "", ""),
@@ -354,7 +336,7 @@ proptest! {
                 (load.listed.as_ref().map(|listed| names(text, listed).join(",")), names(text, &load.assigned).join(","))
             };
             assert_eq!(of(&text, &load), of(&filled, &again), "{text} to {filled}");
-            assert_eq!((load.id, load.partition.is_none() || again.partition.is_none()), (again.id, true), "{text}");
+            assert!(load.partition.is_none() || again.partition.is_none(), "{text}");
         }
     }
 }

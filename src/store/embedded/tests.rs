@@ -57,19 +57,19 @@ fn of_many_that_create_one_file_one_has_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.redb");
     let start = std::sync::Barrier::new(8);
-    let kept = std::sync::Mutex::new(Vec::new());
+    let kept = parking_lot::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 start.wait();
                 match EmbeddedStore::open(&path) {
-                    Ok(store) => kept.lock().unwrap().push(store),
+                    Ok(store) => kept.lock().push(store),
                     Err(error) => assert_eq!(error, StoreError::InUse { path: path.clone() }),
                 }
             });
         }
     });
-    assert_eq!(kept.lock().unwrap().len(), 1);
+    assert_eq!(kept.lock().len(), 1);
 }
 
 #[test]

@@ -10,10 +10,10 @@
 use std::error::Error as _;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use etcd_client::{Client, ConnectOptions, Error, GetOptions, Txn, TxnResponse};
+use parking_lot::Mutex;
 use tonic::{Code, ConnectError, Status};
 
 use super::Refusal;
@@ -134,7 +134,7 @@ impl Members {
     /// A member that has just answered.
     async fn proven(&self) -> Result<Option<&Member>, Refusal> {
         let is_proven = |member: &&Member| {
-            let link = member.link();
+            let link = member.link.lock();
             link.client.is_some() && link.answered_at.is_some_and(|at| at.elapsed() < PROOF_AGE_MAX)
         };
         if let Some(member) = self.in_turn().next().filter(is_proven) {
@@ -158,7 +158,7 @@ impl Members {
         F: Fn(Client) -> Fut,
         Fut: Future<Output = Result<T, Error>>,
     {
-        let limit = *self.timeout();
+        let limit = *self.timeout.lock();
         let begun = Instant::now();
         let leaving = Leaving { members: self, member, is_over: false };
         // Logging in is a call to etcd too; nothing that matters is sent before it is done.
@@ -171,8 +171,8 @@ impl Members {
         match answer {
             Ok(Ok(answer)) => {
                 leaving.stay();
-                member.link().answered_at = Some(Instant::now());
-                *self.timeout() = (begun.elapsed() * TIMEOUT_FACTOR).clamp(TIMEOUT_MIN, TIMEOUT_MAX);
+                member.link.lock().answered_at = Some(Instant::now());
+                *self.timeout.lock() = (begun.elapsed() * TIMEOUT_FACTOR).clamp(TIMEOUT_MIN, TIMEOUT_MAX);
                 Ok(answer)
             }
             Ok(Err((error, before))) => {
@@ -185,17 +185,17 @@ impl Members {
     }
 
     async fn client(&self, member: &Member) -> Result<Client, Error> {
-        if let Some(client) = member.link().client.clone() {
+        if let Some(client) = member.link.lock().client.clone() {
             return Ok(client);
         }
         let client = Client::connect([&member.endpoint], Some(self.options.clone())).await?;
-        member.link().client = Some(client.clone());
+        member.link.lock().client = Some(client.clone());
         Ok(client)
     }
 
     /// The member's connection is given up, and the next member is asked first from now on.
     fn leave(&self, member: &Member) {
-        *member.link() = Link::default();
+        *member.link.lock() = Link::default();
         let Some(at) = self.all.iter().position(|other| std::ptr::eq(other, member)) else { return };
         let next = (at + 1) % self.all.len();
         // Whoever comes second has nothing to add.
@@ -205,7 +205,7 @@ impl Members {
     /// What to say after every member failed.
     fn refusal(&self, failures: Vec<Failure>) -> Refusal {
         if failures.iter().any(|failure| failure.kind == Kind::TimedOut) {
-            let mut limit = self.timeout();
+            let mut limit = self.timeout.lock();
             *limit = (*limit * 2).min(TIMEOUT_MAX);
         }
         let is_refused = failures.iter().any(|failure| failure.kind == Kind::Refused);
@@ -216,19 +216,9 @@ impl Members {
         let reason = reasons.join("; ");
         if is_refused { Refusal::Refused(reason) } else { Refusal::Unavailable(reason) }
     }
-
-    fn timeout(&self) -> MutexGuard<'_, Duration> {
-        // A duration is right by itself.
-        self.timeout.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl Member {
-    fn link(&self) -> MutexGuard<'_, Link> {
-        // Each field is right by itself.
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Member {}
 
 /// Leaves the member, also where the call's future is dropped: whoever called had waited long enough.
 struct Leaving<'a> {

@@ -14,12 +14,6 @@ pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Line<C = Conn>(Option<C>);
 
-impl<C> Default for Line<C> {
-    fn default() -> Self {
-        Line(None)
-    }
-}
-
 impl<C> Line<C> {
     pub(super) fn new(conn: C) -> Self {
         Line(Some(conn))

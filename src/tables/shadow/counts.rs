@@ -2,7 +2,8 @@
 //! table.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::rewrite::plan::refusal::PREFIX;
 use crate::sql::digest::Digest;
@@ -95,7 +96,7 @@ impl Shadow {
     }
 
     fn add(&self, name: TableName, outcome: &Outcome, asks: bool) {
-        let mut tables = lock(&self.tables);
+        let mut tables = self.tables.lock();
         let has_room = tables.len() < TABLES_MAX || tables.contains_key(&name);
         let name = if has_room { name } else { TableName::new(name.schema, "(others)") };
         let counts = tables.entry(name).or_insert_with_key(|TableName { schema, table }| ShadowCount {
@@ -119,7 +120,7 @@ impl Shadow {
     /// Each kind of refusal once, so that the log does not grow with the traffic.
     fn log_refusal(&self, table: &str, why: &str, digest: Digest) {
         let Digest { text, hash } = digest;
-        let mut logged = lock(&self.logged);
+        let mut logged = self.logged.lock();
         if logged.len() >= REFUSALS_LOGGED_MAX || !logged.insert((table.to_owned(), hash.clone())) {
             return;
         }
@@ -130,13 +131,8 @@ impl Shadow {
 
     /// By schema and table.
     pub(crate) fn counted(&self) -> Vec<ShadowCount> {
-        lock(&self.tables).values().cloned().collect()
+        self.tables.lock().values().cloned().collect()
     }
-}
-
-/// Counts stay right whatever panicked while they were locked.
-fn lock<T>(counts: &Mutex<T>) -> MutexGuard<'_, T> {
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Logs each table that had statements since the last time.
@@ -184,7 +180,7 @@ mod tests {
         assert_eq!((nameless.table.as_str(), nameless.unknown, nameless.asked), ("(not known)", 1, 1));
         assert_eq!((t.rewritten, t.left, t.refused, t.server_first, t.unknown), (2, 1, 1, 1, 1));
         assert_eq!((t.asked, t.ids, t.statements()), (2, 7, 6));
-        assert_eq!(shadow.logged.lock().unwrap().len(), 1, "a refusal is told once");
+        assert_eq!(shadow.logged.lock().len(), 1, "a refusal is told once");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! refused in front of it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
@@ -36,7 +38,7 @@ pub(crate) type SharedState = Arc<Mutex<ConnectionState>>;
 
 pub(crate) fn lock(shared: &SharedState) -> MutexGuard<'_, ConnectionState> {
     // Each change is whole by itself.
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock()
 }
 
 /// The payload that the library gets in place of this one. `None`: the command is dropped, since it

@@ -8,9 +8,9 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::address::network;
@@ -78,7 +78,7 @@ impl Throttle {
         let origin = from.map(network);
         let name = user.get(..NAME_BYTES_MAX).unwrap_or(user);
         let keys = [(Key::Address(origin), ADDRESS_FREE), (Key::User(origin, name.into()), 0)];
-        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wrong = self.wrong.lock();
         let waits = keys.iter().filter_map(|(key, free)| wrong.get(key).map(|wrong| wrong.wait(*free, now)));
         let wait = waits.max().unwrap_or_default();
         if !wait.is_zero() {
@@ -175,7 +175,7 @@ mod tests {
         for nth in 0..10_000_u32 {
             let from = Some(IpAddr::from(Ipv4Addr::from_bits(nth)));
             wrong(&throttle, from, "dba", start + Duration::from_millis(u64::from(nth)));
-            assert!(throttle.wrong.lock().unwrap().len() <= KEYS_MAX);
+            assert!(throttle.wrong.lock().len() <= KEYS_MAX);
         }
         // The latest are those that are remembered.
         let latest = Some(IpAddr::from(Ipv4Addr::from_bits(9_999)));

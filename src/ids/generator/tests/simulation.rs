@@ -24,7 +24,7 @@ const DEADLINE: Duration = Duration::from_millis(50);
 struct World {
     seed: u64,
     store: Arc<MemoryStore>,
-    log: std::sync::Mutex<HashMap<u64, String>>,
+    log: parking_lot::Mutex<HashMap<u64, String>>,
 }
 
 impl World {
@@ -41,7 +41,7 @@ impl World {
             ids.last(),
             self.bound()
         );
-        let mut log = self.log.lock().unwrap();
+        let mut log = self.log.lock();
         for k in 0..ids.count() {
             let id = ids.nth(k).unwrap();
             if let Some(other) = log.insert(id, who.to_owned()) {
@@ -122,12 +122,12 @@ async fn owner(world: Arc<World>, number: u32) {
 async fn run(seed: u64) -> usize {
     let mut random = StdRng::seed_from_u64(seed);
     let store = Arc::new(MemoryStore::with_faults(seed, Faults::at_random(&mut random)));
-    let world = Arc::new(World { seed, store, log: std::sync::Mutex::default() });
+    let world = Arc::new(World { seed, store, log: parking_lot::Mutex::default() });
     let mut owners: JoinSet<()> = (0..OWNERS).map(|number| owner(world.clone(), number)).collect();
     while let Some(end) = owners.join_next().await {
         end.unwrap();
     }
-    world.log.lock().unwrap().len()
+    world.log.lock().len()
 }
 
 #[test]

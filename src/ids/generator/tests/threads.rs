@@ -1,8 +1,10 @@
 //! The lock-free part under threads that do everything at once: one bit an id.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::{SECOND, by, n};
 use crate::ids::generator::Sequence;
@@ -90,7 +92,7 @@ fn storm(batch: u64, faults: Faults, seconds: u64) -> u64 {
                     }
                     issued.note(&ids);
                 }
-                last.lock().unwrap().push(above);
+                last.lock().push(above);
             });
         }
         let _stop = StopOnDrop(&stop);
@@ -112,7 +114,7 @@ fn storm(batch: u64, faults: Faults, seconds: u64) -> u64 {
     });
     runtime.block_on(sequence.close());
     let bound = sequence.stats().bound;
-    assert!(last.lock().unwrap().iter().all(|&id| id < bound), "the bound stays above all that was issued");
+    assert!(last.lock().iter().all(|&id| id < bound), "the bound stays above all that was issued");
     issued.count.load(Ordering::Relaxed)
 }
 

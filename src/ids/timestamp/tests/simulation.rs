@@ -2,9 +2,10 @@
 //! failure names its seed. `ROWSTAMP_SEEDS=100000` runs many.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::task::JoinSet;
@@ -35,7 +36,7 @@ impl World {
     fn issued(&self, block: IdBlock, node: u64, above: u64, who: &str) -> u64 {
         let seed = self.seed;
         let bound = bound(&self.store, node);
-        let mut log = self.log.lock().unwrap();
+        let mut log = self.log.lock();
         let mut above = above;
         for run in block.runs() {
             for id in (0..run.count()).map(|k| run.nth(k).unwrap()) {
@@ -130,7 +131,7 @@ async fn run(seed: u64) -> usize {
     while let Some(end) = owners.join_next().await {
         end.unwrap();
     }
-    world.log.lock().unwrap().len()
+    world.log.lock().len()
 }
 
 #[test]

@@ -172,7 +172,7 @@ proptest! {
     fn any_bytes_are_a_header_or_none(header: Vec<u8>, ahead in proptest::collection::vec(any::<u8>(), 1..600)) {
         if let Belongs::Bytes { bytes, .. } = belonging(&header, &ahead) {
             prop_assert!((1..=ahead.len()).contains(&bytes));
-            let _ = parse(&[&header[..], &ahead[..bytes]].concat());
+            let _ = parse(&[&header[..], &ahead[..bytes]].concat(), ends("1.2.3.4:5", "1.2.3.4:6"));
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// One peer's socket: the session has one end, the test the other.
@@ -23,7 +24,7 @@ pub(in crate::proxy) struct Ends {
 
 impl Wire {
     pub(in crate::proxy) fn ends(&self) -> MutexGuard<'_, Ends> {
-        self.0.lock().unwrap()
+        self.0.lock()
     }
 }
 

@@ -35,7 +35,7 @@ pub enum Peer {
 
 #[derive(Debug)]
 pub struct Compressed {
-    stream: Stream,
+    pub(super) stream: Stream,
     peer: Peer,
     turns: Turns,
     unpacker: Unpacker,
@@ -68,10 +68,6 @@ impl Compressed {
             unsent: Vec::new(),
             sent: 0,
         }
-    }
-
-    pub fn carrier(&self) -> &Stream {
-        &self.stream
     }
 
     /// What is written from here on answers the client's next command.

@@ -37,21 +37,15 @@ pub(super) fn not_made(error: ServerError, target: &Target) -> Stop {
     const IN_XA: u16 = 4091;
     let (schema, table) = target.named();
     let by_way = "INSERT ... SELECT, LOAD and expressions as ids go by way of a temporary table, ";
-    match error.code {
-        DENIED => refused(format_args!(
-            "{by_way}which the account may not make: GRANT CREATE TEMPORARY TABLES ON `{schema}`.* TO it"
-        ))
-        .into(),
-        code if DENIED_READING.contains(&code) => refused(format_args!(
-            "{by_way}made after columns that the account may not read: GRANT SELECT ON `{schema}`.`{table}` TO it"
-        ))
-        .into(),
-        IN_XA => refused(format_args!(
-            "{by_way}which MySQL has in no XA transaction while xa_detach_on_prepare is ON; SET it OFF, or insert outside of it"
-        ))
-        .into(),
-        _ => Stop::Failed(error.payload),
-    }
+    let why = match error.code {
+        DENIED => format!("which the account may not make: GRANT CREATE TEMPORARY TABLES ON `{schema}`.* TO it"),
+        code if DENIED_READING.contains(&code) => {
+            format!("made after columns that the account may not read: GRANT SELECT ON `{schema}`.`{table}` TO it")
+        }
+        IN_XA => "which MySQL has in no XA transaction while xa_detach_on_prepare is ON; SET it OFF, or insert outside of it".to_owned(),
+        _ => return Stop::Failed(error.payload),
+    };
+    refused(format_args!("{by_way}{why}")).into()
 }
 
 /// The stage's name.
