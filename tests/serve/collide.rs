@@ -71,6 +71,6 @@ fn another_keys_duplicate_is_none_of_these() {
         let mut client = rig.client();
         assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(1000)"), 0);
         assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(1000)"), DUPLICATE);
-        assert!(!rig.proxy.log().contains("1062"), "{}: {}", rig.name(), rig.proxy.log());
+        assert!(!rig.proxy.log().contains("with 1062"), "{}: {}", rig.name(), rig.proxy.log());
     });
 }
