@@ -14,6 +14,10 @@ impl TableName {
     pub fn new(schema: impl Into<String>, table: impl Into<String>) -> Self {
         TableName { schema: schema.into(), table: table.into() }
     }
+
+    pub fn is(&self, (schema, table): (&str, &str)) -> bool {
+        self.schema == schema && self.table == table
+    }
 }
 
 impl fmt::Display for TableName {

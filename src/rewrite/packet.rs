@@ -379,7 +379,7 @@ impl Walk<'_> {
             protocol: self.protocol,
             head,
             table,
-            cannot_update: self.context.cannot_update.iter().any(|other| Arc::ptr_eq(other, target)),
+            cannot_update: self.context.cannot_update.iter().any(|name| name.is(target.named())),
             only_literals: self.protocol == Protocol::Text && !self.context.session.takes_last_insert_id(),
         }
     }

@@ -50,7 +50,7 @@ pub struct PlanContext<'a> {
     /// The client may have set `insert_id`, which an INSERT uses up.
     pub insert_id_is_set: bool,
     /// Tables whose ids the account may not update, and so not tell by `id=LAST_INSERT_ID(id)`.
-    pub cannot_update: &'a [Arc<Target>],
+    pub cannot_update: &'a [TableName],
     /// Whether there is any rule at all: without one nothing is ever refused.
     pub any_rules: bool,
     /// By schema and table, as the statement spells them; letter case is the callee's business.

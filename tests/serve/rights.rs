@@ -222,7 +222,7 @@ fn an_error_of_the_ids_column_names_the_grant() {
             }
             assert_eq!(granted, privileges, "{} {sql}", rig.name());
         }
-        // What tells the updated row's id is left out; a new row's is told.
+        // The answer still tells a new row's id. It does not tell an updated row's, for want of the right.
         direct.run(format!("DELETE FROM {db}.i"));
         let new = insert_id(&mut theirs, &update);
         let updated = insert_id(&mut theirs, &update);

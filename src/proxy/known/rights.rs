@@ -74,9 +74,9 @@ enum Answer {
 pub(in crate::proxy) struct Rights {
     account: Account,
     all: Arc<Allowed>,
-    own: Vec<(Right, Arc<Target>)>,
+    own: Vec<(Right, TableName)>,
     /// Tables whose ids it may not update. Another session asks again.
-    cannot_update: Vec<Arc<Target>>,
+    cannot_update: Vec<TableName>,
     answers: Vec<(TableName, Answer)>,
 }
 
@@ -123,21 +123,21 @@ impl Rights {
         self.answers.clear();
     }
 
-    fn is_own(&self, right: Right, target: &Arc<Target>) -> bool {
-        self.own.iter().any(|(own, table)| *own == right && Arc::ptr_eq(table, target))
+    fn is_own(&self, right: Right, target: &Target) -> bool {
+        self.own.iter().any(|(own, table)| *own == right && table.is(target.named()))
     }
 
-    fn has(&self, right: Right, target: &Arc<Target>) -> bool {
+    fn has(&self, right: Right, target: &Target) -> bool {
         self.is_own(right, target) || self.all.has(&self.account, right, name_of(target))
     }
 
     /// For this session.
-    fn note_own(&mut self, right: Right, target: &Arc<Target>) {
-        self.own.push((right, target.clone()));
+    fn note_own(&mut self, right: Right, target: &Target) {
+        self.own.push((right, name_of(target)));
     }
 
     /// The server has let the account use it, or would.
-    pub(in crate::proxy) fn note(&mut self, right: Right, target: &Arc<Target>) {
+    pub(in crate::proxy) fn note(&mut self, right: Right, target: &Target) {
         if self.is_own(right, target) {
             return;
         }
@@ -154,13 +154,13 @@ impl Rights {
     }
 
     /// What it says of the right.
-    pub(in crate::proxy) fn answered(&mut self, right: Right, target: &Arc<Target>, answered: Answered) {
+    pub(in crate::proxy) fn answered(&mut self, right: Right, target: &Target, answered: Answered) {
         match answered {
             Ok(_) => self.note(right, target),
             Err(error)
                 if right == Right::Update && denies(error.code) && !error.text.starts_with("INSERT ") =>
             {
-                self.cannot_update.push(target.clone());
+                self.cannot_update.push(name_of(target));
             }
             // The statement itself shows it.
             Err(_) if right == Right::Update => self.note_own(right, target),
@@ -173,14 +173,14 @@ impl Rights {
     }
 
     /// The server could not be asked.
-    pub(in crate::proxy) fn unsure(&mut self, right: Right, target: &Arc<Target>) {
+    pub(in crate::proxy) fn unsure(&mut self, right: Right, target: &Target) {
         match right {
             Right::Insert => self.answers.push((name_of(target), Answer::Unsure)),
             Right::Update => self.note_own(right, target),
         }
     }
 
-    pub(in crate::proxy) fn cannot_update(&self) -> &[Arc<Target>] {
+    pub(in crate::proxy) fn cannot_update(&self) -> &[TableName] {
         &self.cannot_update
     }
 
@@ -213,8 +213,7 @@ impl Rights {
                 return None;
             }
             let takes_few = insert.ids <= UNASKED_IDS_MAX && insert.stage.is_none();
-            let name = name_of(target);
-            match self.answers.iter().find(|(of, _)| *of == name) {
+            match self.answers.iter().find(|(of, _)| of.is(target.named())) {
                 Some((_, Answer::Unsure)) => None,
                 // What stands before it in the packet is run, and the server denies this one
                 // itself.
