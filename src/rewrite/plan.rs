@@ -105,6 +105,8 @@ pub enum Need {
     Temporary(TableName),
     /// The server's answer to this query ([`prepared_names::SessionFacts::value`]).
     Value { question: Vec<u8> },
+    /// The session's settings ([`prepared_names::SessionFacts::collation`]).
+    Settings,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

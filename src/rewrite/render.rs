@@ -36,6 +36,7 @@ fn needed(need: &Need) -> String {
         Need::Temporary(name) => {
             format!("the server is asked whether a temporary table hides {name}\n")
         }
+        Need::Settings => "the session's settings are read again\n".to_owned(),
         Need::Value { question } => {
             format!("the server is asked first: {}\n", String::from_utf8_lossy(question))
         }

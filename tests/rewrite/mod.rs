@@ -244,6 +244,7 @@ impl Setting {
             Planned::Needs(Need::Temporary(name)) => format!("=> hidden? {name}"),
             Planned::Needs(Need::Table(name)) => format!("=> needs {name}"),
             Planned::Stale { table, .. } => format!("=> stale {table}"),
+            Planned::Needs(Need::Settings) => "=> needs the settings".to_owned(),
             Planned::Needs(Need::Value { question }) => {
                 format!("=> asks {}", String::from_utf8(question).unwrap())
             }

@@ -170,6 +170,106 @@ fn a_temporary_table_that_comes_or_goes_behind_a_prepared_insert() {
     });
 }
 
+/// What an execution stores, or its error, is that of the server, whatever the session has changed since the statement was prepared: its
+/// names and strings mean what they meant then, the parameters what they mean now. The session has what it had.
+#[test]
+fn other_settings_than_it_was_prepared_under() {
+    const COLUMNS: &str = "v VARCHAR(9) CHARACTER SET utf8mb4, w VARBINARY(9)) DEFAULT CHARSET utf8mb4";
+    const CHARSETS: &[&str] = &[
+        "SET NAMES utf8mb4",
+        "SET NAMES latin2",
+        "SET NAMES gbk",
+        "SET NAMES latin1 COLLATE latin1_bin",
+        "SET character_set_connection=latin7",
+    ];
+    const OF_CHARSETS: &[&str] = &[
+        "INSERT INTO T(v, w) VALUES (?, ?)",
+        "INSERT INTO T(v, w) SELECT ?, ?",
+        "INSERT INTO T(v, w) SELECT CONCAT(?, 'd\u{e9}', 'a' = 'A', CHARSET(1)), ?",
+        "INSERT INTO T(id, v, w) VALUES (NULLIF(1, 1), CONCAT('d\u{e9}', ?), ?)",
+        "INSERT INTO T(id, v, w) SELECT 7, ?, ? ON DUPLICATE KEY UPDATE v = 'd\u{e9}'",
+    ];
+    const MODES: &[&str] = &[
+        "SET sql_mode=''",
+        "SET sql_mode='ANSI_QUOTES,STRICT_ALL_TABLES'",
+        "SET sql_mode='NO_BACKSLASH_ESCAPES'",
+        "SET sql_mode='PIPES_AS_CONCAT,STRICT_TRANS_TABLES'",
+        "USE prepared_settings_other",
+    ];
+    const OF_MODES: &[&str] = &[
+        "INSERT INTO HERE.T(v, w) SELECT 'a\\b', ?",
+        "INSERT INTO HERE.T(v, w) SELECT 1 || \"x\", ?",
+        "INSERT INTO HERE.T(v, w) SELECT RIGHT(DATABASE(), 5), (SELECT x FROM U UNION SELECT ? LIMIT 1)",
+    ];
+    let tables = format!(
+        "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, {COLUMNS}; \
+         CREATE TABLE n (id BIGINT AUTO_INCREMENT PRIMARY KEY, {COLUMNS}; \
+         CREATE TABLE x (x INT); INSERT INTO x VALUES (1); CREATE DATABASE prepared_settings_other; \
+         CREATE TABLE prepared_settings_other.x (x INT); INSERT INTO prepared_settings_other.x VALUES (2);"
+    );
+    each("prepared_settings", &tables, |rig| {
+        let (mut native, mut proxied) = (rig.direct(), rig.client());
+        for (settings, forms) in [(CHARSETS, OF_CHARSETS), (MODES, OF_MODES)] {
+            for (before, after) in
+                settings.iter().flat_map(|before| settings.iter().map(move |after| (before, after)))
+            {
+                for form in forms {
+                    let told = |client: &mut Client, table: &str| {
+                        client.run(format!("TRUNCATE {}.{table}", rig.db));
+                        client.run(before);
+                        let text = form.replace("HERE.T", &format!("{}.{table}", rig.db));
+                        let text = text.replace(" T(", &format!(" {table}(")).replace(" U ", " x ");
+                        let prepared = client.prepare(&text).unwrap();
+                        client.run(after);
+                        let of_value = |value: &[u8]| {
+                            let params = vec![Param::String(value.to_vec()); text.matches('?').count()];
+                            let Ok(prepared) = &prepared else { return Vec::new() };
+                            let told = client.execute(prepared, &params).unwrap();
+                            let warnings =
+                                rows(client, "SHOW WARNINGS").replace(&format!("`{table}`"), "`t`");
+                            // MySQL's error 3988 leaves the warnings before it.
+                            client.run("DO 0");
+                            vec![(code_of(&told), warnings)]
+                        };
+                        let told = [&b"abc"[..], b"\xE9", b"\xD6\xD0", b"0123456789"].map(of_value);
+                        let session =
+                            "SELECT DATABASE(),@@sql_mode,@@character_set_client,@@collation_connection";
+                        let session = rows(client, session);
+                        client.run("SET NAMES utf8mb4, sql_mode=DEFAULT");
+                        client.run(format!("USE {}", rig.db));
+                        let error = prepared.err().map(|error| error.code);
+                        let stored = rows(client, &format!("SELECT HEX(v), HEX(w) FROM {table} ORDER BY id"));
+                        (error, told, session, stored)
+                    };
+                    let natively = told(&mut native, "n");
+                    assert_eq!(
+                        told(&mut proxied, "t"),
+                        natively,
+                        "{}: {before}; {form}; {after}",
+                        rig.name()
+                    );
+                }
+            }
+        }
+    });
+}
+
+/// By SQL's PREPARE it is refused where a literal would mean something else.
+#[test]
+fn another_collation_than_it_was_given_a_name_in() {
+    let tables = "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, a INT);";
+    each("named_settings", tables, |rig| {
+        let mut client = rig.client();
+        client.run("SET NAMES utf8mb4 COLLATE utf8mb4_general_ci");
+        client.run("PREPARE s FROM 'INSERT INTO t(a) SELECT ''a'' = ''A'''");
+        for (collation, expect) in [("bin", 1235), ("general_ci", 0), ("bin", 1235), ("general_ci", 0)] {
+            client.run(format!("SET collation_connection=utf8mb4_{collation}"));
+            assert_eq!(code(&mut client, "EXECUTE s"), expect, "{} {collation}", rig.name());
+        }
+        assert_eq!(rows(&mut client, "SELECT a FROM t"), "1 1", "{}", rig.name());
+    });
+}
+
 /// Each type that a client can name, with a value before the id's place. MariaDB takes some values for NULL, and their bytes
 /// for the id.
 #[test]

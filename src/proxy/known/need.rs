@@ -53,6 +53,7 @@ impl From<plan::Need> for Need {
             plan::Need::Table(name) => Need::Table { name, again: false },
             plan::Need::Temporary(name) => Need::Temporary(name),
             plan::Need::Value { question } => Need::Value { question },
+            plan::Need::Settings => Need::State { must_ask: true },
         }
     }
 }

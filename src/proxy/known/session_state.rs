@@ -17,7 +17,7 @@ use crate::proxy::known::owed_insert_id::OwedInsertId;
 use crate::proxy::known::prepared_unseen::PreparedUnseen;
 use crate::proxy::known::sql_prepared::SqlPrepared;
 use crate::proxy::known::temporary::{Masked, TemporaryTables};
-use crate::proxy::known::tracking::Own;
+use crate::proxy::known::tracking::{Own, Settings};
 use crate::proxy::known::warned::Warned;
 use crate::rewrite::plan::effects::Effects;
 use crate::rules::mentions::{DefaultSchema, Mention, letters_of_ascii};
@@ -110,6 +110,8 @@ impl Mentioned {
 pub(in crate::proxy) struct State {
     pub(in crate::proxy) dialect: Dialect,
     pub(in crate::proxy) database: Option<String>,
+    /// `None`: one of them has changed since they were read.
+    pub(in crate::proxy) settings: Option<Arc<Settings>>,
 }
 
 impl SessionState {
@@ -250,7 +252,7 @@ impl SessionState {
     pub(in crate::proxy) fn ask(&mut self) -> bool {
         let asked = match &self.knowledge {
             Knowledge::Untouched | Knowledge::Forgotten | Knowledge::GivenBack => Knowledge::Asked,
-            Knowledge::Doubted(_) => Knowledge::AskedAgain,
+            Knowledge::Doubted(_) | Knowledge::Known(State { settings: None, .. }) => Knowledge::AskedAgain,
             _ => return false,
         };
         self.knowledge = asked;
@@ -342,6 +344,7 @@ impl SessionState {
                 None => self.own_tracking = Some(Own(found)),
             }
             self.default = DefaultDatabase::Is(state.database.clone());
+            self.sql_prepared.collation = state.settings.as_ref().map(|settings| settings.collation.clone());
             self.knowledge = Knowledge::Known(state);
         } else {
             tracing::warn!("the session's state came in an unknown form: its ruled statements are refused");
@@ -354,22 +357,25 @@ impl SessionState {
         let mut r = Reader::new(row);
         let sql_mode = unhex(r.lenenc_bytes("sql_mode").ok()?)?;
         let charset = unhex(r.lenenc_bytes("character set").ok()?)?;
+        let collation = unhex(r.lenenc_bytes("collation").ok()?)?;
+        let results = unhex(r.lenenc_bytes("results").ok()?)?;
         // HEX() of a number, which may come in UTF-16 too.
         let state_change = r.lenenc_bytes("session_track_state_change").ok()?.contains(&b'1');
         let schema = r.lenenc_bytes("session_track_schema").ok()?.contains(&b'1');
         let variables = unhex(r.lenenc_bytes("session_track_system_variables").ok()?)?;
         let has_set_id = is_set_id(r.lenenc_bytes("insert_id").ok()?);
-        // NULL (0xFB): no default database.
-        let database = match r.peek()? {
-            0xFB => None,
-            _ => Some(unhex(r.lenenc_bytes("database").ok()?)?),
-        };
+        let database = Some(unhex(r.lenenc_bytes("database").ok()?)?).filter(|name| !name.is_empty());
         let dialect = Dialect {
             server: self.server,
             sql_mode: SqlMode::parse(&sql_mode),
             charset: ClientCharset::parse(&charset),
         };
-        Some((State { dialect, database }, Tracking { schema, state_change, variables }, has_set_id))
+        let settings = Some(Arc::new(Settings { sql_mode, charset, collation, results }));
+        Some((
+            State { dialect, database, settings },
+            Tracking { schema, state_change, variables },
+            has_set_id,
+        ))
     }
 
     /// What an OK packet reports. `explained`: the text shows what has changed where the server
@@ -410,11 +416,14 @@ impl SessionState {
         let (Knowledge::Known(state) | Knowledge::Doubted(state)) = &mut self.knowledge else { return };
         for change in changes {
             match change {
-                StateChange::SystemVariable { name: b"sql_mode", value } => {
-                    state.dialect.sql_mode = SqlMode::parse(&String::from_utf8_lossy(value));
-                }
-                StateChange::SystemVariable { name: b"character_set_client", value } => {
-                    state.dialect.charset = ClientCharset::parse(&String::from_utf8_lossy(value));
+                StateChange::SystemVariable { name, value } if Settings::depend_on(name) => {
+                    (state.settings, self.sql_prepared.collation) = (None, None);
+                    let value = String::from_utf8_lossy(value);
+                    match name {
+                        b"sql_mode" => state.dialect.sql_mode = SqlMode::parse(&value),
+                        b"character_set_client" => state.dialect.charset = ClientCharset::parse(&value),
+                        _ => {}
+                    }
                 }
                 StateChange::Schema(name) => {
                     let name = String::from_utf8_lossy(name).into_owned();

@@ -22,6 +22,8 @@ pub(in crate::proxy) struct SqlPrepared {
     answers: Vec<(Vec<u8>, Value)>,
     /// The session shares its connection with others (MySQL Router).
     pub(in crate::proxy) shares_connection: bool,
+    /// `collation_connection`. `None`: it may have changed.
+    pub(in crate::proxy) collation: Option<String>,
 }
 
 impl prepared_names::SessionFacts for SqlPrepared {
@@ -37,6 +39,10 @@ impl prepared_names::SessionFacts for SqlPrepared {
     fn value(&self, question: &[u8]) -> Value {
         let answer = self.answers.iter().find(|(asked, _)| asked == question);
         answer.map_or(Value::NotAsked, |(_, value)| value.clone())
+    }
+
+    fn collation(&self) -> Option<&str> {
+        self.collation.as_deref()
     }
 
     fn takes_last_insert_id(&self) -> bool {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use crate::mysql::prepared::{Expected, LAST_PREPARED, ParamType};
 use crate::proxy::known::drawn::{DrawingStatement, PreparedDraws};
+use crate::proxy::known::session_state::State;
+use crate::proxy::known::tracking::Settings;
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::stage::Kind;
@@ -28,8 +30,17 @@ pub(in crate::proxy) struct Source {
     /// that the session may have had.
     pub(in crate::proxy) reads_alike: bool,
     pub(in crate::proxy) database: Option<String>,
+    /// `None`: not known, which no rule needed.
+    pub(in crate::proxy) settings: Option<Arc<Settings>>,
     /// What it inserts into.
     pub(in crate::proxy) table: TableName,
+}
+
+impl Source {
+    /// Whether names and strings are read as they were then.
+    pub(in crate::proxy) fn reads_as_in(&self, now: &State) -> bool {
+        (self.reads_alike || now.dialect == self.dialect) && now.database == self.database
+    }
 }
 
 /// What was prepared for a client's INSERT.
@@ -391,6 +402,7 @@ mod tests {
             dialect: Dialect { server, sql_mode: SqlMode::parse(""), charset },
             reads_alike: false,
             database: None,
+            settings: None,
             table: TableName::new("s", "t"),
         })
     }

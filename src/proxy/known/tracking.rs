@@ -2,28 +2,83 @@
 //! switched on for the proxy, and the client does not see it: it gets the reports that its own
 //! variables ask for. Before a statement that may read or set these variables, they are put back.
 
+use std::sync::LazyLock;
+
 use crate::mysql::ok::Tracking;
+
+/// What a text means depends on these.
+const SETTINGS: [&str; 5] = [
+    "sql_mode",
+    "character_set_client",
+    "character_set_connection",
+    "character_set_results",
+    "collation_connection",
+];
 
 /// Adds to what the server reports in its OK packets; what the client asked for stays. MySQL
 /// refuses a list with a name twice in it.
-pub(in crate::proxy) const TRACK_SQL: &str = "SET session_track_schema=ON, session_track_state_change=ON, session_track_system_variables=\
-    IF(@@session_track_system_variables='*','*',CONCAT_WS(',',NULLIF(@@session_track_system_variables,''),\
-    IF(FIND_IN_SET('sql_mode',REPLACE(@@session_track_system_variables,' ','')),NULL,'sql_mode'),\
-    IF(FIND_IN_SET('character_set_client',REPLACE(@@session_track_system_variables,' ','')),NULL,\
-    'character_set_client'),\
-    IF(FIND_IN_SET('session_track_schema',REPLACE(@@session_track_system_variables,' ','')),NULL,\
-    'session_track_schema'),\
-    IF(FIND_IN_SET('session_track_state_change',REPLACE(@@session_track_system_variables,' ','')),NULL,\
-    'session_track_state_change')))";
+pub(in crate::proxy) static TRACK_SQL: LazyLock<String> = LazyLock::new(|| {
+    const LIST: &str = "@@session_track_system_variables";
+    let added = SETTINGS.into_iter().chain(["session_track_schema", "session_track_state_change"]);
+    let added = added.map(|name| format!("IF(FIND_IN_SET('{name}',REPLACE({LIST},' ','')),NULL,'{name}')"));
+    format!(
+        "SET session_track_schema=ON, session_track_state_change=ON, session_track_system_variables=\
+         IF({LIST}='*','*',CONCAT_WS(',',NULLIF({LIST},''),{}))",
+        added.collect::<Vec<_>>().join(",")
+    )
+});
 
 /// MySQL Router with connection sharing: "The system variable cannot be set when connection sharing
 /// is enabled".
 pub(in crate::proxy) const NOT_SET_WHILE_SHARED: u16 = 1766;
 
 /// In hexadecimal digits, so that the answer does not depend on character_set_results.
-pub(in crate::proxy) const STATE_SQL: &str = "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@session_track_state_change),\
-    HEX(@@session_track_schema),HEX(@@session_track_system_variables),HEX(@@insert_id),\
-    HEX(CONVERT(DATABASE() USING utf8mb4))";
+pub(in crate::proxy) const STATE_SQL: &str = "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@collation_connection),\
+    HEX(IFNULL(@@character_set_results,'')),HEX(@@session_track_state_change),HEX(@@session_track_schema),HEX(@@session_track_system_variables),HEX(@@insert_id),\
+    HEX(CONVERT(IFNULL(DATABASE(),'') USING utf8mb4))";
+
+/// What a text means that is prepared under them.
+#[derive(Debug)]
+pub(in crate::proxy) struct Settings {
+    pub(in crate::proxy) sql_mode: String,
+    pub(in crate::proxy) charset: String,
+    /// `collation_connection`
+    pub(in crate::proxy) collation: String,
+    /// Empty: NULL.
+    pub(in crate::proxy) results: String,
+}
+
+impl Settings {
+    pub(in crate::proxy) fn depend_on(variable: &[u8]) -> bool {
+        SETTINGS.iter().any(|name| name.as_bytes() == variable)
+    }
+
+    /// Sets them where `others` are set. `results`: the session's `character_set_results`, which stays.
+    /// `None`: they are the same.
+    pub(in crate::proxy) fn in_place_of(&self, others: &Settings, results: &str) -> Option<String> {
+        let Settings { sql_mode, charset, collation, .. } = self;
+        let mut sets = Vec::new();
+        if *sql_mode != others.sql_mode {
+            sets.push(format!("sql_mode='{sql_mode}'"));
+        }
+        // Parameters are of the collation that NAMES has set, which no variable shows, and which a SET of
+        // `character_set_client` loses.
+        let is_of_charset = collation.split('_').next() == Some(charset);
+        if *charset != others.charset && is_of_charset {
+            sets.push(format!(
+                "NAMES '{charset}' COLLATE '{collation}',character_set_results=NULLIF('{results}','')"
+            ));
+        } else {
+            if *charset != others.charset {
+                sets.push(format!("character_set_client='{charset}'"));
+            }
+            if *collation != others.collation {
+                sets.push(format!("collation_connection='{collation}'"));
+            }
+        }
+        (!sets.is_empty()).then(|| format!("SET {}", sets.join(",")))
+    }
+}
 
 /// What the session's own variables were before the server began to track for the proxy too.
 #[derive(Debug)]
@@ -43,8 +98,8 @@ impl Own {
     /// Whether these alone report all that the proxy needs. MySQL Router with connection sharing
     /// sets them so, and lets nobody change them.
     pub(in crate::proxy) fn suffices(&self) -> bool {
-        let needed = [&b"sql_mode"[..], b"character_set_client"];
-        self.0.schema && self.0.state_change && needed.iter().all(|name| self.0.tells_variable(name))
+        let tells = |name: &&str| self.0.tells_variable(name.as_bytes());
+        self.0.schema && self.0.state_change && SETTINGS.iter().all(tells)
     }
 
     /// Puts them back. The changes of state come first: else MySQL would still report our own SET.
@@ -73,7 +128,7 @@ pub(in crate::proxy) fn may_see_tracking(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Own, may_see_tracking};
+    use super::{Own, Settings, may_see_tracking};
     use crate::mysql::ok::Tracking;
 
     #[test]
@@ -85,6 +140,32 @@ mod tests {
         check("select * from performance_schema.Variables_by_thread", true);
         check("select variable from t", false);
         check("select a from track", false);
+    }
+
+    #[test]
+    fn what_differs_is_set() {
+        let settings = |[sql_mode, charset, collation]: [&str; 3]| Settings {
+            sql_mode: sql_mode.to_owned(),
+            charset: charset.to_owned(),
+            collation: collation.to_owned(),
+            results: String::new(),
+        };
+        let now = ["ANSI", "latin1", "latin1_bin"];
+        for (then, expect) in [
+            (now, None),
+            (["", "latin1", "latin1_bin"], Some("SET sql_mode=''")),
+            (["ANSI", "latin1", "gbk_bin"], Some("SET collation_connection='gbk_bin'")),
+            (["ANSI", "gbk", "latin1_bin"], Some("SET character_set_client='gbk'")),
+            (
+                ["", "binary", "binary"],
+                Some(
+                    "SET sql_mode='',NAMES 'binary' COLLATE 'binary',character_set_results=NULLIF('utf8mb4','')",
+                ),
+            ),
+        ] {
+            let set = settings(then).in_place_of(&settings(now), "utf8mb4");
+            assert_eq!(set.as_deref(), expect, "{then:?}");
+        }
     }
 
     #[test]

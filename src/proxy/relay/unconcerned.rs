@@ -206,7 +206,7 @@ impl Relay {
         let reads_alike = text.is_ascii() && !text.iter().any(|b| matches!(b, b'"' | b'\\'));
         let has_room = reads_alike && self.statements.has_room(2 * text.len());
         let text = has_room.then(|| text.to_vec());
-        let source = Arc::new(Source { text, dialect, reads_alike, database, table });
+        let source = Arc::new(Source { text, dialect, reads_alike, database, settings: None, table });
         Keeping::Kept(Arc::new(Kept { source, prepared: None }))
     }
 

@@ -211,6 +211,9 @@ impl Session {
                 (SetId::MayBeSet, Some(prepared)) => {
                     Err(Need::SetId { taken_for: Some(prepared.insert.target.clone()) }.into())
                 }
+                _ if self.relay.session.state().is_some_and(|state| state.settings.is_none()) => {
+                    Err(Need::State { must_ask: true }.into())
+                }
                 _ => Ok(Filled::Stage(kept)),
             };
         }
@@ -350,9 +353,7 @@ impl Session {
         if !self.relay.session.is_settled() {
             return Err(Need::State { must_ask: true }.into());
         }
-        let is_as_then = self.relay.session.state().is_some_and(|now| {
-            (source.reads_alike || now.dialect == source.dialect) && now.database == source.database
-        });
+        let is_as_then = self.relay.session.state().is_some_and(|now| source.reads_as_in(now));
         let Some(text) = source.text.as_deref().filter(|_| is_as_then) else {
             return Err(cannot_prepare_again(name, is_as_then).into());
         };

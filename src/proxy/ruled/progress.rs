@@ -45,7 +45,15 @@ pub(in crate::proxy) enum Task {
         long_data: BTreeMap<u16, Vec<u8>>,
         /// MariaDB's COM_STMT_BULK_EXECUTE: a row for each set of parameters.
         is_bulk: bool,
+        around: Option<Around>,
     },
+}
+
+/// What stands around a question: statements that set what was then, and what is now.
+#[derive(Debug)]
+pub(in crate::proxy) struct Around {
+    pub(super) before: Vec<Vec<u8>>,
+    pub(super) after: Vec<Vec<u8>>,
 }
 
 impl Task {

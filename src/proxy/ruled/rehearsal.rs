@@ -240,7 +240,7 @@ impl Rehearsed {
                 (last, Outcome::ServerFirst(why.refusal.to_string()))
             }
             Planned::Needs(Need::Table(name)) => (Some(parts(name)), Outcome::Unknown("the table's columns")),
-            Planned::Needs(Need::Value { .. }) => {
+            Planned::Needs(Need::Value { .. } | Need::Settings) => {
                 asks = true;
                 (None, Outcome::Unknown("a text in a user's variable"))
             }

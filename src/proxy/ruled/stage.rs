@@ -3,6 +3,7 @@
 //! sent. `prepared` has what the client has prepared, `made` makes the stage, `told` has the server's words
 //! and ours; `forwarded` lets a statement go on as it came.
 
+mod around;
 mod forwarded;
 mod made;
 mod named;
@@ -164,7 +165,7 @@ impl Session {
         let (rows, warnings) = (ok.affected_rows, ok.warnings);
         let warned = if warnings > 0 { self.warned(&insert.target).await? } else { None };
         let repeated =
-            if warnings > 0 && facts.warns_of_zero_dates { self.zero_dates(stage).await? } else { 0 };
+            if warnings > 0 && facts.warns_of_zero_dates { self.zero_dates(job).await? } else { 0 };
         let warned = warned.map(|warned| warned.repeated(repeated, stage.dates()));
         self.forget_named(task).await?;
         let form = match stage.kind {
@@ -183,7 +184,7 @@ impl Session {
         }
         let mut brought = Brought { base: ok.insert_id, takes: rows, highest: None, last: None };
         if stage.is_counted() && rows > 0 {
-            brought = self.ask_brought(stage).await?;
+            brought = self.ask_brought(job).await?;
         }
         let takes = match brought.takes {
             0 => Takes::None,
@@ -203,11 +204,11 @@ impl Session {
     }
 
     /// How the rows are numbered, and what they bring for the id.
-    async fn ask_brought(&mut self, stage: &Stage) -> Result<Brought, Stop> {
-        let (counting, last) = (stage.counting(), stage.last_id());
+    async fn ask_brought(&mut self, job: &Job<'_>) -> Result<Brought, Stop> {
+        let (counting, last) = (job.stage.counting(), job.stage.last_id());
         let questions = [Some(&counting), last.as_ref()].into_iter().flatten();
         let questions: Vec<_> = questions.map(|sql| Question::Query(sql)).collect();
-        let mut answers = self.ask_all(&questions).await?.into_iter().map(|answered| {
+        let mut answers = self.ask_all_as_then(job, &[], &questions).await?.into_iter().map(|answered| {
             let answered = answered.map_err(|error| not_answered(&error))?;
             answered.row.as_deref().and_then(text_of).ok_or_else(lost)
         });
@@ -244,8 +245,10 @@ impl Session {
             let text = stage.store(job.text, &numbering, &spacing);
             // What it answers with may be rows, which are an execution's. MySQL warns of VALUES() when
             // it is prepared, and no more.
-            let differs =
-                insert.returning || stage.has_later_params || insert.new_rows == NewRows::SomeUpdated;
+            let differs = insert.returning
+                || stage.has_later_params
+                || insert.new_rows == NewRows::SomeUpdated
+                || task.around().is_some();
             let is_execution = differs && matches!(task, Task::Execute { .. });
             let (ours, payload) = if is_execution {
                 let prepared = self.prepare_ours(job, &text, Part::Tail).await?;

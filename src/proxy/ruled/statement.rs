@@ -156,6 +156,7 @@ impl Session {
             dialect: state.dialect,
             reads_alike: false,
             database: state.database.clone(),
+            settings: state.settings.clone(),
             table: TableName::new(schema, table),
         }))
     }
@@ -256,6 +257,9 @@ impl Session {
         }
         let Some(insert) = plan.inserts.into_iter().next() else { return Ok(Verdict::Pass(plan.effects)) };
         let source = self.source(text, insert.target.named()).ok_or_else(state_unknown)?;
+        if insert.stage.is_some() && source.settings.is_none() {
+            return Err(Need::State { must_ask: true }.into());
+        }
         let prepared = Some(Arc::new(PreparedInsert { insert, text: prepared }));
         Ok(Verdict::Prepare(Arc::new(Kept { source, prepared })))
     }

@@ -54,18 +54,18 @@ fn all(parts: &[Vec<u8>]) -> Vec<u8> {
 /// sql_mode '', character set utf8mb4; changes of the schema are reported, other state and
 /// variables not; insert_id is not set; no database.
 fn state_rows(deprecate_eof: bool) -> Vec<u8> {
-    let row = b"\x00\x0e757466386d6234\x010\x011\x00\x010\xfb";
-    let mut out = p(1, [7]);
-    for nr in 2..9 {
+    let row = b"\x00\x0e757466386d6234\x00\x0e757466386d6234\x010\x011\x00\x010\x00";
+    let mut out = p(1, [9]);
+    for nr in 2..11 {
         out.extend(p(nr, b"\x03def"));
     }
     if deprecate_eof {
-        out.extend(p(9, row));
-        out.extend(p(10, [0xFE, 0, 0, 2, 0, 0, 0]));
+        out.extend(p(11, row));
+        out.extend(p(12, [0xFE, 0, 0, 2, 0, 0, 0]));
     } else {
-        out.extend(p(9, [0xFE, 0, 0, 2, 0]));
-        out.extend(p(10, row));
         out.extend(p(11, [0xFE, 0, 0, 2, 0]));
+        out.extend(p(12, row));
+        out.extend(p(13, [0xFE, 0, 0, 2, 0]));
     }
     out
 }
@@ -75,7 +75,7 @@ fn learns(capabilities: Capabilities) -> [Say; 2] {
     // The OK reports a change, which the client must not see.
     let tracked = p(1, b"\x00\x00\x00\x02\x40\x00\x00\x00\x07\x01\x05\x04test");
     [
-        ToServer(all(&[q(STATE_SQL), q(TRACK_SQL)])),
+        ToServer(all(&[q(STATE_SQL), q(&TRACK_SQL)])),
         Server(all(&[state_rows(capabilities.contains(MODERN)), tracked])),
     ]
 }
@@ -122,7 +122,7 @@ async fn queries_between_inserts_of_ours_and_answers_of_ours() {
         let script = [
             // All at once; the ruled one holds back what comes after it until the state is known.
             Client(all(&[q("SELECT 'a'"), q(INSERT), q("SELECT 2"), p(0, [0x99]), p(0, []), q("UPDATE u")])),
-            ToServer(all(&[q("SELECT 'a'"), q(STATE_SQL), q(TRACK_SQL)])),
+            ToServer(all(&[q("SELECT 'a'"), q(STATE_SQL), q(&TRACK_SQL)])),
             Server(result.clone()),
             ToClient(result),
             told,
@@ -319,7 +319,7 @@ async fn the_last_prepared_is_not_the_servers_where_ours_was_refused() {
     let answers = all(&[prepared(CLASSIC, 5, 0, 0), ok(1, 0, 0, 2)]);
     let script = [
         Client(all(&[other.clone(), last])),
-        ToServer(all(&[other, q(STATE_SQL), q(TRACK_SQL)])),
+        ToServer(all(&[other, q(STATE_SQL), q(&TRACK_SQL)])),
         Server(answers.clone()),
         ToClient(answers),
         told,

@@ -266,8 +266,9 @@ impl Walk<'_> {
                 Some(sent)
             }
         };
-        let database = self.database();
-        Ok(Arc::new(NamedStatement { source: text.bytes.to_vec(), dialect, database, sent, is_staged }))
+        let collation = if is_staged { self.collation()?.to_owned() } else { String::new() };
+        let (source, database) = (text.bytes.to_vec(), self.database());
+        Ok(Arc::new(NamedStatement { source, dialect, database, collation, sent, is_staged }))
     }
 
     /// Edits of a text as edits of the packet.

@@ -6,10 +6,10 @@
 
 use super::dynamic::{Text, TextPlace};
 use super::{Halt, Place, Walk, refused};
-use crate::rewrite::plan::InsertPlan;
 use crate::rewrite::plan::edit::{Edit, Piece};
 use crate::rewrite::plan::prepared_names::{Database, NamedStatement};
 use crate::rewrite::plan::stage::{Kind, Named};
+use crate::rewrite::plan::{InsertPlan, Need, Planned};
 use crate::sql::dialect::{ClientCharset, SqlMode};
 use crate::sql::lex::{Lexer, Span};
 use crate::sql::statement::dynamic::{self, Using};
@@ -58,6 +58,10 @@ impl Walk<'_> {
         self.put_staged(lexer, insert, place, using.end)
     }
 
+    pub(super) fn collation(&self) -> Result<&str, Halt> {
+        self.context.session.collation().ok_or_else(|| Box::new(Planned::Needs(Need::Settings)))
+    }
+
     /// EXECUTE.
     pub(super) fn execute_staged(
         &mut self,
@@ -71,7 +75,8 @@ impl Walk<'_> {
         let is_as_then = statement.dialect.charset == self.dialect.charset
             && modes(statement.dialect.sql_mode) == modes(self.dialect.sql_mode)
             && statement.database == self.database()
-            && statement.database != Database::Unknown;
+            && statement.database != Database::Unknown
+            && statement.collation == self.collation()?;
         if !is_as_then {
             return refused(
                 "the default database, sql_mode or character set has changed since the INSERT ... SELECT was prepared; PREPARE \

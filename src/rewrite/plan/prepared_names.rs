@@ -13,6 +13,8 @@ pub struct NamedStatement {
     pub source: Vec<u8>,
     pub(in crate::rewrite) dialect: Dialect,
     pub(in crate::rewrite) database: Database,
+    /// What its literals have, if it `is_staged`.
+    pub(in crate::rewrite) collation: String,
     /// With hidden parameters; `None`: as it came, or `is_staged`.
     pub(in crate::rewrite) sent: Option<PreparedText>,
     /// It goes by way of a stage. The server has another statement by its name, which does nothing.
@@ -74,6 +76,11 @@ pub enum Value {
 pub trait SessionFacts {
     fn prepared(&self, name: &str) -> Known;
     fn value(&self, question: &[u8]) -> Value;
+
+    /// `collation_connection`. `None`: it is to be read again.
+    fn collation(&self) -> Option<&str> {
+        Some("")
+    }
 
     /// Whether LAST_INSERT_ID() may stand in a text: MySQL Router refuses it (3566) where sessions
     /// share connections.

@@ -29,7 +29,7 @@ struct Kind {
 }
 
 /// ARCHITECTURE.md: "What is outstanding" (Own); docs/design: "INSERT ... SELECT", "Decisions".
-const KINDS: [Kind; 44] = [
+const KINDS: [Kind; 46] = [
     Kind {
         name: "session tracking is switched on",
         byte: command::QUERY,
@@ -39,9 +39,16 @@ const KINDS: [Kind; 44] = [
     Kind {
         name: "the session's state is read",
         byte: command::QUERY,
-        form: "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@session_track_state_change),HEX(@@session_track_schema),HEX(@@session_track_system_variables),HEX(@@insert_id),HEX(CONVERT(DATABASE() USING utf8mb4))",
+        form: "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@collation_connection),HEX(IFNULL(@@character_set_results,'')),HEX(@@session_track_state_change),HEX(@@session_track_schema),HEX(@@session_track_system_variables),HEX(@@insert_id),HEX(CONVERT(IFNULL(DATABASE(),'') USING utf8mb4))",
         also: anyway,
     },
+    Kind {
+        name: "a prepared statement is prepared under what it meant then",
+        byte: command::QUERY,
+        form: "SET *",
+        also: sets_settings,
+    },
+    Kind { name: "the same", byte: command::QUERY, form: "USE `*`", also: anyway },
     Kind {
         name: "whether the client has set the id that the server generates next",
         byte: command::QUERY,
@@ -166,7 +173,7 @@ const KINDS: [Kind; 44] = [
     Kind {
         name: "the same, by SQL's EXECUTE",
         byte: command::QUERY,
-        form: "EXECUTE `rowstamp fill` USING *",
+        form: "EXECUTE `rowstamp fill`*",
         also: anyway,
     },
     Kind {
@@ -286,6 +293,16 @@ fn anyway(_: &Place<'_>, _: &Exchange) -> bool {
     true
 }
 
+fn sets_settings(_: &Place<'_>, sent: &Exchange) -> bool {
+    const NAMES: &str = "NAMES '*' COLLATE '*',character_set_results=*";
+    const OTHERS: &str = "character_set_client='*',collation_connection='*'";
+    let of_charset = ["", NAMES, OTHERS, "collation_connection='*'", "character_set_client='*'"];
+    of_charset.iter().any(|set| {
+        let with_mode = format!("SET sql_mode='*'{}{set}", if set.is_empty() { "" } else { "," });
+        fits(format!("SET {set}").as_bytes(), sent.text()) || fits(with_mode.as_bytes(), sent.text())
+    })
+}
+
 fn contains(text: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(text, part).is_some()
 }
@@ -298,8 +315,16 @@ fn between<'a>(text: &'a [u8], before: &[u8], after: &[u8]) -> Option<&'a [u8]> 
 /// What the client tracks stays; added is what is not among it.
 fn tracks(_: &Place<'_>, sent: &Exchange) -> bool {
     const LIST: &str = "@@session_track_system_variables";
-    let added = ["sql_mode", "character_set_client", "session_track_schema", "session_track_state_change"]
-        .map(|name| format!("IF(FIND_IN_SET('{name}',REPLACE({LIST},' ','')),NULL,'{name}')"));
+    let added = [
+        "sql_mode",
+        "character_set_client",
+        "character_set_connection",
+        "character_set_results",
+        "collation_connection",
+        "session_track_schema",
+        "session_track_state_change",
+    ]
+    .map(|name| format!("IF(FIND_IN_SET('{name}',REPLACE({LIST},' ','')),NULL,'{name}')"));
     let list = format!("IF({LIST}='*','*',CONCAT_WS(',',NULLIF({LIST},''),{}))", added.join(","));
     sent.command().ends_with(format!("session_track_system_variables={list}").as_bytes())
 }

@@ -6,7 +6,7 @@ use crate::proxy::known::answered::Answered;
 use crate::proxy::ruled::progress::Task;
 use crate::proxy::ruled::verdict::refused;
 use crate::proxy::session::{Going, Question, Session, Stop};
-use crate::rewrite::plan::stage::{Engine, Kind, Nulls, Stage};
+use crate::rewrite::plan::stage::{Engine, Kind, Nulls};
 use crate::rewrite::plan::target::Target;
 use crate::schema::Fired;
 use crate::sql::dialect::SqlMode;
@@ -37,9 +37,10 @@ impl Session {
         // WARNINGS shows its error.
         let is_judged = matches!(task, Task::Execute { .. }) || stage.is_load();
         let whole = (!is_judged).then_some(Question::Prepare(text));
-        let questions = left.into_iter().chain([Question::Query(FACTS_SQL), Question::Query(&create)]);
-        let questions: Vec<_> = questions.chain(whole).collect();
-        let mut answers = self.ask_all(&questions).await?.into_iter().skip(usize::from(left.is_some()));
+        let first: Vec<_> = left.into_iter().chain([Question::Query(FACTS_SQL)]).collect();
+        let questions: Vec<_> = [Question::Query(&create)].into_iter().chain(whole).collect();
+        let answers = self.ask_all_as_then(job, &first, &questions).await?;
+        let mut answers = answers.into_iter().skip(usize::from(left.is_some()));
         let (facts, made, judged) = (answers.next(), answers.next(), answers.next());
         let mut made = made.ok_or_else(lost)?;
         self.relay.session.stage = made.is_ok().then(|| stage.drop());
@@ -48,13 +49,13 @@ impl Session {
         }
         let facts = Facts { unwarned, ..facts_of(facts.ok_or_else(lost)?)? };
         if made.is_err() {
-            made = self.make_otherwise(made, (stage, text, nulls), create).await?;
+            made = self.make_otherwise(made, job, nulls, create).await?;
             self.relay.session.stage = made.is_ok().then(|| stage.drop());
         }
         if let Err(error) = made {
             // As LOAD says it itself.
             if !stage.is_load() || error.code != UNKNOWN_COLUMN {
-                let of_no_rows = self.ask(Question::Query(&stage.of_no_rows())).await?;
+                let of_no_rows = self.ask_as_then(job, Question::Query(&stage.of_no_rows())).await?;
                 of_no_rows.map_err(|error| Stop::Failed(error.payload))?;
             }
             return Err(not_made(error, &insert.target));
@@ -66,9 +67,11 @@ impl Session {
     async fn make_otherwise(
         &mut self,
         mut made: Answered,
-        (stage, text, nulls): (&Stage, &[u8], Nulls),
+        job: &Job<'_>,
+        nulls: Nulls,
         mut create: Vec<u8>,
     ) -> Result<Answered, Stop> {
+        let Job { stage, text, .. } = *job;
         let (mut engine, mut in_any_mode) = (Engine::InnoDb, false);
         // Each of the two once.
         while let Err(error) = &made {
@@ -81,16 +84,16 @@ impl Session {
                 _ => break,
             }
             made = if in_any_mode {
-                self.make_in_any_mode(&create).await?
+                self.make_in_any_mode(job, &create).await?
             } else {
-                self.ask(Question::Query(&create)).await?
+                self.ask_as_then(job, Question::Query(&create)).await?
             };
         }
         Ok(made)
     }
 
     /// Makes the stage while no sql_mode looks at the defaults that it takes over.
-    async fn make_in_any_mode(&mut self, create: &[u8]) -> Result<Answered, Stop> {
+    async fn make_in_any_mode(&mut self, job: &Job<'_>, create: &[u8]) -> Result<Answered, Stop> {
         let questions = [
             Question::Query(b"SET @`rowstamp sql_mode`=@@sql_mode"),
             Question::Query(b"SET sql_mode=''"),
@@ -98,7 +101,7 @@ impl Session {
             Question::Query(b"SET sql_mode=@`rowstamp sql_mode`"),
             Question::Query(b"SET @`rowstamp sql_mode`=NULL"),
         ];
-        let mut answers = self.ask_all(&questions).await?;
+        let mut answers = self.ask_all_as_then(job, &[], &questions).await?;
         if let Some(Err(error)) = answers.get(3) {
             return Err(Stop::Failed(error.payload.clone()));
         }

@@ -37,22 +37,19 @@ impl Session {
 
     /// Runs a text of ours with what USING binds.
     pub(super) async fn run_named(&mut self, text: &[u8], named: &Named) -> Result<Answered, Stop> {
-        if named.args.is_empty() {
-            let payload = self.query(text);
-            return Ok(self.ask(Question::Command(&payload)).await?);
-        }
         let sql_mode = self.relay.session.state().ok_or_else(state_unknown)?.dialect.sql_mode;
         let prepare = [b"PREPARE `rowstamp fill` FROM '", &*escape(text, b'\'', sql_mode), b"'"].concat();
         if let Err(error) = self.ask(Question::Query(&prepare)).await? {
             return Ok(Err(error));
         }
-        let execute = [b"EXECUTE `rowstamp fill` USING ", &*named.args.join(&b','), b""].concat();
+        let using: &[u8] = if named.args.is_empty() { b"" } else { b" USING " };
+        let execute = [b"EXECUTE `rowstamp fill`", using, &*named.args.join(&b',')].concat();
         Ok(self.ask(Question::Query(&execute)).await?)
     }
 
     /// Drops what [`Session::run_named`] has prepared.
     pub(super) async fn forget_named(&mut self, task: &Task) -> Going<()> {
-        if task.named().is_some_and(|named| !named.args.is_empty()) {
+        if task.named().is_some() {
             let _ = self.ask(Question::Query(b"DEALLOCATE PREPARE `rowstamp fill`")).await?;
         }
         Ok(())

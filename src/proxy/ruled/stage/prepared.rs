@@ -15,7 +15,7 @@ use crate::proxy::known::answered::ServerError;
 use crate::proxy::known::statements::Kept;
 use crate::proxy::relay::{Arrived, Violation};
 use crate::proxy::ruled::params::{Params, not_staged_in_bulk};
-use crate::proxy::ruled::progress::Task;
+use crate::proxy::ruled::progress::{Around, Task};
 use crate::proxy::ruled::verdict::{malformed, refused, state_unknown};
 use crate::proxy::session::{Over, Question, Session, Stop};
 
@@ -34,7 +34,9 @@ impl Session {
         text: &[u8],
         part: Part,
     ) -> Result<Result<(u32, Vec<u8>), ServerError>, Stop> {
-        let Task::Execute { kept, types, long_data, is_bulk } = job.task else { return Err(lost().into()) };
+        let Task::Execute { kept, types, long_data, is_bulk, .. } = job.task else {
+            return Err(lost().into());
+        };
         let prepared = kept.prepared.as_ref().ok_or_else(lost)?;
         let client_params = prepared.text.client_params;
         let sent_ahead: BTreeSet<u16> = long_data.keys().copied().collect();
@@ -47,7 +49,7 @@ impl Session {
         };
         if *is_bulk && matches!(part, Part::Query) {
             let bulk = Bulk::parse(job.payload, client_params, types.as_deref()).map_err(|_| lost())?;
-            return Ok(self.prepare_kept(text).await?.map(|id| (id, bulk.whole_of(id))));
+            return Ok(self.prepare_kept(job, text).await?.map(|id| (id, bulk.whole_of(id))));
         }
         let execute =
             if *is_bulk { None } else { Some(Execute::parse(job.payload, expected).map_err(malformed)?) };
@@ -66,15 +68,15 @@ impl Session {
             value.map_or(*param, |value| param.with_text(value))
         });
         let params: Vec<_> = params.collect();
-        Ok(self.prepare_kept(text).await?.map(|id| {
+        Ok(self.prepare_kept(job, text).await?.map(|id| {
             let head = Execute::head(id, with_attributes && !params.is_empty());
             (id, Execute::new(&head, params, with_attributes).build())
         }))
     }
 
     /// The server's id of what it has prepared.
-    async fn prepare_kept(&mut self, text: &[u8]) -> Result<Result<u32, ServerError>, Stop> {
-        let answered = match self.ask(Question::PrepareAndKeep(text)).await? {
+    async fn prepare_kept(&mut self, job: &Job<'_>, text: &[u8]) -> Result<Result<u32, ServerError>, Stop> {
+        let answered = match self.ask_as_then(job, Question::PrepareAndKeep(text)).await? {
             Ok(answered) => answered,
             Err(error) => return Ok(Err(error)),
         };
@@ -91,13 +93,7 @@ impl Session {
     ) -> Result<Task, Refusal> {
         self.meaning(kept.prepared.as_ref().ok_or_else(lost)?)?;
         let now = self.relay.session.state().ok_or_else(state_unknown)?;
-        let source = &kept.source;
-        if !(source.reads_alike || now.dialect == source.dialect) || now.database != source.database {
-            return Err(refused(
-                "the default database, sql_mode or character set has changed since the INSERT ... SELECT was prepared; prepare \
-                 it again",
-            ));
-        }
+        let around = Around::new(&kept, now)?;
         let is_mariadb = now.dialect.is_mariadb();
         let with_attributes = self.relay.has_attributes();
         let statement =
@@ -124,7 +120,7 @@ impl Session {
             refused("parameters were sent ahead in pieces of 16 MB, or of more than limits.statement_bytes in all; send less")
         })?;
         statement.forget_long_data();
-        Ok(Task::Execute { kept, types, long_data, is_bulk })
+        Ok(Task::Execute { kept, types, long_data, is_bulk, around })
     }
 }
 

@@ -1,14 +1,13 @@
 //! SHOW WARNINGS after what went by way of a stage.
 
-use super::lost;
 use super::told::STAGE;
+use super::{Job, lost};
 use crate::mysql::attributes::text_at;
 use crate::proxy::known::answered::{Table, text_of};
 use crate::proxy::known::warned::Warned;
 use crate::proxy::relay::Arrived;
 use crate::proxy::ruled::progress::Progress;
 use crate::proxy::session::{Going, Question, Session, Stop};
-use crate::rewrite::plan::stage::Stage;
 use crate::rewrite::plan::target::Target;
 use crate::sql::last_result::shows_warnings;
 
@@ -22,9 +21,9 @@ impl Session {
     }
 
     /// Of how many zero dates in the stage the server will warn again.
-    pub(super) async fn zero_dates(&mut self, stage: &Stage) -> Going<u16> {
-        let Some(sql) = stage.zero_dates() else { return Ok(0) };
-        let counted = self.ask(Question::Query(&sql)).await?.ok().and_then(|answer| answer.row);
+    pub(super) async fn zero_dates(&mut self, job: &Job<'_>) -> Result<u16, Stop> {
+        let Some(sql) = job.stage.zero_dates() else { return Ok(0) };
+        let counted = self.ask_as_then(job, Question::Query(&sql)).await?.ok().and_then(|answer| answer.row);
         let counted = counted.as_deref().and_then(text_of).and_then(|count| count.parse::<u64>().ok());
         Ok(counted.map_or(0, |count| u16::try_from(count).unwrap_or(u16::MAX)))
     }

@@ -29,7 +29,7 @@ async fn texts_keep_theirs() {
     let literal = "INSERT IGNORE INTO s.t(a,`id`) VALUES(1,2)";
     let script = [
         Client(all(&[q(TWO, "SELECT 1"), q(TWO, INSERT)])),
-        ToServer(all(&[q(TWO, "SELECT 1"), q(NONE, STATE_SQL), q(NONE, TRACK_SQL)])),
+        ToServer(all(&[q(TWO, "SELECT 1"), q(NONE, STATE_SQL), q(NONE, &TRACK_SQL)])),
         Server(all(&[ok(1, 0, 0, 2), state_rows(true), ok(1, 0, 0, 2)])),
         ToClient(ok(1, 0, 0, 2)),
         ToServer(q(TWO, wrapped)),
@@ -60,7 +60,7 @@ async fn a_text_that_cannot_be_read_is_prepared_without_them() {
     let error = p(1, b"\xff\x28\x04#42000no");
     let script = [
         Client(q(TWO, unreadable)),
-        ToServer(all(&[q(NONE, STATE_SQL), q(NONE, TRACK_SQL)])),
+        ToServer(all(&[q(NONE, STATE_SQL), q(NONE, &TRACK_SQL)])),
         Server(all(&[state_rows(true), ok(1, 0, 0, 2)])),
         ToServer(prepare(unreadable)),
         Server(error.clone()),
@@ -76,7 +76,7 @@ async fn executions_have_them_behind_their_parameters() {
     let with_one = [b"\x02\x00\x01\x08\x00\x00\xfe\x00\x01a\x03", ID, b"\x02hi"].concat();
     let script = [
         Client(prepare(INSERT)),
-        ToServer(all(&[q(NONE, STATE_SQL), q(NONE, TRACK_SQL)])),
+        ToServer(all(&[q(NONE, STATE_SQL), q(NONE, &TRACK_SQL)])),
         Server(all(&[state_rows(true), ok(1, 0, 0, 2)])),
         ToServer(prepare("INSERT INTO s.t(a,`id`) VALUES(1,LAST_INSERT_ID(?))")),
         Server(prepared(MODERN, 7, 0, 1)),

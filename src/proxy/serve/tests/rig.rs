@@ -223,7 +223,10 @@ impl Rig {
     /// is known.
     async fn ready(capabilities: Capabilities) -> Rig {
         let mut rig = Rig::new(capabilities).await;
-        rig.session.relay.session.take_state(Some(b"\x00\x0e757466386d6234\x010\x011\x00\x010\xfb"));
+        rig.session
+            .relay
+            .session
+            .take_state(Some(b"\x00\x0e757466386d6234\x00\x0e757466386d6234\x010\x011\x00\x010\x00"));
         rig.session.shared.tables.now().fetch("s", "t", false).await;
         rig
     }
