@@ -1,6 +1,6 @@
 //! What a session's statements depend on: default database, sql_mode, temporary tables, what the client sees of it.
 
-use crate::rig::{Rig, code, each, insert_id, rows};
+use crate::rig::{Rig, code, each, insert_id, message, rows};
 use crate::support::Kind;
 use crate::support::raw::{
     CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS, CLIENT_SESSION_TRACK, Client, Options, Outcome,
@@ -240,6 +240,45 @@ fn a_routine_that_switches_tracking_off() {
             assert_eq!(rows(&mut client, "SELECT n FROM w"), "2", "{}: {call}", rig.name());
             client.run("DELETE FROM w");
         }
+    });
+}
+
+/// What a session sets for its own results is not set for the questions of the proxy.
+#[test]
+fn questions_are_answered_whatever_the_session_limits() {
+    each("state_limited", "INSERT INTO u VALUES(1,1),(2,2),(3,3);", |rig| {
+        let mut client = rig.client();
+        client.run("SET sql_select_limit=0");
+        if rig.kind != Kind::MariaDb {
+            client.run("SET session_track_system_variables=NULL");
+        }
+        for (sql, rows) in [
+            ("INSERT INTO t(a) VALUES(NULL)", 1),
+            ("INSERT INTO t(a) SELECT NULL FROM u", 3),
+            ("INSERT INTO t(id,a) SELECT IF(id=1,NULL,1000+id),NULL FROM u", 3),
+            ("INSERT INTO t(id,a) VALUES(@none,NULL)", 1),
+        ] {
+            assert_eq!(client.run(sql)[0].ok().unwrap().affected_rows, rows, "{} {sql}", rig.name());
+        }
+        client.run("SET @sql='INSERT INTO t(a) SELECT ? FROM u', insert_id=5000");
+        assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(NULL)"), 5000, "{}", rig.name());
+        client.run("PREPARE s FROM @sql");
+        client.run("SET @a=NULL");
+        assert_eq!(client.run("EXECUTE s USING @a")[0].ok().unwrap().affected_rows, 3, "{}", rig.name());
+    });
+}
+
+/// What cannot be prepared is refused, where it cannot be read: the server's word for it would tell of something else.
+#[test]
+fn what_the_server_cannot_be_shown_is_refused() {
+    each("state_unshown", "", |rig| {
+        let mut client = rig.client();
+        client.run("PREPARE s FROM 'SELECT ? FROM t'");
+        let told = message(&mut client, "EXECUTE s USING _ucs2 'b'");
+        // MySQL takes variables only.
+        let expect =
+            if rig.kind == Kind::MariaDb { "a string's character set cannot be read" } else { "1064" };
+        assert!(told.contains(expect), "{}: {told}", rig.name());
     });
 }
 

@@ -29,7 +29,7 @@ impl Session {
                 let shown = shown.and_then(|answer| answer.table);
                 self.relay.session.warned = shown.map(|shown| Box::new(Warned::new(shown, b"", b"")));
             }
-            let told = self.ask_within(Question::Query(b"SELECT HEX(LAST_INSERT_ID())")).await?.ok();
+            let told = self.ask_within(Question::Query(b"SELECT HEX(LAST_INSERT_ID()) LIMIT 1")).await?.ok();
             let told = told.and_then(|answer| answer.row).and_then(|row| number_of(&row));
             if let Some(reply) = self.relay.outstanding.insert_reply() {
                 reply.answered(told.map_or(Smallest::Unknown, Smallest::Id));

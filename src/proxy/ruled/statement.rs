@@ -36,6 +36,9 @@ use crate::sessions::Count;
 use crate::table_name::TableName;
 use crate::tables::Tables;
 
+/// ER_UNSUPPORTED_PS
+const CANNOT_BE_PREPARED: u16 = 1295;
+
 impl Session {
     /// COM_QUERY or COM_STMT_PREPARE with its whole text.
     pub(in crate::proxy) fn statement(&mut self, arriving: &mut Arrived) -> Progress {
@@ -142,6 +145,10 @@ impl Session {
     /// refused.
     pub(in crate::proxy) async fn show(&mut self, arrived: Arrived, shown: Shown) -> Going<Progress> {
         Ok(match self.ask(Question::Prepare(&shown.text)).await? {
+            // EXECUTE, say, cannot be prepared, which tells nothing of it.
+            Err(error) if error.code == CANNOT_BE_PREPARED && arrived.command == Command::Query => {
+                self.refuse(arrived, &shown.refusal)
+            }
             Err(error) => self.fail(arrived, &error.payload),
             Ok(_) => self.refuse(arrived, &shown.refusal),
         })

@@ -112,7 +112,7 @@ const TEXT_BYTES_MAX: u32 = 1_000_000;
 pub(in crate::rewrite) fn question_at_execute(expression: &[u8]) -> Vec<u8> {
     let mut sql = format!(
         "EXECUTE IMMEDIATE 'SELECT a IS NULL,IF(LENGTH(CONVERT(a USING utf8mb4))>{TEXT_BYTES_MAX},''-'',\
-         HEX(CONVERT(a USING utf8mb4)))FROM(SELECT ? AS a)AS x' USING "
+         HEX(CONVERT(a USING utf8mb4)))FROM(SELECT ? AS a)AS x LIMIT 1' USING "
     )
     .into_bytes();
     sql.extend_from_slice(expression);
@@ -128,6 +128,6 @@ pub(in crate::rewrite) fn question(expression: &[u8]) -> Vec<u8> {
     sql.extend_from_slice(expression);
     sql.extend_from_slice(format!(" USING utf8mb4))>{TEXT_BYTES_MAX},'-',HEX(CONVERT(").as_bytes());
     sql.extend_from_slice(expression);
-    sql.extend_from_slice(b" USING utf8mb4)))");
+    sql.extend_from_slice(b" USING utf8mb4))) LIMIT 1");
     sql
 }

@@ -238,7 +238,7 @@ impl Stage {
             text!(b"IF(", takes, b",1,NULL)),MAX(IF(", takes, b",NULL,", name, b")")
         });
         let begin = b"SELECT HEX(CONCAT_WS(',',MIN(";
-        text!(begin, NR, b"),COUNT(", counted, b"))) FROM ", self.name())
+        text!(begin, NR, b"),COUNT(", counted, b"))) FROM ", self.name(), b" LIMIT 1")
     }
 
     /// What the last row brought for the id, as digits in hexadecimal; `-`, where it takes one.
@@ -256,7 +256,7 @@ impl Stage {
         let mut dates = self.dates().filter(|_| !sets_mode).peekable();
         dates.peek()?;
         let counts: Vec<_> = dates.map(|name| text!(b"+COUNT(IF(", name, b"+0=0,1,NULL))")).collect();
-        Some(text!(b"SELECT HEX(CONCAT(0", counts.concat(), b")) FROM ", self.name()))
+        Some(text!(b"SELECT HEX(CONCAT(0", counts.concat(), b")) FROM ", self.name(), b" LIMIT 1"))
     }
 
     /// The names of the columns that may have them.

@@ -39,7 +39,7 @@ const KINDS: [Kind; 46] = [
     Kind {
         name: "the session's state is read",
         byte: command::QUERY,
-        form: "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@collation_connection),HEX(IFNULL(@@character_set_results,'')),HEX(@@session_track_state_change),HEX(@@session_track_schema),HEX(@@session_track_system_variables),HEX(@@insert_id),HEX(CONVERT(IFNULL(DATABASE(),'') USING utf8mb4))",
+        form: "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@collation_connection),HEX(IFNULL(@@character_set_results,'')),HEX(@@session_track_state_change),HEX(@@session_track_schema),HEX(IFNULL(@@session_track_system_variables,'')),HEX(@@insert_id),HEX(CONVERT(IFNULL(DATABASE(),'') USING utf8mb4)) LIMIT 1",
         also: anyway,
     },
     Kind {
@@ -52,13 +52,13 @@ const KINDS: [Kind; 46] = [
     Kind {
         name: "whether the client has set the id that the server generates next",
         byte: command::QUERY,
-        form: "SELECT HEX(CONCAT_WS(',',@@insert_id,@@auto_increment_increment,@@auto_increment_offset,LAST_INSERT_ID()))",
+        form: "SELECT HEX(CONCAT_WS(',',@@insert_id,@@auto_increment_increment,@@auto_increment_offset,LAST_INSERT_ID())) LIMIT 1",
         also: anyway,
     },
     Kind {
         name: "which row ON DUPLICATE KEY UPDATE has updated, where a trigger made the server forget it",
         byte: command::QUERY,
-        form: "SELECT HEX(LAST_INSERT_ID())",
+        form: "SELECT HEX(LAST_INSERT_ID()) LIMIT 1",
         also: anyway,
     },
     Kind {
@@ -100,13 +100,13 @@ const KINDS: [Kind; 46] = [
     Kind {
         name: "what a user's variable holds",
         byte: command::QUERY,
-        form: "SELECT (*) IS NULL,IF(LENGTH(CONVERT(* USING utf8mb4))>1000000,'-',HEX(CONVERT(* USING utf8mb4)))",
+        form: "SELECT (*) IS NULL,IF(LENGTH(CONVERT(* USING utf8mb4))>1000000,'-',HEX(CONVERT(* USING utf8mb4))) LIMIT 1",
         also: asks_for_a_part,
     },
     Kind {
         name: "what an expression with functions is, where EXECUTE IMMEDIATE evaluates it",
         byte: command::QUERY,
-        form: "EXECUTE IMMEDIATE 'SELECT a IS NULL,IF(LENGTH(CONVERT(a USING utf8mb4))>#,''-'',HEX(CONVERT(a USING utf8mb4)))FROM(SELECT ? AS a)AS x' USING *",
+        form: "EXECUTE IMMEDIATE 'SELECT a IS NULL,IF(LENGTH(CONVERT(a USING utf8mb4))>#,''-'',HEX(CONVERT(a USING utf8mb4)))FROM(SELECT ? AS a)AS x LIMIT 1' USING *",
         also: uses_a_part,
     },
     Kind {
@@ -118,7 +118,7 @@ const KINDS: [Kind; 46] = [
     Kind {
         name: "a stage: how statements are logged, and numbers counted",
         byte: command::QUERY,
-        form: "SELECT HEX(CONCAT_WS(',',@@log_bin,@@sql_log_bin,@@binlog_format,@@sql_mode LIKE '%NO_ZERO_DATE%',@@auto_increment_increment,LAST_INSERT_ID()))",
+        form: "SELECT HEX(CONCAT_WS(',',@@log_bin,@@sql_log_bin,@@binlog_format,@@sql_mode LIKE '%NO_ZERO_DATE%',@@auto_increment_increment,LAST_INSERT_ID())) LIMIT 1",
         also: anyway,
     },
     Kind {
@@ -186,7 +186,7 @@ const KINDS: [Kind; 46] = [
     Kind {
         name: "how many zero dates it has",
         byte: command::QUERY,
-        form: "SELECT HEX(CONCAT(0+COUNT(*))) FROM `*`.`rowstamp stage`",
+        form: "SELECT HEX(CONCAT(0+COUNT(*))) FROM `*`.`rowstamp stage` LIMIT 1",
         also: anyway,
     },
     Kind { name: "a LOAD fills one", byte: command::QUERY, form: "*", also: loads },
@@ -195,7 +195,7 @@ const KINDS: [Kind; 46] = [
     Kind {
         name: "which ids a stage has",
         byte: command::QUERY,
-        form: "SELECT HEX(CONCAT_WS(',',MIN(`rowstamp nr`),COUNT(IF(*,1,NULL)),MAX(IF(*,NULL,*)))) FROM `*`.`rowstamp stage`",
+        form: "SELECT HEX(CONCAT_WS(',',MIN(`rowstamp nr`),COUNT(IF(*,1,NULL)),MAX(IF(*,NULL,*)))) FROM `*`.`rowstamp stage` LIMIT 1",
         also: anyway,
     },
     Kind {
@@ -207,7 +207,7 @@ const KINDS: [Kind; 46] = [
     Kind {
         name: "the same of a LOAD that brings none",
         byte: command::QUERY,
-        form: "SELECT HEX(CONCAT_WS(',',MIN(`rowstamp nr`),COUNT(*))) FROM `*`.`rowstamp stage`",
+        form: "SELECT HEX(CONCAT_WS(',',MIN(`rowstamp nr`),COUNT(*))) FROM `*`.`rowstamp stage` LIMIT 1",
         also: is_load,
     },
     Kind { name: "a stage is stored, prepared", byte: command::STMT_PREPARE, form: "*", also: stores_stage },
@@ -340,7 +340,7 @@ fn asks_for_a_part(place: &Place<'_>, sent: &Exchange) -> bool {
 }
 
 fn uses_a_part(place: &Place<'_>, sent: &Exchange) -> bool {
-    let using = b")AS x' USING ";
+    let using = b")AS x LIMIT 1' USING ";
     let at = memchr::memmem::find(sent.command(), using).map(|at| at + using.len());
     at.is_some_and(|at| contains(place.asked.command(), &sent.command()[at..]))
 }

@@ -9,7 +9,7 @@ use crate::rewrite::plan::{InsertPlan, NewRows};
 
 /// In hexadecimal digits, so that the answer does not depend on `character_set_results`.
 pub(in crate::proxy) const SET_ID_SQL: &[u8] =
-    b"SELECT HEX(CONCAT_WS(',',@@insert_id,@@auto_increment_increment,@@auto_increment_offset,LAST_INSERT_ID()))";
+    b"SELECT HEX(CONCAT_WS(',',@@insert_id,@@auto_increment_increment,@@auto_increment_offset,LAST_INSERT_ID())) LIMIT 1";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::proxy) enum SetId {
