@@ -25,6 +25,7 @@ use crate::store::{Store, StoreError};
 use crate::table_name::NameCase;
 use crate::tables::locks::{LockError, TableLocks};
 use crate::tables::progress::Progress;
+pub(crate) use crate::tables::progress::grouped;
 use crate::tables::shadow::counts::Shadow;
 use crate::tables::views::Views;
 

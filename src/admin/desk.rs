@@ -321,9 +321,10 @@ pub struct SessionRow {
 }
 
 /// A line of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventRow {
-    pub at: SystemTime,
+    /// Seconds since 1970.
+    pub at: f64,
     /// "error", "warn", "info", "debug", "trace"
     pub level: String,
     pub text: String,

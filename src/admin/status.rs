@@ -70,7 +70,7 @@ pub struct Status {
     pub refused_statements: Vec<RefusedStatus>,
     /// The last lines of the log, the newest first.
     #[serde(default)]
-    pub events: Vec<EventStatus>,
+    pub events: Vec<EventRow>,
 }
 
 /// How many rows lists of what has no end are cut to.
@@ -97,15 +97,6 @@ pub struct RefusedStatus {
     pub count: u64,
     /// Of the last one, in seconds since 1970.
     pub last: f64,
-}
-
-/// A line of the log.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct EventStatus {
-    /// Seconds since 1970.
-    pub at: f64,
-    pub level: String,
-    pub text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -251,7 +242,7 @@ impl Status {
             fleet,
             clients: clients(&desk.sessions()),
             refused_statements: desk.refused().into_iter().take(ROWS_MAX).map(RefusedStatus::from).collect(),
-            events: desk.events().into_iter().map(EventStatus::from).collect(),
+            events: desk.events(),
         }
     }
 }
@@ -283,12 +274,6 @@ impl From<RefusedRow> for RefusedStatus {
     fn from(row: RefusedRow) -> Self {
         let RefusedRow { statement, why, count, last, .. } = row;
         RefusedStatus { statement, why, count, last: seconds_since_1970(last) }
-    }
-}
-
-impl From<EventRow> for EventStatus {
-    fn from(row: EventRow) -> Self {
-        EventStatus { at: seconds_since_1970(row.at), level: row.level, text: row.text }
     }
 }
 

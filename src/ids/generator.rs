@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
@@ -31,7 +32,8 @@ use crate::store::{Store, StoreError};
 const REACH_MAX: u64 = 1_000_000_000;
 
 /// What became of an id that a client wrote itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Advanced {
     /// Later ids of this generator here are above it.
     Past,

@@ -56,16 +56,6 @@ impl IdRange {
     pub(super) fn into_parts(self) -> (u64, NonZeroU64, NonZeroU64) {
         (self.first, self.step, self.count)
     }
-
-    /// Takes the first `n` ids out of this range. `None`, and nothing taken, where fewer than `n + 1` are left: a range
-    /// is never empty, so its last ids are taken by giving the range itself away.
-    pub fn split_to(&mut self, n: NonZeroU64) -> Option<IdRange> {
-        let rest = NonZeroU64::new(self.count.get().checked_sub(n.get())?)?;
-        let head = IdRange { first: self.first, step: self.step, count: n };
-        self.first += self.step.get() * n.get();
-        self.count = rest;
-        Some(head)
-    }
 }
 
 #[cfg(test)]
@@ -76,17 +66,6 @@ mod tests {
 
     fn n(x: u64) -> NonZeroU64 {
         NonZeroU64::new(x).unwrap()
-    }
-
-    #[test]
-    fn a_split_leaves_nothing_out_and_nothing_twice() {
-        let mut rest = IdRange::new(10, n(3), n(5)).unwrap();
-        let head = rest.split_to(n(2)).unwrap();
-        assert_eq!((head.first(), head.last(), head.count()), (10, 13, 2));
-        assert_eq!((rest.first(), rest.last(), rest.count()), (16, 22, 3));
-        assert_eq!((0..4).map(|k| rest.nth(k)).collect::<Vec<_>>(), [Some(16), Some(19), Some(22), None]);
-        assert_eq!(rest.split_to(n(3)), None);
-        assert_eq!(rest.count(), 3);
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use std::num::NonZeroU64;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::slots::ID_MAX;
 
 /// How many ids a store write reserves.
@@ -13,7 +16,8 @@ pub enum Batch {
 }
 
 /// Where a sequence that is not yet in the store starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Seed {
     /// Above max(MAX(id), AUTO_INCREMENT counter) of its tables.
     Tables,

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::meaning::Meaning;
-use crate::rewrite::plan::edit::{Edit, Style};
-use crate::rewrite::plan::prepared_text::{IdParam, PARAMS_MAX};
+use crate::rewrite::plan::edit::Style;
+use crate::rewrite::plan::prepared_text::PARAMS_MAX;
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, LastId, NewRows, Protocol, UpdatedIds};
 use crate::rules::model::{ColumnShape, TableShape};
-use crate::sql::dialect::{Dialect, SqlMode};
+use crate::sql::dialect::Dialect;
+use crate::sql::insert::tail::Tail;
 use crate::sql::insert::{Body, Columns, Form, Head, Row, Source, Wants};
 use crate::sql::lex::{Lexer, Odd, Span, Token};
 use crate::sql::name;
@@ -157,6 +158,42 @@ pub(super) fn not_explained(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Pla
 }
 
 impl Context<'_> {
+    /// The statement's, of which nothing is decided.
+    fn plan(&self) -> InsertPlan {
+        InsertPlan {
+            statement: self.statement,
+            target: Arc::clone(self.target),
+            ids: 0,
+            rows: 0,
+            explicit: Vec::new(),
+            last: LastId::Unknown,
+            updated_ids: UpdatedIds::Stay,
+            style: Style::Literal,
+            new_rows: NewRows::All,
+            sets_last_id: false,
+            zero_meant: None,
+            strict_meant: None,
+            one_set_only: None,
+            lists_none: false,
+            returning: false,
+            stage: None,
+            edits: Vec::new(),
+            params: 0,
+            id_params: Vec::new(),
+            first_variable: None,
+            is_named: false,
+            is_executed: false,
+        }
+    }
+
+    fn new_rows(&self, tail: &Tail) -> NewRows {
+        match (&tail.odku, self.head.ignore) {
+            (Some(_), _) => NewRows::SomeUpdated,
+            (None, true) => NewRows::SomeIgnored,
+            (None, false) => NewRows::All,
+        }
+    }
+
     pub(super) fn has_column(&self, name: &str) -> bool {
         self.shape().is_some_and(|shape| shape.column(name).is_some())
     }
@@ -353,22 +390,13 @@ struct Draft<'a> {
     meaning: Meaning,
     /// Some rows keep what the client wrote.
     kept: bool,
-    explicit: Vec<i128>,
-    /// Of the last row so far.
-    last: LastId,
-    id_params: Vec<IdParam>,
-    ids: u32,
     /// Rows, ascending, in which the server would warn of the client's value: it is to warn of the
     /// id too.
     warned: Vec<u32>,
-    style: Style,
-    edits: Vec<Edit>,
     odku_appends: bool,
-    sets_last_id: bool,
-    zero_meant: Option<bool>,
-    strict_meant: Option<SqlMode>,
     in_sets: InSets,
-    updated_ids: UpdatedIds,
+    /// What of it is decided so far.
+    plan: InsertPlan,
 }
 
 impl<'a> Draft<'a> {
@@ -378,51 +406,22 @@ impl<'a> Draft<'a> {
             id,
             meaning: Meaning::new(&context.dialect, id),
             kept: false,
-            explicit: Vec::new(),
-            last: LastId::Unknown,
-            id_params: Vec::new(),
-            ids: 0,
             warned: Vec::new(),
-            style: Style::Wrapped,
-            edits: Vec::new(),
             odku_appends: false,
-            sets_last_id: false,
-            zero_meant: None,
-            strict_meant: None,
             in_sets: InSets::AsOne,
-            updated_ids: UpdatedIds::Stay,
+            plan: InsertPlan { style: Style::Wrapped, ..context.plan() },
         }
     }
 
     fn finish(self, body: &Body, rows: &Rows<'_>) -> InsertPlan {
         let one_set_only = self.one_set_only();
         InsertPlan {
-            lists_none: false,
-            statement: self.context.statement,
-            target: Arc::clone(self.context.target),
-            ids: self.ids,
             rows: u32::try_from(rows.rows.len()).unwrap_or(u32::MAX),
-            explicit: self.explicit,
-            last: self.last,
-            updated_ids: self.updated_ids,
-            style: self.style,
-            new_rows: match (&body.tail.odku, self.context.head.ignore) {
-                (Some(_), _) => NewRows::SomeUpdated,
-                (None, true) => NewRows::SomeIgnored,
-                (None, false) => NewRows::All,
-            },
-            sets_last_id: self.sets_last_id,
-            zero_meant: self.zero_meant,
-            strict_meant: self.strict_meant,
+            new_rows: self.context.new_rows(&body.tail),
             one_set_only,
             returning: body.tail.returning.is_some(),
-            stage: None,
-            edits: self.edits,
             params: body.params,
-            id_params: self.id_params,
-            first_variable: None,
-            is_named: false,
-            is_executed: false,
+            ..self.plan
         }
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{Collide, Explicit, InsertId, Mode, Unavailable};
 use crate::ids::layout::presets::PRESETS;
+use crate::ids::sequence::Seed;
 use crate::toml_file::{Interval, UtcTime};
 
 /// A rules file: which tables of one schema, or of several alike, are filled, and by which generators.
@@ -55,7 +56,7 @@ pub struct Generator {
     pub max: Option<u64>,
     /// sequence: where it starts when it is first created; "tables": above MAX(id) and the AUTO_INCREMENT counter of each of
     /// its tables; "none": at start.
-    pub seed: SeedKey,
+    pub seed: Seed,
     /// sequence: "leased": each proxy has ranges of its own ("global", ascending over all proxies: not in this version).
     pub order: Order,
     /// Applications draw ids from it by calls in their SQL: NEXTVAL(name), NEXT VALUE FOR name, ROWSTAMP_TAKE(name, n).
@@ -84,7 +85,7 @@ impl Default for Generator {
             batch: BatchKey::Auto(Auto::Auto),
             low_water: 0.5,
             max: None,
-            seed: SeedKey::Tables,
+            seed: Seed::Tables,
             order: Order::Leased,
             sql: false,
             layout: None,
@@ -214,15 +215,6 @@ pub enum FieldKind {
     Constant,
     /// Always zero.
     Padding,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SeedKey {
-    /// Above max(MAX(id), AUTO_INCREMENT counter) of its tables.
-    Tables,
-    /// At start.
-    None,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,10 +1,10 @@
 //! One generator, one table: what their keys mean, and what their types do not say is wrong.
 
-use super::keys::{BatchKey, Generator, Kind, Order, RulesFile, SeedKey, Table};
+use super::keys::{BatchKey, Generator, Kind, Order, RulesFile, Table};
 use super::model::{GeneratorKind, GeneratorName};
 use super::template::{NAME_CHARS_MAX, is_plain, literal, words};
 use super::timestamp;
-use crate::ids::sequence::{Batch, Seed, SequenceSpec};
+use crate::ids::sequence::{Batch, SequenceSpec};
 use crate::toml_file::{Finding, Findings, Source, join};
 
 const OF_SEQUENCE: [&str; 8] = ["start", "step", "offset", "batch", "low_water", "max", "seed", "order"];
@@ -65,10 +65,7 @@ fn sequence(
         },
         low_water: generator.low_water,
         max: generator.max,
-        seed: match generator.seed {
-            SeedKey::Tables => Seed::Tables,
-            SeedKey::None => Seed::None,
-        },
+        seed: generator.seed,
     };
     if let Some(why) = no_id(&sequence) {
         let blamed = if generator.max.is_some() { "max" } else { "start" };

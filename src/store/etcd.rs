@@ -32,7 +32,7 @@ use self::keys::Keys;
 use self::marks::{Marks, MarksFile};
 use self::witness::Witness;
 use super::record::{check_format, encode_format};
-use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
+use super::{Json, Key, Outcome, Result, Revision, Store, Versioned};
 pub use crate::store::etcd::operator::{EtcdOperator, QUIET};
 
 /// How long the first answer may take: an election of a leader takes a few seconds.
@@ -147,27 +147,17 @@ impl Inner {
             Some(found) => found,
             None => match self.keys.write(&key, 0, &encode_format()).await? {
                 Outcome::Written(_) => return Ok(()),
-                Outcome::Conflict(found) => found.ok_or_else(|| self.silent("the format came and went"))?,
+                Outcome::Conflict(found) => {
+                    found.ok_or_else(|| self.keys.silent("the format came and went"))?
+                }
             },
         };
         check_format(&found.value)
     }
 
-    fn path(&self, key: &Key) -> String {
-        self.keys.path(key)
-    }
-
     async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>> {
-        let mut found = self.get(self.path(key).into_bytes(), GetOptions::new()).await?;
+        let mut found = self.get(self.keys.path(key).into_bytes(), GetOptions::new()).await?;
         Ok(found.take_kvs().pop().map(versioned))
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>> {
-        let mut pages = self.keys.pages(prefix);
-        while let Some((from, options)) = pages.next() {
-            pages.take(self.get(from, options).await?);
-        }
-        Ok(pages.all)
     }
 
     async fn get(&self, from: Vec<u8>, options: GetOptions) -> Result<GetResponse> {
@@ -175,14 +165,6 @@ impl Inner {
         let answer = self.keys.get(from, options).await?;
         self.has_not_gone_back(seen, answer.header()).await?;
         Ok(answer)
-    }
-
-    fn error(&self, written: Option<&Key>, refusal: Refusal) -> StoreError {
-        self.keys.error(written, refusal)
-    }
-
-    fn silent(&self, reason: &str) -> StoreError {
-        self.keys.silent(reason)
     }
 }
 
@@ -223,7 +205,11 @@ impl Store for EtcdStore {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>> {
-        self.0.list(prefix).await
+        let mut pages = self.0.keys.pages(prefix);
+        while let Some((from, options)) = pages.next() {
+            pages.take(self.0.get(from, options).await?);
+        }
+        Ok(pages.all)
     }
 
     async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {

@@ -43,32 +43,17 @@ impl Progress {
     fn tell(&self) {
         let Step { what, done, total } = *self.0.lock();
         if total > 0 {
-            tracing::info!("{what}: {} of {}", grouped(done), grouped(total));
+            tracing::info!("{what}: {} of {}", grouped(&done.to_string()), grouped(&total.to_string()));
         }
     }
 }
 
-/// Digits by threes: `1,200`.
-fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (nth, digit) in digits.chars().enumerate() {
-        if nth > 0 && (digits.len() - nth).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::grouped;
-
-    #[test]
-    fn digits_by_threes() {
-        for (number, expect) in [(0, "0"), (999, "999"), (1_200, "1,200"), (1_234_567, "1,234,567")] {
-            assert_eq!(grouped(number), expect);
-        }
-    }
+/// `1234567` -> `1,234,567`
+pub(crate) fn grouped(digits: &str) -> String {
+    let length = digits.len();
+    let separated = digits.chars().enumerate().flat_map(|(at, digit)| {
+        let is_between = at > 0 && (length - at).is_multiple_of(3);
+        is_between.then_some(',').into_iter().chain([digit])
+    });
+    separated.collect()
 }

@@ -12,10 +12,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::ids::generator::Advanced;
 use crate::tables::InForce;
 use crate::takeover::socket::{Lines, SOCKET, TakeoverError, is_ours, listen};
-use crate::takeover::wire::{PROTOCOL, Passed, Reply, Request};
+use crate::takeover::wire::{PROTOCOL, Reply, Request};
 
 /// How long the other process may take between two lines of a takeover. It opens the store and
 /// every ruled table, and waits some seconds for a lock that is not free yet.
@@ -167,9 +166,7 @@ async fn answer(
             }
             Request::Pass { target, id, deadline_ms } => {
                 match tables.pass_for(&target.asked(), id, Duration::from_millis(deadline_ms)).await {
-                    Ok(Advanced::Past) => Reply::Passed(Passed::Past),
-                    Ok(Advanced::Elsewhere) => Reply::Passed(Passed::Elsewhere),
-                    Ok(Advanced::TooFar) => Reply::Passed(Passed::TooFar),
+                    Ok(advanced) => Reply::Passed(advanced),
                     Err(reason) => Reply::Refused { reason },
                 }
             }

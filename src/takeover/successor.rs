@@ -16,7 +16,7 @@ use crate::ids::range::block::IdBlock;
 use crate::rewrite::plan::target::Target;
 use crate::tables::Successor;
 use crate::takeover::socket::{Lines, SOCKET};
-use crate::takeover::wire::{Passed, Reply, Request, RuledTable};
+use crate::takeover::wire::{Reply, Request, RuledTable};
 
 pub struct RemoteSuccessor {
     path: PathBuf,
@@ -139,9 +139,7 @@ impl Successor for RemoteSuccessor {
         let until = Instant::now() + deadline;
         let request = Request::Pass { target: ruled_table(target), id, deadline_ms: millis(deadline) };
         match self.ask(target, &request, until).await? {
-            Reply::Passed(Passed::Past) => Ok(Advanced::Past),
-            Reply::Passed(Passed::Elsewhere) => Ok(Advanced::Elsewhere),
-            Reply::Passed(Passed::TooFar) => Ok(Advanced::TooFar),
+            Reply::Passed(advanced) => Ok(advanced),
             _ => Err(odd(target)),
         }
     }

@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::generator::Advanced;
 use crate::ids::range::block::{Spacing, Ticks};
 use crate::tables::Asked;
 
@@ -47,18 +48,10 @@ pub(super) enum Reply {
         first: u64,
     },
     /// What became of an id that a client wrote.
-    Passed(Passed),
+    Passed(Advanced),
     Refused {
         reason: String,
     },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Passed {
-    Past,
-    Elsewhere,
-    TooFar,
 }
 
 /// A table and what a process's rules say of it: both processes must have the same.
@@ -90,7 +83,7 @@ impl RuledTable {
 mod tests {
     use std::num::NonZeroU64;
 
-    use super::{Passed, Reply, Request, RuledTable};
+    use super::{Advanced, Reply, Request, RuledTable};
 
     /// Another version of Rowstamp reads them.
     #[test]
@@ -127,7 +120,7 @@ mod tests {
             (Reply::Handed, r#""handed""#),
             (Reply::Done, r#""done""#),
             (Reply::Ids { first: u64::MAX }, r#"{"ids":{"first":18446744073709551615}}"#),
-            (Reply::Passed(Passed::TooFar), r#"{"passed":"too_far"}"#),
+            (Reply::Passed(Advanced::TooFar), r#"{"passed":"too_far"}"#),
             (Reply::Refused { reason: "\n".into() }, r#"{"refused":{"reason":"\n"}}"#),
         ] {
             assert_eq!(serde_json::to_string(&reply).unwrap(), text);

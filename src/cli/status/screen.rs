@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::admin::status::{Counted, GeneratorStatus, Status, Timed};
 use crate::cli::table::{aligned, table};
+use crate::tables::grouped;
 
 const NONE: &str = "-";
 
@@ -155,16 +156,6 @@ fn columns(blocks: &[String]) -> String {
         out.push('\n');
     }
     out
-}
-
-/// `1234567` -> `1,234,567`
-fn grouped(digits: &str) -> String {
-    let length = digits.len();
-    let separated = digits.chars().enumerate().flat_map(|(at, digit)| {
-        let is_between = at > 0 && (length - at).is_multiple_of(3);
-        is_between.then_some(',').into_iter().chain([digit])
-    });
-    separated.collect()
 }
 
 fn whole(count: f64) -> String {

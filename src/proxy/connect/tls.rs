@@ -142,16 +142,13 @@ fn client_verifier(ca: &Path) -> Result<Arc<dyn rustls::server::danger::ClientCe
 }
 
 fn server_side(settings: &BackendTls) -> Result<ServerSide, TlsError> {
-    let verifier = match settings.mode {
+    let chain = match settings.mode {
         BackendTlsMode::Disabled => return Ok(ServerSide::Disabled),
-        BackendTlsMode::Preferred | BackendTlsMode::AsClient | BackendTlsMode::Required => {
-            Verifier::Nothing(provider())
-        }
-        BackendTlsMode::VerifyCa => Verifier::Chain(chain_verifier(settings, "verify_ca")?),
-        BackendTlsMode::VerifyIdentity => {
-            Verifier::ChainAndName(chain_verifier(settings, "verify_identity")?)
-        }
+        BackendTlsMode::Preferred | BackendTlsMode::AsClient | BackendTlsMode::Required => None,
+        BackendTlsMode::VerifyCa => Some(chain_verifier(settings, "verify_ca")?),
+        BackendTlsMode::VerifyIdentity => Some(chain_verifier(settings, "verify_identity")?),
     };
+    let verifier = Verifier { chain, with_name: settings.mode == BackendTlsMode::VerifyIdentity };
     let keys = ["backend.tls.cert", "backend.tls.key"];
     let config = client_config(Arc::new(verifier), keys, settings.identity.as_ref())?;
     let connector = TlsConnector::from(Arc::new(config));
@@ -205,7 +202,7 @@ pub fn self_made_fault(settings: &Settings) -> Option<TlsError> {
 pub fn client_faults(keys: [&'static str; 3], ca: &Path, identity: Option<&TlsIdentity>) -> Vec<TlsError> {
     let [ca_key, cert_key, key_key] = keys;
     let ca_fault = roots(ca_key, ca).err();
-    let verifier = Arc::new(Verifier::Nothing(provider()));
+    let verifier = Arc::new(Verifier { chain: None, with_name: false });
     let mut found: Vec<_> =
         ca_fault.into_iter().chain(client_config(verifier, [cert_key, key_key], identity).err()).collect();
     found.retain(TlsError::is_of_content);
@@ -245,21 +242,11 @@ fn roots(key: &'static str, path: &Path) -> Result<RootCertStore, TlsError> {
 
 /// How far the server's certificate is verified, as MySQL's ssl modes go.
 #[derive(Debug)]
-enum Verifier {
-    /// Not at all, not even whether the certificate can be parsed: servers still have X.509 version
-    /// 1 ones, made by hand.
-    Nothing(Arc<CryptoProvider>),
-    Chain(Arc<WebPkiServerVerifier>),
-    ChainAndName(Arc<WebPkiServerVerifier>),
-}
-
-impl Verifier {
-    fn webpki(&self) -> Option<&WebPkiServerVerifier> {
-        match self {
-            Verifier::Nothing(_) => None,
-            Verifier::Chain(by) | Verifier::ChainAndName(by) => Some(by),
-        }
-    }
+struct Verifier {
+    /// `None`: not at all, not even whether the certificate can be parsed: servers still have X.509
+    /// version 1 ones, made by hand.
+    chain: Option<Arc<WebPkiServerVerifier>>,
+    with_name: bool,
 }
 
 impl ServerCertVerifier for Verifier {
@@ -271,16 +258,13 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let Some(by) = self.webpki() else { return Ok(ServerCertVerified::assertion()) };
-        match (self, by.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)) {
+        let Some(by) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
+        match by.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             // The name is looked at last: an error about it says that the chain is good.
-            (
-                Verifier::Chain(_),
-                Err(rustls::Error::InvalidCertificate(
-                    CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-                )),
-            ) => Ok(ServerCertVerified::assertion()),
-            (_, verified) => verified,
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if !self.with_name => Ok(ServerCertVerified::assertion()),
+            verified => verified,
         }
     }
 
@@ -290,7 +274,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let Some(by) = self.webpki() else { return Ok(HandshakeSignatureValid::assertion()) };
+        let Some(by) = &self.chain else { return Ok(HandshakeSignatureValid::assertion()) };
         by.verify_tls12_signature(message, cert, dss)
     }
 
@@ -300,14 +284,14 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let Some(by) = self.webpki() else { return Ok(HandshakeSignatureValid::assertion()) };
+        let Some(by) = &self.chain else { return Ok(HandshakeSignatureValid::assertion()) };
         by.verify_tls13_signature(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        match self {
-            Verifier::Nothing(provider) => provider.signature_verification_algorithms.supported_schemes(),
-            Verifier::Chain(by) | Verifier::ChainAndName(by) => by.supported_verify_schemes(),
+        match &self.chain {
+            None => provider().signature_verification_algorithms.supported_schemes(),
+            Some(by) => by.supported_verify_schemes(),
         }
     }
 }

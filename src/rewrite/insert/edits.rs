@@ -10,11 +10,11 @@ use crate::sql::value::IdValue;
 
 impl Draft<'_> {
     fn edit(&mut self, start: u32, end: u32, params_before: u32, piece: Piece) {
-        self.edits.push(Edit { start, end, params_before, piece });
+        self.plan.edits.push(Edit { start, end, params_before, piece });
     }
 
     fn adds_column(&self, rows: &Rows<'_>) -> bool {
-        self.ids > 0 && rows.rows.first().is_some_and(|row| row.class == IdValue::Omitted)
+        self.plan.ids > 0 && rows.rows.first().is_some_and(|row| row.class == IdValue::Omitted)
     }
 
     /// The id goes last in the list, where it is not in it. Where the statement has no list, it
@@ -66,7 +66,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn write_rows(&mut self, rows: &Rows<'_>, text: &[u8]) {
-        self.edits.reserve(self.ids as usize + 1);
+        self.plan.edits.reserve(self.plan.ids as usize + 1);
         let mut nth = 0u32;
         let mut warned = std::mem::take(&mut self.warned).into_iter().peekable();
         for (at, row) in (0u32..).zip(rows.rows.iter()) {
@@ -87,11 +87,11 @@ impl Draft<'_> {
                 }
             }
         }
-        debug_assert!(self.edits.iter().all(|edit| edit.end as usize <= text.len()));
+        debug_assert!(self.plan.edits.iter().all(|edit| edit.end as usize <= text.len()));
     }
 
     fn write_id(&mut self, (at, row): (u32, &Row), shape: RowShape, nth: u32) {
-        let form = match self.style {
+        let form = match self.plan.style {
             Style::Wrapped | Style::OdkuOne if nth == 0 => IdForm::Wrapper,
             Style::Wrapped | Style::OdkuOne => IdForm::AfterWrapper,
             Style::Literal | Style::OdkuLiteral | Style::OdkuNative => IdForm::Literal,

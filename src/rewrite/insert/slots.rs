@@ -68,12 +68,12 @@ impl Draft<'_> {
             } else {
                 slot
             };
-            self.last = match (slot, row.class) {
+            self.plan.last = match (slot, row.class) {
                 (Slot::Clamped, _) => self.decide_clamped(at, integer),
                 (Slot::Generate, _) => self.generate(),
                 (Slot::Client, IdValue::Placeholder(index)) => {
                     let index = param(index)?;
-                    self.id_params.push(IdParam { index, row: at });
+                    self.plan.id_params.push(IdParam { index, row: at });
                     LastId::Bound(index)
                 }
                 (_, IdValue::Text) => LastId::Unknown,
@@ -85,7 +85,7 @@ impl Draft<'_> {
                 IdValue::Default | IdValue::Zero | IdValue::ConvertedZero | IdValue::MinusZero
             );
             if is_zero || slot == Slot::Clamped {
-                self.zero_meant = Some(self.meaning.zero_is_value);
+                self.plan.zero_meant = Some(self.meaning.zero_is_value);
             }
             self.kept |= matches!(slot, Slot::Keep | Slot::Zero);
         }
@@ -93,12 +93,12 @@ impl Draft<'_> {
     }
 
     fn generate(&mut self) -> LastId {
-        self.ids += 1;
+        self.plan.ids += 1;
         LastId::Generated
     }
 
     fn keep(&mut self, integer: i128) -> LastId {
-        self.explicit.push(integer);
+        self.plan.explicit.push(integer);
         LastId::Written(integer)
     }
 
@@ -110,7 +110,7 @@ impl Draft<'_> {
             self.kept = true;
             self.keep(integer.unwrap_or_default())
         } else if stays {
-            self.strict_meant = Some(self.meaning.strictness());
+            self.plan.strict_meant = Some(self.meaning.strictness());
             LastId::Unknown
         } else {
             self.warned.push(at);
@@ -125,7 +125,7 @@ impl Draft<'_> {
                 "the rule rejects values written for {column}; leave the column out or write NULL"
             ));
         }
-        let takes = self.ids > 0 || !self.id_params.is_empty();
+        let takes = self.plan.ids > 0 || !self.plan.id_params.is_empty();
         if takes && self.id.is_some_and(|id| id.data_type == "float") {
             return refused(format!(
                 "{column} is a FLOAT, which does not hold every integer; make it a BIGINT"

@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 
 use crate::rewrite::insert::{Context, Planning, refused, sources, unreadable};
-use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::stage::{self, Column, Filling, Kind, Stage, text};
-use crate::rewrite::plan::{InsertPlan, LastId, NewRows, Protocol, UpdatedIds};
+use crate::rewrite::plan::{InsertPlan, NewRows, Protocol};
 use crate::sql::dialect::{ServerKind, SqlMode};
 use crate::sql::insert::body::AssignsId;
 use crate::sql::insert::{Columns, Query};
@@ -67,11 +66,7 @@ pub(in crate::rewrite) fn plan(
         named: None,
     };
     check_readable(lexer, &stage)?;
-    let new_rows = match (&query.tail.odku, context.head.ignore) {
-        (Some(_), _) => NewRows::SomeUpdated,
-        (None, true) => NewRows::SomeIgnored,
-        (None, false) => NewRows::All,
-    };
+    let new_rows = context.new_rows(&query.tail);
     let insert = InsertPlan {
         sets_last_id: query.tail.odku.is_some_and(|odku| odku.calls_last_id),
         returning: query.tail.returning.is_some(),
@@ -116,28 +111,10 @@ pub(super) fn table_span(context: &Context<'_>) -> Span {
 /// What goes by way of this stage.
 pub(super) fn by_stage(context: &Context<'_>, stage: Stage, new_rows: NewRows) -> InsertPlan {
     InsertPlan {
-        statement: context.statement,
-        target: context.target.clone(),
-        ids: 0,
-        rows: 0,
-        explicit: Vec::new(),
-        last: LastId::Unknown,
-        updated_ids: UpdatedIds::Stay,
-        style: Style::Literal,
-        new_rows,
-        sets_last_id: false,
-        one_set_only: None,
-        first_variable: None,
-        is_named: false,
-        is_executed: false,
-        strict_meant: None,
         zero_meant: stage.brings_ids().then_some(stage.zero_is_value),
-        returning: false,
-        lists_none: false,
+        new_rows,
         stage: Some(Box::new(stage)),
-        edits: Vec::new(),
-        params: 0,
-        id_params: Vec::new(),
+        ..context.plan()
     }
 }
 

@@ -14,8 +14,8 @@ impl Draft<'_> {
     }
 
     pub(super) fn choose_style(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<()> {
-        self.style = Style::Literal;
-        if self.ids == 0 && self.id_params.is_empty() {
+        self.plan.style = Style::Literal;
+        if self.plan.ids == 0 && self.plan.id_params.is_empty() {
             return Ok(());
         }
         let returning = body.tail.returning.unwrap_or_default();
@@ -23,16 +23,16 @@ impl Draft<'_> {
         let mut all = body.traits;
         all.add(returning);
         all.add(odku.map(|odku| odku.traits).unwrap_or_default());
-        self.sets_last_id = all.sets_last_id || odku.is_some_and(|odku| odku.calls_last_id);
+        self.plan.sets_last_id = all.sets_last_id || odku.is_some_and(|odku| odku.calls_last_id);
         let packet_only =
             self.context.target.rule.insert_id == InsertId::Packet || self.meaning.column == Column::Text;
         let several = rows.rows.len() > 1;
         self.in_sets = if all.loud { InSets::Loud } else { InSets::AsOne };
         if let Some(odku) = odku {
             if odku.assigns_id == AssignsId::Otherwise {
-                self.updated_ids = UpdatedIds::Move;
+                self.plan.updated_ids = UpdatedIds::Move;
                 // What is bound to the id may all be the client's own.
-                if several && self.ids > 0 || body.traits.sets_last_id {
+                if several && self.plan.ids > 0 || body.traits.sets_last_id {
                     return refused(moves_ids(self.context.target.id_column()));
                 }
             }
@@ -53,19 +53,19 @@ impl Draft<'_> {
             || shows
             || self.context.head.ignore
             || odku.is_some()
-            || !self.id_params.is_empty()
+            || !self.plan.id_params.is_empty()
             || !self.warned.is_empty();
-        self.style = if literal { Style::Literal } else { Style::Wrapped };
+        self.plan.style = if literal { Style::Literal } else { Style::Wrapped };
         Ok(())
     }
 
     /// Why one execution must not have several sets of parameters, where that is so: a wrapper acts
     /// for each of them.
     pub(super) fn one_set_only(&self) -> Option<&'static str> {
-        let has_wrapper = matches!(self.style, Style::Wrapped | Style::OdkuOne | Style::OdkuLiteral);
+        let has_wrapper = matches!(self.plan.style, Style::Wrapped | Style::OdkuOne | Style::OdkuLiteral);
         match self.in_sets {
             // The first row of another set is none of the statement's first.
-            _ if self.strict_meant.is_some() => {
+            _ if self.plan.strict_meant.is_some() => {
                 Some("it has a value for the id that is no number, or out of range")
             }
             InSets::Loud if has_wrapper => Some("a function or a subquery in it may read LAST_INSERT_ID()"),
@@ -80,7 +80,7 @@ impl Draft<'_> {
             if returning.is_some() && odku.assigns_id == AssignsId::Otherwise {
                 return self.refuse_assigned_returning();
             }
-            self.style = Style::OdkuNative;
+            self.plan.style = Style::OdkuNative;
             return Ok(());
         }
         if self.context.only_literals {
@@ -93,7 +93,7 @@ impl Draft<'_> {
             );
         }
         if self.context.cannot_update && !odku.calls_last_id {
-            self.style = Style::Literal;
+            self.plan.style = Style::Literal;
             return Ok(());
         }
         // The client's own call tells the updated row as ours would.
@@ -111,10 +111,10 @@ impl Draft<'_> {
         }
         let wraps = odku.assigns_id != AssignsId::Otherwise
             && !self.context.head.ignore
-            && self.id_params.is_empty()
+            && self.plan.id_params.is_empty()
             && self.warned.is_empty()
             && !(shows.loud || shows.reads_last_id || shows.sets_last_id);
-        self.style = if wraps { Style::OdkuOne } else { Style::OdkuLiteral };
+        self.plan.style = if wraps { Style::OdkuOne } else { Style::OdkuLiteral };
         Ok(())
     }
 

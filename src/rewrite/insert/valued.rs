@@ -3,8 +3,8 @@
 
 use crate::rewrite::insert::staged::{by_stage, check_readable, names, stage_columns, table_span, tail};
 use crate::rewrite::insert::{Context, Planning, refused, unreadable};
+use crate::rewrite::plan::InsertPlan;
 use crate::rewrite::plan::stage::{self, Filling, Kind, Stage, text};
-use crate::rewrite::plan::{InsertPlan, NewRows};
 use crate::sql::dialect::SqlMode;
 use crate::sql::insert::body::AssignsId;
 use crate::sql::insert::{Body, Columns, Form, Source};
@@ -83,11 +83,7 @@ pub(super) fn plan(
         named: None,
     };
     check_readable(lexer, &stage)?;
-    let new_rows = match (&body.tail.odku, context.head.ignore) {
-        (Some(_), _) => NewRows::SomeUpdated,
-        (None, true) => NewRows::SomeIgnored,
-        (None, false) => NewRows::All,
-    };
+    let new_rows = context.new_rows(&body.tail);
     Ok(InsertPlan {
         returning: body.tail.returning.is_some(),
         params: body.params,

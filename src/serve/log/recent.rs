@@ -11,6 +11,7 @@ use tracing_subscriber::layer::Context;
 
 use super::json::Fields;
 use crate::admin::EventRow;
+use crate::admin::status::seconds_since_1970;
 
 /// As many as a screen has.
 const ROWS_MAX: usize = 50;
@@ -38,7 +39,7 @@ impl<S: Subscriber> Layer<S> for Recent {
         if rows.len() >= ROWS_MAX {
             rows.pop_front();
         }
-        rows.push_back(EventRow { at: SystemTime::now(), level, text });
+        rows.push_back(EventRow { at: seconds_since_1970(SystemTime::now()), level, text });
     }
 }
 

@@ -57,20 +57,20 @@ impl Inner {
             }
             let known = i64::try_from(witness.revision).unwrap_or(i64::MAX);
             let mut compares = vec![
-                Compare::version(self.path(&Key::suspect()), CompareOp::Equal, 0),
-                Compare::mod_revision(self.path(&own), CompareOp::Equal, known),
+                Compare::version(self.keys.path(&Key::suspect()), CompareOp::Equal, 0),
+                Compare::mod_revision(self.keys.path(&own), CompareOp::Equal, known),
             ];
-            let mut puts = vec![TxnOp::put(self.path(&own), encode(&witness.next()), None)];
+            let mut puts = vec![TxnOp::put(self.keys.path(&own), encode(&witness.next()), None)];
             let mut gets = self.gets_beside();
             for (key, stands, value) in records {
-                compares.push(Compare::mod_revision(self.path(key), CompareOp::Equal, *stands));
-                puts.push(TxnOp::put(self.path(key), *value, None));
+                compares.push(Compare::mod_revision(self.keys.path(key), CompareOp::Equal, *stands));
+                puts.push(TxnOp::put(self.keys.path(key), *value, None));
             }
-            gets.extend(records.last().map(|(key, ..)| TxnOp::get(self.path(key), None)));
+            gets.extend(records.last().map(|(key, ..)| TxnOp::get(self.keys.path(key), None)));
             let seen = self.seen();
             let txn = Txn::new().when(compares).and_then(puts).or_else(gets);
             let answer =
-                self.keys.members.tell(txn).await.map_err(|refusal| self.error(Some(key), refusal))?;
+                self.keys.members.tell(txn).await.map_err(|refusal| self.keys.error(Some(key), refusal))?;
             // A write that was done in a store that lost others' counts for nothing.
             if self.fallen(seen, revision_in(answer.header())).is_some() {
                 return Err(self.judge_anew(&mut witness).await);
@@ -90,7 +90,7 @@ impl Inner {
                 Verdict::Foreign | Verdict::Lost(_) => return Err(self.taken(beside.holder)),
             }
         }
-        Err(self.silent("this proxy's witness moves"))
+        Err(self.keys.silent("this proxy's witness moves"))
     }
 
     /// The witness written again, by this process: from here on a copy from before is told from the store.
@@ -108,7 +108,7 @@ impl Inner {
             async move { client.txn(txn).await }
         };
         let seen = self.seen();
-        let answer = self.keys.members.ask(read).await.map_err(|refusal| self.error(None, refusal))?;
+        let answer = self.keys.members.ask(read).await.map_err(|refusal| self.keys.error(None, refusal))?;
         let (mut beside, revision) = (self.beside(found(&answer))?, revision_in(answer.header()));
         // An operator's raise settles a lower revision too.
         if beside.witness.as_ref().is_some_and(|(_, witness)| witness.raised > self.era()) {
@@ -189,7 +189,7 @@ impl Inner {
             Err(error) => Err(error),
         };
         match judged {
-            Ok(_) => self.silent("an operator has settled it meanwhile"),
+            Ok(_) => self.keys.silent("an operator has settled it meanwhile"),
             Err(error) => error,
         }
     }
@@ -215,7 +215,7 @@ impl Inner {
             unknown: Map::new(),
         };
         let error = self.halt(reason);
-        let suspect = self.path(&Key::suspect());
+        let suspect = self.keys.path(&Key::suspect());
         let txn = Txn::new()
             .when([Compare::version(suspect.clone(), CompareOp::Equal, 0)])
             .and_then([TxnOp::put(suspect, encode(&record), None)]);
@@ -270,7 +270,7 @@ impl Inner {
 
     fn gets_beside(&self) -> Vec<TxnOp> {
         let keys = [Key::witness(&self.name), Key::suspect(), Key::proxy(&self.name)];
-        keys.iter().map(|key| TxnOp::get(self.path(key), None)).collect()
+        keys.iter().map(|key| TxnOp::get(self.keys.path(key), None)).collect()
     }
 
     /// Reads the answers to [`Self::gets_beside`].

@@ -60,7 +60,8 @@ impl Inner {
     /// Our name on a fresh lease, where it stands at this revision (0: nowhere). `false`: not so, or not known.
     pub(super) async fn put_name(&self, stands: u64) -> Result<bool> {
         let grant = |client: Client| async move { client.lease_client().grant(LEASE_SECONDS, None).await };
-        let lease = self.keys.members.ask(grant).await.map_err(|refusal| self.error(None, refusal))?.id();
+        let lease =
+            self.keys.members.ask(grant).await.map_err(|refusal| self.keys.error(None, refusal))?.id();
         self.lease.store(lease, Ordering::Release);
         let record = ProxyRecord {
             v: FORMAT,
@@ -70,7 +71,7 @@ impl Inner {
             run: self.run.clone(),
             unknown: Map::new(),
         };
-        let path = self.path(&Key::proxy(&self.name));
+        let path = self.keys.path(&Key::proxy(&self.name));
         let stands = i64::try_from(stands).unwrap_or(i64::MAX);
         let txn = Txn::new()
             .when([Compare::mod_revision(path.clone(), CompareOp::Equal, stands)])
@@ -78,7 +79,7 @@ impl Inner {
         match self.keys.members.tell(txn).await {
             Ok(answer) => Ok(answer.succeeded()),
             Err(Refusal::Unknown(_)) => Ok(false),
-            Err(refusal) => Err(self.error(None, refusal)),
+            Err(refusal) => Err(self.keys.error(None, refusal)),
         }
     }
 
@@ -97,7 +98,7 @@ impl Inner {
                 Err(error) => Err(error),
             }
         };
-        self.keys.members.ask(keep).await.map_err(|refusal| self.error(None, refusal))
+        self.keys.members.ask(keep).await.map_err(|refusal| self.keys.error(None, refusal))
     }
 
     /// The name is free at once, not only when the lease runs out.

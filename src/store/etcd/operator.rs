@@ -30,16 +30,15 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 pub struct EtcdOperator(Keys);
 
-/// Until when a call that was surely not done is made again.
-struct Deadline(Instant);
-
-impl Deadline {
-    fn begin() -> Self {
-        Deadline(Instant::now() + TIMEOUT)
-    }
-
-    fn is_over<T>(&self, answered: &Result<T>) -> bool {
-        !matches!(answered, Err(StoreError::Unavailable { .. })) || Instant::now() > self.0
+/// Makes a call again while it was surely not done.
+async fn insist<T, F: Future<Output = Result<T>>>(call: impl Fn() -> F) -> Result<T> {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        let answered = call().await;
+        if !matches!(answered, Err(StoreError::Unavailable { .. })) || Instant::now() > deadline {
+            return answered;
+        }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -108,14 +107,7 @@ impl EtcdOperator {
     }
 
     async fn get(&self, from: Vec<u8>, options: GetOptions) -> Result<GetResponse> {
-        let deadline = Deadline::begin();
-        loop {
-            let answered = self.0.get(from.clone(), options.clone()).await;
-            if deadline.is_over(&answered) {
-                return answered;
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        insist(|| self.0.get(from.clone(), options.clone())).await
     }
 
     async fn count_up(&self, key: &Key, raised: u64) -> Result<()> {
@@ -155,13 +147,6 @@ impl Store for EtcdOperator {
     }
 
     async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
-        let deadline = Deadline::begin();
-        loop {
-            let answered = self.0.write(key, stands_at(expected), value).await;
-            if deadline.is_over(&answered) {
-                return answered;
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        insist(|| self.0.write(key, stands_at(expected), value)).await
     }
 }

@@ -4,58 +4,38 @@
 use crate::admin::console::answer::Value;
 use crate::admin::console::{PACKET_BYTES_MAX, SERVER_VERSION};
 
-/// All as text, as `SHOW VARIABLES` has them.
-const VARIABLES: [(&str, &str); 50] = [
-    ("auto_increment_increment", "1"),
-    ("auto_increment_offset", "1"),
-    ("autocommit", "1"),
-    ("character_set_client", "utf8mb4"),
-    ("character_set_connection", "utf8mb4"),
-    ("character_set_database", "utf8mb4"),
-    ("character_set_results", "utf8mb4"),
-    ("character_set_server", "utf8mb4"),
-    ("character_set_system", "utf8mb3"),
-    ("collation_connection", "utf8mb4_general_ci"),
-    ("collation_database", "utf8mb4_general_ci"),
-    ("collation_server", "utf8mb4_general_ci"),
-    ("default_authentication_plugin", "caching_sha2_password"),
-    ("default_storage_engine", ""),
-    ("event_scheduler", "OFF"),
-    ("have_openssl", "YES"),
-    ("have_ssl", "YES"),
-    ("have_query_cache", "NO"),
-    ("hostname", ""),
-    ("identity", "0"),
-    ("init_connect", ""),
-    ("interactive_timeout", "28800"),
-    ("last_insert_id", "0"),
-    ("license", "MIT OR Apache-2.0"),
-    ("log_bin", "0"),
-    ("lower_case_table_names", "0"),
-    ("max_execution_time", "0"),
-    ("net_buffer_length", "16384"),
-    ("net_read_timeout", "60"),
-    ("net_write_timeout", "60"),
-    ("offline_mode", "0"),
-    ("performance_schema", "0"),
-    ("protocol_version", "10"),
-    ("query_cache_size", "0"),
-    ("query_cache_type", "OFF"),
-    ("read_only", "0"),
-    ("session_track_schema", "0"),
-    ("socket", ""),
-    ("sql_mode", "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION"),
-    ("sql_safe_updates", "0"),
-    ("sql_select_limit", "18446744073709551615"),
-    ("super_read_only", "0"),
-    ("system_time_zone", "UTC"),
-    ("time_zone", "SYSTEM"),
-    ("transaction_isolation", "REPEATABLE-READ"),
-    ("transaction_read_only", "0"),
-    ("tx_isolation", "REPEATABLE-READ"),
-    ("tx_read_only", "0"),
-    ("version_comment", "Rowstamp console"),
-    ("wait_timeout", "28800"),
+/// A value, as the text that `SHOW VARIABLES` has, and those that have it.
+const VARIABLES: [(&str, &str); 21] = [
+    ("1", "auto_increment_increment auto_increment_offset autocommit"),
+    (
+        "utf8mb4",
+        "character_set_client character_set_connection character_set_database character_set_results \
+         character_set_server",
+    ),
+    ("utf8mb3", "character_set_system"),
+    ("utf8mb4_general_ci", "collation_connection collation_database collation_server"),
+    ("caching_sha2_password", "default_authentication_plugin"),
+    ("", "default_storage_engine hostname init_connect socket"),
+    ("OFF", "event_scheduler query_cache_type"),
+    ("YES", "have_openssl have_ssl"),
+    ("NO", "have_query_cache"),
+    (
+        "0",
+        "identity last_insert_id log_bin lower_case_table_names max_execution_time offline_mode \
+         performance_schema query_cache_size read_only session_track_schema sql_safe_updates super_read_only \
+         transaction_read_only tx_read_only",
+    ),
+    ("28800", "interactive_timeout wait_timeout"),
+    ("MIT OR Apache-2.0", "license"),
+    ("16384", "net_buffer_length"),
+    ("60", "net_read_timeout net_write_timeout"),
+    ("10", "protocol_version"),
+    ("STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION", "sql_mode"),
+    ("18446744073709551615", "sql_select_limit"),
+    ("UTC", "system_time_zone"),
+    ("SYSTEM", "time_zone"),
+    ("REPEATABLE-READ", "transaction_isolation tx_isolation"),
+    ("Rowstamp console", "version_comment"),
 ];
 
 /// In the order of their names.
@@ -66,7 +46,11 @@ pub(crate) fn all() -> Vec<(&'static str, String)> {
         ("version_compile_machine", std::env::consts::ARCH.to_owned()),
         ("version_compile_os", "Linux".to_owned()),
     ];
-    let mut all: Vec<_> = VARIABLES.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    let of_value = |(value, names): &(&str, &'static str)| {
+        let value = (*value).to_owned();
+        names.split(' ').map(move |name| (name, value.clone()))
+    };
+    let mut all: Vec<_> = VARIABLES.iter().flat_map(of_value).collect();
     all.extend(of_ours);
     all.sort_unstable();
     all
