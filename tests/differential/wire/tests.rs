@@ -10,7 +10,7 @@ const RULES: Rules = Rules { columns: &["id"], first_id: 1000 };
 const KNOWN: Known<'_> = Known { columns: RULES.columns, told: &[] };
 
 const STATE: &[u8] =
-    b"\x03SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@session_track_state_change),HEX(@@session_track_schema),HEX(@@session_track_system_variables),HEX(@@insert_id),HEX(CONVERT(DATABASE() USING utf8mb4))";
+    b"\x03SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@collation_connection),HEX(IFNULL(@@character_set_results,'')),HEX(@@session_track_state_change),HEX(@@session_track_schema),HEX(IFNULL(@@session_track_system_variables,'')),HEX(@@insert_id),HEX(CONVERT(IFNULL(DATABASE(),'') USING utf8mb4)) LIMIT 1";
 const INSERT: &[u8] = b"\x03INSERT INTO t (a, b) VALUES ('it''s', NULL), (2, 'y')";
 const WITH_IDS: &[u8] =
     b"\x03INSERT INTO t (a, b,`id`) VALUES ('it''s', NULL,LAST_INSERT_ID(1000)), (2, 'y',1001)";
@@ -65,8 +65,8 @@ fn complaints(session: &Session) -> Vec<String> {
 
 fn log(packets: &Packets) -> Log {
     let chunk = |(direction, nr, payload): &(Direction, u8, Vec<u8>)| {
-        let length = u8::try_from(payload.len()).expect("short");
-        (*direction, [&[length, 0, 0, *nr], &**payload].concat())
+        let [low, high] = u16::try_from(payload.len()).expect("short").to_le_bytes();
+        (*direction, [&[low, high, 0, *nr], &**payload].concat())
     };
     packets.iter().map(chunk).collect()
 }
@@ -105,7 +105,7 @@ fn changed_commands_are_noticed() {
     notices("VALUES (\\'it\\'\\'s\\'", |s| swap(&mut s.server, b"'it''s'", b"'it''S'"));
     notices("INSERT INTO t (a, b) VALUES", |s| swap(&mut s.server, b"(2, 'y'", b"(3, 'y'"));
     notices("INSERT INTO t (a, b) VALUES", |s| swap(&mut s.server, b"(2, 'y'", b"(2,'y'"));
-    notices("which is no id", |s| swap(&mut s.server, b"NULL", b"1"));
+    notices("which is no id", |s| swap(&mut s.server, b", NULL", b", 1"));
     notices("which is no id", |s| swap(&mut s.server, b"1001", b"999"));
     notices("which was taken before", |s| swap(&mut s.server, b"1001", b"1000"));
     notices("which was taken before", |s| swap(&mut s.server, b"LAST_INSERT_ID(1000)", b"1001"));
