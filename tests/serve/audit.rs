@@ -96,12 +96,14 @@ fn a_string_that_was_prepared_is_no_name_in_another_sql_mode() {
             client.run("INSERT INTO u VALUES(1, 2)");
             client.run("SET sql_mode = 'ANSI_QUOTES'");
             // MySQL reads a text again where a parameter is of another type than it took it for: then that is a name to it too (1054).
-            let code = code_of(&client.execute(&insert, &[Param::Int(5)]).unwrap());
-            assert!(code == 0 || code == 1054 && rig.kind == Kind::MySql9, "{}: {code}", rig.name());
-            assert_eq!(code_of(&client.execute(&select, &[Param::Int(5)]).unwrap()), 1235, "{}", rig.name());
+            let codes = [&insert, &select].map(|prepared| {
+                let code = code_of(&client.execute(prepared, &[Param::Int(5)]).unwrap());
+                assert!(code == 0 || code == 1054 && rig.kind == Kind::MySql9, "{}: {code}", rig.name());
+                code
+            });
             client.run("SET sql_mode = DEFAULT");
             assert_eq!(code_of(&client.execute(&select, &[Param::Int(5)]).unwrap()), 0, "{}", rig.name());
-            let found = lines(rig, "audit.log", 4);
+            let found = lines(rig, "audit.log", 4 + usize::from(codes[1] == 0));
             assert_eq!(found[0]["statement"], "INSERT INTO w(s, a) VALUES (...)", "{}", rig.name());
             assert_eq!(found[2]["statement"], "INSERT INTO w(s, a) SELECT ?, a FROM u WHERE a < ?");
         },
