@@ -2,7 +2,7 @@
 
 use crate::rig::{code, code_of, each, rows};
 use crate::support::Kind;
-use crate::support::raw::{CLIENT_DEPRECATE_EOF, Client, Outcome, Param, Prepared};
+use crate::support::raw::{CLIENT_DEPRECATE_EOF, CLIENT_MULTI_STATEMENTS, Client, Outcome, Param, Prepared};
 
 const BIGINT: [u8; 2] = [8, 0];
 const BLOB: [u8; 2] = [0xFC, 0];
@@ -254,19 +254,56 @@ fn other_settings_than_it_was_prepared_under() {
     });
 }
 
+/// The schema's name is written otherwise in either character set; what the server says of a text is kept; a database that is gone
+/// ends no session.
+#[test]
+fn other_settings_leave_nothing_behind() {
+    let tables = "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, a INT); CREATE TABLE w (x INT); CREATE DATABASE prepared_gone;";
+    each("prepared_d\u{e9}j\u{e0}", tables, |rig| {
+        let mut client = rig.client();
+        let values = client.prepare("INSERT INTO t(a) SELECT ?").unwrap().unwrap();
+        let column = client.prepare("INSERT INTO t(a) SELECT x FROM w").unwrap().unwrap();
+        for charset in ["latin1", "utf8mb4", "latin1"] {
+            client.run(format!("SET NAMES {charset}"));
+            for _ in 0..2 {
+                let code = code_of(&client.execute(&values, &[Param::Int(1)]).unwrap());
+                assert_eq!(code, 0, "{} {charset}", rig.name());
+                client.run("DO 0");
+            }
+        }
+        rig.direct().run("ALTER TABLE w RENAME COLUMN x TO y");
+        assert_eq!(code_of(&client.execute(&column, &[]).unwrap()), 1054, "{}", rig.name());
+        assert!(rows(&mut client, "SHOW WARNINGS").starts_with("Error,1054,"), "{}", rig.name());
+        client.run("USE prepared_gone");
+        assert_eq!(code_of(&client.execute(&values, &[Param::Int(2)]).unwrap()), 0, "{}", rig.name());
+        rig.direct().run("DROP DATABASE prepared_gone");
+        assert_eq!(code_of(&client.execute(&values, &[Param::Int(3)]).unwrap()), 1235, "{}", rig.name());
+        let kept = rows(&mut rig.direct(), "SELECT a FROM t ORDER BY id");
+        assert_eq!(kept, "1 1 1 1 1 1 2", "{}", rig.name());
+        assert_eq!(rows(&mut client, "SELECT 1"), "1", "{}", rig.name());
+    });
+}
+
 /// By SQL's PREPARE it is refused where a literal would mean something else.
 #[test]
 fn another_collation_than_it_was_given_a_name_in() {
     let tables = "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, a INT);";
     each("named_settings", tables, |rig| {
-        let mut client = rig.client();
+        let mut client = rig.client_with(CLIENT_MULTI_STATEMENTS);
         client.run("SET NAMES utf8mb4 COLLATE utf8mb4_general_ci");
         client.run("PREPARE s FROM 'INSERT INTO t(a) SELECT ''a'' = ''A'''");
         for (collation, expect) in [("bin", 1235), ("general_ci", 0), ("bin", 1235), ("general_ci", 0)] {
             client.run(format!("SET collation_connection=utf8mb4_{collation}"));
             assert_eq!(code(&mut client, "EXECUTE s"), expect, "{} {collation}", rig.name());
         }
-        assert_eq!(rows(&mut client, "SELECT a FROM t"), "1 1", "{}", rig.name());
+        client.run("SET NAMES latin1");
+        assert_eq!(
+            code(&mut client, "SET NAMES utf8mb4 COLLATE utf8mb4_general_ci; EXECUTE s"),
+            0,
+            "{}",
+            rig.name()
+        );
+        assert_eq!(rows(&mut client, "SELECT a FROM t"), "1 1 1", "{}", rig.name());
     });
 }
 

@@ -95,6 +95,8 @@ impl From<Refusal> for Unsent {
 /// A statement that cannot be read, as it is shown to the server.
 pub(in crate::proxy) struct Shown {
     pub(in crate::proxy) text: Vec<u8>,
+    /// It is a text within a statement.
+    pub(in crate::proxy) is_inner: bool,
     /// The answer where the server finds nothing wrong with it.
     pub(in crate::proxy) refusal: Refusal,
 }
@@ -103,8 +105,9 @@ impl Shown {
     /// `text`: the packet's.
     pub(in crate::proxy) fn new(unreadable: Unreadable, text: &[u8]) -> Self {
         let Unreadable { statement, inner, refusal } = unreadable;
+        let is_inner = inner.is_some();
         let text = inner.unwrap_or_else(|| text.get(statement).unwrap_or(text).to_vec());
-        Shown { text, refusal: refusal.into() }
+        Shown { text, is_inner, refusal: refusal.into() }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use crate::mysql::ok::Tracking;
 
-/// What a text means depends on these.
+/// What a text means depends on these; and results, which SET NAMES changes with them.
 const SETTINGS: [&str; 5] = [
     "sql_mode",
     "character_set_client",

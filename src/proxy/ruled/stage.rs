@@ -149,6 +149,10 @@ impl Session {
                     self.relay.close(id);
                     answered
                 }
+                // What it is warned of is known.
+                Err(error) if task.around().is_some() => {
+                    return Err(Stop::Failed(with_table_name(&error.payload, &insert.target)));
+                }
                 Err(error) => Err(error),
             },
         };

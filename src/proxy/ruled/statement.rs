@@ -144,9 +144,10 @@ impl Session {
     /// A statement that our scanner cannot read: the server says what is wrong with it, or it is
     /// refused.
     pub(in crate::proxy) async fn show(&mut self, arrived: Arrived, shown: Shown) -> Going<Progress> {
+        let is_to_be = shown.is_inner || arrived.command != Command::Query;
         Ok(match self.ask(Question::Prepare(&shown.text)).await? {
             // EXECUTE, say, cannot be prepared, which tells nothing of it.
-            Err(error) if error.code == CANNOT_BE_PREPARED && arrived.command == Command::Query => {
+            Err(error) if error.code == CANNOT_BE_PREPARED && !is_to_be => {
                 self.refuse(arrived, &shown.refusal)
             }
             Err(error) => self.fail(arrived, &error.payload),

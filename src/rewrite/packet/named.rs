@@ -71,6 +71,8 @@ impl Walk<'_> {
         using: &Using,
         place: Place,
     ) -> Result<(), Halt> {
+        // What stands before it in its packet may set these.
+        self.named_alone(lexer)?;
         let modes = |mode: SqlMode| mode.without(SqlMode::NO_AUTO_VALUE_ON_ZERO);
         let is_as_then = statement.dialect.charset == self.dialect.charset
             && modes(statement.dialect.sql_mode) == modes(self.dialect.sql_mode)
@@ -79,8 +81,8 @@ impl Walk<'_> {
             && statement.collation == self.collation()?;
         if !is_as_then {
             return refused(
-                "the default database, sql_mode or character set has changed since the INSERT ... SELECT was prepared; PREPARE \
-                 it again",
+                "the default database, sql_mode, character set or collation has changed since the INSERT ... SELECT was prepared; \
+                 PREPARE it again",
             );
         }
         match using.args.len().checked_sub(insert.params as usize) {

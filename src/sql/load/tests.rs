@@ -154,48 +154,25 @@ fn what_one_server_takes() {
 
 #[test]
 fn formats() {
-    for format in [
-        "character set utf8mb4",
-        "char set 'latin1'",
-        "charset binary",
-        "rows identified by '<r>' ignore 3 lines",
-        "rows identified by 0x41",
-        "fields terminated by ','",
-        "columns escaped by '' optionally enclosed by '\"' terminated by x'2c' enclosed by b'1'",
-        "fields terminated by ',' terminated by ';'",
-        "lines terminated by '\\n' starting by 'x' starting by ''",
-        "ignore 1 lines",
-        "ignore 0 rows",
-        "charset utf8 rows identified by '<a>' columns terminated by ',' lines terminated by ';' ignore 1 lines",
-    ] {
+    let taken = "character set utf8mb4 | char set 'latin1' | charset binary | rows identified by '<r>' ignore 3 lines | \
+        rows identified by 0x41 | fields terminated by ',' | \
+        columns escaped by '' optionally enclosed by '\"' terminated by x'2c' enclosed by b'1' | \
+        fields terminated by ',' terminated by ';' | lines terminated by '\\n' starting by 'x' starting by '' | \
+        ignore 1 lines | ignore 0 rows | \
+        charset utf8 rows identified by '<a>' columns terminated by ',' lines terminated by ';' ignore 1 lines";
+    for format in taken.split(" | ") {
         let text = format!("data infile 'x' into table t {format} (a)");
         let expect = format!("data infile 'x' into table s {format} (a)");
         check(&[(&text, &expect, "(a)")]);
     }
-    for format in [
-        "character utf8mb4",
-        "character set = utf8mb4",
-        "character set 1",
-        "character set n'utf8'",
-        "rows identified by n'<r>'",
-        "rows identified '<r>'",
-        "rows identified by '<r>' character set utf8mb4",
-        "fields",
-        "fields terminated by ',', enclosed by ';'",
-        "fields terminated by n','",
-        "fields terminated by @v",
-        "fields terminated by ',' ','",
-        "fields optionally terminated by ','",
-        "fields starting by ','",
-        "lines",
-        "lines enclosed by ','",
-        "lines terminated by ';' fields terminated by ','",
-        "ignore 1 row",
-        "ignore -1 rows",
-        "ignore lines",
-        "ignore 1 lines lines terminated by ';'",
-        "ignore 1 lines character set utf8mb4",
-    ] {
+    let not_taken = "character utf8mb4 | character set = utf8mb4 | character set 1 | character set n'utf8' | \
+        rows identified by n'<r>' | rows identified '<r>' | rows identified by '<r>' character set utf8mb4 | \
+        fields | fields terminated by ',', enclosed by ';' | fields terminated by n',' | \
+        fields terminated by @v | fields terminated by ',' ',' | fields optionally terminated by ',' | \
+        fields starting by ',' | lines | lines enclosed by ',' | \
+        lines terminated by ';' fields terminated by ',' | ignore 1 row | ignore -1 rows | ignore lines | \
+        ignore 1 lines lines terminated by ';' | ignore 1 lines character set utf8mb4";
+    for format in not_taken.split(" | ") {
         check_none(&format!("data infile 'x' into table t {format} (a)"));
     }
 }

@@ -1,10 +1,10 @@
-//! A prepared statement means what it meant when the client prepared it. So our texts of it are prepared
-//! under the default database, sql_mode and character set of then, and run under those of now.
+//! A prepared statement means what it meant when the client prepared it. So what fills the stage and
+//! what stores its rows is prepared under the default database, sql_mode, character set and collation of
+//! then, and run under those of now. All else that is asked of it, names in it, runs under those of then.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 
-use super::Job;
+use super::{Job, lost};
 use crate::mysql::error::Refusal;
 use crate::proxy::known::answered::Answered;
 use crate::proxy::known::session_state::State;
@@ -12,6 +12,7 @@ use crate::proxy::known::statements::Kept;
 use crate::proxy::ruled::progress::{Around, Task};
 use crate::proxy::ruled::verdict::{refused, state_unknown};
 use crate::proxy::session::{Over, Question, Session, SessionError, Stop};
+use crate::rewrite::plan::stage::STAGE;
 use crate::sql::name::quoted;
 
 impl Around {
@@ -19,34 +20,36 @@ impl Around {
     pub(super) fn new(kept: &Kept, now: &State) -> Result<Option<Around>, Refusal> {
         let source = &kept.source;
         let is = now.settings.as_deref().ok_or_else(state_unknown)?;
-        // A rule came after it was prepared, where they are not known.
+        // A rule came after it was prepared: they are not known, and the collation is taken to be the same.
         let then = source.settings.as_deref().or(source.reads_as_in(now).then_some(is));
         let then = then.ok_or_else(has_changed)?;
+        let insert = &kept.prepared.as_ref().ok_or_else(lost)?.insert;
+        let written = |text: String| now.dialect.charset.written(&text).map(Cow::into_owned);
         let (mut before, mut after) = (Vec::new(), Vec::new());
         if source.database != now.database {
-            let go_to = |name: &Option<String>| {
-                let text = format!("USE {}", quoted(name.as_ref().ok_or_else(has_changed)?));
-                now.dialect.charset.written(&text).map(Cow::into_owned).ok_or_else(has_changed)
+            let (Some(there), Some(here)) = (&source.database, &now.database) else {
+                return Err(has_changed());
             };
-            before.push(go_to(&source.database)?);
-            after.push(go_to(&now.database)?);
+            before.push(written(format!("USE {}", quoted(there))).ok_or_else(has_changed)?);
+            after.push(written(format!("USE {}", quoted(here))).ok_or_else(has_changed)?);
         }
         before.extend(then.in_place_of(is, &is.results).map(Into::into));
         // In the character set that the names of databases are in.
         after.splice(..0, is.in_place_of(then, &is.results).map(Into::into));
         let is_as_then = before.is_empty();
         // The file is read while it runs, as the session is then.
-        let stage = kept.prepared.as_ref().and_then(|prepared| prepared.insert.stage.as_ref());
-        if !is_as_then && stage.is_some_and(|stage| stage.is_load()) {
+        if !is_as_then && insert.stage.as_ref().is_some_and(|stage| stage.is_load()) {
             return Err(has_changed());
         }
-        Ok((!is_as_then).then_some(Around { before, after }))
+        let drop = format!("DROP TEMPORARY TABLE {}.{STAGE}", quoted(insert.target.named().0));
+        let drop = written(drop).ok_or_else(has_changed)?;
+        Ok((!is_as_then).then_some(Around { before, after, drop }))
     }
 }
 
 fn has_changed() -> Refusal {
     refused(
-        "the default database, sql_mode or character set has changed since it was prepared; prepare it again",
+        "the default database, sql_mode, character set or collation has changed since it was prepared; prepare it again",
     )
 }
 
@@ -80,24 +83,31 @@ impl Session {
         first: &[Question<'_>],
         questions: &[Question<'_>],
     ) -> Result<Vec<Answered>, Stop> {
-        let Some(Around { before, after }) = job.task.around() else {
+        let Some(Around { before, after, .. }) = job.task.around() else {
             return Ok(self.ask_all(&[first, questions].concat()).await?);
         };
+        // Nothing is moved that cannot be moved back: the database may be gone.
+        let back = after.last().filter(|sql| sql.starts_with(b"USE "));
+        if let Some(back) = back
+            && self.ask(Question::Query(back)).await?.is_err()
+        {
+            return Err(has_changed().into());
+        }
         let before: Vec<_> = first.iter().copied().chain(queries(before)).collect();
         let mut answers = self.ask_all(&before).await?;
-        let unset = answers.split_off(first.len()).into_iter().find_map(Result::err);
-        // None of them, where they would mean something else.
-        let questions = if unset.is_some() { &[] } else { questions };
-        let after: Vec<_> = questions.iter().copied().chain(queries(after)).collect();
-        let mut asked: VecDeque<_> = self.ask_all(&after).await?.into();
-        answers.extend(asked.drain(..questions.len()));
-        if let Some(Err(error)) = asked.into_iter().find(Result::is_err) {
+        let is_then = answers.split_off(first.len()).iter().all(Result::is_ok);
+        if is_then {
+            answers.extend(self.ask_all(questions).await?);
+            if answers.iter().skip(first.len()).any(Result::is_err) {
+                // What is asked next takes them away.
+                self.relay.session.warned = self.warned(&job.insert.target).await?.map(Box::new);
+            }
+        }
+        let after: Vec<_> = queries(after).collect();
+        if let Some(Err(error)) = self.ask_all(&after).await?.into_iter().find(Result::is_err) {
             let why = format!("the server does not take back its session's settings: {}", error.text);
             return Err(Over::from(Err(SessionError::Violation(why))).into());
         }
-        match unset {
-            Some(error) => Err(Stop::Failed(error.payload)),
-            None => Ok(answers),
-        }
+        if is_then { Ok(answers) } else { Err(has_changed().into()) }
     }
 }

@@ -43,14 +43,15 @@ impl Session {
         let mut answers = answers.into_iter().skip(usize::from(left.is_some()));
         let (facts, made, judged) = (answers.next(), answers.next(), answers.next());
         let mut made = made.ok_or_else(lost)?;
-        self.relay.session.stage = made.is_ok().then(|| stage.drop());
+        let drop = || task.around().map_or_else(|| stage.drop(), |around| around.drop.clone());
+        self.relay.session.stage = made.is_ok().then(drop);
         if let Some(Err(error)) = judged {
             return Err(Stop::Failed(error.payload));
         }
         let facts = Facts { unwarned, ..facts_of(facts.ok_or_else(lost)?)? };
         if made.is_err() {
             made = self.make_otherwise(made, job, nulls, create).await?;
-            self.relay.session.stage = made.is_ok().then(|| stage.drop());
+            self.relay.session.stage = made.is_ok().then(drop);
         }
         if let Err(error) = made {
             // As LOAD says it itself.
