@@ -270,7 +270,10 @@ impl<'a> Replay<'a> {
             Planned::Needs(Need::Table(name) | Need::Temporary(name)) => {
                 Said::new(Outcome::ServerFirst, &format!("the server is asked about {name}"))
             }
-            Planned::Needs(Need::Value { .. } | Need::Settings) | Planned::Fails(_) => {
+            Planned::Needs(Need::Settings) => {
+                Said::new(Outcome::ServerFirst, "the session's settings are read again")
+            }
+            Planned::Needs(Need::Value { .. }) | Planned::Fails(_) => {
                 Said::new(Outcome::ServerFirst, "the server is asked for the text in a user's variable")
             }
         })

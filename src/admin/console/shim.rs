@@ -16,7 +16,7 @@ use super::context::{Caller, Context};
 use super::failure::Failure;
 use super::run;
 use super::{IDLE_TIMEOUT, WRITE_TIMEOUT};
-use crate::admin::console::protocol::commands::{SharedState, lock};
+use crate::admin::console::protocol::commands::SharedState;
 use crate::admin::console::protocol::login::LoggedIn;
 use crate::admin::console::protocol::opensrv::{OnePacketReader, Writer};
 use crate::admin::console::protocol::wire::close;
@@ -35,7 +35,7 @@ pub(super) async fn serve(
 ) -> io::Result<()> {
     let LoggedIn { stream, user, database, capabilities, is_tls } = login;
     let state = SharedState::default();
-    lock(&state).database = database;
+    state.lock().database = database;
     let caller = Caller { user, client, connection_id, is_tls };
     let shim = Shim { desk, caller, state: state.clone(), prepared: 0 };
     let (mut read, mut write) = tokio::io::split(stream);
@@ -60,11 +60,11 @@ impl Shim {
     }
 
     async fn answer(&self, statement: &str) -> Result<Answer, Failure> {
-        let database = lock(&self.state).database.clone();
+        let database = self.state.lock().database.clone();
         let context = self.context(database.as_deref());
         let answer = run::run(&context, statement).await?;
         if let Answer::Use(database) = &answer {
-            lock(&self.state).database = Some(database.clone());
+            self.state.lock().database = Some(database.clone());
         }
         Ok(answer)
     }
@@ -98,9 +98,9 @@ impl Shim {
 
     /// The number of a statement and its columns.
     fn prepare(&mut self, statement: &str) -> Result<(u32, Vec<WireColumn>), Failure> {
-        let database = lock(&self.state).database.clone();
+        let database = self.state.lock().database.clone();
         let columns = run::columns(&self.context(database.as_deref()), statement)?;
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let bytes: usize = state.prepared.values().map(String::len).sum();
         if state.prepared.len() >= PREPARED_MAX || bytes + statement.len() > PREPARED_BYTES_MAX {
             return Err(Failure::TooManyPrepared(state.prepared.len()));
@@ -143,7 +143,7 @@ impl<W: AsyncWrite + Send + Unpin> AsyncMysqlShim<W> for Shim {
         _params: ParamParser<'a>,
         results: QueryResultWriter<'a, W>,
     ) -> io::Result<()> {
-        let statement = lock(&self.state).prepared.get(&id).cloned();
+        let statement = self.state.lock().prepared.get(&id).cloned();
         match statement {
             Some(statement) => self.reply(&statement, results).await,
             None => results.error(ErrorKind::ER_UNKNOWN_STMT_HANDLER, b"Unknown prepared statement").await,
@@ -154,11 +154,11 @@ impl<W: AsyncWrite + Send + Unpin> AsyncMysqlShim<W> for Shim {
     where
         W: 'async_trait,
     {
-        lock(&self.state).prepared.remove(&id);
+        self.state.lock().prepared.remove(&id);
     }
 
     async fn on_query<'a>(&'a mut self, query: &'a str, results: QueryResultWriter<'a, W>) -> io::Result<()> {
-        let refusal = lock(&self.state).refusal.take();
+        let refusal = self.state.lock().refusal.take();
         match refusal {
             Some(refusal) => {
                 results.error(ErrorKind::from(refusal.code().0), refusal.to_string().as_bytes()).await
@@ -168,7 +168,7 @@ impl<W: AsyncWrite + Send + Unpin> AsyncMysqlShim<W> for Shim {
     }
 
     async fn on_init<'a>(&'a mut self, database: &'a str, writer: InitWriter<'a, W>) -> io::Result<()> {
-        lock(&self.state).database = Some(database.to_owned());
+        self.state.lock().database = Some(database.to_owned());
         writer.ok().await
     }
 }

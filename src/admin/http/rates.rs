@@ -36,7 +36,6 @@ impl Looks {
             let (_, label) = sample.labels.first()?;
             Some(((name, label.clone()), sample.value))
         });
-        // A panic while it was locked left no look half done.
         let mut looks = self.0.lock();
         looks.push_back((at, counts.collect()));
         if looks.len() > LOOKS_MAX {

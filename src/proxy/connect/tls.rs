@@ -5,7 +5,7 @@ mod error;
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -99,7 +99,8 @@ pub async fn connect(connector: &TlsConnector, socket: Socket, address: &Address
 }
 
 fn provider() -> Arc<CryptoProvider> {
-    Arc::new(ring::default_provider())
+    static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(ring::default_provider()));
+    Arc::clone(&PROVIDER)
 }
 
 fn client_side(settings: &ListenTls, state_path: &Path) -> Result<ClientSide, TlsError> {

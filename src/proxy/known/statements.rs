@@ -30,7 +30,7 @@ pub(in crate::proxy) struct Source {
     /// that the session may have had.
     pub(in crate::proxy) reads_alike: bool,
     pub(in crate::proxy) database: Option<String>,
-    /// `None`: not known, which no rule needed.
+    /// `None`: they are not known, for no rule needed them.
     pub(in crate::proxy) settings: Option<Arc<Settings>>,
     /// What it inserts into.
     pub(in crate::proxy) table: TableName,

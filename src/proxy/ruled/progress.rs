@@ -54,6 +54,8 @@ pub(in crate::proxy) enum Task {
 pub(in crate::proxy) struct Around {
     pub(super) before: Vec<Vec<u8>>,
     pub(super) after: Vec<Vec<u8>>,
+    /// The last one, where the default database is another.
+    pub(super) back: Option<Vec<u8>>,
     /// Drops the stage, as the session is now.
     pub(super) drop: Vec<u8>,
 }

@@ -240,15 +240,15 @@ impl Rehearsed {
                 (last, Outcome::ServerFirst(why.refusal.to_string()))
             }
             Planned::Needs(Need::Table(name)) => (Some(parts(name)), Outcome::Unknown("the table's columns")),
-            Planned::Needs(Need::Value { .. } | Need::Settings) => {
+            Planned::Needs(Need::Value { .. }) => {
                 asks = true;
                 (None, Outcome::Unknown("a text in a user's variable"))
             }
             // Only tables with rules that are on can be away or asked about, and then the statement
-            // does not go on.
+            // does not go on. Settings are taken to be the same.
             Planned::Away(_)
             | Planned::Fails(_)
-            | Planned::Needs(Need::Temporary(_))
+            | Planned::Needs(Need::Temporary(_) | Need::Settings)
             | Planned::Untouched(_)
             | Planned::Cut(_)
             | Planned::Rewrite(_) => return,

@@ -180,7 +180,7 @@ mod tests {
         assert_eq!((nameless.table.as_str(), nameless.unknown, nameless.asked), ("(not known)", 1, 1));
         assert_eq!((t.rewritten, t.left, t.refused, t.server_first, t.unknown), (2, 1, 1, 1, 1));
         assert_eq!((t.asked, t.ids, t.statements()), (2, 7, 6));
-        assert_eq!(shadow.logged.lock().len(), 1, "a refusal is told once");
+        assert_eq!(shadow.logged.lock().len(), 1, "a refusal is logged once");
     }
 
     #[test]

@@ -456,3 +456,12 @@ fn own_commands_by_their_forms() {
     check("SHOW CREATE TABLE `*`.`*`", "SHOW CREATE TABLE `a`.`b`", true);
     check("SHOW CREATE TABLE `*`.`*`", "SHOW CREATE TABLE `a`", false);
 }
+
+/// The client's `sql_select_limit` may be 0.
+#[test]
+fn every_question_has_its_own_limit() {
+    let unlimited =
+        KINDS.iter().filter(|kind| kind.form.starts_with("SELECT") && !kind.form.ends_with(" LIMIT 1"));
+    let names: Vec<_> = unlimited.map(|kind| kind.name).collect();
+    assert!(names.is_empty(), "{names:?}");
+}

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
@@ -35,11 +35,6 @@ pub(crate) struct ConnectionState {
 }
 
 pub(crate) type SharedState = Arc<Mutex<ConnectionState>>;
-
-pub(crate) fn lock(shared: &SharedState) -> MutexGuard<'_, ConnectionState> {
-    // Each change is whole by itself.
-    shared.lock()
-}
 
 /// The payload that the library gets in place of this one. `None`: the command is dropped, since it
 /// has no answer.

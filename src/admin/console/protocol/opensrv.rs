@@ -68,7 +68,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::admin::console::PACKET_BYTES_MAX;
-use crate::admin::console::protocol::commands::{COM_QUERY, SharedState, filter, lock};
+use crate::admin::console::protocol::commands::{COM_QUERY, SharedState, filter};
 use crate::admin::console::protocol::timeout::Timeout;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::error::Refusal;
@@ -120,7 +120,7 @@ impl<R> OnePacketReader<R> {
     fn finish_packet(&mut self) {
         let payload = self.incoming.split_off(HEADER_BYTES);
         self.incoming.clear();
-        let filtered = filter(payload, &mut lock(&self.state));
+        let filtered = filter(payload, &mut self.state.lock());
         match filtered {
             Ok(Some(payload)) => self.outgoing = packet(0, &payload),
             Ok(None) => {}
@@ -129,7 +129,7 @@ impl<R> OnePacketReader<R> {
     }
 
     fn refuse(&mut self, refusal: Refusal) {
-        lock(&self.state).refusal = Some(refusal);
+        self.state.lock().refusal = Some(refusal);
         self.outgoing = packet(0, &[COM_QUERY]);
     }
 }

@@ -23,27 +23,30 @@ impl Around {
         // A rule came after it was prepared: they are not known, and the collation is taken to be the same.
         let then = source.settings.as_deref().or(source.reads_as_in(now).then_some(is));
         let then = then.ok_or_else(has_changed)?;
-        let insert = &kept.prepared.as_ref().ok_or_else(lost)?.insert;
-        let written = |text: String| now.dialect.charset.written(&text).map(Cow::into_owned);
-        let (mut before, mut after) = (Vec::new(), Vec::new());
-        if source.database != now.database {
-            let (Some(there), Some(here)) = (&source.database, &now.database) else {
-                return Err(has_changed());
-            };
-            before.push(written(format!("USE {}", quoted(there))).ok_or_else(has_changed)?);
-            after.push(written(format!("USE {}", quoted(here))).ok_or_else(has_changed)?);
+        let (set, unset) = (then.in_place_of(is, &is.results), is.in_place_of(then, &is.results));
+        if source.database == now.database && set.is_none() {
+            return Ok(None);
         }
-        before.extend(then.in_place_of(is, &is.results).map(Into::into));
-        // In the character set that the names of databases are in.
-        after.splice(..0, is.in_place_of(then, &is.results).map(Into::into));
-        let is_as_then = before.is_empty();
+        let insert = &kept.prepared.as_ref().ok_or_else(lost)?.insert;
         // The file is read while it runs, as the session is then.
-        if !is_as_then && insert.stage.as_ref().is_some_and(|stage| stage.is_load()) {
+        if insert.stage.as_ref().is_some_and(|stage| stage.is_load()) {
             return Err(has_changed());
         }
-        let drop = format!("DROP TEMPORARY TABLE {}.{STAGE}", quoted(insert.target.named().0));
-        let drop = written(drop).ok_or_else(has_changed)?;
-        Ok((!is_as_then).then_some(Around { before, after, drop }))
+        let written =
+            |text: String| now.dialect.charset.written(&text).map(Cow::into_owned).ok_or_else(has_changed);
+        let go_to = |name: &Option<String>| {
+            let name = name.as_ref().filter(|_| source.database != now.database);
+            name.map(|name| written(format!("USE {}", quoted(name)))).transpose()
+        };
+        let (there, back) = (go_to(&source.database)?, go_to(&now.database)?);
+        if there.is_some() != back.is_some() {
+            return Err(has_changed());
+        }
+        let drop = written(format!("DROP TEMPORARY TABLE {}.{STAGE}", quoted(insert.target.named().0)))?;
+        // Names of databases are in the present character set.
+        let before = there.into_iter().chain(set.map(Into::into)).collect();
+        let after = unset.map(Into::into).into_iter().chain(back.clone()).collect();
+        Ok(Some(Around { before, after, back, drop }))
     }
 }
 
@@ -83,11 +86,10 @@ impl Session {
         first: &[Question<'_>],
         questions: &[Question<'_>],
     ) -> Result<Vec<Answered>, Stop> {
-        let Some(Around { before, after, .. }) = job.task.around() else {
+        let Some(Around { before, after, back, .. }) = job.task.around() else {
             return Ok(self.ask_all(&[first, questions].concat()).await?);
         };
         // Nothing is moved that cannot be moved back: the database may be gone.
-        let back = after.last().filter(|sql| sql.starts_with(b"USE "));
         if let Some(back) = back
             && self.ask(Question::Query(back)).await?.is_err()
         {

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 use super::{OnePacketReader, Writer};
 use crate::admin::console::PACKET_BYTES_MAX;
-use crate::admin::console::protocol::commands::{SharedState, lock};
+use crate::admin::console::protocol::commands::SharedState;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::Header;
@@ -148,7 +148,7 @@ async fn what_ends_a_connection() {
         let mut expect = vec![packet(PING); pings];
         expect.push(packet(EMPTY_QUERY));
         assert_eq!(library_gets(&mut reader, 100).await, expect);
-        assert_eq!(lock(&state).refusal, Some(refusal));
+        assert_eq!(state.lock().refusal, Some(refusal));
     }
 }
 
