@@ -17,7 +17,6 @@ use crate::support::{Kind, Proxy, Server, proxy};
 
 const RULES: &str = "schema = \"shop\"\n[generators.orders]\nkind = \"sequence\"\nbatch = 10000\n\n\
                      [tables.orders]\ncolumn = \"id\"\ngenerator = \"orders\"\n";
-const DEADLINE: Duration = Duration::from_mins(1);
 /// Of INSERTs, while nothing may be raised: twenty looks.
 const AT_WORK: Duration = Duration::from_secs(10);
 

@@ -14,9 +14,6 @@ use crate::support::raw::{Client, ErrPacket, Options, Outcome};
 use crate::support::told::{Batch, Inserts, Row};
 use crate::support::wait::wait_until;
 
-/// Longer than any outage of a drill; what is demanded is less.
-const PROGRESS_DEADLINE: Duration = Duration::from_secs(20);
-
 /// A driver's: who waits longer for a server that hangs gives up, and tries a new connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::support::keeper::Keeper;
 use crate::support::machine::{announce, find_program, free_port, temporary_folder};

@@ -49,8 +49,6 @@ column = "id"
 generator = "tiny"
 "#;
 
-/// How long what was done may take to be seen by proxies and HAProxy.
-const DEADLINE: Duration = Duration::from_secs(20);
 /// Several looks of HAProxy's.
 const LOOKS: Duration = Duration::from_secs(3);
 const NO_ID: u16 = 1467;
