@@ -134,8 +134,8 @@ impl RuleSet {
         let index = self.index(case);
         let own = index.by_schema.get(&*schema);
         let wide = index.wide(&schema);
-        let found = two(own.into_iter().flat_map(|own| own.exact(&table)))
-            .or_else(|| two(own.into_iter().flat_map(|own| own.fitting(&table))))
+        let found = own
+            .and_then(|own| two(own.exact(&table)).or_else(|| two(own.fitting(&table))))
             .or_else(|| two(wide.clone().flat_map(|rules| rules.exact(&table))))
             .or_else(|| two(wide.flat_map(|rules| rules.fitting(&table))));
         match found {
