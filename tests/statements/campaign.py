@@ -7,7 +7,6 @@ import re
 import sys
 import threading
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -140,7 +139,7 @@ def run_server(kind, options, results):
 
 
 def campaign(kind, options):
-    outcome = {"compared": 0, "segments": 0, "refused": Counter(), "findings": [], "broke": []}
+    outcome = {"compared": 0, "segments": 0, "refused": {}, "findings": [], "broke": []}
     place = Place(kind)
     end = time.monotonic() + options.seconds if options.seconds else None
     source = read(kind, options.file, options.seed)
@@ -156,7 +155,8 @@ def campaign(kind, options):
             for run in filter(None, runs):
                 outcome["segments"] += 1
                 outcome["compared"] += run.compared
-                outcome["refused"].update(message for message, _ in run.refused)
+                for message, text in run.refused:
+                    outcome["refused"].setdefault(message, []).append(f"{run.segment.file}: {text}")
                 for finding in run.findings:
                     outcome["findings"].append((finding.fact, finding.segment.file, finding.statement, finding.detail))
                 if broke := getattr(run, "broke_off", None):
@@ -227,9 +227,10 @@ def main():
                 print(f"    {subject[:700]}".replace("\n", " "))
         for file, number, error in outcome["broke"][: options.show]:
             print(f"{kind}: broke off: {file}, segment {number}: {error}")
-        for message, count in outcome["refused"].most_common():
-            print(f"{kind}: refused {count} times: {message[:200]}")
-        refused = sum(outcome["refused"].values())
+        for message, texts in sorted(outcome["refused"].items(), key=lambda entry: -len(entry[1])):
+            print(f"{kind}: refused {len(texts)} times: {message[:200]}")
+            print(f"    {texts[0][:200]}".replace("\n", " "))
+        refused = sum(len(texts) for texts in outcome["refused"].values())
         print(f"{kind}: {outcome['compared']} statements compared in {outcome['segments']} segments, {len(at_fault)} differ, {refused} refused, {len(outcome['broke'])} broke off")
         passed += outcome["compared"] - len(at_fault)
         failed += len(at_fault) + len(outcome["broke"])

@@ -28,7 +28,7 @@ UNFIT = re.compile(
     |\bmysql\s*\.|\bsys\s*\.|max_statement_time|max_execution_time|sql_log_bin|pseudo_|server_id|federated|\bspider\b|connect\s*=
     |\bflush\b|backup\s|\bxa\b|\bhandler\s|system_time|system\s+versioning|row_start|lock_wait_timeout|\bcsv\b|\barchive\b|blackhole|\bmerge\b|mrg_myisam
     |default_storage_engine|storage_engine|wait_timeout|aria_|\browid\b|secondary|spatial\s+reference|thread_pool|max_allowed|net_buffer|default_tmp|read_only
-    |row_count\s*\(\s*\)\s*,|now\s*\(\s*\d?\s*\)\s*-|profiling|in\s+share\s+mode\s+nowait|insert\s+delayed|\block\s+tables?\b""",
+    |row_count\s*\(\s*\)\s*,|now\s*\(\s*\d?\s*\)\s*-|profiling|in\s+share\s+mode\s+nowait|(?:insert|replace)\s+delayed|(?:work|commit|rollback)\s+release|\block\s+tables?\b""",
     re.I | re.X,
 )
 _RUN = set(
