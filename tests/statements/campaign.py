@@ -34,6 +34,7 @@ LEFT_OUT = {"mysqltest.test"}
 # Before one proxy, and at the same time: the first INSERT into a table waits for its generator.
 SEGMENTS_OF_A_PROXY = 60
 SEGMENTS_AT_ONCE = 4
+LOG_LINES = 120  # A crash of a server: its stack, and the statement.
 COLLATION = {"mariadb": 8, "mysql": 45}
 
 
@@ -164,6 +165,8 @@ def campaign(kind, options):
             if is_over():
                 return outcome
     finally:
+        if place.server.process.poll() is not None:
+            print(f"{kind}: the server has ended:", *place.server.log.read_text(errors="replace").splitlines()[-LOG_LINES:], sep="\n    ")
         place.close()
     return outcome
 

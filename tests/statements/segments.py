@@ -23,7 +23,7 @@ _INTO = re.compile(
 # What these do concerns other sessions, the whole server, files, or is of chance. LOCK TABLES, because the first INSERT into a table
 # waits for its generator, which reads the table by a connection of its own.
 UNFIT = re.compile(
-    r"""sleep\s*\(|benchmark\s*\(|_lock\s*\(|\brand\s*\(\s*\)|uuid|sysdate|connection_id|random_bytes|outfile|dumpfile|load_file|shutdown
+    r"""sleep\s*\(|benchmark\s*\(|_lock\s*\(|\brand\s*\(\s*\)|uuid|sysdate|connection_id|random_bytes|outfile|dumpfile|load_file|shutdown|sys_guid
     |\bkill\b|\bglobal\b|persist|master_|source_pos|gtid|password|install|debug|dbug|directory|tablespace|information_schema|performance_schema
     |\bmysql\s*\.|\bsys\s*\.|max_statement_time|max_execution_time|sql_log_bin|pseudo_|server_id|federated|\bspider\b|connect\s*=
     |\bflush\b|backup\s|\bxa\b|\bhandler\s|system_time|system\s+versioning|row_start|lock_wait_timeout|\bcsv\b|\barchive\b|blackhole|\bmerge\b|mrg_myisam
