@@ -146,6 +146,7 @@ fn target() -> Target {
         in_primary_key: false,
         needs_value: false,
         set_by_trigger: false,
+        masked: false,
     };
     let columns =
         vec![column("id", "bigint"), column("k", "int"), column("c", "char"), column("pad", "datetime")];

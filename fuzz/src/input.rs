@@ -164,6 +164,7 @@ fn column(text: &str) -> ColumnShape {
         in_primary_key: false,
         needs_value: false,
         set_by_trigger: false,
+        masked: has("masked"),
     }
 }
 

@@ -7,7 +7,7 @@ use super::meaning::Meaning;
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::prepared_text::PARAMS_MAX;
 use crate::rewrite::plan::target::Target;
-use crate::rewrite::plan::{InsertPlan, LastId, NewRows, Protocol, UpdatedIds};
+use crate::rewrite::plan::{InsertPlan, LastId, NewRows, Protocol, UpdatedIds, stage};
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::dialect::Dialect;
 use crate::sql::insert::tail::Tail;
@@ -198,10 +198,19 @@ impl Context<'_> {
         self.shape().is_some_and(|shape| shape.column(name).is_some())
     }
 
-    /// Whether a column's type has zero dates; not where the columns are not known.
-    fn holds_dates(&self, name: &str) -> bool {
+    /// A column of the stage, which is made as the table's is read.
+    fn staged(&self, quoted: Box<[u8]>, name: &str, is_stored: bool) -> Planning<stage::Column> {
         let column = self.shape().and_then(|shape| shape.column(name));
-        column.is_some_and(|column| matches!(&*column.data_type, "date" | "datetime" | "timestamp"))
+        if column.is_some_and(|column| column.masked) {
+            return refused(format!(
+                "the values would go by way of a temporary table, whose column {name} would have the type of what its MASKING POLICY \
+                 shows; INSERT VALUES"
+            ));
+        }
+        // Has zero dates; not where the columns are not known.
+        let is_date =
+            column.is_some_and(|column| matches!(&*column.data_type, "date" | "datetime" | "timestamp"));
+        Ok(stage::Column { name: quoted, is_stored, is_date })
     }
 
     /// For a query that brings values for the id: only of integers is it known which ones are taken

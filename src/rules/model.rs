@@ -203,6 +203,8 @@ pub struct ColumnShape {
     pub needs_value: bool,
     /// A BEFORE INSERT trigger assigns it, as far as the control account may read its text.
     pub set_by_trigger: bool,
+    /// MASKING POLICY (MySQL 9.7): who reads it may get another value, of another type.
+    pub masked: bool,
 }
 
 impl ColumnShape {
@@ -215,13 +217,12 @@ impl ColumnShape {
             unsigned: column_type.to_ascii_lowercase().contains("unsigned"),
             auto_increment: extra.contains("AUTO_INCREMENT"),
             // "DEFAULT_GENERATED" is an ordinary column with an expression as default.
-            generated: extra
-                .split(", ")
-                .any(|e| e.ends_with("GENERATED") && !e.contains("DEFAULT_GENERATED")),
+            generated: extra.contains("VIRTUAL GENERATED") || extra.contains("STORED GENERATED"),
             invisible: extra.contains("INVISIBLE"),
             in_primary_key: false,
             needs_value: false,
             set_by_trigger: false,
+            masked: extra.contains("MASKING POLICY"),
         }
     }
 
@@ -286,5 +287,26 @@ mod tests {
         check("bigint", "bigint(20)", Some(9_223_372_036_854_775_807));
         check("bigint", "bigint unsigned", Some(u64::MAX));
         check("varchar", "varchar(20)", None);
+    }
+
+    /// What MariaDB 10.11 and MySQL 9.7 have in `extra`.
+    #[track_caller]
+    fn check_extra(extra: &str, generated: bool, invisible: bool, masked: bool) {
+        let column = ColumnShape::of("c", "int", "int", extra);
+        assert_eq!(
+            (column.generated, column.invisible, column.masked),
+            (generated, invisible, masked),
+            "{extra}"
+        );
+    }
+
+    #[test]
+    fn extras() {
+        check_extra("", false, false, false);
+        check_extra("VIRTUAL GENERATED", true, false, false);
+        check_extra("STORED GENERATED, INVISIBLE", true, true, false);
+        check_extra("VIRTUAL GENERATED INVISIBLE", true, true, false);
+        check_extra("DEFAULT_GENERATED on update CURRENT_TIMESTAMP INVISIBLE", false, true, false);
+        check_extra("MASKING POLICY INVISIBLE", false, true, true);
     }
 }

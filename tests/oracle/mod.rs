@@ -89,6 +89,7 @@ fn target(table: &str, columns: &[&str]) -> Arc<Target> {
         in_primary_key: false,
         needs_value: false,
         set_by_trigger: false,
+        masked: false,
     };
     Arc::new(Target {
         table: table.to_owned(),

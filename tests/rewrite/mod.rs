@@ -164,6 +164,7 @@ impl Setting {
                     in_primary_key: false,
                     needs_value: words.contains(&"needed"),
                     set_by_trigger: false,
+                    masked: words.contains(&"masked"),
                 }
             });
             Arc::new(TableShape { columns: columns.collect(), shows_insert_id, fires_on_update: false })

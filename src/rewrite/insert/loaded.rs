@@ -2,7 +2,7 @@
 
 use crate::rewrite::insert::staged::{by_stage, check_readable, table_span};
 use crate::rewrite::insert::{Context, Planning, Stop, refused};
-use crate::rewrite::plan::stage::{self, Column, Filling, Kind, Stage, text};
+use crate::rewrite::plan::stage::{self, Filling, Kind, Stage, text};
 use crate::rewrite::plan::{InsertPlan, NewRows, Protocol};
 use crate::rules::model::TableShape;
 use crate::sql::dialect::SqlMode;
@@ -52,12 +52,8 @@ pub(in crate::rewrite) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> 
         columns: names
             .into_iter()
             .zip(&filled)
-            .map(|(name, column)| Column {
-                name,
-                is_stored: column.is_stored,
-                is_date: context.holds_dates(&column.name),
-            })
-            .collect(),
+            .map(|(quoted, column)| context.staged(quoted, &column.name, column.is_stored))
+            .collect::<Planning<_>>()?,
         id_place,
         zero_is_value: id_place.is_some()
             && context.dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO),

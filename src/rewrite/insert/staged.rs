@@ -56,7 +56,7 @@ pub(in crate::rewrite) fn plan(
         },
         head,
         tail,
-        columns: stage_columns(context, names, &decoded),
+        columns: stage_columns(context, names, &decoded)?,
         id_place: id_place.map(|place| place as usize),
         zero_is_value: id_place.is_some()
             && context.dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO),
@@ -81,12 +81,8 @@ pub(super) fn stage_columns(
     context: &Context<'_>,
     quoted: Vec<Box<[u8]>>,
     names: &[impl AsRef<str>],
-) -> Vec<Column> {
-    let column = |(name, of): (Box<[u8]>, &_)| {
-        let is_date = context.holds_dates(AsRef::<str>::as_ref(of));
-        Column { name, is_stored: true, is_date }
-    };
-    quoted.into_iter().zip(names).map(column).collect()
+) -> Planning<Vec<Column>> {
+    quoted.into_iter().zip(names).map(|(quoted, name)| context.staged(quoted, name.as_ref(), true)).collect()
 }
 
 /// A comment that is code, around what is replaced, would be cut in two.

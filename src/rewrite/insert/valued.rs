@@ -73,7 +73,7 @@ pub(super) fn plan(
         filling: Filling { start: 0, edits, end },
         head: head.into(),
         tail: tail(lexer, end, Vec::new()),
-        columns: stage_columns(context, quoted, &names),
+        columns: stage_columns(context, quoted, &names)?,
         id_place,
         zero_is_value: id_place.is_some()
             && context.dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO),
