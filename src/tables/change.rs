@@ -28,9 +28,9 @@ use crate::ids::bindings::{Standing, Wanted, bind_plain};
 use crate::ids::sequence::{Seed, SequenceSpec};
 use crate::ids::timestamp::Timestamp;
 use crate::ids::timestamp::spec::TimestampSpec;
-use crate::ids::{BIGINT_MAX, Generator, Sequence};
+use crate::ids::{BIGINT_MAX, Generator, ID_MAX, Sequence};
 use crate::rules::RuleSet;
-use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec, Rule};
+use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec, Rule};
 use crate::sql::name::same_column;
 use crate::store::CREATED_AT_ONCE_MAX;
 use crate::tables::lookup::{Entry, Known};
@@ -367,11 +367,12 @@ pub(super) fn kept_sequence(
     })
 }
 
-/// The last id that all columns of each generator hold.
+/// The last id that all columns of each generator hold, as far as its tables are there.
 fn narrowest(live: &[Live]) -> HashMap<&GeneratorName, u64> {
     let mut narrowest = HashMap::new();
     for one in live {
-        if let Some(width) = one.shape.column(&one.rule.column).and_then(ColumnShape::highest) {
+        if let Some(column) = one.shape.column(&one.rule.column) {
+            let width = column.highest().unwrap_or(BIGINT_MAX);
             let least = narrowest.entry(&one.rule.generator).or_insert(width);
             *least = width.min(*least);
         }
@@ -384,5 +385,6 @@ pub(super) fn max_of(
     sequence: &SequenceSpec,
     narrowest: &HashMap<&GeneratorName, u64>,
 ) -> u64 {
-    sequence.last_id(narrowest.get(&spec.name).copied().unwrap_or(BIGINT_MAX))
+    // Of a table that is made later, each statement sees how much its column holds.
+    sequence.last_id(narrowest.get(&spec.name).copied().unwrap_or(ID_MAX))
 }

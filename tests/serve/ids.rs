@@ -233,6 +233,24 @@ fn under_lock_tables() {
     });
 }
 
+/// What a column holds is known when its table is made, not when its rule is read.
+#[test]
+fn ids_beyond_a_signed_bigint_of_a_table_that_is_made_later() {
+    const DB: &str = "ids_later";
+    let later = "[generators.later]\nkind = \"sequence\"\n[tables.\"later\"]\ncolumn = \"id\"\ngenerator = \"later\"\n";
+    each_with(DB, "", "", &format!("{}{later}", rules(DB)), |rig| {
+        let mut client = rig.client();
+        client.run("CREATE TABLE later (id BIGINT UNSIGNED NOT NULL PRIMARY KEY, a INT)");
+        rig.direct().run("INSERT INTO later VALUES (9223372036854775808, 0)");
+        let insert = "INSERT INTO later(a) VALUES(1)";
+        assert_eq!(insert_id(&mut client, insert), 9_223_372_036_854_775_809, "{}", rig.name());
+        client.run("DROP TABLE later");
+        client.run("CREATE TABLE later (id BIGINT NOT NULL PRIMARY KEY, a INT)");
+        let said = message(&mut client, insert);
+        assert!(said.contains("later.id holds ids up to 9223372036854775807"), "{}: {said}", rig.name());
+    });
+}
+
 /// 2^63 and on, in each way that an id takes.
 #[test]
 fn ids_beyond_a_signed_bigint() {
