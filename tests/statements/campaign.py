@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import get
@@ -36,6 +37,7 @@ LEFT_OUT = {"mysqltest.test", "myisam_icp.test", "max_length.test"}
 SEGMENTS_OF_A_PROXY = 60
 SEGMENTS_AT_ONCE = 4
 LOG_LINES = 120  # A crash of a server: its stack, and the statement.
+WAIT_SECONDS = 60
 COLLATION = {"mariadb": 8, "mysql": 45}
 
 
@@ -44,11 +46,22 @@ class Place:
 
     def __init__(self, kind):
         self.kind = kind
-        self.server = Server(kind, ["--innodb-autoinc-lock-mode=0", "--secure-file-priv="])
-        self.server.sql("CREATE USER campaign@'%' IDENTIFIED BY ''; GRANT ALL ON *.* TO campaign@'%' WITH GRANT OPTION")
         self.of_thread = threading.local()
         self.proxy = self.folder = None
         self.number = 0
+        self.start()
+
+    def start(self):
+        self.is_lost = False
+        self.server = Server(self.kind, ["--innodb-autoinc-lock-mode=0", "--secure-file-priv="])
+        self.server.sql("CREATE USER campaign@'%' IDENTIFIED BY ''; GRANT ALL ON *.* TO campaign@'%' WITH GRANT OPTION")
+
+    def start_again(self):
+        """The server crashed: its log is printed."""
+        self.server.process.wait(WAIT_SECONDS)  # It writes its stack first.
+        print(f"{self.kind}: the server has ended:", *self.server.log.read_text(errors="replace").splitlines()[-LOG_LINES:], sep="\n    ", flush=True)
+        self.close()
+        self.start()
 
     def open(self, batch):
         """The segments with the numbers of their schemas."""
@@ -89,20 +102,21 @@ class Place:
 
     def run(self, number, segment):
         schemas = f"nat_{number:06}", f"rul_{number:06}"
-        for schema in schemas:
-            self.admin(f"CREATE DATABASE {schema} CHARACTER SET {'latin1' if self.kind == 'mariadb' else 'utf8mb4'}")
-        native = Side(self.server.port, schemas[0], COLLATION[self.kind])
-        proxied = Side(self.port, schemas[1], COLLATION[self.kind])
-        run = Run(segment, native, proxied, self.columns_of)
+        run = Run(segment, self.columns_of)
         try:
-            run.run()
+            for schema in schemas:
+                self.admin(f"CREATE DATABASE {schema} CHARACTER SET {'latin1' if self.kind == 'mariadb' else 'utf8mb4'}")
+            with Side(self.server.port, schemas[0], COLLATION[self.kind]) as native, Side(self.port, schemas[1], COLLATION[self.kind]) as proxied:
+                run.run(native, proxied)
         except Exception as error:  # One segment is lost by it, not the run.
             run.broke_off = f"{type(error).__name__}: {error}"
-        finally:
-            native.close()
-            proxied.close()
+            if isinstance(error, OSError):
+                run.broke_off += f", at {run.last[:300]}"
+        try:
             for schema in schemas:
                 self.admin(f"DROP DATABASE {schema}")
+        except OSError:
+            self.is_lost = True
         return run
 
     def close_proxy(self):
@@ -153,7 +167,10 @@ def campaign(kind, options):
             is_over = lambda: end is not None and time.monotonic() > end or outcome["compared"] >= options.statements > 0
             numbered = place.open(batch)
             with ThreadPoolExecutor(SEGMENTS_AT_ONCE) as pool:
-                runs = list(pool.map(lambda one: None if is_over() else place.run(*one), numbered))
+                runs = list(pool.map(lambda one: None if is_over() or place.is_lost else place.run(*one), numbered))
+            if place.is_lost:
+                place.start_again()
+                source = chain([segment for segment, run in zip(batch, runs) if run is None], source)
             for run in filter(None, runs):
                 outcome["segments"] += 1
                 outcome["compared"] += run.compared
@@ -166,8 +183,6 @@ def campaign(kind, options):
             if is_over():
                 return outcome
     finally:
-        if place.server.process.poll() is not None:
-            print(f"{kind}: the server has ended:", *place.server.log.read_text(errors="replace").splitlines()[-LOG_LINES:], sep="\n    ")
         place.close()
     return outcome
 

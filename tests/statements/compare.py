@@ -31,22 +31,28 @@ class Side:
         text = re.sub(r"(?<![\w$@.])(`?)test\1\s*\.", f"{self.schema}.", text)
         return self.client.query(text.encode("latin1"))
 
-    def close(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         self.client.close()
 
 
 class Run:
     """What became of one segment: `compared` statements, `refused` ones with the reasons, and `findings`."""
 
-    def __init__(self, segment, native, proxied, columns_of):
-        self.segment, self.native, self.proxied, self.columns_of = segment, native, proxied, columns_of
+    def __init__(self, segment, columns_of):
+        self.segment, self.columns_of = segment, columns_of
         self.compared, self.refused, self.findings = 0, [], []
         self.loose = False
         self.apart = set()
         self.ids = {}
+        self.last = "the beginning"
 
-    def run(self):
+    def run(self, native, proxied):
+        self.native, self.proxied = native, proxied
         for statement in self.segment.statements:
+            self.last = statement.text
             if not self.one(statement):
                 return
 

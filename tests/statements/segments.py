@@ -31,6 +31,7 @@ UNFIT = re.compile(
     |row_count\s*\(\s*\)\s*,|now\s*\(\s*\d?\s*\)\s*-|profiling|in\s+share\s+mode\s+nowait|(?:insert|replace)\s+delayed|(?:work|commit|rollback)\s+release|\block\s+tables?\b""",
     re.I | re.X,
 )
+_SYSTEM = re.compile(r"\b(?:mysql|sys)\s*\.", re.I)
 _RUN = set(
     """create drop alter insert replace load set update delete truncate begin start commit rollback savepoint release prepare execute
     deallocate call do select with rename""".split()
@@ -107,7 +108,9 @@ def _fit(text):
     start = _HEAD.match(text).end()
     words = re.findall(r"[\w@]+", text[start : start + 40])
     word = words[0].lower() if words else ""
-    if word not in _RUN or len(text) > 60_000 or (UNFIT.search(text) and not word == "drop"):
+    # Tables of any name go.
+    unfit = _SYSTEM if word == "drop" else UNFIT
+    if word not in _RUN or len(text) > 60_000 or unfit.search(text):
         return None, ""
     if word in ("create", "drop", "alter") and len(words) > 1 and words[1].lower() not in _MADE | {"tables", "prepare"}:
         return None, ""
