@@ -385,6 +385,7 @@ pub(super) fn max_of(
     sequence: &SequenceSpec,
     narrowest: &HashMap<&GeneratorName, u64>,
 ) -> u64 {
-    // Of a table that is made later, each statement sees how much its column holds.
-    sequence.last_id(narrowest.get(&spec.name).copied().unwrap_or(ID_MAX))
+    // Calls give a BIGINT. Of a table that is made later, each statement sees how much its column holds.
+    let without_tables = if spec.sql { BIGINT_MAX } else { ID_MAX };
+    sequence.last_id(narrowest.get(&spec.name).copied().unwrap_or(without_tables))
 }

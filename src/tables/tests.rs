@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::ids::{Generator, TakeError};
+use crate::ids::{BIGINT_MAX, Generator, ID_MAX, TakeError};
 use crate::rewrite::plan::Lookup;
 use crate::rules::RuleSet;
 use crate::store::memory::{MemoryStore, Moment};
@@ -40,6 +40,16 @@ async fn generator(tables: &Tables, table: &str) -> Generator {
 async fn take(generator: &Generator, count: u64) -> Result<(u64, u64), TakeError> {
     let range = generator.take(NonZeroU64::new(count).unwrap(), Duration::from_secs(1)).await?;
     Ok((range.first(), range.last()))
+}
+
+/// A table that is made later may hold more than a signed BIGINT does; a call in SQL gives no more.
+#[tokio::test]
+async fn where_a_sequence_ends_whose_tables_are_not_there() {
+    for (keys, end) in [("", ID_MAX), ("sql = true\n", BIGINT_MAX), ("max = 70\n", 70)] {
+        let (in_force, _) = opened(rules(keys, "g")).await;
+        let Generator::Sequence(g) = generator(&in_force.now(), "t1").await else { panic!("a sequence") };
+        assert_eq!(g.max(), end, "{keys}");
+    }
 }
 
 #[tokio::test]
