@@ -109,9 +109,7 @@ class Place:
             with Side(self.server.port, schemas[0], COLLATION[self.kind]) as native, Side(self.port, schemas[1], COLLATION[self.kind]) as proxied:
                 run.run(native, proxied)
         except Exception as error:  # One segment is lost by it, not the run.
-            run.broke_off = f"{type(error).__name__}: {error}"
-            if isinstance(error, OSError):
-                run.broke_off += f", at {run.last[:300]}"
+            run.broke_off = f"{type(error).__name__}: {error}, at {run.last[:300]}"
         try:
             for schema in schemas:
                 self.admin(f"DROP DATABASE {schema}")

@@ -30,7 +30,7 @@ UNFIT = re.compile(
     |\bflush\b|backup\s|\bxa\b|\bhandler\s|system_time|system\s+versioning|row_start|lock_wait_timeout|\bcsv\b|\barchive\b|blackhole|\bmerge\b|mrg_myisam
     |default_storage_engine|storage_engine|wait_timeout|aria_|\browid\b|secondary|spatial\s+reference|thread_pool|max_allowed|net_buffer|default_tmp|read_only
     |row_count\s*\(\s*\)\s*,|now\s*\(\s*\d?\s*\)\s*-|profiling|in\s+share\s+mode\s+nowait|(?:insert|replace)\s+delayed|(?:work|commit|rollback)\s+release|\block\s+tables?\b
-    |last_value\s*\(\s*@""",
+    |\bas\s*\(\s*last_value\s*\(\s*@""",
     re.I | re.X,
 )
 _SYSTEM = re.compile(r"\b(?:mysql|sys)\s*\.", re.I)
