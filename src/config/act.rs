@@ -87,7 +87,6 @@ impl Act<'_> {
         let settings = Settings {
             name: keys.proxy.name.clone().unwrap_or_else(|| default_name(&listen)),
             listen,
-            listen_is_written: self.source.is_written("listen.address"),
             listen_proxy: self.listen_proxy(),
             listen_tls: self.listen_tls(),
             rsa_key: self.rsa_key(),

@@ -1,7 +1,6 @@
 //! Accepting clients, and ending with them.
 
 use std::future::Future;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,18 +28,8 @@ const REMEDIES: [&str; 3] = [
     "correct listen.address",
 ];
 
-/// `is_written`: the address stands in the configuration, so it must be had; else any free port
-/// will do.
-pub async fn bind(address: &Address, is_written: bool) -> Result<Listener, ListenError> {
-    let bound = match (Listener::bind(address).await, address) {
-        (Err(error), Address::Tcp { host, .. })
-            if error.kind() == io::ErrorKind::AddrInUse && !is_written =>
-        {
-            tracing::warn!("{address} is taken: listening on another port; set listen.address");
-            Listener::bind(&Address::Tcp { host: host.clone(), port: 0 }).await
-        }
-        (bound, _) => bound,
-    };
+pub async fn bind(address: &Address) -> Result<Listener, ListenError> {
+    let bound = Listener::bind(address).await;
     bound.map_err(|error| ListenError::new("cannot listen on", address, error, REMEDIES))
 }
 

@@ -14,8 +14,6 @@ use crate::mysql::capabilities::Capabilities;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub listen: Address,
-    /// Whether the address was written in the file: then it must be had, else its being taken is a warning.
-    pub listen_is_written: bool,
     pub listen_proxy: ListenProxy,
     pub listen_tls: ListenTls,
     /// `None`: one is made where one is needed.

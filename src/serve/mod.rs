@@ -88,7 +88,7 @@ pub async fn start(
     let settings = &opened.parts.config.proxy;
     let (mut listener, handover) = match handover {
         Some((handover, listener)) => (listener, Some(handover)),
-        None => (listener::bind(&settings.listen, settings.listen_is_written).await?, None),
+        None => (listener::bind(&settings.listen).await?, None),
     };
     opened.incumbent.open(handover).await?;
     listener.adopt();

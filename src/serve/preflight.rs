@@ -53,19 +53,18 @@ impl Look<'_> {
     fn addresses(&mut self, config: &Config) {
         let http = config.http.as_ref();
         let mut before: Vec<(&str, &Address)> = Vec::new();
-        for (key, address, is_written, without) in [
+        let without = |is_written: bool, becomes| (!is_written).then_some(becomes);
+        for (key, address, without) in [
+            ("listen.address", Some(&config.proxy.listen), None),
             (
-                "listen.address",
-                Some(&config.proxy.listen),
-                config.proxy.listen_is_written,
-                "`serve` listens on another port",
+                "admin.address",
+                config.admin.address.as_ref(),
+                without(config.admin.is_written, "there is no console"),
             ),
-            ("admin.address", config.admin.address.as_ref(), config.admin.is_written, "there is no console"),
             (
                 "http.address",
                 http.map(|http| &http.address),
-                http.is_some_and(|http| http.is_written),
-                "there are no metrics",
+                without(http.is_some_and(|http| http.is_written), "there are no metrics"),
             ),
         ] {
             let Some(address) = address else { continue };
@@ -76,16 +75,14 @@ impl Look<'_> {
                     self.places.error(key, format!("{address} is what {twin} has; write another address")),
                 ),
                 (None, Ok(())) => None,
-                (None, Err(error)) => {
-                    Some(self.unbound(key, address, &error, (!is_written).then_some(without)))
-                }
+                (None, Err(error)) => Some(self.unbound(key, address, &error, without)),
             };
             self.findings.extend(found);
             before.push((key, address));
         }
     }
 
-    /// `default`: what becomes of the process where the address is the default and another's.
+    /// `default`: what a process does without, whose default address another has.
     fn unbound(
         &self,
         key: &str,

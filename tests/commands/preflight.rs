@@ -155,17 +155,28 @@ fn two_addresses_are_two() {
     assert!(code == Some(1) && text.contains(&expect), "{text}");
 }
 
-/// A default that is another's is no reason not to start.
+/// Metrics are done without where the port that they have by default is another's. Clients would not find the proxy on another
+/// port than theirs.
 #[test]
-fn a_default_that_is_taken_is_a_warning() {
+fn a_default_port_that_is_taken_is_an_error_for_clients_only() {
     let folder = folder();
-    fs::write(folder.path().join("rowstamp.toml"), format!("{PLAIN}http.address = 'off'\n")).unwrap();
-    // Who has it before us is as good.
-    let _taken = TcpListener::bind("127.0.0.1:3307");
+    fs::write(folder.path().join("rowstamp.toml"), PLAIN).unwrap();
+    // Who has them before us is as good.
+    let _taken = [TcpListener::bind("127.0.0.1:3307"), TcpListener::bind("127.0.0.1:3309")];
     let (code, text) = said(folder.path(), "check");
-    let expect = "warning: rowstamp.toml:1: listen.address: nobody can listen on 127.0.0.1:3307: ";
-    assert!(code == Some(0) && text.contains(expect), "{text}");
-    assert!(text.contains("write another address, until then `serve` listens on another port\n"), "{text}");
+    assert_eq!(code, Some(1), "{text}");
+    let remedy = "Address already in use (os error 98); stop what listens there, or write another address";
+    for expect in [
+        format!("error: rowstamp.toml:1: listen.address: nobody can listen on 127.0.0.1:3307: {remedy}\n"),
+        format!(
+            "warning: rowstamp.toml:1: http.address: nobody can listen on 127.0.0.1:3309: {remedy}, until then there are no metrics\n"
+        ),
+    ] {
+        assert!(text.contains(&expect), "{text}\nnot {expect}");
+    }
+    let (code, text) = said(folder.path(), "serve");
+    let expect = "cannot listen on 127.0.0.1:3307: Address already in use (os error 98); stop what listens there, or set another listen.address";
+    assert!(code == Some(1) && text.contains(expect), "{text}");
 }
 
 /// The addresses and the store of a proxy that runs are in use by itself: `ExecReload` of the unit checks first.

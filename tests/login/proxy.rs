@@ -84,7 +84,6 @@ async fn session(
 fn settings(backend: Address, listen: ListenTlsMode, backend_tls: BackendTlsMode, dir: &Path) -> Settings {
     Settings {
         listen: Address::Tcp { host: "127.0.0.1".into(), port: 0 },
-        listen_is_written: true,
         listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
         listen_tls: ListenTls { mode: listen, identity: None, client_ca: None },
         rsa_key: None,

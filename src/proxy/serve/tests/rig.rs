@@ -61,7 +61,6 @@ pub(super) use Say::{Client, Server, ToClient, ToServer};
 fn settings(folder: &std::path::Path) -> Settings {
     Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
-        listen_is_written: true,
         listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
         listen_tls: ListenTls { mode: ListenTlsMode::Disabled, identity: None, client_ca: None },
         rsa_key: None,
