@@ -184,8 +184,8 @@ pub struct Store {
     /// Name of an environment variable.
     #[schemars(example = &"ROWSTAMP_STORE_PASSWORD", length(min = 1))]
     pub password_env: Option<String>,
-    /// TLS to etcd. With it etcd is always verified, by certificate and name: "verify_identity", or "disabled".
-    pub tls: Option<BackendTls>,
+    /// TLS to etcd.
+    pub tls: Option<StoreTls>,
 }
 
 impl Default for Store {
@@ -205,6 +205,33 @@ impl Default for Store {
             tls: None,
         }
     }
+}
+
+/// TLS of the connections to etcd.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreTls {
+    /// Whether it is used. There is no TLS that does not verify etcd.
+    pub mode: StoreTlsMode,
+    /// Certificates, PEM, that etcd's must lead to; required.
+    #[schemars(example = &"ca.pem", length(min = 1))]
+    pub ca: Option<PathBuf>,
+    /// Certificate that Rowstamp shows to etcd, PEM.
+    #[schemars(example = &"client.pem", length(min = 1))]
+    pub cert: Option<PathBuf>,
+    /// That certificate's private key, PEM.
+    #[schemars(example = &"client.key", length(min = 1))]
+    pub key: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StoreTlsMode {
+    /// Never.
+    Disabled,
+    /// Always; the certificate must lead to `ca` and name the host.
+    #[default]
+    VerifyIdentity,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

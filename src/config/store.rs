@@ -1,11 +1,10 @@
 //! Which store, and how it is reached.
 
 use super::act::{Act, Passwords};
-use super::keys::{self, ConfigFile};
+use super::keys::{self, ConfigFile, StoreTlsMode};
 use super::{Account, Etcd, EtcdTls, Mysql, StoreKind};
 use crate::address::{Address, AddressError};
 use crate::proxy::connect::tls::client_faults;
-use crate::proxy::settings::BackendTlsMode;
 
 impl Act<'_> {
     pub(super) fn store(&mut self) -> StoreKind {
@@ -75,7 +74,7 @@ impl Act<'_> {
         let bare = scheme.and_then(|(scheme, _)| written.strip_prefix(scheme)).unwrap_or(written);
         let bare = if scheme.is_some() { bare.strip_suffix('/').unwrap_or(bare) } else { bare };
         let tls = self.source.keys.store.tls.as_ref();
-        let speaks_tls = tls.is_some_and(|tls| tls.mode != BackendTlsMode::Disabled);
+        let speaks_tls = tls.is_some_and(|tls| tls.mode != StoreTlsMode::Disabled);
         let why = match (bare.parse(), scheme) {
             (Ok(Address::Tcp { .. }), Some((_, true))) if !speaks_tls && !bare.contains('/') => {
                 format!("{written:?} is TLS, which needs [store.tls] with ca; add it, or write http://")
@@ -114,18 +113,8 @@ impl Act<'_> {
 
     fn etcd_tls(&mut self) -> Option<EtcdTls> {
         let tls = self.source.keys.store.tls.as_ref()?;
-        // The table's default, "preferred", is nothing that etcd's protocol has: not written, it is
-        // to verify.
-        if self.source.is_written("store.tls.mode") {
-            match tls.mode {
-                BackendTlsMode::VerifyIdentity => {}
-                BackendTlsMode::Disabled => return None,
-                _ => {
-                    let why =
-                        "etcd is always verified, by name too; write \"verify_identity\" or \"disabled\"";
-                    self.error("store.tls.mode", why);
-                }
-            }
+        if tls.mode == StoreTlsMode::Disabled {
+            return None;
         }
         if tls.ca.is_none() {
             let why = "is missing; name a file of certificates that etcd's lead to";

@@ -80,7 +80,7 @@ fn stores() {
         (
             "tls = { mode = 'required', ca = 'pem' }",
             "store.tls.mode",
-            "etcd is always verified, by name too; write \"verify_identity\" or \"disabled\"",
+            "\"required\" is unknown; write \"disabled\" or \"verify_identity\"",
         ),
     ] {
         let found = found(super::folder(&format!("{PLAIN}{etcd}{keys}"), RULES).path());
