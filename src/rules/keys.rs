@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::model::{Collide, Explicit, InsertId, Mode, Unavailable};
-use crate::ids::layout::presets::PRESETS;
+use crate::ids::layout::presets::Preset;
 use crate::ids::sequence::Seed;
 use crate::toml_file::{Interval, UtcTime};
 
@@ -149,7 +149,8 @@ impl JsonSchema for PresetName {
         "PresetName".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": PRESETS.map(|preset| preset.name) })
+        let names: Vec<_> = Preset::living().map(|preset| preset.name).collect();
+        json_schema!({ "type": "string", "enum": names })
     }
     fn inline_schema() -> bool {
         true

@@ -14,7 +14,7 @@ use super::shards::{self, Choice, Shard};
 use crate::cli::table::table;
 use crate::cli::{ConfigArg, Usage};
 use crate::config::{Loaded, load_file};
-use crate::ids::layout::presets::{PRESETS, Preset};
+use crate::ids::layout::presets::Preset;
 use crate::lint::report::Report;
 use crate::lint::{self, Code};
 use crate::migrate::databases::{Databases, Group, groups};
@@ -117,13 +117,16 @@ fn wanted(args: &PlanArgs) -> Result<Wanted, Usage> {
         };
     }
     if args.interleave {
-        let why = "--interleave is for sequences: behind a timestamp id the server's counter goes on above it, into the ids to \
-                   come; move the table with a sequence, and to timestamps when all write through the proxy (docs/migrate.md)";
+        let why = concat!(
+            "--interleave is for sequences: behind a timestamp id the server's counter goes on above it, into the ids to come; move \
+             the table with a sequence, and to timestamps when all write through the proxy: ",
+            crate::book::page!("migrate")
+        );
         return Err(Usage(why.to_owned()));
     }
     let name = args.layout.as_deref().unwrap_or_default();
-    let Some(preset) = Preset::find(name) else {
-        let near = nearest(name, PRESETS.iter().map(|preset| preset.name));
+    let Some(preset) = Preset::living().find(|preset| preset.name == name) else {
+        let near = nearest(name, Preset::living().map(|preset| preset.name));
         let near = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
         return Err(Usage(format!("there is no layout {name:?}{near}")));
     };

@@ -59,7 +59,15 @@ pub const PRESETS: [Preset; 15] = [
     preset("yitter", &[timestamp(51), node(6), sequence(6)], millis(1_582_136_402_000), TICK_1_MS),
 ];
 
+/// Its ids can be read, and it can make none: it ran out in November 2024.
+const ENDED: &str = "uid-generator";
+
 impl Preset {
+    /// Those that a generator can have, by name.
+    pub fn living() -> impl Iterator<Item = &'static Preset> {
+        PRESETS.iter().filter(|preset| preset.name != ENDED)
+    }
+
     pub fn find(name: &str) -> Option<&'static Preset> {
         PRESETS.iter().find(|preset| preset.name == name)
     }
