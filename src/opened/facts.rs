@@ -27,7 +27,7 @@ pub(crate) async fn facts(config: &Config) -> StoreFacts {
 }
 
 async fn opened(config: &Config, kind: lint::StoreKind) -> StoreFacts {
-    let read = async { anyhow::Ok(OperatorStore::open(config).await?.store.list("").await?) };
+    let read = async { anyhow::Ok(OperatorStore::look(config).await?.list("").await?) };
     of_answer(kind, timeout(LIMIT, read).await)
 }
 
@@ -64,11 +64,11 @@ async fn of_table(config: &Config, mysql: &Mysql) -> StoreFacts {
     }
 }
 
-/// The table's server, and whether the table is made.
+/// The table's server, and whether the table is made: of a store in Leaf's table, the one of ours beside it.
 async fn server(config: &Config, mysql: &Mysql) -> Result<Option<(ServerFacts, bool)>, SchemaError> {
     let Some(account) = store_account(config, mysql) else { return Ok(None) };
     let schema = Schema::connect(&account).await?;
-    let table = Table::parse(&mysql.table);
+    let table = Table::parse(&mysql.table).own();
     let is_made = schema.shape(&table.schema, &table.name).await?.is_some();
     Ok(Some((ServerFacts::read(&schema).await?, is_made)))
 }

@@ -51,6 +51,20 @@ impl OperatorStore {
         Ok(operator)
     }
 
+    /// To read only: nothing is made or written. A file or a table that is not there is an error, an etcd without records is not.
+    pub async fn look(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+        let store: Arc<dyn Store> = match &config.store.kind {
+            StoreKind::Embedded { .. } => return Ok(Self::open(config).await?.store),
+            StoreKind::Etcd(etcd) => Arc::new(EtcdOperator::look(&etcd_settings(config, etcd)?).await?),
+            StoreKind::Mysql(mysql) => {
+                let (servers, table) = mysql_table(config, mysql)?;
+                Arc::new(MysqlStore::look(servers, &table).await?)
+            }
+        };
+        record::has_not_moved(&*store).await?;
+        Ok(store)
+    }
+
     /// Also one whose bounds were moved elsewhere.
     pub async fn make(config: &Config) -> anyhow::Result<Self> {
         let store: Arc<dyn Store> = match &config.store.kind {
@@ -59,7 +73,10 @@ impl OperatorStore {
                 let operator = Arc::new(EtcdOperator::open(&etcd_settings(config, etcd)?).await?);
                 return Ok(OperatorStore { store: operator.clone(), etcd: Some(operator) });
             }
-            StoreKind::Mysql(mysql) => Arc::new(mysql_store(config, mysql, None).await?),
+            StoreKind::Mysql(mysql) => {
+                let (servers, table) = mysql_table(config, mysql)?;
+                Arc::new(MysqlStore::open(servers, &table, None).await?)
+            }
         };
         Ok(OperatorStore { store, etcd: None })
     }
@@ -122,7 +139,8 @@ async fn open_kind(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
         StoreKind::Mysql(mysql) => {
             let proxy =
                 mysql::Proxy { name: config.proxy.name.clone(), address: config.proxy.listen.to_string() };
-            Ok(Arc::new(mysql_store(config, mysql, Some(&proxy)).await?))
+            let (servers, table) = mysql_table(config, mysql)?;
+            Ok(Arc::new(MysqlStore::open(servers, &table, Some(&proxy)).await?))
         }
     }
 }
@@ -142,16 +160,11 @@ pub fn described(config: &Config) -> String {
     }
 }
 
-async fn mysql_store(
-    config: &Config,
-    mysql: &Mysql,
-    proxy: Option<&mysql::Proxy>,
-) -> anyhow::Result<MysqlStore> {
+fn mysql_table(config: &Config, mysql: &Mysql) -> anyhow::Result<(Vec<mysql::Server>, mysql::Table)> {
     let account = store_account(config, mysql).context("store.user is missing")?;
-    let table = mysql::Table::parse(&mysql.table);
     let server =
         |(address, way): (&Address, _)| mysql::Server { address: address.to_string(), ways: vec![way] };
-    Ok(MysqlStore::open(account.servers()?.into_iter().map(server).collect(), &table, proxy).await?)
+    Ok((account.servers()?.into_iter().map(server).collect(), mysql::Table::parse(&mysql.table)))
 }
 
 /// As the backend's control account, but for what the store's keys say.

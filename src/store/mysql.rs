@@ -52,6 +52,15 @@ impl Table {
         Table { schema: schema.to_owned(), name: name.to_owned() }
     }
 
+    /// The table of Rowstamp's own: beside Leaf's, or this one.
+    pub fn own(&self) -> Table {
+        if self.is_leafs() { Table { name: OWN_TABLE.to_owned(), ..self.clone() } } else { self.clone() }
+    }
+
+    fn is_leafs(&self) -> bool {
+        self.name == LEAF_TABLE
+    }
+
     fn quoted(&self) -> String {
         let quote = |name: &str| format!("`{}`", name.replace('`', "``"));
         format!("{}.{}", quote(&self.schema), quote(&self.name))
@@ -75,21 +84,33 @@ struct Inner {
     /// Quoted.
     own: String,
     leaf: Option<Leaf>,
+    only_reads: bool,
 }
 
 impl MysqlStore {
     /// Connects to the primary among `servers`, makes the table where there is none, checks the store's format, and takes the
     /// proxy's name, if it serves.
     pub async fn open(servers: Vec<Server>, table: &Table, proxy: Option<&Proxy>) -> Result<Self> {
-        let leaf = (table.name == LEAF_TABLE).then(|| Leaf::new(table.quoted()));
-        let own = match &leaf {
-            Some(_) => Table { schema: table.schema.clone(), name: OWN_TABLE.to_owned() },
-            None => table.clone(),
+        let inner = Self::connect(servers, table, false).await?;
+        let holder = match proxy {
+            Some(proxy) => Some(inner.take_name(proxy).await?),
+            None => None,
         };
+        Ok(MysqlStore { inner, name: Mutex::new(holder) })
+    }
+
+    /// To read only: nothing is made or written, not even a record of which server is the primary. A table that is not there is
+    /// an error.
+    pub async fn look(servers: Vec<Server>, table: &Table) -> Result<Self> {
+        Ok(MysqlStore { inner: Self::connect(servers, table, true).await?, name: Mutex::new(None) })
+    }
+
+    async fn connect(servers: Vec<Server>, table: &Table, only_reads: bool) -> Result<Arc<Inner>> {
+        let leaf = table.is_leafs().then(|| Leaf::new(table.quoted()));
         let name = format!("mysql, table {}.{}", table.schema, table.name);
-        let own = own.quoted();
-        let connection = Connection::new(servers, name, &own);
-        let inner = Arc::new(Inner { connection, own, leaf });
+        let own = table.own().quoted();
+        let connection = Connection::new(servers, name, &own, only_reads);
+        let inner = Arc::new(Inner { connection, own, leaf, only_reads });
         let end = Instant::now() + OPEN_DEADLINE;
         loop {
             let prepared = timeout(OPEN_DEADLINE, inner.prepare()).await;
@@ -104,11 +125,7 @@ impl MysqlStore {
                 Err(error) => return Err(error),
             }
         }
-        let holder = match proxy {
-            Some(proxy) => Some(inner.take_name(proxy).await?),
-            None => None,
-        };
-        Ok(MysqlStore { inner, name: Mutex::new(holder) })
+        Ok(inner)
     }
 }
 
@@ -124,7 +141,9 @@ impl Inner {
             .read(async |conn| {
                 // Whoever may not create tables finds one that somebody else has made.
                 match conn.query_drop(format!("SELECT 1 FROM {own} LIMIT 0")).await {
-                    Err(mysql_async::Error::Server(error)) if error.code == NO_SUCH_TABLE => {
+                    Err(mysql_async::Error::Server(error))
+                        if error.code == NO_SUCH_TABLE && !self.only_reads =>
+                    {
                         conn.query_drop(&create).await
                     }
                     found => found,
@@ -155,6 +174,9 @@ impl Inner {
         let key = Key::format();
         if let Some(found) = self.load_own(&key).await? {
             return check_format(&found.value);
+        }
+        if self.only_reads {
+            return Ok(());
         }
         match self.compare_and_set(&key, None, &encode_format()).await? {
             Outcome::Written(_) | Outcome::Conflict(None) => Ok(()),

@@ -106,9 +106,18 @@ fn store_in_a_table(kind: Kind, server: &Server, folder: &Folder) {
     );
     direct.run(format!("INSERT INTO shop.bounds VALUES ('suspect', 1, '{suspect}')"));
     assert!(folder.check().text("store-suspected").contains("p1 suspects since today"));
+    let records = direct.run("SELECT COUNT(*) FROM shop.bounds");
+    assert_eq!(records[0].cell(0, 0).as_deref(), Some("1"), "no format is written by looking");
     direct
         .run("UPDATE shop.bounds SET name = 'generators/shop.g', value = 'nonsense' WHERE name = 'suspect'");
     assert!(folder.check().has("store-unread"));
+
+    direct.run("CREATE TABLE shop.leaf_alloc (biz_tag VARCHAR(128) PRIMARY KEY, max_id BIGINT NOT NULL, step INT NOT NULL)");
+    folder.configure(server, ROOT, "[store]\nkind = 'mysql'\ntable = 'shop.leaf_alloc'\n");
+    assert!(!folder.check().has("store-unread"));
+    let tables =
+        direct.run("SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'rowstamp_bounds'");
+    assert_eq!(tables[0].cell(0, 0).as_deref(), Some("0"), "nor what a store in Leaf's table has beside it");
 
     folder.configure(server, ROOT, "");
     assert!(!folder.check().has("store-unread"), "there is no file yet");
@@ -240,6 +249,7 @@ fn a_store_in_etcd() {
     );
     let found = folder.check();
     assert!(found.of("in_etcd").is_empty() && !found.has("store-unread"), "{:#}", found.0);
+    assert_eq!(etcd.ctl(0, &["get", "--prefix", "/rowstamp/"]), "", "a look writes nothing");
     assert!(folder.run(&["store", "raise", "in_etcd.g", "--to", "50"]).status.success());
     let found = folder.check();
     assert_eq!(found.of("in_etcd"), ["rows-above-bound"]);

@@ -43,20 +43,30 @@ async fn insist<T, F: Future<Output = Result<T>>>(call: impl Fn() -> F) -> Resul
 }
 
 impl EtcdOperator {
-    /// Of the settings `name`, `address` and `state_path` mean nothing here. Needs a Tokio runtime.
-    pub async fn open(settings: &EtcdSettings) -> Result<Self> {
-        let keys = Keys::of(settings);
-        let operator = EtcdOperator(keys);
-        let key = Key::format();
-        let found = match operator.load(&key).await? {
-            Some(found) => Some(found),
-            None => match operator.0.write(&key, 0, &encode_format()).await? {
-                Outcome::Written(_) => None,
-                Outcome::Conflict(found) => found,
-            },
-        };
-        found.map_or(Ok(()), |found| check_format(&found.value))?;
+    /// To read a store that may be new: nothing is written. Of the settings `name`, `address` and `state_path` mean nothing here.
+    /// Needs a Tokio runtime.
+    pub async fn look(settings: &EtcdSettings) -> Result<Self> {
+        let operator = EtcdOperator(Keys::of(settings));
+        operator.has_format().await?;
         Ok(operator)
+    }
+
+    /// As [`Self::look`]; a new store gets its format, since records may follow.
+    pub async fn open(settings: &EtcdSettings) -> Result<Self> {
+        let operator = EtcdOperator(Keys::of(settings));
+        if !operator.has_format().await?
+            && let Outcome::Conflict(Some(found)) =
+                operator.0.write(&Key::format(), 0, &encode_format()).await?
+        {
+            check_format(&found.value)?;
+        }
+        Ok(operator)
+    }
+
+    /// Whether the store has one; another than ours is an error.
+    async fn has_format(&self) -> Result<bool> {
+        let found = self.load(&Key::format()).await?;
+        found.map_or(Ok(false), |found| check_format(&found.value).map(|()| true))
     }
 
     /// From here on no proxy writes; each gives up its reserve when it sees it. Why the store is suspected: somebody may

@@ -44,6 +44,8 @@ pub(super) struct Connection {
     pub(super) name: String,
     /// The table of records, quoted.
     own: String,
+    /// A primary that none has used yet is not recorded as such.
+    only_reads: bool,
     seat: Mutex<Option<Seat>>,
     /// Which server is in use.
     at: AtomicUsize,
@@ -69,9 +71,9 @@ struct Found {
 }
 
 impl Connection {
-    pub(super) fn new(servers: Vec<Server>, name: String, own: &str) -> Self {
+    pub(super) fn new(servers: Vec<Server>, name: String, own: &str, only_reads: bool) -> Self {
         let (at, term) = (AtomicUsize::new(usize::MAX), AtomicU64::new(0));
-        Connection { servers, name, own: own.to_owned(), seat: Mutex::new(None), at, term }
+        Connection { servers, name, own: own.to_owned(), only_reads, seat: Mutex::new(None), at, term }
     }
 
     /// The number of the server in use.
@@ -181,7 +183,9 @@ impl Connection {
             }
             Choice::Claim(nth, record) => {
                 let mut found = writable.swap_remove(nth);
-                self.claim(&mut found, &record).await?;
+                if !self.only_reads {
+                    self.claim(&mut found, &record).await?;
+                }
                 let Found { nth, conn, .. } = found;
                 Ok(Seat { nth, conn, looked_at })
             }
