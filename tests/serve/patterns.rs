@@ -238,7 +238,7 @@ fn a_template_in_shadow_mode() {
         let log = rig.proxy.last_log();
         for (table, unknown) in [("a", 0), ("later", 1)] {
             let told = format!(
-                "table=\"pats_1.{table}\" rewritten=1 left=0 refused=0 server_first=0 unknown={unknown} asked=0 ids=2"
+                "table=\"pats_1.{table}\" rewritten=1 passed=0 refused=0 server_first=0 unknown={unknown} asked=0 ids=2"
             );
             assert!(log.contains(&told), "{name}: {told}: {log}");
         }

@@ -88,7 +88,7 @@ fn everything_passes_byte_for_byte_and_is_counted() {
         }
         proxy.stop();
         let log = proxy.last_log();
-        let expect = "rewritten=7 left=2 refused=2 server_first=1 unknown=0 asked=1 ids=7";
+        let expect = "rewritten=7 passed=2 refused=2 server_first=1 unknown=0 asked=1 ids=7";
         assert!(log.contains(&format!("table=\"{db}.t\" {expect}")), "{}: {log}", kind.name());
         // One line for the two refusals of one digest, with its text and the reason.
         let told = |text: &str| log.lines().filter(|line| line.contains(text)).count();
@@ -130,7 +130,10 @@ fn bulk_executions_are_counted() {
         drop(client);
         rig.proxy.stop();
         let log = rig.proxy.last_log();
-        assert!(log.contains("rewritten=1 left=0 refused=0 server_first=0 unknown=0 asked=0 ids=3"), "{log}");
+        assert!(
+            log.contains("rewritten=1 passed=0 refused=0 server_first=0 unknown=0 asked=0 ids=3"),
+            "{log}"
+        );
     });
 }
 
@@ -157,7 +160,7 @@ fn inserts_through_views_count_as_their_tables() {
         rig.proxy.stop();
         let log = rig.proxy.last_log();
         let t =
-            format!("table=\"{db}.t\" rewritten=2 left=1 refused=0 server_first=1 unknown=0 asked=0 ids=3");
+            format!("table=\"{db}.t\" rewritten=2 passed=1 refused=0 server_first=1 unknown=0 asked=0 ids=3");
         assert!(log.contains(&t), "{}: {log}", rig.name());
         assert!(!log.contains("of_u"), "{}: {log}", rig.name());
     });
@@ -182,7 +185,7 @@ fn a_packet_for_a_table_that_is_on_and_one_in_shadow_mode() {
         drop(client);
         rig.proxy.stop();
         let log = rig.proxy.last_log();
-        assert!(log.contains("rewritten=2 left=0 refused=0"), "{}: {log}", rig.name());
+        assert!(log.contains("rewritten=2 passed=0 refused=0"), "{}: {log}", rig.name());
     });
 }
 
@@ -203,7 +206,7 @@ fn without_a_control_account() {
         drop(client);
         proxy.stop();
         let log = proxy.last_log();
-        assert!(log.contains("rewritten=1 left=0 refused=1 "), "{}: {log}", kind.name());
+        assert!(log.contains("rewritten=1 passed=0 refused=1 "), "{}: {log}", kind.name());
     }
 }
 

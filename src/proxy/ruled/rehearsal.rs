@@ -81,7 +81,7 @@ impl Session {
                 if protocol == Protocol::Text && effects.prepared_names.is_empty() =>
             {
                 for looked_at in &rehearsed.tables {
-                    count(parts(&looked_at.table), Outcome::Left);
+                    count(parts(&looked_at.table), Outcome::Passed);
                 }
             }
             Planned::Untouched(_) => {}
@@ -138,11 +138,11 @@ impl Session {
             Planned::Rewrite(plan) => {
                 match plan.prepare(text).map(|text| (plan.inserts.into_iter().next(), text)) {
                     Ok((Some(insert), text)) => self.execution_of(&PreparedInsert { insert, text }, params),
-                    Ok((None, _)) => Outcome::Left,
+                    Ok((None, _)) => Outcome::Passed,
                     Err(why) => Outcome::Refused(why.to_string()),
                 }
             }
-            Planned::Untouched(_) => Outcome::Left,
+            Planned::Untouched(_) => Outcome::Passed,
             ref planned => return rehearsed.count_stopped(tables, planned, &digest),
         };
         tables.count_shadow(name, &outcome, asks, &digest);
@@ -173,7 +173,7 @@ impl Session {
             },
         };
         match ids {
-            Ok(0) => Outcome::Left,
+            Ok(0) => Outcome::Passed,
             Ok(ids) => Outcome::Rewritten { ids: ids.into() },
             Err(why) => Outcome::Refused(why.to_string()),
         }
@@ -264,7 +264,7 @@ fn parts(name: &TableName) -> (&str, &str) {
 fn outcome_of(insert: &InsertPlan) -> Outcome {
     match insert.stage {
         Some(_) => Outcome::Rewritten { ids: 0 },
-        None if insert.ids == 0 && !insert.has_edits() => Outcome::Left,
+        None if insert.ids == 0 && !insert.has_edits() => Outcome::Passed,
         None => Outcome::Rewritten { ids: insert.ids.into() },
     }
 }

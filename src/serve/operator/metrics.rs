@@ -159,7 +159,7 @@ fn of_shadow(parts: &Parts) -> Metric {
         [
             ("rewritten", count.rewritten),
             ("refused", count.refused),
-            ("passed", count.left),
+            ("passed", count.passed),
             ("server_first", count.server_first),
             ("unknown", count.unknown),
         ]

@@ -27,7 +27,7 @@ pub(crate) enum Outcome {
     /// It would take so many ids; of INSERT ... SELECT only the server knows.
     Rewritten { ids: u64 },
     /// The client wrote every id itself, or a temporary table takes the rows.
-    Left,
+    Passed,
     /// It would get an error, and why.
     Refused(String),
     /// It would be shown to the server, and refused for this where the server has no error of its
@@ -46,7 +46,7 @@ pub struct ShadowCount {
     /// Ids would be filled in.
     pub rewritten: u64,
     /// The client wrote every id itself, or a temporary table takes the rows.
-    pub left: u64,
+    pub passed: u64,
     /// Error 1235, or what stands for it.
     pub refused: u64,
     /// Shown to the server, and refused if it has no error of its own.
@@ -61,7 +61,7 @@ pub struct ShadowCount {
 
 impl ShadowCount {
     pub fn statements(&self) -> u64 {
-        self.rewritten + self.left + self.refused + self.server_first + self.unknown
+        self.rewritten + self.passed + self.refused + self.server_first + self.unknown
     }
 }
 
@@ -109,7 +109,7 @@ impl Shadow {
                 counts.rewritten += 1;
                 counts.ids += ids;
             }
-            Outcome::Left => counts.left += 1,
+            Outcome::Passed => counts.passed += 1,
             Outcome::Refused(_) => counts.refused += 1,
             Outcome::ServerFirst(_) => counts.server_first += 1,
             Outcome::Unknown(_) => counts.unknown += 1,
@@ -138,13 +138,13 @@ impl Shadow {
 /// Logs each table that had statements since the last time.
 pub fn log(now: Vec<ShadowCount>, logged: &mut Vec<ShadowCount>) {
     for count in now.iter().filter(|count| !logged.contains(count)) {
-        let ShadowCount { schema, table, rewritten, left, refused, server_first, unknown, asked, ids } =
+        let ShadowCount { schema, table, rewritten, passed, refused, server_first, unknown, asked, ids } =
             count;
         let table = format!("{schema}.{table}");
         tracing::info!(
             table,
             rewritten,
-            left,
+            passed,
             refused,
             server_first,
             unknown,
@@ -169,7 +169,7 @@ mod tests {
         let t = Some(("s", "t"));
         count(t, Outcome::Rewritten { ids: 3 }, false);
         count(t, Outcome::Rewritten { ids: 4 }, true);
-        count(t, Outcome::Left, false);
+        count(t, Outcome::Passed, false);
         count(t, Outcome::Refused("why".into()), false);
         count(t, Outcome::ServerFirst("why".into()), true);
         count(t, Outcome::Unknown("columns"), false);
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(counted.len(), 2);
         let [nameless, t] = counted.as_slice() else { panic!("{counted:?}") };
         assert_eq!((nameless.table.as_str(), nameless.unknown, nameless.asked), ("(not known)", 1, 1));
-        assert_eq!((t.rewritten, t.left, t.refused, t.server_first, t.unknown), (2, 1, 1, 1, 1));
+        assert_eq!((t.rewritten, t.passed, t.refused, t.server_first, t.unknown), (2, 1, 1, 1, 1));
         assert_eq!((t.asked, t.ids, t.statements()), (2, 7, 6));
         assert_eq!(shadow.logged.lock().len(), 1, "a refusal is logged once");
     }
@@ -188,10 +188,10 @@ mod tests {
         let shadow = Shadow::default();
         let digest = || Digest { text: String::new(), hash: String::new() };
         for nth in 0..TABLES_MAX + 2 {
-            shadow.count(Some(("s", &nth.to_string())), &Outcome::Left, false, digest);
+            shadow.count(Some(("s", &nth.to_string())), &Outcome::Passed, false, digest);
         }
         let counted = shadow.counted();
         assert_eq!(counted.len(), TABLES_MAX + 1);
-        assert_eq!(counted.iter().find(|count| count.table == "(others)").unwrap().left, 2);
+        assert_eq!(counted.iter().find(|count| count.table == "(others)").unwrap().passed, 2);
     }
 }
