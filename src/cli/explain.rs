@@ -68,8 +68,11 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let explained = explain_statement(&input, &loaded.rules, live.as_ref(), loaded.config.rewrite.verify)?;
     writeln!(io::stdout().lock(), "{}", explained.text)?;
     if explained.is_refused && loaded.config.rewrite.forwards() {
-        let note = "note: rewrite.on_doubt = \"forward\": it goes to the server as it came where each ruled table that it names keeps its \
-                    AUTO_INCREMENT (README.md, \"Leaving rows to AUTO_INCREMENT\")";
+        let note = concat!(
+            "note: rewrite.on_doubt = \"forward\": it goes to the server as it came if each table with a rule that it names keeps its \
+             AUTO_INCREMENT and takes ids that clients write; the exceptions: ",
+            crate::book::page!("native")
+        );
         writeln!(io::stdout().lock(), "{note}")?;
     }
     Ok(ExitCode::from(if explained.is_refused { EXIT_FOUND } else { 0 }))

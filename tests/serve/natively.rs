@@ -56,6 +56,8 @@ fn inserts_go_on_while_the_store_is_away() {
         };
         note(told(&mut client, "INSERT INTO t(a) VALUES(1)", 1));
         note(told(&mut client, "INSERT INTO n(a) VALUES(1)", 1));
+        client.run("PREPARE s FROM 'INSERT INTO t(a) VALUES(?)'");
+        client.run("SET @a=77");
         etcd.signal(0, "STOP");
         // More than any reserve; only the first that finds none waits for them: each for a second would be 200.
         let begun = Instant::now();
@@ -70,6 +72,7 @@ fn inserts_go_on_while_the_store_is_away() {
         }
         note(told(&mut client, "INSERT INTO t(a) SELECT 2000 UNION SELECT 2001", 2));
         note(told(&mut client, "INSERT INTO t(id,a) SELECT NULL,2002 UNION SELECT 0,2003", 2));
+        assert_eq!(code(&mut client, "EXECUTE s USING @a"), NO_ID, "{name}: its text has a place for an id");
         // Each statement of a packet, and an id of the client's.
         assert_eq!(code(&mut client, "INSERT INTO t(id,a) VALUES(5000000,3000)"), 0, "{name}");
         note(told(&mut client, "INSERT INTO t(a) VALUES(3001),(3002)", 2));
@@ -97,7 +100,7 @@ fn inserts_go_on_while_the_store_is_away() {
     }
 }
 
-/// What README refuses, by a text, prepared, and in a packet of several statements.
+/// What docs/refused.md lists, by a text, prepared, and in a packet of several statements.
 const DOUBTED: [&str; 4] = [
     "INSERT INTO t(a) VALUES(1),(2) ON DUPLICATE KEY UPDATE id=id+100000",
     "INSERT INTO t(a) SELECT ROW_COUNT()+10",
@@ -108,8 +111,11 @@ const DOUBTED: [&str; 4] = [
 #[test]
 fn what_cannot_be_rewritten_goes_on_as_it_came() {
     let db = "natively_doubt";
-    let made = format!("{KEPT}CREATE TABLE n (id BIGINT PRIMARY KEY, a INT UNIQUE);");
-    let rules = rules(db).replace("\"native\"", "\"refuse\"");
+    let made = format!(
+        "{KEPT}CREATE TABLE n (id BIGINT PRIMARY KEY, a INT UNIQUE); CREATE TABLE r (id BIGINT PRIMARY KEY AUTO_INCREMENT, a INT);"
+    );
+    let rules = rules(db).replace("\"native\"", "\"refuse\"")
+        + "[tables.r]\ncolumn = \"id\"\ngenerator = \"g\"\nexplicit = \"reject\"\n";
     each_with(db, &made, "on_doubt = \"forward\"\n", &rules, |rig| {
         let name = rig.name();
         let mut client = rig.client();
@@ -147,6 +153,10 @@ fn what_cannot_be_rewritten_goes_on_as_it_came() {
             assert!(id[0] > highest, "{name}: {id:?} after {highest}");
         }
         assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t WHERE id=0"), "0", "{name}");
+        // Of a table whose clients write no ids nothing goes that nobody has looked at.
+        for sql in ["INSERT INTO r(id,a) VALUES(5,1)", "INSERT INTO r(a) SELECT ROW_COUNT()+10"] {
+            assert_eq!(code(&mut client, sql), UNSUPPORTED, "{name}: {sql}");
+        }
         // The table loses its AUTO_INCREMENT: what was prepared would store none.
         client.run("ALTER TABLE t MODIFY id BIGINT");
         assert_eq!(code_of(&client.execute(&insert, &values).unwrap()), UNSUPPORTED, "{name}");

@@ -81,7 +81,7 @@ impl Session {
         let mut found: Vec<Arc<Target>> = Vec::new();
         for name in names {
             match supplied.lookup(tables, &name.schema, &name.table) {
-                Lookup::Ruled(target) if target.keeps_auto_increment() => found.push(target),
+                Lookup::Ruled(target) if target.may_be_forwarded() => found.push(target),
                 Lookup::NotRuled | Lookup::Missing => {}
                 Lookup::Unknown if supplied.may_look() => return Err(Need::Table { name, again: false }),
                 _ => return Ok(None),
@@ -99,7 +99,7 @@ impl Session {
             let (schema, table) = target.named();
             match self.supplied.lookup(&tables, schema, table) {
                 Lookup::NotRuled => {}
-                Lookup::Ruled(now) if now.keeps_auto_increment() && self.shared.forwards => {}
+                Lookup::Ruled(now) if now.may_be_forwarded() && self.shared.forwards => {}
                 Lookup::Unknown if self.supplied.may_look() => {
                     let name = TableName::new(schema, table);
                     return Some(Progress::Needs(Need::Table { name, again: false }));

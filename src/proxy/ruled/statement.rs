@@ -27,7 +27,7 @@ use crate::proxy::session::{Going, Question, Session};
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::target::Target;
-use crate::rewrite::plan::{self, Lookup, Plan, Planned, Protocol};
+use crate::rewrite::plan::{self, InsertPlan, Lookup, Plan, Planned, Protocol};
 use crate::rewrite::planner;
 use crate::rewrite::prepare::PreparedInsert;
 use crate::rewrite::verify::Written;
@@ -356,8 +356,10 @@ impl Session {
 
     /// Takes the ids that a text needs.
     fn fill(&self, tables: &Arc<Tables>, plan: Plan, supplied: &mut Supplied) -> Result<Verdict, Unsent> {
-        if supplied.without_ids.is_some() && plan.inserts.iter().all(|insert| insert.target.may_go_without())
-        {
+        // What SQL has prepared has places for ids of ours in it.
+        let may_go_without =
+            |insert: &InsertPlan| insert.target.may_go_without() && (insert.ids == 0 || !insert.is_executed);
+        if supplied.without_ids.is_some() && plan.inserts.iter().all(may_go_without) {
             let natively = plan.inserts.iter().map(|insert| insert.target.clone()).collect();
             return Ok(Verdict::Pass(Effects { natively, ..plan.effects }));
         }

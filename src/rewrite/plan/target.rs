@@ -104,6 +104,12 @@ impl Target {
         self.id_shape().is_some_and(|id| id.auto_increment)
     }
 
+    /// Whether a statement that cannot be rewritten may go to the server as it came. Nobody looks then at the ids that the client
+    /// has written.
+    pub fn may_be_forwarded(&self) -> bool {
+        self.keeps_auto_increment() && self.rule.explicit != Explicit::Reject
+    }
+
     /// Whether its rows go to the server without ids while there are none to be had.
     pub fn may_go_without(&self) -> bool {
         self.rule.unavailable == Unavailable::Native && self.keeps_auto_increment()

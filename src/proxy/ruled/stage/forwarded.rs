@@ -13,7 +13,7 @@ impl Session {
     /// be asked for twice.
     pub(super) fn may_forward(&self, job: &Job<'_>) -> bool {
         let is_plain = matches!(job.task, Task::Text { .. }) && job.task.named().is_none();
-        self.shared.forwards && is_plain && !job.stage.is_load() && job.insert.target.keeps_auto_increment()
+        self.shared.forwards && is_plain && !job.stage.is_load() && job.insert.target.may_be_forwarded()
     }
 
     pub(super) async fn forward_staged(&mut self, job: &Job<'_>, why: &str) -> Result<(), Stop> {
