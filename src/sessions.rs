@@ -44,26 +44,23 @@ pub enum Count {
     TooLong,
     /// A command that is not relayed (1047).
     UnknownCommand,
-    /// It cannot be read (1835, 1210, 1295, 1156).
+    /// It cannot be read (1835, 1210, 1295, and what has no word of its own).
     Malformed,
     /// It is not prepared (1243).
     UnknownStatement,
-    /// The end of the proxy or of the session (1053, 1317), and what has no word of its own.
-    Interrupted,
 }
 
-const COUNTS: usize = Count::Interrupted as usize + 1;
+const COUNTS: usize = Count::UnknownStatement as usize + 1;
 
 impl Count {
     /// Why something was refused, in a word for each.
-    pub const REFUSED: [(Count, &'static str); 7] = [
+    pub const REFUSED: [(Count, &'static str); 6] = [
         (Count::Unsupported, "unsupported"),
         (Count::NoId, "no_id"),
         (Count::TooLong, "too_long"),
         (Count::UnknownCommand, "unknown_command"),
         (Count::Malformed, "malformed"),
         (Count::UnknownStatement, "unknown_statement"),
-        (Count::Interrupted, "interrupted"),
     ];
 }
 

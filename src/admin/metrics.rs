@@ -119,14 +119,13 @@ const OUTCOME: Label = Label {
 const REFUSED: Label = Label {
     name: "reason",
     values: Values::Words(&[
-        ("unsupported", "its ids cannot be filled rightly (1235; README, \"What is refused\")"),
+        ("unsupported", "its ids cannot be filled rightly (1235)"),
         ("verify", "rewrite.verify read the rewrite otherwise (1235)"),
         ("no_id", "there was no id to be had (1467)"),
         ("too_long", "longer than limits.statement_bytes (1153)"),
         ("unknown_command", "a command that is not relayed (1047)"),
         ("malformed", "what came with it cannot be read (1835, 1210, 1295)"),
         ("unknown_statement", "an execution of what is not prepared (1243)"),
-        ("interrupted", "the proxy drained, or the session was killed (1053, 1317)"),
     ]),
 };
 
@@ -155,8 +154,8 @@ const SESSION_REFUSED: Label = Label {
         ("proxy_protocol", "no header of PROXY protocol, or a wrong one (1043)"),
         ("tls", "listen.tls.mode = \"required\", or the TLS handshake failed (3159)"),
         ("timeout", "limits.handshake_timeout (1159)"),
-        ("malformed", "the client's handshake cannot be read (1043, 1153, 1156)"),
-        ("backend", "the server could not be reached, or ended the login (1053)"),
+        ("malformed", "the client's handshake cannot be read (1043, 1153, 1156, 3923)"),
+        ("backend", "the server could not be reached, or ended the login (1053, 1105)"),
         ("denied", "the proxy does not relay such a login (1045)"),
     ]),
 };

@@ -45,10 +45,6 @@ pub enum Refusal {
     /// Nothing of the statement was sent.
     #[error("{PREFIX}no id for this statement: {0}")]
     NoId(String),
-    #[error("Server shutdown in progress")]
-    Draining,
-    #[error("Query execution was interrupted")]
-    Killed,
     #[error("Got timeout reading communication packets")]
     Timeout,
     #[error(
@@ -90,8 +86,7 @@ impl Refusal {
             // ER_SERVER_SHUTDOWN, which a server answers that goes or comes: clients that wait for a server to come back try again (so
             // do the servers' own test suites, which take any other code for a failure). MySQL Router answers with 2003, a client's
             // code, which MariaDB's client library takes for a malformed packet (measured, 10.11).
-            Refusal::Draining | Refusal::BackendUnreachable(_) => (1053, *b"08S01"),
-            Refusal::Killed => (1317, *b"70100"),
+            Refusal::BackendUnreachable(_) => (1053, *b"08S01"),
             // ER_NET_READ_INTERRUPTED
             Refusal::Timeout => (1159, *b"08S01"),
             // ER_SECURE_TRANSPORT_REQUIRED
@@ -99,6 +94,34 @@ impl Refusal {
             // ER_UNKNOWN_ERROR, for want of a server's own; the state is "communication link failure".
             Refusal::BackendTls(_) | Refusal::BackendMalformed(_) => (1105, *b"08S01"),
         }
+    }
+
+    /// One of each kind, for the reference. `...` stands for what a text says of its case.
+    pub fn examples() -> [Refusal; 20] {
+        let said = || "...".to_owned();
+        [
+            Refusal::TooManyConnections,
+            Refusal::TooManyUserConnections,
+            Refusal::AccessDenied(said()),
+            Refusal::BadHandshake(said()),
+            // COM_BINLOG_DUMP
+            Refusal::UnknownCommand(0x12),
+            Refusal::PacketsOutOfOrder,
+            Refusal::Unpack,
+            Refusal::ZstdLevel(BadLevel),
+            Refusal::PacketTooBig { bytes_max: 64 << 20 },
+            Refusal::Statement(said()),
+            Refusal::MalformedPacket,
+            Refusal::UnsupportedPrepared,
+            Refusal::WrongArguments,
+            Refusal::UnknownStatement(1),
+            Refusal::NoId(said()),
+            Refusal::Timeout,
+            Refusal::TlsRequired,
+            Refusal::BackendUnreachable(said()),
+            Refusal::BackendTls(said()),
+            Refusal::BackendMalformed(said()),
+        ]
     }
 
     /// The ERR packet's payload, for a client with `PROTOCOL_41`.
@@ -153,9 +176,28 @@ mod tests {
     #[test]
     fn payloads() {
         assert_eq!(Refusal::TooManyConnections.payload(), b"\xff\x10\x04#08004Too many connections");
-        assert_eq!(Refusal::Draining.payload(), b"\xff\x1d\x04#08S01Server shutdown in progress");
+        assert_eq!(
+            Refusal::Timeout.payload(),
+            b"\xff\x87\x04#08S01Got timeout reading communication packets"
+        );
         // Cut at 511 bytes or before, never inside a character.
         assert_eq!(err_payload(1, *b"HY000", &"ä".repeat(400)).len(), 9 + 510);
+    }
+
+    /// The name at the beginning of a line, or of a debug form.
+    fn name(text: &str) -> &str {
+        text.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default()
+    }
+
+    #[test]
+    fn the_examples_are_one_of_each_kind() {
+        let (_, kinds) = include_str!("error.rs").split_once("pub enum Refusal {\n").unwrap();
+        let (kinds, _) = kinds.split_once("\n}\n").unwrap();
+        let lines = kinds.lines().filter_map(|line| line.strip_prefix("    "));
+        let kinds: Vec<_> =
+            lines.map(name).filter(|name| name.starts_with(|c: char| c.is_ascii_uppercase())).collect();
+        let examples: Vec<_> = Refusal::examples().iter().map(|one| format!("{one:?}")).collect();
+        assert_eq!(examples.iter().map(|one| name(one)).collect::<Vec<_>>(), kinds);
     }
 
     #[test]

@@ -414,12 +414,8 @@ impl Relay {
             Refusal::NoId(_) => Count::NoId,
             Refusal::PacketTooBig { .. } => Count::TooLong,
             Refusal::UnknownCommand(_) => Count::UnknownCommand,
-            Refusal::MalformedPacket
-            | Refusal::UnsupportedPrepared
-            | Refusal::WrongArguments
-            | Refusal::PacketsOutOfOrder => Count::Malformed,
             Refusal::UnknownStatement(_) => Count::UnknownStatement,
-            _ => Count::Interrupted,
+            _ => Count::Malformed,
         };
         self.here.count(why, 1);
     }
