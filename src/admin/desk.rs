@@ -381,8 +381,8 @@ pub struct ConfigRow {
     pub key: String,
     pub value: String,
     pub default: String,
-    /// Takes effect on a reload; else on a restart.
-    pub is_reloaded: bool,
+    /// When a change does: at once, for new connections or after a restart.
+    pub takes_effect: &'static str,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -215,7 +215,7 @@ impl Desk for FakeDesk {
             key: "listen.address".into(),
             value: "127.0.0.1:3307".into(),
             default: "127.0.0.1:3307".into(),
-            is_reloaded: false,
+            takes_effect: "after a restart",
         }]
     }
 

@@ -2,7 +2,29 @@
 
 use super::Config;
 
-/// Keys that act after a restart only; `*`: all that begin so, but for those that [`ACTS`] names.
+/// When a key that was changed takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// With the reload, for open sessions too.
+    Reload,
+    /// With the reload, for connections that are made after it.
+    NewConnections,
+    /// With a restart only.
+    Restart,
+}
+
+impl Effect {
+    /// As the console and the book say it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Effect::Reload => "at once",
+            Effect::NewConnections => "for new connections",
+            Effect::Restart => "after a restart",
+        }
+    }
+}
+
+/// Keys of [`Effect::Restart`]; `*`: all that begin so, but for those that [`ACTS`] names.
 const WAITS: [&str; 14] = [
     "listen.address",
     "listen.proxy_protocol",
@@ -20,14 +42,29 @@ const WAITS: [&str; 14] = [
     "http.address",
 ];
 const ACTS: [&str; 1] = ["store.deadline"];
+/// Keys of [`Effect::Reload`]. Sessions share what these say, or do not look at it: the others are in `Shared`, which a session
+/// keeps as it was when its client came.
+const AT_ONCE: [&str; 6] =
+    ["admin.users*", "limits.drain_timeout", "log.audit", "log.level", "rules.path", "rules.watch"];
 
-/// Whether a key, as "limits.connections", acts while the process goes on.
-pub fn acts_on_reload(key: &str) -> bool {
+/// Of a key, as "limits.connections".
+pub fn effect(key: &str) -> Effect {
     let is = |pattern: &str| match pattern.strip_suffix('*') {
         Some(beginning) => key.starts_with(beginning),
         None => key == pattern,
     };
-    ACTS.contains(&key) || !WAITS.into_iter().any(is)
+    if WAITS.into_iter().any(is) && !ACTS.contains(&key) {
+        Effect::Restart
+    } else if AT_ONCE.into_iter().any(is) {
+        Effect::Reload
+    } else {
+        Effect::NewConnections
+    }
+}
+
+/// Whether a key acts while the process goes on.
+pub fn acts_on_reload(key: &str) -> bool {
+    effect(key) != Effect::Restart
 }
 
 /// What acts of `new` while the process goes on, and the keys whose change waits for a restart:
@@ -44,7 +81,6 @@ pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
         };
     }
     keep!("listen.address", proxy.listen);
-    acting.proxy.listen_is_written = old.proxy.listen_is_written;
     keep!("listen.proxy_protocol", proxy.listen_proxy.mode);
     keep!("listen.proxy_protocol_from", proxy.listen_proxy.from);
     keep!("listen.compression", proxy.listen_compression);
@@ -68,7 +104,7 @@ pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
 
 #[cfg(test)]
 mod tests {
-    use super::reloaded;
+    use super::{Effect, acts_on_reload, effect, reloaded};
     use crate::config::Config;
     use std::fs;
 
@@ -91,17 +127,24 @@ mod tests {
 
     #[test]
     fn keys_that_act() {
-        for (key, acts) in [
-            ("limits.connections", true),
-            ("store.deadline", true),
-            ("store.path", false),
-            ("store.tls.ca", false),
-            ("listen.address", false),
-            ("listen.tls.cert", true),
-            ("listen.rsa_key", true),
-            ("backend.control.user", false),
+        for (key, expect) in [
+            ("limits.connections", Effect::NewConnections),
+            ("limits.drain_timeout", Effect::Reload),
+            ("store.deadline", Effect::NewConnections),
+            ("store.path", Effect::Restart),
+            ("store.tls.ca", Effect::Restart),
+            ("listen.address", Effect::Restart),
+            ("listen.tls.cert", Effect::NewConnections),
+            ("listen.rsa_key", Effect::NewConnections),
+            ("backend.control.user", Effect::Restart),
+            ("admin.users", Effect::Reload),
+            ("admin.users[0].role", Effect::Reload),
+            ("rewrite.verify", Effect::NewConnections),
+            ("log.level", Effect::Reload),
+            ("log.format", Effect::Restart),
         ] {
-            assert_eq!(super::acts_on_reload(key), acts, "{key}");
+            assert_eq!(effect(key), expect, "{key}");
+            assert_eq!(acts_on_reload(key), expect != Effect::Restart, "{key}");
         }
     }
 

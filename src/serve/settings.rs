@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::admin::ConfigRow;
 use crate::config::keys::ConfigFile;
-use crate::config::reload::acts_on_reload;
+use crate::config::reload::{Effect, effect};
 
 /// In place of what nobody is to see.
 const HIDDEN: &str = "***";
@@ -17,9 +17,9 @@ pub(crate) fn rows(began: &ConfigFile, now: &ConfigFile) -> Vec<ConfigRow> {
     let (defaults, began) = (flat(&ConfigFile::default()), flat(began));
     let of = |rows: &BTreeMap<String, String>, key: &str| rows.get(key).cloned().unwrap_or_default();
     let row = |(key, value): (String, String)| {
-        let is_reloaded = acts_on_reload(&key);
-        let value = if is_reloaded { value } else { of(&began, &key) };
-        ConfigRow { default: of(&defaults, &key), is_reloaded, key, value }
+        let effect = effect(&key);
+        let value = if effect == Effect::Restart { of(&began, &key) } else { value };
+        ConfigRow { default: of(&defaults, &key), takes_effect: effect.as_str(), key, value }
     };
     flat(now).into_iter().map(row).collect()
 }
@@ -106,13 +106,13 @@ mod tests {
         let rows = rows(&written, &written);
         let row = |key: &str| {
             let row = rows.iter().find(|row| row.key == key);
-            row.map_or(("?", "?", false), |row| (row.value.as_str(), row.default.as_str(), row.is_reloaded))
+            row.map_or(("?", "?", "?"), |row| (row.value.as_str(), row.default.as_str(), row.takes_effect))
         };
-        assert_eq!(row("backend.address"), ("a:1, b:2", "", false));
-        assert_eq!(row("backend.control.password"), ("***", "", false));
-        assert_eq!(row("admin.users"), ("dba (write)", "", true));
-        assert_eq!(row("limits.idle_timeout"), ("1m 30s", "8h", true));
-        assert_eq!(row("store.deadline"), ("1s", "1s", true));
+        assert_eq!(row("backend.address"), ("a:1, b:2", "", "after a restart"));
+        assert_eq!(row("backend.control.password"), ("***", "", "after a restart"));
+        assert_eq!(row("admin.users"), ("dba (write)", "", "at once"));
+        assert_eq!(row("limits.idle_timeout"), ("1m 30s", "8h", "for new connections"));
+        assert_eq!(row("store.deadline"), ("1s", "1s", "for new connections"));
         assert!(rows.iter().all(|row| !format!("{row:?}").contains("s3cret")));
         assert!(rows.is_sorted_by(|a, b| a.key < b.key));
     }

@@ -83,7 +83,7 @@ const TOPICS: [Topic; 21] = [
     ),
     read(
         "SHOW CONFIG [LIKE 'pattern']",
-        "Every key of rowstamp.toml: its value, its default, and whether a change acts on a reload or on a restart. Secrets are ***.",
+        "Every key of rowstamp.toml: its value, its default, and when a change takes effect: at once with a reload, for new connections, or after a restart. Secrets are ***.",
         "SHOW CONFIG LIKE 'limits.%'",
     ),
     read(

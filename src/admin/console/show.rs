@@ -87,7 +87,7 @@ const CONFIG: [Field<ConfigRow>; 4] = [
     ("key", Text, |row| (&*row.key).into()),
     ("value", Text, |row| (&*row.value).into()),
     ("default", Text, |row| (&*row.default).into()),
-    ("takes_effect", Text, |row| if row.is_reloaded { "on a reload" } else { "on a restart" }.into()),
+    ("takes_effect", Text, |row| row.takes_effect.into()),
 ];
 
 fn heads<T>(fields: &[Field<T>]) -> Vec<Column> {
@@ -251,7 +251,7 @@ mod tests {
                     "warning|no-unique-key|shop.orders.id|no unique key|ALTER TABLE shop.orders ADD UNIQUE (id)",
                 ],
             ),
-            (What::Config, vec!["listen.address|127.0.0.1:3307|127.0.0.1:3307|on a restart"]),
+            (What::Config, vec!["listen.address|127.0.0.1:3307|127.0.0.1:3307|after a restart"]),
         ] {
             let rows: Vec<_> = rows(what).await.iter().map(|row| printed(row)).collect();
             assert_eq!(rows, expect, "{what:?}");
