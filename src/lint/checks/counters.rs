@@ -31,9 +31,13 @@ fn kept(live: &Live<'_>, column: &ColumnFacts) -> Finding {
         "{} is AUTO_INCREMENT still: a writer past the proxy takes ids of its counter, and INSERTs through the proxy then fail with 1062",
         column.shape.name
     );
-    let remedy = format!("when all writers use the proxy: {} (docs/migrate.md)", live.step("drop"));
+    let page = crate::book::page!("migrate");
+    let remedy = format!("when all writers use the proxy: {} ({page})", live.step("drop"));
     Finding::warning(Code::AutoIncrementKept, live.column_place(column), why, remedy)
 }
+
+/// The highest auto_increment_increment of both servers.
+const INCREMENT_MAX: u64 = 65_535;
 
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
@@ -105,9 +109,13 @@ fn driver(survey: &Survey<'_>, spec: &GeneratorSpec) -> Option<Finding> {
             "the ids of several rows are {step} apart, and auto_increment_increment is {increment}: drivers that count them by \
              it (Connector/J's getGeneratedKeys) report wrong ones behind the first"
         );
+        let can_be_set = step.get() <= INCREMENT_MAX;
+        let session = format!("have those sessions SET auto_increment_increment = {step}");
         let remedy = match &spec.kind {
-            GeneratorKind::Sequence(_) => format!("write step = {increment}, or have those sessions SET auto_increment_increment = {step}"),
-            GeneratorKind::Timestamp(_) => format!("have those sessions SET auto_increment_increment = {step}, or insert row by row"),
+            GeneratorKind::Sequence(_) if can_be_set => format!("write step = {increment}, or {session}"),
+            GeneratorKind::Sequence(_) => format!("write step = {increment}, or insert row by row"),
+            GeneratorKind::Timestamp(_) if can_be_set => format!("{session}, or insert row by row"),
+            GeneratorKind::Timestamp(_) => "insert row by row".to_owned(),
         };
         Finding::note(Code::DriverStep, Where::object(&spec.name).at(&spec.origin), why, remedy)
     })

@@ -227,7 +227,7 @@ impl Walk<'_> {
         for edit in &mut insert.edits {
             if let Piece::Id(id) = &mut edit.piece {
                 if id.form == IdForm::Warned {
-                    return refused("PREPARE of an INSERT with text that is no number as id; write NULL");
+                    return refused("EXECUTE of an INSERT with text that is no number as id; write NULL");
                 }
                 id.form = IdForm::Variable;
             }
