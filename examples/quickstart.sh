@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Rowstamp in five minutes: a private MariaDB, the proxy before it, and INSERTs whose ids the proxy makes.
+# Rowstamp in five minutes: a private MariaDB, the proxy in front of it, and INSERTs whose ids the proxy makes.
 # `examples/quickstart.sh --help` tells the flags.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,6 +13,8 @@ Installs what is missing (Debian bookworm; as root, or as a user with sudo), bui
 private MariaDB in a temporary folder. Leaves nothing running, and touches no server but its own.
 
   --keep   stays up when it is done, and says how to connect; Ctrl-C ends it
+
+  CARGO_TARGET_DIR   where cargo builds, if not in target/
 TEXT
 }
 
@@ -65,10 +67,26 @@ install_missing() {
         || { tail -n 20 "$log" >&2; die "the installation failed"; }
 }
 
+# Names what is not here after all: a package of another system may bring less.
+need() {
+    local program
+    for program in "$@"; do
+        command -v "$program" >/dev/null || die "there is no $program on the PATH; please install it"
+    done
+}
+
+# CARGO_TARGET_DIR or cargo's own configuration may say another place than target/.
+target_folder() {
+    cargo metadata --format-version 1 --no-deps --locked | sed 's/.*"target_directory":"\([^"]*\)".*/\1/'
+}
+
 build() {
-    [ -x target/release/rowstamp ] || note "building rowstamp; the first time takes some minutes"
-    cargo build --release --locked --quiet --bin rowstamp
-    note "target/release/rowstamp: built"
+    rowstamp=$(target_folder)/release/rowstamp
+    rowstamp=${rowstamp#"$PWD"/}
+    [ -x "$rowstamp" ] || note "building rowstamp; the first time takes some minutes"
+    cargo build --release --locked --quiet --bin rowstamp || die "the build failed"
+    [ -x "$rowstamp" ] || die "cargo has built no $rowstamp"
+    note "$rowstamp: built"
 }
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/rowstamp-quickstart.XXXXXX")
@@ -137,7 +155,7 @@ start_server() {
     note "MariaDB    127.0.0.1:$server_port, in $folder"
 }
 
-# The application's account, Rowstamp's own (it reads schemas, no more), and tables whose ids nobody makes.
+# The application's account, Rowstamp's own (it reads columns and highest ids, and takes locks), and tables whose ids nobody makes.
 create_shop() {
     administer <<'SQL'
 CREATE DATABASE shop;
@@ -169,7 +187,7 @@ path = "$PWD/rules"
 address = "off"
 TOML
     chmod 600 "$folder/rowstamp.toml"
-    target/release/rowstamp serve --config "$folder/rowstamp.toml" >"$folder/rowstamp.log" 2>&1 &
+    "$rowstamp" serve --config "$folder/rowstamp.toml" >"$folder/rowstamp.log" 2>&1 &
     proxy_pid=$!
     wait_for Rowstamp "$proxy_pid" "$folder/rowstamp.log" grep -q 'listening on' "$folder/rowstamp.log"
 }
@@ -207,6 +225,7 @@ check_ids() {
 main() {
     title "Setting up"
     install_missing
+    need cc protoc mariadbd mariadb-install-db mariadb
     build
     start_server
     create_shop
@@ -235,10 +254,11 @@ main() {
     check_ids
 
     title "Where to go next"
-    note "rules/README.md          name your own tables"
-    note "examples/rowstamp.toml   every key of the configuration"
-    note "README.md                how it works, what it promises, what it refuses"
-    note "target/release/rowstamp explain \"INSERT ...\"   what would be sent to the server"
+    note "docs/first-table.md      a table of your own, step by step"
+    note "docs/rules.md            rules for several tables, and timestamp ids"
+    note "docs/config.md           every key of the configuration"
+    note "docs/refused.md          which statements are refused, and what to write instead"
+    note "$rowstamp explain \"INSERT ...\"   what would be sent to the server"
 }
 
 main
