@@ -80,7 +80,7 @@ const ROWS_AT_LEAST: u64 = 1_000;
 
 /// Eight writers at three proxies, for as long as `disturb` takes, and until they have written enough; all ids that they got, and the longest time that
 /// one of them waited for the next.
-fn eight_writers(
+pub(crate) fn eight_writers(
     proxies: &mut [Proxy],
     db: &'static str,
     disturb: impl FnOnce(&mut [Proxy], &[Arc<AtomicU16>]),

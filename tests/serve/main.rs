@@ -59,6 +59,7 @@ mod schema;
 mod select;
 mod settle;
 mod shadow;
+mod shards;
 mod sizes;
 mod state;
 mod store_primary;
