@@ -61,7 +61,7 @@ export function showTables(status) {
   table("#fleet", status.fleet.proxies.map((proxy) =>
     [`${proxy.name}${proxy.self ? " (this one)" : ""}`, proxy.address, proxy.version, proxy.since]));
   $("#fleet").hidden = status.fleet.proxies.length === 0;
-  const alone = status.about.store === "embedded" ? "This one alone: its store is a file." : "No proxy has its name in the store.";
+  const alone = status.about.store === "embedded" ? "This proxy is alone: its store is a file." : "No proxy has its name in the store.";
   $("#fleet-trouble").hidden = status.fleet.proxies.length > 0;
   say($("#fleet-trouble"), status.fleet.trouble ?? alone);
 }

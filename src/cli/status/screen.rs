@@ -28,7 +28,7 @@ fn head(status: &Status) -> String {
         (false, true, false) => "ready",
     };
     format!(
-        "{}  {state}, up {}, rowstamp {}\n{} before {}, store {}, {} rule{}\n",
+        "{}  {state}, up {}, rowstamp {}\n{} in front of {}, store {}, {} rule{}\n",
         about.name,
         duration((status.now - about.since).max(0.0).floor()),
         about.version,
@@ -219,7 +219,7 @@ mod tests {
     fn one_screen() {
         let expect = "\
 db1:3307  ready, up 1 h 1 min, rowstamp 0.0.1
-127.0.0.1:3307 before 127.0.0.1:3306, store etcd, 2 rules
+127.0.0.1:3307 in front of 127.0.0.1:3306, store etcd, 2 rules
 
 fine: listener, store
 
