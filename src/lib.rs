@@ -8,6 +8,7 @@
 //! * [`role`]: whether a server is the primary.
 //! * [`table_name`]: the name of a table, as written and as the server compares it.
 //! * [`text_query`]: values in the texts of our own queries.
+//! * [`book`]: the pages of docs/, which the program prints and its texts name.
 //! * [`audit`]: `log.audit`, a file of JSON lines that nobody waits for.
 //! * [`toml_file`]: TOML that people write, every error of a file by line and key.
 //! * [`mysql`]: the wire's words: packets, handshakes, commands, responses, prepared statements.
@@ -34,6 +35,7 @@
 pub mod address;
 pub mod admin;
 pub mod audit;
+pub mod book;
 pub mod cli;
 pub mod config;
 pub mod explain;

@@ -44,6 +44,7 @@ CAMPAIGNS=(
     "random|1|INSERTs drawn from a grammar do what native ones do|tests/random.sh 4000"
     "values|1|what is stored is what the server would have stored, type by type|tests/values.sh"
     "mutants|8|without each of three guards a test fails (all: an hour)|tests/mutants.sh fence-unknown-outcome-taken embedded-compare layout-fields-overlap"
+    "book|5|mdBook builds the book, and warns of nothing|tests/book.sh"
     "fuzz|10|twelve fuzz targets, five seconds each|tests/fuzz.sh 5"
     "fuzz_lints|2|clippy of the fuzz targets|cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir ${CARGO_TARGET_DIR:-target} -- -D warnings"
 )

@@ -11,21 +11,22 @@ const FILES_MAX: usize = 16;
 
 /// Who may import whom. The longest row name that a module's path starts with counts; a module may always import from
 /// itself, its parent's row excepted only where it has a row of its own.
-const MAY_IMPORT: [(&str, &[&str]); 29] = [
+const MAY_IMPORT: [(&str, &[&str]); 30] = [
     ("address", &[]),
     ("meter", &[]),
     ("role", &[]),
     ("table_name", &[]),
     ("text_query", &[]),
+    ("book", &[]),
     ("audit", &[]),
     ("mysql", &[]),
     ("sql", &["table_name"]),
     ("ids::range", &[]),
     ("ids::layout", &["ids::range"]),
     ("toml_file", &["address"]),
-    ("store", &["meter", "role", "text_query"]),
+    ("store", &["meter", "role", "text_query", "book"]),
     ("ids", &["store"]),
-    ("rules", &["table_name", "sql", "toml_file", "ids"]),
+    ("rules", &["table_name", "book", "sql", "toml_file", "ids"]),
     ("rewrite", &["meter", "table_name", "mysql", "sql", "ids::range", "rules"]),
     (
         "schema",
@@ -41,16 +42,17 @@ const MAY_IMPORT: [(&str, &[&str]); 29] = [
             "rules",
         ],
     ),
-    ("lint", &["table_name", "sql", "toml_file", "store", "ids", "rules", "schema"]),
-    ("migrate", &["table_name", "sql", "toml_file", "ids", "rules", "schema"]),
+    ("lint", &["table_name", "book", "sql", "toml_file", "store", "ids", "rules", "schema"]),
+    ("migrate", &["table_name", "book", "sql", "toml_file", "ids", "rules", "schema"]),
     ("sessions", &["meter", "sql"]),
-    ("tables", &["meter", "table_name", "sql", "store", "ids", "rules", "rewrite", "schema"]),
+    ("tables", &["meter", "table_name", "book", "sql", "store", "ids", "rules", "rewrite", "schema"]),
     (
         "proxy",
         &[
             "address",
             "table_name",
             "text_query",
+            "book",
             "audit",
             "mysql",
             "sql",
@@ -65,7 +67,7 @@ const MAY_IMPORT: [(&str, &[&str]); 29] = [
     ),
     ("takeover", &["ids", "rewrite", "tables"]),
     ("admin", &["address", "mysql"]),
-    ("config", &["address", "toml_file", "ids", "rules", "proxy", "admin"]),
+    ("config", &["address", "book", "toml_file", "ids", "rules", "proxy", "admin"]),
     ("opened", &["address", "store", "rules", "schema", "lint", "tables", "proxy", "config"]),
     ("querylog", &[]),
     (
@@ -100,6 +102,7 @@ const MAY_IMPORT: [(&str, &[&str]); 29] = [
             "address",
             "role",
             "table_name",
+            "book",
             "sql",
             "toml_file",
             "store",

@@ -16,6 +16,12 @@ use crate::rules::RuleSet;
 use crate::serve::preflight;
 use crate::toml_file::{Findings, Severity};
 
+/// Of `--json`.
+const JSON: &str = concat!(
+    "One JSON document on standard output, and nothing else there; its schema: ",
+    crate::book::page!("check")
+);
+
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     #[command(flatten)]
@@ -24,9 +30,7 @@ pub struct CheckArgs {
     /// triggers, routines, views, the store. Nothing is changed there.
     #[arg(long)]
     pub online: bool,
-    /// One JSON document on standard output (docs/check.md, schemas/check.schema.json), and nothing
-    /// else there.
-    #[arg(long)]
+    #[arg(long, help = JSON)]
     pub json: bool,
 }
 

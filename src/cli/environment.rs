@@ -10,6 +10,7 @@ pub(super) const IN_SHORT: &str =
 /// For `--help`, with the variables of all keys.
 pub(super) fn help() -> String {
     let variables = toml_file::variables_of::<ConfigFile>().join("\n  ");
+    let page = crate::book::page!("environment");
     format!(
         "Environment:\n  \
          ROWSTAMP_CONFIG is the configuration file where --config does not name one.\n\n  \
@@ -18,7 +19,7 @@ pub(super) fn help() -> String {
          commas, or as TOML has it. Where there is no rowstamp.toml, and no other file is named, they are the whole \
          configuration. A variable with two underscores that is no key is an error.\n\n  \
          ${{NAME}} in a value of rowstamp.toml is the text of that variable; $${{ is the two characters. rowstamp.toml \
-         may also name a variable for a password: password_env. docs/environment.md has more.\n\n\
+         may also name a variable for a password: password_env. More: {page}\n\n\
          Variables of all keys:\n  {variables}"
     )
 }

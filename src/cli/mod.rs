@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod book;
 pub mod check;
 pub mod completions;
 pub mod decode;
@@ -12,6 +13,7 @@ pub mod status;
 pub mod store;
 mod table;
 
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -53,13 +55,14 @@ enum Command {
     Status(status::StatusArgs),
     /// Take timestamp ids apart: when, where and as which of its tick each was made.
     Decode(decode::DecodeArgs),
-    /// Move tables off AUTO_INCREMENT, and back: plan, raise floors, print the SQL, prove each step
-    /// (docs/migrate.md).
-    #[command(subcommand)]
+    /// Move tables off AUTO_INCREMENT, and back: plan, raise floors, print the SQL, prove each step.
+    #[command(subcommand, after_help = concat!("Step by step: ", crate::book::page!("migrate")))]
     Migrate(migrate::MigrateCommand),
     /// Look into the store of bounds, and raise them, without serving.
     #[command(subcommand)]
     Store(store::StoreCommand),
+    /// Print a page of the book: what is refused, every error, every key, and so on.
+    Book(book::BookArgs),
     /// Print what a shell needs to complete rowstamp's commands and flags.
     Completions(completions::CompletionsArgs),
     /// Print the manual page, or write those of all commands.
@@ -83,9 +86,15 @@ pub fn run(line: CommandLine) -> anyhow::Result<ExitCode> {
         Command::Decode(args) => decode::run(&args),
         Command::Migrate(command) => migrate::run(&command),
         Command::Store(command) => store::run(&command),
+        Command::Book(args) => book::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }
+}
+
+/// Whoever reads has seen enough, as `head` has in `rowstamp status | head`.
+fn is_broken_pipe(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
 }
 
 /// Runs what waits for servers and stores, on this thread.

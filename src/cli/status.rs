@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 
-use super::{ConfigArg, EXIT_FOUND, Usage, block_on};
+use super::{ConfigArg, EXIT_FOUND, Usage, block_on, is_broken_pipe};
 use crate::address::Address;
 use crate::admin::status::{FORMAT, Status};
 use crate::config;
@@ -44,14 +44,9 @@ pub(super) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let shown =
         async { if args.watch { watch(&address, args.json).await } else { once(&address, args.json).await } };
     match block_on(shown) {
-        // As in `rowstamp status | head`: whoever reads has seen enough.
-        Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.downcast_ref().is_some_and(is_broken_pipe) => Ok(ExitCode::SUCCESS),
         shown => shown,
     }
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 async fn once(address: &Address, json: bool) -> anyhow::Result<ExitCode> {

@@ -148,9 +148,10 @@ pub struct Loaded {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error(
-        "{}: there is no such file; write one (examples/rowstamp.toml shows every key), name another with --config or $ROWSTAMP_CONFIG, \
-         or set keys by the environment, ROWSTAMP_BACKEND__ADDRESS first",
-        .0.display()
+        "{}: there is no such file; write one (all keys: {}), name another with --config or $ROWSTAMP_CONFIG, or set keys by the \
+         environment, ROWSTAMP_BACKEND__ADDRESS first",
+        .0.display(),
+        crate::book::page!("config")
     )]
     NoFile(PathBuf),
     #[error("{0}")]

@@ -40,7 +40,7 @@ pub struct SequenceSpec {
 }
 
 impl Default for SequenceSpec {
-    /// The defaults of a generator whose keys are left out (rules/README.md).
+    /// The defaults of a generator whose keys are left out (docs/rules.md).
     fn default() -> Self {
         SequenceSpec {
             start: 1,

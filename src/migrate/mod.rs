@@ -4,7 +4,7 @@
 //! [`survey`] is a table as it stands, [`databases`] which databases are shards, [`rules_file`] writes the rules, [`proposed`] is what the rules would be, [`interleave`] is how the server's counter and the
 //! generator share the numbers, [`definition`], [`family`] (what foreign keys tie together) and [`steps`] are
 //! the statements to print, [`doubles`] finds an id that is
-//! in two shards, [`verdict`] says what a step's facts prove. docs/migrate.md has the argument that no id comes twice.
+//! in two shards, [`verdict`] says what a step's facts prove. docs/migrate-back.md has the argument that no id comes twice.
 
 pub mod databases;
 pub mod definition;

@@ -26,7 +26,7 @@ pub struct Proposal<'a> {
     pub added: &'a [Addition],
 }
 
-/// `rules` and the proposals, with the defaults of a file that has no more keys (rules/README.md).
+/// `rules` and the proposals, with the defaults of a file that has no more keys (docs/rules.md).
 pub fn with(rules: &RuleSet, proposals: &[Proposal<'_>], wanted: &Wanted) -> RuleSet {
     let mut generators: Vec<GeneratorSpec> = rules.specs().cloned().collect();
     let mut all: Vec<Rule> = rules.rules().map(|rule| Rule::clone(rule)).collect();

@@ -35,8 +35,12 @@ pub enum WriteError {
     NoTable { file: String, key: &'static str },
 }
 
-const HEAD: &str = "# Written by `rowstamp migrate plan --write`, and yours to edit: run again, it adds tables that are missing and changes\n\
-                    # nothing else. mode = \"off\" is as if the rule were not there; docs/migrate.md says when to remove it.\n\n";
+const HEAD: &str = concat!(
+    "# Written by `rowstamp migrate plan --write`, and yours to edit: run again, it adds tables that are missing and changes\n\
+     # nothing else. mode = \"off\" is as if the rule were not there. When to remove it: ",
+    crate::book::page!("migrate"),
+    "\n\n"
+);
 
 /// The file's name in the rules' folder.
 pub fn file_name(schema: &str) -> String {

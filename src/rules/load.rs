@@ -29,7 +29,7 @@ pub fn load(folder: &Path) -> Result<(RuleSet, Findings), Findings> {
         Vec::new()
     });
     if files.is_empty() && !findings.has_errors() {
-        let text = "has no *.toml: no table gets ids; rules/README.md says what to write";
+        let text = concat!("has no *.toml: no table gets ids; write one: ", crate::book::page!("rules"));
         let error = Finding::error(folder, None, None, text);
         findings.push(Finding { severity: Severity::Warning, ..error });
     }

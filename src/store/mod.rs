@@ -204,7 +204,8 @@ pub enum StoreError {
     /// Noticed here or by another proxy.
     #[error(
         "the store ({store}) is suspected of having gone back, by a copy that was put back: {reason}; nothing is issued \
-         until `rowstamp store raise --settle` (README, \"A copy of etcd that is put back\")"
+         until `rowstamp store raise --settle` ({})",
+        crate::book::page!("restore")
     )]
     Suspect { store: String, reason: String },
     #[error(

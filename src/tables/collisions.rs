@@ -63,7 +63,8 @@ impl InForce {
             id,
             generator = %rule.generator,
             "an INSERT failed with 1062: the generator's id is in the table already. Somebody inserts past Rowstamp, by AUTO_INCREMENT or with ids of \
-             their own; have all writers use the proxy (docs/migrate.md)"
+             their own; have all writers use the proxy: {}",
+            crate::book::page!("migrate")
         );
         if rule.collide == Collide::Raise {
             self.raise(target);

@@ -56,7 +56,7 @@ fn exit_codes() {
     check(
         None,
         &["check"],
-        (2, "", "error: rowstamp.toml: there is no such file; write one (examples/rowstamp.toml"),
+        (2, "", "error: rowstamp.toml: there is no such file; write one (all keys: `rowstamp book config`)"),
     );
     check(None, &["serve"], (2, "", "error: rowstamp.toml: there is no such file"));
     check(
@@ -91,6 +91,13 @@ fn the_version_has_the_commit_and_its_date() {
     assert!(commit.len() >= 7 && commit.chars().all(|c| c.is_ascii_hexdigit()), "{version}");
     let parts: Vec<_> = date.split('-').map(str::len).collect();
     assert_eq!(parts, [4, 2, 2], "{version}");
+}
+
+#[test]
+fn pages_of_the_book() {
+    check(None, &["book"], (0, "\nrefused          Refused statements\n", ""));
+    check(None, &["book", "refused"], (0, "# Refused statements\n", ""));
+    check(None, &["book", "refuse"], (2, "", "a similar value exists: 'refused'"));
 }
 
 #[test]
@@ -261,7 +268,8 @@ fn timestamp_generators_are_checked_and_decoded() {
     fs::write(folder.path().join("rules/shop.toml"), rules.replace("js-safe", "uid-generator")).unwrap();
     let (code, text) = said(&["check"]);
     assert!(
-        code == Some(1) && text.contains("rules/shop.toml:2: generators.ids.layout: ran out on 2024-11-20"),
+        code == Some(1)
+            && text.contains("generators.ids.layout: \"uid-generator\" is unknown; write \"cockroach\", "),
         "{text}"
     );
 }

@@ -8,13 +8,13 @@ use rowstamp::rules::keys::RulesFile;
 use rowstamp::toml_file::{self, Findings, join};
 use serde_json::Value;
 
-use super::{at, check_generated, check_part, read};
+use super::{at, cell, check_generated, check_part, read};
 
-fn config_schema() -> Value {
+pub(super) fn config_schema() -> Value {
     toml_file::schema_of::<ConfigFile>().to_value()
 }
 
-fn rules_schema() -> Value {
+pub(super) fn rules_schema() -> Value {
     toml_file::schema_of::<RulesFile>().to_value()
 }
 
@@ -31,10 +31,10 @@ fn schemas_are_those_of_the_types() {
 }
 
 /// A key as the schema has it: its full name, its schema, whether it must be there.
-struct Key<'a> {
-    path: String,
-    schema: &'a Value,
-    is_required: bool,
+pub(super) struct Key<'a> {
+    pub(super) path: String,
+    pub(super) schema: &'a Value,
+    pub(super) is_required: bool,
 }
 
 fn is_table(schema: &Value) -> bool {
@@ -59,7 +59,7 @@ fn leaves<'a>(table: &'a Value, path: &str, all: &mut Vec<Key<'a>>) {
     }
 }
 
-fn keys_of(schema: &Value) -> Vec<Key<'_>> {
+pub(super) fn keys_of(schema: &Value) -> Vec<Key<'_>> {
     let mut all = Vec::new();
     leaves(schema, "", &mut all);
     all
@@ -118,11 +118,10 @@ fn the_example_names_every_key_with_its_default() {
 fn row(key: &Key<'_>) -> String {
     let text = |value: &Value| if value.is_null() { "-".to_owned() } else { format!("`{value}`") };
     let default = if key.is_required { "required".to_owned() } else { text(&key.schema["default"]) };
-    let kind = toml_file::describe(key.schema).replace('|', "\\|");
+    let kind = cell(&toml_file::describe(key.schema));
     let example = &expected(key);
     let meaning = key.schema["description"].as_str().unwrap_or_else(|| panic!("{} has no comment", key.path));
-    let meaning = meaning.replace('\n', " ").replace('*', "\\*");
-    format!("| {} | {kind} | {default} | {} | {meaning} |\n", key.path, text(example))
+    format!("| {} | {kind} | {default} | {} | {} |\n", key.path, text(example), cell(meaning))
 }
 
 #[test]
@@ -130,7 +129,7 @@ fn the_reference_of_rules_files_is_that_of_the_types() {
     let schema = rules_schema();
     let rows: String = keys_of(&schema).iter().map(row).collect();
     let table = format!("| key | value | default | example | meaning |\n|---|---|---|---|---|\n{rows}");
-    check_part("rules/README.md", "keys", &table);
+    check_part("docs/rules.md", "keys", &table);
 }
 
 #[test]
@@ -174,9 +173,9 @@ fn every_key_has_a_comment_and_a_default_or_an_example() {
 fn the_samples_are_rules() {
     let (rules, warnings) = rowstamp::rules::load(&at("rules")).unwrap();
     assert_eq!((warnings.to_string(), rules.rules().len()), (String::new(), 2));
-    let readme = read("rules/README.md");
+    let page = read("docs/rules.md");
     let samples: Vec<_> =
-        readme.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+        page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert_eq!(samples.len(), 3);
     for sample in samples {
         let folder = tempfile::tempdir().unwrap();

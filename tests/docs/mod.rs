@@ -2,9 +2,15 @@
 //!
 //! `ROWSTAMP_UPDATE=1 cargo test --test library docs::` writes what of it is generated.
 
+mod book;
+mod cli_page;
 mod codes;
 mod config;
+mod config_page;
 mod dashboard;
+mod errors_page;
+mod page;
+mod texts;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +21,32 @@ fn at(path: &str) -> PathBuf {
 
 fn read(path: &str) -> String {
     fs::read_to_string(at(path)).unwrap()
+}
+
+/// All files below the folder whose names end so, by their paths from the crate's root, in order.
+fn files(folder: &str, ending: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(at(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let path = format!("{folder}/{}", entry.file_name().to_str().unwrap());
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files(&path, ending));
+        } else if path.ends_with(ending) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A text of the code as a cell of a table: what Markdown would take for its own is escaped, code in it is left alone.
+fn cell(text: &str) -> String {
+    let escaped = |(n, part): (usize, &str)| match n % 2 {
+        0 => part.replace('*', "\\*").replace('<', "\\<"),
+        _ => part.to_owned(),
+    };
+    let parts: Vec<_> = text.split('`').enumerate().map(escaped).collect();
+    parts.join("`").replace('|', "\\|").replace('\n', " ")
 }
 
 /// The file is as generated; with `ROWSTAMP_UPDATE` set it is written first.

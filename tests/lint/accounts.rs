@@ -32,7 +32,7 @@ impl Rig {
     }
 }
 
-/// What the README and docs/check.md grant.
+/// What docs/accounts.md and docs/check.md grant.
 fn all(kind: Kind) -> Vec<&'static str> {
     let routines = match kind {
         Kind::MariaDb => "SELECT ON mysql.proc",

@@ -1,7 +1,11 @@
-//! docs/migrate.md as the script that it is: its files, its commands with what they print, and where the test does something.
+//! docs/migrate.md and docs/migrate-back.md as the one script that they are: its files, its commands with what they print, and where
+//! the test does something.
 
 use std::fs;
 use std::path::Path;
+
+/// In the order in which they are walked: there, and back.
+const PAGES: [&str; 2] = ["docs/migrate.md", "docs/migrate-back.md"];
 
 /// A part of the guide that matters here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +21,11 @@ pub(crate) enum Part {
 }
 
 pub(crate) fn read() -> Vec<Part> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/migrate.md");
-    parse(&fs::read_to_string(file).expect("the guide is there"))
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    PAGES
+        .iter()
+        .flat_map(|page| parse(&fs::read_to_string(root.join(page)).expect("the guide is there")))
+        .collect()
 }
 
 fn parse(text: &str) -> Vec<Part> {

@@ -1,4 +1,4 @@
-//! `rowstamp migrate`: docs/migrate.md, walked command by command under 16 writers on both servers; and what each command says
+//! `rowstamp migrate`: docs/migrate.md and docs/migrate-back.md, walked command by command under 16 writers on both servers; and what each command says
 //! of servers made for it.
 
 mod bench;

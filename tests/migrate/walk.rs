@@ -1,4 +1,4 @@
-//! A live table under 16 writers goes from AUTO_INCREMENT to a generator and back, by the commands of docs/migrate.md: no write
+//! A live table under 16 writers goes from AUTO_INCREMENT to a generator and back, by the commands of docs/migrate.md and docs/migrate-back.md: no write
 //! fails, no id comes twice, and every row is there with the id that its writer was told.
 
 use std::collections::{BTreeSet, HashSet};

@@ -1,4 +1,4 @@
-//! What may be refused: the rows of the README's table that the grammar draws, and differences in which rows are stored.
+//! What may be refused: the rows of docs/refused.md that the grammar draws, and differences in which rows are stored.
 
 use crate::differential::run::Record;
 use crate::differential::tally::Combination;
@@ -40,7 +40,7 @@ pub(crate) const MARKS: &[Mark] = &[
 /// What so few statements meet that a long run may have none.
 const RARE: &[Mark] = &[mark("source", "select", "an empty list before a query")];
 
-/// A declared difference (README.md) in which rows are stored: no statement with all of these is run.
+/// A declared difference (docs/differences.md) in which rows are stored: no statement with all of these is run.
 pub(crate) struct Apart {
     pub(crate) name: &'static str,
     servers: &'static [Kind],

@@ -53,7 +53,7 @@ struct Taken {
 
 #[derive(Default)]
 struct Tally {
-    /// What was prepared under other rules and is to be prepared again, as README says: SQL's, and the driver's INSERT ... SELECT.
+    /// What was prepared under other rules and is to be prepared again, as docs/refused.md says: SQL's, and the driver's INSERT ... SELECT.
     prepared_again: AtomicU64,
 }
 

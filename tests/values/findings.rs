@@ -24,7 +24,7 @@ pub(crate) struct Place<'a> {
     pub(crate) form: &'a str,
 }
 
-/// Whether README's "Declared differences" or "What is refused" has it.
+/// Whether docs/differences.md or docs/refused.md has it.
 pub(crate) fn is_declared(place: Place<'_>, fact: &str, native: &str, proxied: &str) -> bool {
     // After an error MySQL names the columns that have no default, of which the id is one without AUTO_INCREMENT.
     const ID: &str = "Error 1364 Field 'id' doesn't have a default value; ";

@@ -112,7 +112,10 @@ fn absent(rules: &RuleSet, choice: &Choice, tables: &[Vec<(String, Arc<Rule>)>])
 /// Each of these addresses, or the backend where there are none; the same account for all.
 pub(super) async fn open(config: &Config, addresses: &[Address]) -> anyhow::Result<Vec<Shard>> {
     let Some(control) = control(config) else {
-        let why = "[backend.control] is missing: the servers are asked by that account; write it (README, \"The control account\")";
+        let why = concat!(
+            "[backend.control] is missing: the servers are asked by that account; add it: ",
+            crate::book::page!("accounts")
+        );
         return Err(Usage(why.to_owned()).into());
     };
     if addresses.is_empty() {

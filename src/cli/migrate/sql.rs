@@ -194,10 +194,12 @@ fn shares_no_ids(rule: &Rule, rules: &RuleSet) -> Result<(), &'static str> {
         return Ok(());
     }
     match rules.generator_of(rule).map(|spec| &spec.kind) {
-        Some(GeneratorKind::Timestamp(_)) => Err(
-            "its generator makes timestamps, and behind one the counter would go on among the ids to come; \
-            give it a sequence of even ids first (docs/migrate.md), or write mode = \"off\" when nobody inserts through a proxy",
-        ),
+        Some(GeneratorKind::Timestamp(_)) => Err(concat!(
+            "its generator makes timestamps, and behind one the counter would go on among the ids to come; give it a sequence of even \
+             ids first (",
+            crate::book::page!("migrate"),
+            "), or write mode = \"off\" when nobody inserts through a proxy"
+        )),
         Some(GeneratorKind::Sequence(spec)) if !is_even(spec) => {
             Err("its generator issues odd ids too; write step = 2, offset = 0 first, on every proxy")
         }

@@ -3,7 +3,7 @@
 //!
 //! Records of generators count how often that happened. Whoever has one open compares (`fence`): what it reserved before lies
 //! below the bound that the new generator begins above, and it reserves no more before it has looked at the bindings again.
-//! Leaf's table has no room for the count; there a table moves while all other proxies are stopped, as the README says.
+//! Leaf's table has no room for the count; there a table moves while all other proxies are stopped, as docs/store-commands.md says.
 
 use crate::ids::fence::node_slots;
 use crate::store::record::{change, fresh_token};

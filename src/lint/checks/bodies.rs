@@ -29,7 +29,7 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
             found.push(unread(
                 Code::BodyUnseen,
                 why,
-                "see the README, \"The control account\", for the right that it needs",
+                concat!("give the control account the right to see it: ", crate::book::page!("accounts")),
             ));
             continue;
         };

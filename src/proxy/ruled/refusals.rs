@@ -16,7 +16,8 @@ use crate::sql::digest::digest;
 const UNKNOWN: &str = "unknown";
 
 /// What a line says after the statement and the reason.
-const REFUSED: &str = "a statement was refused; README.md, \"What is refused\", has the remedies";
+const REFUSED: &str =
+    concat!("a statement was refused; what to write instead: ", crate::book::page!("refused"));
 const FORWARDED: &str =
     "a statement that cannot be rewritten went to the server as it came (rewrite.on_doubt = \"forward\")";
 

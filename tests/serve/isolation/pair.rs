@@ -312,7 +312,7 @@ impl<'a> Pair<'a> {
         let rows = if mark.is_empty() { Vec::new() } else { self.rows_of(mark) };
         let errors = [&proxied, &native].map(|outcomes| outcomes.last().and_then(Outcome::err).cloned());
         let [mut proxied, native] = [self.sides[0].facts(&proxied), self.sides[1].facts(&native)];
-        // Of a ROLLBACK after an INSERT ... SELECT: README.md, "Declared differences".
+        // Of a ROLLBACK after an INSERT ... SELECT: docs/differences.md.
         let of_stage = if self.rig.kind == Kind::MySql9 { 2 } else { 1 };
         for (fact, native) in proxied.iter_mut().zip(&native) {
             // Native ones have some where the client itself made or dropped a temporary table.

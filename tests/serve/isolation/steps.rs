@@ -49,7 +49,7 @@ pub(super) enum Step {
 #[derive(Debug, Clone)]
 pub(super) struct Text {
     pub(super) sql: String,
-    /// The proxy may refuse it, as README tells.
+    /// The proxy may refuse it, as docs/refused.md tells.
     pub(super) may_be_refused: bool,
 }
 
