@@ -53,6 +53,7 @@ impl Table {
     }
 
     /// The table of Rowstamp's own: beside Leaf's, or this one.
+    #[must_use]
     pub fn own(&self) -> Table {
         if self.is_leafs() { Table { name: OWN_TABLE.to_owned(), ..self.clone() } } else { self.clone() }
     }

@@ -40,7 +40,9 @@ fn no_id_is_in_two_shards() {
     let written = |server, name| Proxy::written(&config(server, &etcd, name), &[("rules", &rules(DB, 50))]);
     let mut proxies = [written(a, "pa"), written(b, "pb")];
     migrate(&proxies[0], "seed", [a, b], "shards.g is made at 901");
-    proxies.iter_mut().for_each(|proxy| proxy.try_start().unwrap());
+    for proxy in &mut proxies {
+        proxy.try_start().unwrap();
+    }
     let (told, _) = eight_writers(&mut proxies, DB, |proxies, ports| {
         for nth in [0, 1] {
             proxies[nth].kill();
