@@ -67,7 +67,6 @@ pub fn backend_path() -> PathBuf {
 async fn shared(rules: RuleSet) -> Shared {
     let settings = Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
-        listen_is_written: true,
         listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
         listen_tls: ListenTls { mode: ListenTlsMode::Disabled, identity: None, client_ca: None },
         rsa_key: None,

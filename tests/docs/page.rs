@@ -78,7 +78,9 @@ impl Reading {
 
     fn add(&mut self, text: &str) {
         let open = self.block.as_mut().map(|block| &mut block.text).or(self.heading.as_mut());
-        open.into_iter().for_each(|open| open.push_str(text));
+        if let Some(open) = open {
+            open.push_str(text);
+        }
     }
 }
 
