@@ -92,7 +92,7 @@ pub fn run(line: CommandLine) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Whoever reads has seen enough, as `head` has in `rowstamp status | head`.
+/// The reader has ended, as `head` does in `rowstamp status | head`.
 fn is_broken_pipe(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
 }

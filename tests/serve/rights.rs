@@ -157,7 +157,7 @@ fn denied_statements_use_nothing_up() {
                     (text, prepared)
                 });
                 let what = format!("{} {name}: {}", rig.name(), sql.chars().take(90).collect::<String>());
-                // One who lacks the right to the id alone is told of the column, as docs/accounts.md says.
+                // An account that lacks only the right to the id gets an error that names the column, as docs/accounts.md says.
                 // And a password that has expired is all that is said of any text that may insert.
                 let is_as_natively = |said: u16, native: u16| {
                     said == native || name == "column" && said == 1143 || name == "expired" && said == 1820

@@ -357,8 +357,9 @@ impl Session {
     /// Takes the ids that a text needs.
     fn fill(&self, tables: &Arc<Tables>, plan: Plan, supplied: &mut Supplied) -> Result<Verdict, Unsent> {
         // What SQL has prepared has places for ids of ours in it.
-        let may_go_without =
-            |insert: &InsertPlan| insert.target.may_go_without() && (insert.ids == 0 || !insert.is_executed);
+        let may_go_without = |insert: &InsertPlan| {
+            insert.target.may_go_without() && !(insert.is_executed && insert.has_edits())
+        };
         if supplied.without_ids.is_some() && plan.inserts.iter().all(may_go_without) {
             let natively = plan.inserts.iter().map(|insert| insert.target.clone()).collect();
             return Ok(Verdict::Pass(Effects { natively, ..plan.effects }));
