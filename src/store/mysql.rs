@@ -85,7 +85,6 @@ struct Inner {
     /// Quoted.
     own: String,
     leaf: Option<Leaf>,
-    only_reads: bool,
 }
 
 impl MysqlStore {
@@ -111,7 +110,7 @@ impl MysqlStore {
         let name = format!("mysql, table {}.{}", table.schema, table.name);
         let own = table.own().quoted();
         let connection = Connection::new(servers, name, &own, only_reads);
-        let inner = Arc::new(Inner { connection, own, leaf, only_reads });
+        let inner = Arc::new(Inner { connection, own, leaf });
         let end = Instant::now() + OPEN_DEADLINE;
         loop {
             let prepared = timeout(OPEN_DEADLINE, inner.prepare()).await;
@@ -143,7 +142,7 @@ impl Inner {
                 // Whoever may not create tables finds one that somebody else has made.
                 match conn.query_drop(format!("SELECT 1 FROM {own} LIMIT 0")).await {
                     Err(mysql_async::Error::Server(error))
-                        if error.code == NO_SUCH_TABLE && !self.only_reads =>
+                        if error.code == NO_SUCH_TABLE && !self.connection.only_reads =>
                     {
                         conn.query_drop(&create).await
                     }
@@ -176,7 +175,7 @@ impl Inner {
         if let Some(found) = self.load_own(&key).await? {
             return check_format(&found.value);
         }
-        if self.only_reads {
+        if self.connection.only_reads {
             return Ok(());
         }
         match self.compare_and_set(&key, None, &encode_format()).await? {

@@ -52,6 +52,31 @@ fn it_is_a_store() {
     }
 }
 
+/// With several servers a store that is opened records which is the primary. One that is only read does not.
+#[test]
+fn a_look_writes_nothing() {
+    for kind in Kind::ALL {
+        let Some(server) = server(kind) else { continue };
+        let mut direct = server.client();
+        direct.run("DROP DATABASE IF EXISTS in_table_look");
+        direct.run("CREATE DATABASE in_table_look");
+        let table = table("in_table_look", "bounds");
+        let nobody = OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(1);
+        let away = Place { address: "127.0.0.1:1".to_owned(), ways: vec![nobody.into()] };
+        let both = || [opts(server), vec![away.clone()]].concat();
+        let records = "SELECT GROUP_CONCAT(name ORDER BY name) FROM in_table_look.bounds";
+        block_on(async {
+            assert!(MysqlStore::look(both(), &table).await.is_err(), "there is no table yet");
+            MysqlStore::open(opts(server), &table, None).await.unwrap();
+            assert_eq!(rows(&mut direct, records), "format");
+            assert_eq!(MysqlStore::look(both(), &table).await.unwrap().list("").await.unwrap().len(), 1);
+            assert_eq!(rows(&mut direct, records), "format");
+            MysqlStore::open(both(), &table, None).await.unwrap();
+            assert_eq!(rows(&mut direct, records), "format,primary");
+        });
+    }
+}
+
 /// Prepared statements are counted for the whole server: a client that leaves them all open stops nobody's ids.
 #[test]
 fn a_server_that_has_no_room_for_prepared_statements() {

@@ -44,8 +44,8 @@ pub(super) struct Connection {
     pub(super) name: String,
     /// The table of records, quoted.
     own: String,
-    /// A primary that none has used yet is not recorded as such.
-    only_reads: bool,
+    /// Nothing is written: neither what a new store has, nor which server is the primary.
+    pub(super) only_reads: bool,
     seat: Mutex<Option<Seat>>,
     /// Which server is in use.
     at: AtomicUsize,
